@@ -1,0 +1,40 @@
+"""The `asyncsim` command, and the same command line for a scenario that is run as a program of its own."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from asyncsim.study import Comparison, Scenario
+
+EXTRAS = ("click", "rich")
+
+
+def main(study: "Scenario | Comparison | None" = None, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line and leave with its exit status: 0, 1 for a failure, 2 for wrong usage.
+
+    Args:
+        study: What to run, for a script that is a program of its own: its flags are those of `asyncsim
+            run`. By default the `asyncsim` command.
+        arguments: The command line without the program's name; by default that of the process.
+
+    Example:
+        The last lines of a scenario:
+
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+        >>> scenario = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), steps=10)
+        >>> if __name__ == "__main__":
+        ...     asim.main(scenario)  # doctest: +SKIP
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        from asyncsim.cli.app import run_command_line
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        needs = f"the command line needs {package}, which is not installed"
+        print(f"Error: {needs}. Run: pip install 'asyncsim[cli]'", file=sys.stderr)
+        sys.exit(1)
+    sys.exit(run_command_line(study, arguments))

@@ -1,0 +1,116 @@
+"""What a person sees: the progress bar on standard error, the table on standard output."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from asyncsim.engine import Replayer
+
+SMOOTHED = 5  # steps of each worker in the loss shown while running
+
+
+class Bar:
+    """A progress bar for one replay after another; use it as a context."""
+
+    def __init__(self) -> None:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[state]}"),
+            TimeRemainingColumn(compact=True),
+        )
+        console = Console(stderr=True)
+        self.bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.done: tuple[int, int] | None = None  # commits done and wanted in the replay that is under way
+        self._tasks: dict[str, tuple[TaskID, float, int]] = {}  # with the time and commits of the first report
+
+    def __enter__(self) -> "Bar":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def expect(self, name: str) -> None:
+        """Show that work has begun."""
+        self._tasks[name] = (self.bar.add_task(name, total=None, state="preparing"), 0.0, 0)
+
+    def update(self, name: str, replayer: Replayer) -> None:
+        """Take in how far a replay is."""
+        self.done = (replayer.done, replayer.total)
+        now = time.monotonic()
+        if name not in self._tasks:
+            self.expect(name)
+        task, begun, first = self._tasks[name]
+        if not begun:
+            begun, first = now, replayer.done
+            self._tasks[name] = (task, begun, first)
+        state = [f"{replayer.done:,} of {replayer.total:,} commits"]
+        if now > begun:
+            state.append(f"{(replayer.done - first) / (now - begun):,.0f}/s")
+        if replayer.history.losses:
+            state.append(f"loss {np.mean(replayer.history.losses[-1][-SMOOTHED * replayer.plan.workers :]):.4g}")
+        self.bar.update(task, completed=replayer.done, total=replayer.total, state="  ".join(state))
+
+
+def show_summary(summary: Mapping[str, Any]) -> None:
+    """A short table of one run."""
+    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for label, text in rows(summary):
+        table.add_row(label, text)
+    Console().print(table)
+
+
+def rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The lines of the table: what it is, and its value."""
+    return [
+        ("commits", f"{summary['commits']:,}"),
+        ("simulated seconds", number(summary["simulated_seconds"])),
+        ("mean staleness", number(summary["mean_staleness"])),
+        ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits)"),
+        ("test loss", number(summary["test_loss"])),
+        ("test accuracy", percent(summary["test_accuracy"])),
+        ("diverged", diverged(summary)),
+        (
+            "commits per second",
+            f"{rate(summary)}  (real time; {summary['wall_seconds']:.1f} s with compiling)",
+        ),
+    ]
+
+
+def show_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
+    """One row a scenario, within 80 columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("scenario", no_wrap=True)
+    for head in ("commits", "staleness", "final loss", "accuracy", "commits/s"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, summary in summaries.items():
+        loss = number(summary["final_loss"]) if summary["diverged_at"] is None else "diverged"
+        staleness, accuracy = number(summary["mean_staleness"]), percent(summary["test_accuracy"])
+        table.add_row(name, f"{summary['commits']:,}", staleness, loss, accuracy, rate(summary))
+    Console().print(table)
+
+
+def number(value: float | None) -> str:
+    """Four digits, or a dash for what there is not."""
+    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent, or a dash."""
+    return "–" if value is None else f"{value:.2%}"
+
+
+def diverged(summary: Mapping[str, Any]) -> str:
+    """Whether and where a run diverged."""
+    return "no" if summary["diverged_at"] is None else f"at commit {summary['diverged_at']:,}"
+
+
+def rate(summary: Mapping[str, Any]) -> str:
+    """Commits per second of real time."""
+    return "–" if summary["commits_per_second"] is None else f"{summary['commits_per_second']:,.0f}"

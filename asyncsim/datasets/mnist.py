@@ -1,0 +1,125 @@
+"""MNIST, and whatever else comes as the same four files."""
+
+import os
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from asyncsim.datasets.dataset import Dataset
+from asyncsim.datasets.idx import read_idx
+from asyncsim.datasets.optional import import_optional
+
+MEAN, STANDARD_DEVIATION = (
+    0.1307,
+    0.3081,
+)  # of the training pixels on a scale from 0 to 1, as everybody rounds them
+VARIABLE = "ASYNCSIM_DATA"
+MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+CHECKSUMS = {  # of the files as the mirrors have them, compressed
+    "train-images-idx3-ubyte": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte": "md5:d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte": "md5:9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte": "md5:ec29112dd5afa0611ce80d1b7f02629c",
+}
+
+
+def mnist(path: str | os.PathLike[str] | None = None) -> Dataset:
+    """60 000 training and 10 000 test images of 28 × 28 pixels in ten classes.
+
+    Pixels are (value / 255 - 0.1307) / 0.3081, as in the paper. The files are the four usual ones in IDX
+    format, `train-images-idx3-ubyte` and so on, each gzipped (`.gz`) or not. Other data in files of these
+    names, such as Fashion-MNIST, are as welcome; so are images of other sizes, and fewer of them.
+
+    Args:
+        path: Folder with the files, or with a folder `mnist` with the files. By default what the environment
+            variable ASYNCSIM_DATA says; where that is not set either, the files are downloaded once (11 MB)
+            and kept in the user's cache.
+
+    Raises:
+        FileNotFoundError: If the folder or one of the files is missing, or the download failed.
+        ValueError: If a file is damaged, or images and labels do not fit.
+        ImportError: If the files have to be downloaded and pooch is not installed.
+
+    Example:
+        >>> mnist("no/such/folder")
+        Traceback (most recent call last):
+        FileNotFoundError: `path` 'no/such/folder' holds no MNIST files (train-images-idx3-ubyte …), ...
+    """
+    folder = _folder(path)
+    train_inputs, train_labels = _read(folder, "train")
+    test_inputs, test_labels = _read(folder, "t10k")
+    classes = 1 + int(max(train_labels.max(), test_labels.max()))
+    return Dataset("mnist", train_inputs, train_labels, test_inputs, test_labels, classes)
+
+
+def _folder(path: str | os.PathLike[str] | None) -> Path:
+    """The folder that holds the files."""
+    given, source = (path, "`path`") if path is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
+    if given is None:
+        return _download()
+    for folder in (Path(given).expanduser(), Path(given).expanduser() / "mnist"):
+        if any(_find(folder, name) for name in CHECKSUMS):
+            return folder
+    raise FileNotFoundError(
+        f"{source} {os.fspath(given)!r} holds no MNIST files (train-images-idx3-ubyte …), nor does a folder "
+        "`mnist` in it. Name the folder that does; where none is named, they are downloaded."
+    )
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    candidates = (folder / name, folder / f"{name}.gz")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Normalised images and labels of `train` or `t10k`."""
+    image_file, images = _read_file(folder, f"{part}-images-idx3-ubyte", axes=3)
+    label_file, labels = _read_file(folder, f"{part}-labels-idx1-ubyte", axes=1)
+    if len(images) != len(labels) or not images.size:
+        raise ValueError(
+            f"{str(image_file)!r} holds {len(images)} images of {images.shape[1:]} pixels and "
+            f"{label_file.name!r} {len(labels)} labels; they must be as many, and not none. Fetch both again."
+        )
+    return _normalised(images), labels
+
+
+def _read_file(folder: Path, name: str, axes: int) -> tuple[Path, np.ndarray]:
+    path = _find(folder, name)
+    if path is None:
+        raise FileNotFoundError(f"{str(folder / name)!r} is missing, as is {name + '.gz'!r}. Put one of them there.")
+    return path, read_idx(path, axes)
+
+
+def _normalised(images: np.ndarray) -> np.ndarray:
+    inputs = np.divide(images, 255, dtype=np.float32)
+    inputs -= MEAN  # in place: a second copy would be another 188 MB
+    inputs /= STANDARD_DEVIATION
+    return inputs
+
+
+def _download() -> Path:
+    """The user's cache, with the files in it."""
+    pooch = import_optional("pooch", package="pooch", needed_by="Downloading MNIST")
+    folder = Path(pooch.os_cache("asyncsim")) / "mnist"
+    for name in CHECKSUMS:
+        _fetch(pooch, f"{name}.gz", CHECKSUMS[name], folder)
+    return folder
+
+
+def _fetch(pooch: ModuleType, file: str, checksum: str, folder: Path) -> None:
+    """Have a file in the folder; one that is there already is checked, and fetched again if damaged."""
+    problem = ""
+    for mirror in MIRRORS:
+        try:
+            pooch.retrieve(mirror + file, known_hash=checksum, fname=file, path=folder)
+        except (OSError, ValueError) as error:  # no network, or another file than expected
+            problem = " ".join(str(error).split()).rstrip(".")
+        else:
+            return
+    raise FileNotFoundError(
+        f"{file!r} could not be downloaded: {problem}. Give a folder with MNIST's files as `path` or in {VARIABLE}."
+    )

@@ -1,0 +1,81 @@
+"""Which examples a commit's mini-batch holds, and its random key: functions of (seed, worker, job) alone.
+
+Not of the number of workers, the rule, the order of commits, or how a replay was cut. Two rules replayed with one
+seed therefore see the same mini-batches, and their comparison is a paired one.
+"""
+
+from collections import OrderedDict
+
+import jax
+import numpy as np
+
+INIT, COMMITS = 0, 1  # streams of a seed's key
+SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory; beyond that they are drawn again
+
+
+class Shuffles:
+    """Mini-batches of each worker's epochs, every epoch a fresh shuffle without replacement.
+
+    Args:
+        examples: Number of training examples.
+        batch_size: Examples in a mini-batch.
+
+    Example:
+        Worker 7's first epoch, in whatever company and order it is asked for:
+
+        >>> shuffles = Shuffles(examples=6, batch_size=2)
+        >>> together = shuffles.take(seed=0, worker=[7, 3, 7, 7], job=[0, 0, 1, 2])
+        >>> sorted(together[[0, 2, 3]].ravel().tolist())
+        [0, 1, 2, 3, 4, 5]
+        >>> bool((shuffles.take(seed=0, worker=[7], job=[2])[0] == together[3]).all())
+        True
+    """
+
+    def __init__(self, examples: int, batch_size: int) -> None:
+        self.examples, self.batch_size = examples, batch_size
+        self.per_epoch = examples // batch_size
+        self._room = max(1, SHUFFLES_BYTES // (4 * examples))
+        self._table = np.empty((0, self.per_epoch, batch_size), np.int32)
+        self._place: OrderedDict[tuple[int, int, int], int] = OrderedDict()  # least recently used first
+
+    def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
+        """Example numbers of the mini-batches of the given workers' given jobs, int32 of shape (jobs, batch_size)."""
+        worker, (epoch, slot) = (
+            np.asarray(worker, np.int64),
+            np.divmod(np.asarray(job, np.int64), self.per_epoch),
+        )
+        streams, which = np.unique(worker << 32 | epoch, return_inverse=True)
+        if len(streams) > self._room:
+            half = len(worker) // 2
+            return np.concatenate([self.take(seed, worker[p], job[p]) for p in (slice(half), slice(half, None))])
+        places = np.array([self._find(seed, s >> 32, s & 0xFFFFFFFF) for s in streams.tolist()], np.intp)
+        return self._table[places[which], slot]
+
+    def _find(self, *stream: int) -> int:
+        """Place in the table of one epoch of one worker, shuffled now if it is not there."""
+        if stream not in self._place:
+            self._place[stream] = self._free_place()
+            shuffled = np.random.default_rng(stream).permutation(self.examples)
+            used = shuffled[: self.per_epoch * self.batch_size]
+            self._table[self._place[stream]] = used.reshape(self.per_epoch, self.batch_size)
+        self._place.move_to_end(stream)
+        return self._place[stream]
+
+    def _free_place(self) -> int:
+        used = len(self._place)
+        if used == self._room:
+            return self._place.popitem(last=False)[1]
+        if used == len(self._table):
+            more = np.empty((min(max(2 * used, 8), self._room) - used, *self._table.shape[1:]), np.int32)
+            self._table = np.concatenate([self._table, more])
+        return used
+
+
+def init_key(seed: int) -> jax.Array:
+    """The key from which a seed's first central variable is made."""
+    return jax.random.fold_in(jax.random.key(seed), INIT)
+
+
+def commit_key(seed_key: jax.Array, worker: jax.Array, job: jax.Array) -> jax.Array:
+    """The key of a worker's job: for dropout, and for the mini-batch of workloads that draw it."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(seed_key, COMMITS), worker), job)

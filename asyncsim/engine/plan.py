@@ -1,0 +1,77 @@
+"""A trace as the engine needs it: whose gradient, which of its jobs, how stale, and where waves may be cut."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim.trace import Trace
+
+
+class Plan(NamedTuple):
+    """Columns of a trace, int32 of shape (commits,): worker, its `job` counted from 0, and staleness."""
+
+    workers: int
+    worker: np.ndarray
+    job: np.ndarray
+    staleness: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.worker)
+
+
+def make_plan(trace: Trace) -> Plan:
+    """The plan of a trace in which every worker reads right after its own commit.
+
+    Raises:
+        ValueError: If the trace does something that replay does not know yet, naming the row.
+    """
+    job, previous = _jobs(trace.worker)
+    plan = Plan(trace.workers, trace.worker, job, trace.staleness)
+    own = np.where(previous < 0, 0, previous + 1)
+    _refuse(~trace.closes_step, "`closes_step` is false", "buffered protocols")
+    _refuse(trace.pull_version != trace.version, "`pull_version` differs from `version`", "separate pulls")
+    _refuse(
+        trace.read_version != own,
+        "`read_version` is not the version after the worker's own last commit",
+        "it",
+    )
+    return plan
+
+
+def _refuse(rows: np.ndarray, what: str, name: str) -> None:
+    if rows.any():
+        raise ValueError(f"{what} in row {int(rows.argmax())} of the trace; replay cannot follow {name} yet.")
+
+
+def _jobs(worker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many commits the worker made before this row, and the row of its last one (-1 for none)."""
+    order = np.argsort(worker, kind="stable")
+    first = np.r_[True, np.diff(worker[order]) != 0] if len(order) else np.zeros(0, bool)
+    rank = np.arange(len(order))
+    job, previous = np.empty(len(order), np.int32), np.empty(len(order), np.int64)
+    job[order] = rank - np.maximum.accumulate(np.where(first, rank, 0))
+    previous[order] = np.where(first, -1, np.r_[-1, order[:-1]] if len(order) else order)
+    return job, previous
+
+
+def waves(worker: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut commits into runs of at most `lanes` in which no worker commits twice.
+
+    All gradients of such a wave were read before it began, so they can be taken together.
+
+    Returns:
+        `start` and `size` of the waves, int32.
+
+    Example:
+        >>> [column.tolist() for column in waves(np.array([0, 1, 2, 1, 0, 2]), lanes=8)]
+        [[0, 3], [3, 3]]
+        >>> [column.tolist() for column in waves(np.array([0, 1, 2, 1, 0, 2]), lanes=2)]
+        [[0, 2, 4], [2, 2, 2]]
+    """
+    previous = _jobs(worker)[1].tolist()
+    starts, start = [], 0
+    for k, before in enumerate(previous):
+        if not starts or before >= start or k - start == lanes:
+            starts.append(start := k)
+    begins = np.array(starts, np.int32)
+    return begins, np.diff(np.r_[begins, len(worker)]).astype(np.int32)

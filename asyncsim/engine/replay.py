@@ -1,0 +1,108 @@
+"""Replay a trace: learn what the simulated cluster would have learned."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from asyncsim.engine.replayer import Replayer
+from asyncsim.engine.run import Run
+from asyncsim.rules import Rule
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+
+
+class ReplayInterrupted(KeyboardInterrupt):
+    """Ctrl-C came during a replay; `run` is what was done by then, ready to be resumed."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"interrupted after {run.commits} commits")
+        self.run = run
+
+
+def replay(
+    trace: Trace,
+    rule: Rule,
+    workload: Workload,
+    seed: int | Sequence[int] = 0,
+    *,
+    record: Iterable[str] | Mapping[str, int | None] = (),
+    commits: int | None = None,
+    resume: Run | None = None,
+    progress: Callable[[Replayer], None] | None = None,
+    stop_on_divergence: bool = True,
+    lanes: int | None = None,
+) -> Run:
+    """Replay a trace: take each gradient where the trace says, and apply it when the trace says.
+
+    Worker w's j-th mini-batch and random key depend on (seed, w, j) only, so that rules replayed with one seed are
+    compared in pairs. `asyncsim.engine.reference.replay_plainly` is the definition; this is the same, compiled, in
+    pieces of some thousand commits.
+
+    Args:
+        trace: Who commits what and when.
+        rule: Update rule. A hyper-parameter may be an array with one value a seed.
+        workload: Loss and data.
+        seed: A seed, or several that are replayed side by side over the same trace.
+        record: Names of what else to record, or name -> every how many commits (None for the default): see
+            `asyncsim.engine.record.QUANTITIES`, and "test_loss" and "test_accuracy".
+        commits: Stop after so many commits of the trace; all by default.
+        resume: A run of the same trace, rule, workload and seed to go on from. Two pieces equal one run bit for bit.
+        progress: Called with the `Replayer` (`done`, `total`, `run()`) after every piece.
+        stop_on_divergence: Leave out the rest once every seed has a non-finite state.
+        lanes: Gradients taken together. By default one on a CPU, and as many as there are workers (at most 64) on an
+            accelerator or where several devices share them.
+
+    Returns:
+        A `Run`.
+
+    Raises:
+        ValueError: If an argument is out of range or the trace asks for what replay cannot do.
+        ReplayInterrupted: On Ctrl-C, with the run so far. A second Ctrl-C does not wait for the piece to end.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0))
+        >>> trace = asim.simulate(cluster, commits=200, seed=0)
+        >>> rule, workload = asim.rules.gem(learning_rate=0.01), asim.workloads.quadratic([1.0, 0.5])
+        >>> run = asim.replay(trace, rule, workload, record=("energy_central",))
+        >>> run.loss.shape, run.records["energy_central"].shape, run.diverged_at
+        ((200,), (200,), None)
+        >>> half = asim.replay(trace, rule, workload, commits=100)
+        >>> whole = asim.replay(trace, rule, workload, resume=half)
+        >>> bool((whole.loss == run.loss).all())
+        True
+    """
+    replayer = Replayer(trace, rule, workload, seed, record=record, commits=commits, resume=resume, lanes=lanes)
+    with _deferred_interrupt() as interrupted:
+        while not replayer.finished(stop_on_divergence):
+            replayer.advance()
+            if progress is not None:
+                progress(replayer)
+            if interrupted.is_set():
+                raise ReplayInterrupted(replayer.run())
+    return replayer.run()
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[threading.Event]:
+    """Let Ctrl-C wait for the end of a piece; a second one does not wait.
+
+    An exception at any other place could leave the state's memory given away and its successor not yet received.
+    """
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def remember(number: int, frame: Any) -> None:
+        if interrupted.is_set():
+            signal.default_int_handler(number, frame)
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,200 @@
+"""The driver of a replay: the host prepares a piece while the device works on the one before."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim.engine import compiled
+from asyncsim.engine.batches import init_key
+from asyncsim.engine.commit import FINITE, Layout, row_packing
+from asyncsim.engine.compiled import Carry, Problem
+from asyncsim.engine.devices import choose_lanes
+from asyncsim.engine.history import History
+from asyncsim.engine.packing import Packing
+from asyncsim.engine.pieces import Feeder, piece_length
+from asyncsim.engine.plan import make_plan
+from asyncsim.engine.record import EVALUATIONS, strides
+from asyncsim.engine.run import Run, evaluate
+from asyncsim.rules import Rule
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+from asyncsim.workloads.workload import as_pytree
+
+
+class Replayer:
+    """A replay in progress; `asyncsim.replay` takes the same arguments and runs it to its end.
+
+    Attributes:
+        done, total: Commits handed to the device so far, and commits wanted.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        rule: Rule,
+        workload: Workload,
+        seed: int | Sequence[int] = 0,
+        *,
+        record: Iterable[str] | Mapping[str, int | None] = (),
+        commits: int | None = None,
+        resume: Run | None = None,
+        lanes: int | None = None,
+    ) -> None:
+        self.plan, self.rule, self.workload, self.resume = make_plan(trace), rule, workload, resume
+        self.seed = int(seed) if isinstance(seed, (int, np.integer)) else tuple(int(s) for s in seed)
+        self.seeds = (self.seed,) if isinstance(self.seed, int) else self.seed
+        _check_seeds(self.seeds, rule)
+        self.total = _how_many(commits, len(trace))
+        self.strides = strides(record, trace.workers)
+        first = workload.init(init_key(self.seeds[0]))
+        self.params = Packing.of(first)
+        work = self.params.size * workload.batch_size * len(self.seeds)
+        self.layout = self._layout(choose_lanes(lanes, trace.workers, work))
+        self.problem = Problem(
+            rule=rule,
+            gradient=workload.loss_and_gradient,
+            noise=as_pytree(workload.noise) if workload.data is None and workload.noise else None,
+            data=workload.device_data,
+            keys=jnp.stack([jax.random.key(s) for s in self.seeds]),
+        )
+        if self.layout.mesh is not None:
+            self.problem = jax.device_put(self.problem, self.layout.everywhere)
+        in_loop = {name: self.strides[name] for name in self.layout.record}
+        length = piece_length(self.params.size, workload.batch_size, len(self.seeds))
+        self.feeder = Feeder(self.plan, workload, self.seeds, in_loop, length, self.layout.lanes)
+        self.history = History(self.strides, len(self.seeds))
+        if resume is not None:
+            _check_resumption(resume, self.seed, trace.workers, self.total)
+            self.history.restore(*resume.seeds_second())
+        self.carry, self.done = self._start()
+        self.broken: dict[int, int] = {}  # place of a seed -> end of the piece that broke it
+        self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
+
+    def advance(self) -> None:
+        """Hand the next piece to the device, then take in the results of the one before."""
+        start, stop = self.done, self._piece_end(self.done)
+        self.carry, out, finite = self._replay(self.carry, start, stop, self.layout)
+        self._collect()
+        self.done, self._pending = stop, (start, stop, out, finite)
+        for name in EVALUATIONS:
+            if name in self.strides and stop % self.strides[name] == 0:
+                self._collect()
+                value = evaluate(self.workload, self.central())[name]
+                self.history.add_record(name, np.array([stop - 1]), value[None])
+
+    def finished(self, stop_on_divergence: bool = True) -> bool:
+        """Whether nothing is left to do, or nothing finite is left to do it with."""
+        return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
+
+    def central(self) -> Any:
+        """The central variables, leading axis `seeds`."""
+        return jax.vmap(self.params.unpack)(self.carry.central)
+
+    def run(self) -> Run:
+        """The result so far. The replay may go on afterwards."""
+        self._collect()
+        last = self.done >= self.total
+        return Run.of_seeds(
+            seed=self.seed,
+            workers=self.plan.workers,
+            commits=self.done,
+            loss=self.history.loss(),
+            records=self.history.records(),
+            recorded_at=self.history.recorded_at(),
+            central=self.central(),
+            diverged_at=self._divergences(),
+            # The next piece would reuse the state's memory.
+            state=self.carry if last else jax.tree.map(jnp.copy, self.carry),
+            workload=self.workload,
+        )
+
+    def _layout(self, lanes: Any) -> Layout:
+        record = tuple(name for name in self.strides if name not in EVALUATIONS)
+        row = row_packing(self.rule, self.params)
+        return Layout(self.params, row, record, lanes.count, lanes.batched, lanes.mesh)
+
+    def _start(self) -> tuple[Carry, int]:
+        if self.resume is not None:
+            carry, done = jax.tree.map(jnp.copy, self.resume.state), self.resume.commits
+        else:
+            first = jnp.stack([self.params.pack(self.workload.init(init_key(s))) for s in self.seeds])
+            carry, done = (
+                compiled.begin(self.problem, first, layout=self.layout, workers=self.plan.workers),
+                0,
+            )
+        return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
+
+    def _piece_end(self, start: int) -> int:
+        stops = [start - start % self.strides[n] + self.strides[n] for n in EVALUATIONS if n in self.strides]
+        return min([start + self.feeder.length, self.total, *stops])
+
+    def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
+        count, columns = self.feeder.piece(start, stop)
+        return compiled.replay_piece(carry, count, columns, self.problem, layout=layout)
+
+    def _collect(self) -> None:
+        """Take in the results of the last piece handed over; waits for it."""
+        if self._pending is None:
+            return
+        start, stop, out, finite = self._pending
+        self._pending = None
+        self.history.add(start, stop, out)
+        sound = np.asarray(finite) & np.isfinite(np.asarray(out["loss"])[: stop - start]).all(0)
+        for place in np.flatnonzero(~sound):
+            self.broken.setdefault(int(place), stop)
+
+    def _divergences(self) -> list[int | None]:
+        """The first commit of each seed with a non-finite loss or central variable.
+
+        Looking at all parameters after every commit costs up to a tenth of a replay. So only the ends of pieces are
+        looked at, and where one is not finite the way there is replayed once more with open eyes.
+        """
+        known = list(self.resume.divergences) if self.resume is not None else [None] * len(self.seeds)
+        todo = {place: stop for place, stop in self.broken.items() if known[place] is None}
+        carry, start = self._start() if todo else (self.carry, self.done)
+        watching = replace(self.layout, record=(FINITE,))
+        while todo:
+            stop = min(start + self.feeder.length, self.total)
+            carry, out, _ = self._replay(carry, start, stop, watching)
+            finite = np.asarray(out[FINITE])[: stop - start]
+            for place in list(todo):
+                if not finite[:, place].all():
+                    known[place] = start + int(finite[:, place].argmin())
+                    del todo[place]
+                elif stop >= todo[place]:  # only a row, or a state of the server, is not finite: no commit saw it
+                    del todo[place]
+            start = stop
+        return known
+
+
+def _how_many(commits: int | None, available: int) -> int:
+    if commits is None:
+        return available
+    if isinstance(commits, bool) or not isinstance(commits, (int, np.integer)) or not 0 <= commits <= available:
+        raise ValueError(f"`commits` must be a whole number from 0 to the trace's {available}; got {commits!r}.")
+    return int(commits)
+
+
+def _check_resumption(run: Run, seed: int | tuple[int, ...], workers: int, total: int) -> None:
+    if (run.seed, run.workers) != (seed, workers):
+        raise ValueError(
+            f"`resume` must be a run of the same seed and trace; it has seed {run.seed} and {run.workers} workers, not "
+            f"seed {seed} and {workers} workers."
+        )
+    if run.commits > total:
+        raise ValueError(f"`resume` has {run.commits} commits already; `commits` must be at least that, got {total}.")
+
+
+def _check_seeds(seeds: tuple[int, ...], rule: Rule) -> None:
+    if not seeds or min(seeds) < 0 or max(seeds) >= 2**31:
+        raise ValueError(f"`seed` must be one or more numbers from 0 to 2**31 - 1; got {list(seeds)}.")
+    for name, value in rule.hyper.items():
+        if np.shape(value) not in ((), (len(seeds),)):
+            raise ValueError(
+                f"`{name}` must be one number or one a seed, here {len(seeds)}; got an array of shape "
+                f"{np.shape(value)}."
+            )

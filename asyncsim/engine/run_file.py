@@ -1,0 +1,122 @@
+"""The run file: a `.npz` of what a replay measured and of the state from which it goes on, bit for bit.
+
+Arrays: `loss`, `records/NAME` and `recorded_at/NAME` as in `Run`; `commits`, `workers`, `seed`;
+`diverged_at`, one entry a seed, -1 for never; and the leaves of the compiled loop's state, `state/central`
+(seeds, parameters) among them. The trees are not in the file: they are made again from the rule and the
+workload.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim import npz
+from asyncsim.engine.batches import init_key
+from asyncsim.engine.commit import Layout, row_packing
+from asyncsim.engine.compiled import Carry, Problem, begin
+from asyncsim.engine.packing import Packing
+from asyncsim.rules import Rule
+from asyncsim.workloads import Workload
+
+if TYPE_CHECKING:
+    from asyncsim.engine.run import Run
+
+FORMAT_VERSION = 1
+_NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss")
+
+
+def save(run: "Run", path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    """Write a run, and notes beside it (`note/NAME`, ignored by `load`); see `Run.save`."""
+    diverged = [-1 if commit is None else commit for commit in run.divergences]
+    arrays: dict[str, Any] = {
+        "commits": run.commits,
+        "workers": run.workers,
+        "seed": np.asarray(run.seed, np.int64),
+        "diverged_at": np.asarray(diverged, np.int64),
+        "loss": run.loss,
+        **{f"records/{name}": values for name, values in run.records.items()},
+        **{f"recorded_at/{name}": at for name, at in run.recorded_at.items()},
+        **{name: np.asarray(leaf) for name, leaf in _named_leaves(run.state).items()},
+        **{f"note/{name}": value for name, value in (notes or {}).items()},
+    }
+    npz.write(path, arrays, version=FORMAT_VERSION)
+
+
+def load(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
+    """The fields of the `Run` in a file; see `Run.load`."""
+    arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
+    try:
+        return _fields(arrays, rule, workload)
+    except (KeyError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(
+            f"`path` {str(path)!r} holds no run of this rule and workload: {reason}. Give those it was made with."
+        ) from error
+
+
+def load_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes that `save` wrote beside the run, name -> plain value."""
+    arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
+    return {name.removeprefix("note/"): v.tolist() for name, v in arrays.items() if name.startswith("note/")}
+
+
+def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
+    commits, workers, seed, diverged, loss = (arrays[name] for name in _NUMBERS)
+    params = Packing.of(jax.eval_shape(workload.init, init_key(0)))
+    state = _read_state(arrays, _state_shapes(rule, params, int(workers), seed.size))
+    central = jax.vmap(params.unpack)(state.central)
+    divergences = [None if commit < 0 else commit for commit in diverged.tolist()]
+    _require_shape("loss", loss, (*seed.shape, int(commits)))
+    several = seed.ndim > 0
+    return {
+        "commits": int(commits),
+        "workers": int(workers),
+        "seed": tuple(seed.tolist()) if several else int(seed),
+        "loss": loss,
+        "records": _under(arrays, "records/"),
+        "recorded_at": _under(arrays, "recorded_at/"),
+        "diverged_at": divergences if several else divergences[0],
+        "central": central if several else jax.tree.map(lambda leaf: leaf[0], central),
+        "state": state,
+        "workload": workload,
+    }
+
+
+def _state_shapes(rule: Rule, params: Packing, workers: int, seeds: int) -> Carry:
+    """Shapes and dtypes of the state that a replay of this rule and these parameters carries."""
+    layout = Layout(params, row_packing(rule, params))
+    problem = Problem(rule, gradient=None, noise=None, data=None, keys=jax.random.split(jax.random.key(0), seeds))
+    first = jax.ShapeDtypeStruct((seeds, params.size), params.dtype)
+    return jax.eval_shape(partial(begin, layout=layout, workers=workers), problem, first)
+
+
+def _read_state(arrays: npz.Arrays, shapes: Carry) -> Carry:
+    leaves = []
+    for name, expected in _named_leaves(shapes).items():
+        array = arrays[name]
+        if array.dtype.kind == "V":  # a dtype that NumPy's files do not know, such as bfloat16
+            array = array.view(expected.dtype)
+        _require_shape(name, array, expected.shape)
+        if array.dtype != expected.dtype:
+            raise ValueError(f"`{name}` is {array.dtype} where {expected.dtype} is expected")
+        leaves.append(jnp.asarray(array))
+    return jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+
+
+def _named_leaves(state: Carry) -> dict[str, Any]:
+    paths = jax.tree_util.tree_leaves_with_path(state)
+    return {f"state/{jax.tree_util.keystr(path, simple=True, separator='/')}": leaf for path, leaf in paths}
+
+
+def _require_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise ValueError(f"`{name}` has shape {array.shape} where {shape} is expected")
+
+
+def _under(arrays: npz.Arrays, prefix: str) -> npz.Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

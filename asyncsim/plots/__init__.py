@@ -1,0 +1,23 @@
+"""Drawing: functions that take an `ax`, draw on it and return what they drew.
+
+Matplotlib is imported when they run, not before.
+"""
+
+from asyncsim.plots.comparison import draw_comparison, draw_final_losses
+from asyncsim.plots.curves import draw_energies, draw_loss, draw_pi, running_mean
+from asyncsim.plots.report import draw_report
+from asyncsim.plots.staleness import draw_staleness
+from asyncsim.plots.style import save_png, style
+
+__all__ = [
+    "draw_comparison",
+    "draw_energies",
+    "draw_final_losses",
+    "draw_loss",
+    "draw_pi",
+    "draw_report",
+    "draw_staleness",
+    "running_mean",
+    "save_png",
+    "style",
+]

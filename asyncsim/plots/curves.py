@@ -1,0 +1,161 @@
+"""Curves of a run against worker steps: loss, energies, π."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.engine import Run
+from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+SMOOTHED = 5  # worker steps in a running mean, about what the paper's curves show
+MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it slow
+
+
+def running_mean(values: np.ndarray, window: int) -> np.ndarray:
+    """Mean of each value and those before it, `window` at most; not finite from the first value that is not.
+
+    Example:
+        >>> running_mean(np.array([1.0, 3.0, 5.0, 7.0]), window=2).tolist()
+        [1.0, 2.0, 4.0, 6.0]
+    """
+    values = np.asarray(values, np.float64)
+    broken = np.flatnonzero(~np.isfinite(values))
+    sound = values[: broken[0]] if len(broken) else values
+    sums = np.cumsum(sound)
+    sums[window:] -= sums[:-window].copy()
+    means = sums / np.minimum(np.arange(1, len(sound) + 1), window)
+    return np.concatenate([means, np.full(len(values) - len(sound), np.nan)])
+
+
+def draw_loss(ax: "Axes", run: Run, *, label: str | None = None, color: str = BLUE) -> "Line2D":
+    """Training loss against worker steps, a running mean over about five steps of each worker.
+
+    Args:
+        ax: Where to draw.
+        run: A run; of several seeds, the mean is drawn.
+        label: For a legend.
+        color: Of the line.
+
+    Returns:
+        The line. Where the run diverged, a mark and a remark say so.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> from matplotlib.figure import Figure
+        >>> trace = asim.Trace.from_commits([0, 1] * 50)
+        >>> run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+        >>> line = draw_loss(Figure().subplots(), run)
+        >>> float(line.get_xdata()[-1]), bool(line.get_ydata()[0] == run.loss[0])
+        (50.0, True)
+    """
+    line = _draw_running_mean(ax, run, run.loss, np.arange(run.commits), label=label, color=color)
+    use_logarithm(ax, line.get_ydata())
+    ax.set(xlabel="commits of each worker", ylabel="training loss")
+    _mark_divergence(ax, run, line)
+    return line
+
+
+def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
+    """Kinetic energies of the central variable and of its proxy, sums over parameters, against worker steps.
+
+    Returns:
+        One line each, as far as they were recorded, or a text that says that they were not.
+    """
+    names = {"energy_central": ("central variable", BLUE), "energy_proxy": ("proxy", VERMILION)}
+    lines: list[Line2D] = []
+    for name, (label, color) in names.items():
+        if _recorded(run, name):
+            values, at = run.records[name], run.recorded_at[name]
+            lines.append(_draw_running_mean(ax, run, values, at, label=label, color=color))
+    if not lines:
+        return [say(ax, "No energies were recorded.")]
+    use_logarithm(ax, *(line.get_ydata() for line in lines))
+    ax.set(xlabel="commits of each worker", ylabel="kinetic energy")
+    ax.legend(loc="best")
+    if not _recorded(run, "energy_proxy"):
+        remark(ax, "proxy: the rule has none, or not recorded")
+    return [*lines]
+
+
+def draw_pi(ax: "Axes", run: Run) -> "Artist":
+    """Median of π over all parameters against worker steps, a running mean over about five of them.
+
+    Returns:
+        The line, or a text that says that there is none.
+    """
+    if not _recorded(run, "pi_median"):
+        return say(ax, "No π in this run: its rule scales nothing,\nor it was not recorded.")
+    values, at = run.records["pi_median"], run.recorded_at["pi_median"]
+    line = _draw_running_mean(ax, run, values, at, label=None, color=GREEN)
+    ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    ax.set(xlabel="commits of each worker", ylabel="median of π")
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    return line
+
+
+def remark(ax: "Axes", text: str, color: str = GREY) -> "Artist":
+    """A few words at the upper right of a panel, outside the axes."""
+    return ax.text(1.0, 1.03, text, transform=ax.transAxes, color=color, size=8.5, ha="right", va="bottom")
+
+
+def say(ax: "Axes", text: str) -> "Artist":
+    """Words in the middle of an otherwise empty panel."""
+    ax.set_axis_off()
+    return ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, ha="center", va="center", linespacing=1.6)
+
+
+def _recorded(run: Run, name: str) -> bool:
+    return len(run.recorded_at.get(name, ())) > 0
+
+
+def _draw_running_mean(ax: "Axes", run: Run, values: Any, at: np.ndarray, **style: Any) -> "Line2D":
+    """A running mean over `SMOOTHED` steps of each worker of values recorded at the commits `at`."""
+    values = np.asarray(values, np.float64)
+    values = values.mean(axis=0) if run.several else values
+    every = (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
+    means = running_mean(values, max(1, round(SMOOTHED * run.workers / max(every, 1.0))))
+    shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(int))
+    return ax.plot((at[shown] + 1) / run.workers, means[shown], **style)[0]
+
+
+def use_logarithm(ax: "Axes", *curves: Any) -> None:
+    """A logarithmic y axis, where all values allow one, with plain numbers where these are short."""
+    values = np.concatenate([np.asarray(curve, np.float64) for curve in curves])
+    values = values[np.isfinite(values)]
+    if not len(values) or values.min() <= 0:
+        return
+    ax.set_yscale("log")
+    if values.min() > 1e-3 and values.max() < 1e4:
+        use_plain_numbers(ax)
+
+
+def use_plain_numbers(ax: "Axes") -> None:
+    """0.01, 0.1, 1 instead of powers of ten on a logarithmic y axis, and some between where there are few."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        """Matplotlib's choice of what to label, as a plain number."""
+
+        def __call__(self, x: float, pos: Any = None) -> str:
+            """The label, or nothing."""
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    ax.yaxis.set_major_formatter(Plain())
+    ax.yaxis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.5, 0.7)))
+
+
+def _mark_divergence(ax: "Axes", run: Run, line: "Line2D") -> None:
+    commits = [commit for commit in run.divergences if commit is not None]
+    if not commits:
+        return
+    x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    sound = np.flatnonzero(np.isfinite(y))
+    if len(sound):
+        ax.plot(x[sound[-1]], y[sound[-1]], "x", color=VERMILION, markeredgewidth=2, clip_on=False)
+    which = f"{len(commits)} of {len(run.divergences)} seeds diverged, the first" if run.several else "diverged"
+    remark(ax, f"{which} at commit {min(commits):,}", VERMILION)

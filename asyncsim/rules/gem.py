@@ -1,0 +1,129 @@
+"""Gradient Energy Matching: scale every update so that the centre moves with the energy of a sequential proxy."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim import checks, energy
+from asyncsim.rules.momentum import accelerate, at_rest
+from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, View, from_central, from_pulled
+
+
+class Worker(NamedTuple):
+    """What a worker of the script keeps: its moment m and the value it pulled last time."""
+
+    moment: Params
+    pulled: Params
+
+
+def start_script(hyper: Hyper, params: Params) -> Worker:
+    """The moment at rest, and the first pull: θ - s of the first commit is counted from there."""
+    return Worker(moment=at_rest(hyper, params), pulled=params)
+
+
+def amplified(hyper: Hyper, moment: Params) -> Params:
+    """κ·m, the velocity of the proxy that is matched."""
+    return jax.tree.map(lambda m: hyper["kappa"] * m, moment)
+
+
+def scaled(pi: Params, update: Params) -> Params:
+    """The message π·Δθ."""
+    return jax.tree.map(jnp.multiply, pi, update)
+
+
+def send_script(hyper: Hyper, gradient: Params, state: Worker, view: View) -> Sent:
+    """The authors' code: π clamped to [0, 5], θ - s between two pulls of this worker."""
+    update, moment = accelerate(hyper, state.moment, gradient)
+    shift = jax.tree.map(jnp.subtract, view.pulled, state.pulled)
+    pi = energy.clamped_scaling(moment, shift, update, hyper["kappa"])
+    info = Info(update=update, moment=amplified(hyper, moment), pi=pi)
+    return Sent(scaled(pi, update), Worker(moment=moment, pulled=view.pulled), info)
+
+
+def send_paper(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
+    """Algorithm 1: π without a clamp. The last pull is where the gradient was taken."""
+    update, moment = accelerate(hyper, state, gradient)
+    shift = jax.tree.map(jnp.subtract, view.pulled, view.read)
+    pi = energy.scaling(moment, shift, update, hyper["kappa"])
+    info = Info(update=update, moment=amplified(hyper, moment), pi=pi)
+    return Sent(scaled(pi, update), moment, info)
+
+
+def send_signed(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
+    """Exact signed compliance: u = κ·m - (θ - s), hence θ_{t+1} = s + κ·m.
+
+    π = u/Δθ is reported for plotting; the message does not pass through that division.
+    """
+    update, moment = accelerate(hyper, state, gradient)
+    target = amplified(hyper, moment)
+    message = jax.tree.map(lambda v, p, s: v - (p - s), target, view.pulled, view.read)
+    info = Info(update=update, moment=target, pi=jax.tree.map(jnp.divide, message, update))
+    return Sent(message, moment, info)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "script": {"send": send_script, "start": start_script, "resume": from_central},
+    "paper": {"send": send_paper, "start": at_rest, "resume": from_pulled},
+    "signed": {"send": send_signed, "start": at_rest, "resume": from_central},
+}
+
+
+def gem(learning_rate: Any, momentum: Any = 0.9, kappa: Any = 1.0, variant: str = "script") -> Rule:
+    """Gradient Energy Matching (GEM): a commit π·Δθ that gives the centre the energy of momentum SGD.
+
+    Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. Paper and published code are
+    two algorithms, and both are here by name:
+
+    ========== ============ ================= ===================================== ==========================
+    variant    π clamped to ε                 gradient taken at                     θ - s
+    ========== ============ ================= ===================================== ==========================
+    ``script`` [0, 5]       \\|Δθ + 1e-12\\|    the value just after the own commit   between two own pulls
+    ``paper``  no           \\|Δθ\\| + 1e-16    the value pulled before the own commit between two own pulls
+    ``signed`` no           none              the value just after the own commit   since the gradient's point
+    ========== ============ ================= ===================================== ==========================
+
+    Between two own pulls, θ - s contains the worker's own last update. In ``paper`` the gradient is one version
+    older than the trace's staleness says (mean n, not n - 1), because it is taken at the pulled value. ``signed`` is
+    for theory: u = κ·m - (θ - s) makes each commit overwrite what the others did, so that with κ = 1 the central
+    variable is the committing worker's own independent momentum SGD.
+
+    What to expect, and not to be surprised by: a step always has the sign of the current gradient (``script``,
+    ``paper`` while π ≥ 0), so one worker is not momentum SGD; on a constant gradient d under round robin an
+    unclamped commit moves κ·d/((1-μ)(n+1)) on average; without the clamp GEM diverges on a constant gradient as soon
+    as commits come in random order.
+
+    Args:
+        learning_rate: Step size η, per commit; a number, or one a seed (so are the next two).
+        momentum: Friction parameter μ in [0, 1) of the proxy.
+        kappa: Amplification κ ≥ 0 of the proxy, equation (27).
+        variant: "script", "paper" or "signed".
+
+    Returns:
+        A `Rule` that keeps m on the worker, and in ``script`` the last pull as well.
+
+    Raises:
+        ValueError: If a number is out of its range or the variant is unknown.
+
+    Example:
+        Two commits of one worker on L = x²/2 from x = 1. First |m| = |Δθ| = 0.1 and θ = s, so π = 1. Then Δθ = -0.09
+        and |m| = 0.9·0.1 + 0.09 = 0.18, while θ - s is the worker's own -0.1, so π = 0.08/0.09:
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.gem(learning_rate=0.1)
+        >>> trace = asim.Trace.from_commits([0, 0])
+        >>> run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), record=("pi_mean",))
+        >>> [round(float(pi), 4) for pi in run.records["pi_mean"]], round(float(run.central["x"][0]), 4)
+        ([1.0, 0.8889], 0.82)
+
+    References:
+        Hermans and Louppe 2018, "Gradient Energy Matching for Distributed Asynchronous Gradient Descent",
+        arXiv 1805.08469, Algorithm 1 and equations (19), (24), (27); the authors' published script.
+    """
+    hyper = {
+        "learning_rate": checks.finite("learning_rate", learning_rate),
+        "momentum": checks.fraction("momentum", momentum),
+        "kappa": checks.not_negative("kappa", kappa),
+    }
+    checks.one_of("variant", variant, VARIANTS)
+    return Rule(hyper=hyper, name="gem", options=(("variant", variant),), **VARIANTS[variant])

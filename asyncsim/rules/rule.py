@@ -1,0 +1,121 @@
+"""What an update rule is: a handful of pure functions over any pytree, and its hyper-parameters.
+
+The life of one commit, in the order in which the engine calls the functions:
+
+1. the worker has taken a gradient at the value it `read`;
+2. it pulls the central variable and decides what to `send`;
+3. the server `apply`s the message;
+4. `resume` says where the worker takes its next gradient.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+
+Params = Any  # any pytree of floating-point arrays
+State = Any  # any pytree
+Hyper = dict[str, Any]  # name -> number, traced by JAX
+
+
+class View(NamedTuple):
+    """What a rule can see while a commit is being applied.
+
+    Attributes:
+        read: s, where the gradient was taken.
+        pulled: θ as the worker pulled it just before committing.
+        staleness: τ, the server versions between the read and this application (int32 scalar).
+    """
+
+    read: Params
+    pulled: Params
+    staleness: jax.Array
+
+
+class Info(NamedTuple):
+    """What people plot of a commit, and nobody needs for the next one; None where the rule has no such thing.
+
+    Attributes:
+        update: Δθ, the raw update before any scaling.
+        moment: m, the proxy's velocity after this gradient, amplification κ included.
+        pi: π, the elementwise scaling of the raw update.
+    """
+
+    update: Params | None = None
+    moment: Params | None = None
+    pi: Params | None = None
+
+
+class Sent(NamedTuple):
+    """A worker's answer to its gradient: the message for the server, its own next state, and what to plot."""
+
+    message: Params
+    state: State
+    info: Info
+
+
+def keep_nothing(hyper: Hyper, params: Params) -> State:
+    """The state of a worker or server that remembers nothing."""
+    del hyper, params  # Nothing depends on them.
+    return ()
+
+
+def add_message(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
+    """θ ← θ + message: the server of equation (1)."""
+    del hyper, view  # The sum needs neither.
+    return jax.tree.map(lambda theta, u: theta + u, central, message), server
+
+
+def from_central(hyper: Hyper, central: Params, state: State, view: View) -> Params:
+    """Continue from the central variable just after the own commit."""
+    del hyper, state, view  # The new central variable is enough.
+    return central
+
+
+def from_pulled(hyper: Hyper, central: Params, state: State, view: View) -> Params:
+    """Continue from the value pulled just before the own commit, as Algorithm 1 is printed."""
+    del hyper, central, state  # The pulled value is enough.
+    return view.pulled
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rule:
+    """An update rule. Its hyper-parameters are traced: another step size is not another compilation.
+
+    Make one with a constructor such as `asyncsim.rules.gem`, or with `Rule` itself from module-level functions (a
+    new closure or lambda would compile again).
+
+    Attributes:
+        hyper: Hyper-parameters by name, handed to every function first. A value may be an array with one entry
+            per replayed seed.
+        name: The constructor's name.
+        send: `(hyper, gradient, state, view) -> Sent`: what the worker commits.
+        options: Settings that choose code, such as a variant, by name.
+        start: `(hyper, params) -> state`: what a worker keeps, made from its first pull.
+        start_server: `(hyper, params) -> state`: what the server keeps.
+        apply: `(hyper, central, server, message, view) -> (central, server)`.
+        resume: `(hyper, central, state, view) -> params`: where the next gradient is taken.
+        elementwise: Whether every parameter is treated alone, so that the engine may hand over all parameters as
+            one vector. Set it to False for a rule that looks at whole tensors.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> asim.rules.gem(learning_rate=0.05).hyper
+        {'learning_rate': 0.05, 'momentum': 0.9, 'kappa': 1.0}
+    """
+
+    hyper: Hyper
+    name: str = field(metadata={"static": True})
+    send: Callable[..., Sent] = field(metadata={"static": True})
+    options: tuple[tuple[str, Any], ...] = field(default=(), metadata={"static": True})
+    start: Callable[..., State] = field(default=keep_nothing, metadata={"static": True})
+    start_server: Callable[..., State] = field(default=keep_nothing, metadata={"static": True})
+    apply: Callable[..., tuple[Params, State]] = field(default=add_message, metadata={"static": True})
+    resume: Callable[..., Params] = field(default=from_central, metadata={"static": True})
+    elementwise: bool = field(default=True, metadata={"static": True})
+
+    def describe(self) -> dict[str, Any]:
+        """Name, options and hyper-parameters as plain data: enough to build the rule again."""
+        return {"name": self.name, **dict(self.options), **self.hyper}

@@ -1,0 +1,158 @@
+"""Fields of a study: a constructor's own arguments, their help taken from its own docstring."""
+
+import collections.abc
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from asyncsim import checks
+
+SECTION = re.compile(r"^ *(Args|Attributes):\s*$")
+ENTRY = re.compile(r"^( +)(\w+(?:, \w+)*): (.*)$")
+
+
+@dataclass(frozen=True)
+class Field:
+    """Something that can be overridden by name.
+
+    Attributes:
+        name: Argument of the constructor.
+        kind: "integer", "number", "integers", "numbers", "text" or "names".
+        help: What it means.
+        group: Where it belongs: "Cluster", "Rule", "Workload" or "Study".
+        value: Present value, None where there is none.
+        choices: Known values, for a field that names something.
+    """
+
+    name: str
+    kind: str
+    help: str
+    group: str = "Study"
+    value: Any = None
+    choices: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> Any:
+        """The value that a text on the command line stands for; lists are separated by commas.
+
+        Raises:
+            ValueError: If the text is not of this kind.
+
+        Example:
+            >>> Field("hidden", "integers", "Sizes.").parse("64,32"), Field("cv", "number", "").parse("2")
+            ([64, 32], 2.0)
+        """
+        if self.choices:
+            return checks.one_of(self.name, text, self.choices)
+        try:
+            return _PARSERS[self.kind](text)
+        except ValueError:
+            raise ValueError(f"{text!r} is {_NO[self.kind]}.") from None
+
+    def show(self) -> str:
+        """The present value as it would be written on the command line."""
+        if isinstance(self.value, float):
+            return f"{self.value:g}"
+        if isinstance(self.value, (list, tuple)):
+            return ",".join(map(str, self.value)) or "none"
+        return str(self.value)
+
+
+def arguments(constructor: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Arguments that a field can set: all but the data."""
+    parameters = inspect.signature(constructor).parameters
+    return {name: parameter for name, parameter in parameters.items() if name != "data"}
+
+
+def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, Any] | None = None) -> list[Field]:
+    """One field an argument of a constructor.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> for field in fields_of(Gamma, "Cluster", {"mean": 1.0, "cv": 0.3}):
+        ...     print(field.name, field.kind, field.value, "-", field.help)
+        mean number 1.0 - Mean delay, in seconds.
+        cv number 0.3 - Coefficient of variation, standard deviation over mean.
+    """
+    helps = described_arguments(inspect.getdoc(constructor) or "")
+    fields = []
+    for name, parameter in arguments(constructor).items():
+        default = None if parameter.default is parameter.empty else parameter.default
+        value = default if values is None else values.get(name, default)
+        kind = kind_of(parameter.annotation, value)
+        fields.append(Field(name, kind, helps.get(name, ""), group, value))
+    return fields
+
+
+def described_arguments(docstring: str) -> dict[str, str]:
+    """Argument name -> its description, from the docstring's `Args:` or `Attributes:` section.
+
+    Example:
+        >>> described_arguments("What.\\n\\nArgs:\\n    a, b: Two\\n        numbers.\\n\\nReturns:\\n    c")
+        {'a': 'Two numbers.', 'b': 'Two numbers.'}
+    """
+    lines = inspect.cleandoc(docstring).splitlines()
+    starts = [number for number, line in enumerate(lines) if SECTION.match(line)]
+    found: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in lines[starts[0] + 1 :] if starts else []:
+        entry = ENTRY.match(line)
+        if line.strip() and not line.startswith(" "):
+            break
+        if entry and len(entry[1]) == 4:
+            names = entry[2].split(", ")
+            found |= {name: [entry[3]] for name in names}
+        else:
+            for name in names:
+                found[name].append(line.strip())
+    return {name: " ".join(part for part in text if part).replace("`", "") for name, text in found.items()}
+
+
+def kind_of(annotation: Any, value: Any = None) -> str:
+    """What kind of text sets an argument, from its annotation or else from its present value.
+
+    Example:
+        >>> from collections.abc import Sequence
+        >>> kind_of(int), kind_of(Sequence[float]), kind_of(int | None), kind_of(typing.Any, 0.5)
+        ('integer', 'numbers', 'integer', 'number')
+    """
+    options = [annotation]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        options = [option for option in typing.get_args(annotation) if option is not type(None)]
+    kinds = {int: "integer", float: "number", str: "text"}
+    for option in options:
+        origin, items = typing.get_origin(option), typing.get_args(option)
+        if option in kinds and not isinstance(value, (list, tuple)):
+            return kinds[option]
+        if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
+            return "integers" if items and items[0] is int else "numbers"
+    if isinstance(value, (list, tuple)):
+        return "integers" if value and all(isinstance(item, int) for item in value) else "numbers"
+    return "text" if isinstance(value, str) else "number"
+
+
+def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def parse_list(text: str) -> list[Any]:
+        items = [item.strip() for item in text.strip("[]() ").split(",")]
+        return [] if text.strip() == "none" else [parse(item) for item in items if item]
+
+    return parse_list
+
+
+_NO = {
+    "integer": "no whole number",
+    "number": "no number",
+    "integers": "no list of whole numbers separated by commas",
+    "numbers": "no list of numbers separated by commas",
+}
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "integer": int,
+    "number": float,
+    "integers": _listed(int),
+    "numbers": _listed(float),
+    "text": str,
+    "names": _listed(str),
+}

@@ -1,0 +1,77 @@
+"""Overriding the fields of a scenario by name."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from asyncsim.cluster import Cluster
+from asyncsim.study.fields import arguments
+from asyncsim.study.parts import Part, law_part, rule_part, workload_part
+
+if TYPE_CHECKING:
+    from asyncsim.study.scenario import Scenario
+
+LENGTHS = ("commits", "seconds", "steps")
+
+
+def override(scenario: "Scenario", changes: Mapping[str, Any]) -> "Scenario":
+    """The scenario with some fields changed; see `Scenario.override`."""
+    rest = dict(changes)
+    parts = scenario.parts
+    compute, rule, workload = (part.rebuild(rest) for part in parts)
+    own = {name: rest.pop(name) for name in (*LENGTHS, "seed", "record", "workers") if name in rest}
+    for name in rest:
+        new = law_part(compute), rule_part(rule), workload_part(workload)
+        raise ValueError(unknown_field(name, new, [field.name for field in scenario.fields()]))
+    workers = own.get("workers", scenario.cluster.workers)
+    if isinstance(compute, tuple) and workers != scenario.cluster.workers:
+        raise ValueError(
+            f"`workers` cannot become {workers} while `compute` has one law for each of the "
+            f"{scenario.cluster.workers}; choose one law for all as well."
+        )
+    changed = type(scenario)(
+        cluster=Cluster(workers, compute),
+        rule=rule,
+        workload=workload,
+        **_length(scenario, own),
+        seed=own.get("seed", scenario.seed),
+        record=own.get("record"),
+    )
+    if "record" in own or scenario.record is None:
+        return changed
+    kept = {name: every for name, every in _with_strides(scenario.record) if name in changed.reportable}
+    return changed.override(record=kept)
+
+
+def unknown_field(name: str, parts: Iterable[Part], known: Iterable[str]) -> str:
+    """Why a field cannot be overridden: it belongs to another rule, law or workload, or is misspelt."""
+    for part in parts:
+        owners = [owner for owner, make in part.constructors.items() if name in arguments(make)]
+        if owners:
+            has = [field.name for field in part.fields()[1:]]
+            return (
+                f"`{name}` is no field of {part.field} {part.name!r}, only of {', '.join(owners)}; "
+                f"{part.name!r} has {', '.join(f'`{field}`' for field in has) or 'none'}.{nearest(name, has)}"
+            )
+    return f"`{name}` is no field of this scenario.{nearest(name, known)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint to the most similar name, or nothing.
+
+    Example:
+        >>> nearest("wokers", ["workers", "kappa"])
+        ' Did you mean `workers`?'
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def _length(scenario: "Scenario", own: Mapping[str, Any]) -> dict[str, Any]:
+    """The new lengths, all of them if several were given (which is then refused), or else the old one."""
+    given = {name: own[name] for name in LENGTHS if own.get(name) is not None}
+    return given or {name: getattr(scenario, name) for name in LENGTHS}
+
+
+def _with_strides(record: Any) -> Iterable[tuple[str, int | None]]:
+    return record.items() if isinstance(record, Mapping) else dict.fromkeys(record).items()

@@ -1,0 +1,219 @@
+"""A scenario: one study as one frozen object."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim.arguments import require_integer, require_positive
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.engine.commit import as_seen
+from asyncsim.engine.packing import Packing
+from asyncsim.engine.record import EVALUATIONS, QUANTITIES, strides
+from asyncsim.rules import Info, Rule, View
+from asyncsim.study import fingerprint
+from asyncsim.study.describe import describe_law, describe_rule, describe_workload
+from asyncsim.study.fields import Field, described_arguments, kind_of
+from asyncsim.study.override import LENGTHS, override
+from asyncsim.study.parts import Part, law_part, rule_part, workload_part
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+
+RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
+OFTEN = 5  # times a worker step: at every commit of a large model, energies cost half as much as the gradient
+LARGEST_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scenario:
+    """A cluster that trains a workload by a rule, for so long, from one seed.
+
+    Two scenarios are equal if they describe the same thing, however it was written: 10 `steps` of 4 workers
+    are 40 `commits`.
+
+    Attributes:
+        cluster: Who computes, and how fast.
+        rule: Update rule.
+        workload: What is learned.
+        commits: Length of the run in commits to the server. One of commits, seconds and steps must be given.
+        seconds: Length of the run in simulated seconds.
+        steps: Length of the run in commits of each worker on average, that is n·steps commits.
+        seed: Seed of the compute times, the mini-batches and the first parameters.
+        record: Names of what is recorded beside the loss, or name -> every how many commits; see
+            `asyncsim.replay`. By default energy_central, energy_proxy and pi_mean five times a worker step
+            and pi_median once, as far as the rule has them.
+
+    Raises:
+        ValueError: If not exactly one length is given, or a number or name does not fit.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> scenario = Scenario(
+        ...     cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+        ...     rule=asim.rules.gem(learning_rate=0.05),
+        ...     workload=asim.workloads.quadratic([1.0, 0.1]),
+        ...     steps=100,
+        ... )
+        >>> scenario
+        Scenario(gem on quadratic, 4 workers, 400 commits, seed 0)
+        >>> scenario.override(workers=8, compute="exponential", rule="downpour", commits=1000)
+        Scenario(downpour on quadratic, 8 workers, 1000 commits, seed 0)
+        >>> scenario.override(commits=400) == scenario, scenario.override(kappa=2.0) == scenario
+        (True, False)
+    """
+
+    cluster: Cluster
+    rule: Rule
+    workload: Workload
+    commits: int | None = None
+    seconds: float | None = None
+    steps: int | None = None
+    seed: int = 0
+    record: Iterable[str] | Mapping[str, int | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("cluster", Cluster), ("rule", Rule), ("workload", Workload)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ValueError(f"`{name}` must be an asyncsim.{kind.__name__}; got {type(value).__name__}.")
+        self._check_length()
+        require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
+        if self.seed > LARGEST_SEED:
+            raise ValueError(f"`seed` must be at most {LARGEST_SEED}; got {self.seed}. Give a smaller one.")
+        if self.record is not None and not isinstance(self.record, (str, Mapping)):
+            object.__setattr__(self, "record", tuple(self.record))
+        self._check_record()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scenario) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        length = f"{self.seconds:g} seconds" if self.total is None else f"{self.total} commits"
+        what = f"{self.rule.name} on {self.workload.describe()['name']}"
+        return f"Scenario({what}, {self.cluster.workers} workers, {length}, seed {self.seed})"
+
+    @property
+    def total(self) -> int | None:
+        """Commits in all; None where `seconds` decide."""
+        return self.commits if self.steps is None else self.steps * self.cluster.workers
+
+    @cached_property
+    def reportable(self) -> tuple[str, ...]:
+        """Names of what this rule and workload can report."""
+        info = jax.eval_shape(self._first_info)
+        names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
+        return (*names, *EVALUATIONS) if self.workload.evaluate is not None else tuple(names)
+
+    @cached_property
+    def strides(self) -> dict[str, int]:
+        """What is recorded: name -> every how many commits."""
+        n = self.cluster.workers
+        if self.record is not None:
+            return strides(self.record, n)
+        often = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
+        return {name: every for name, every in often.items() if name in self.reportable}
+
+    def describe(self) -> dict[str, Any]:
+        """The scenario as plain data, fit for JSON; code and data of the user's own stand there as hashes.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).describe()["cluster"]
+            {'workers': 2, 'compute': {'law': 'constant', 'value': 1.0}}
+        """
+        return {
+            "cluster": {"workers": self.cluster.workers, "compute": describe_law(self.cluster.compute)},
+            "rule": describe_rule(self.rule),
+            "workload": describe_workload(self.workload),
+            "commits": self.total,
+            "seconds": self.seconds,
+            "seed": self.seed,
+            "record": self.strides,
+            "precision": jnp.result_type(float).name,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the description: scenarios that share it give the same result."""
+        return fingerprint.digest(self.describe())
+
+    def simulate(self) -> Trace:
+        """The schedule of this scenario."""
+        return simulate(self.cluster, commits=self.total, seconds=self.seconds, seed=self.seed)
+
+    @property
+    def parts(self) -> tuple[Part, Part, Part]:
+        """Compute law, rule and workload, taken apart."""
+        return law_part(self.cluster.compute), rule_part(self.rule), workload_part(self.workload)
+
+    def fields(self) -> tuple[Field, ...]:
+        """Everything that `override` takes, with present values and what it means."""
+        law, rule, workload = self.parts
+        helps = described_arguments(Cluster.__doc__ or "")
+        workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
+        return (workers, *law.fields(), *rule.fields(), *workload.fields(), *own_fields(self))
+
+    def override(self, **changes: Any) -> "Scenario":
+        """The scenario with some fields changed, by the names of the constructors' own arguments.
+
+        Another law of compute times keeps the mean and, where it has one, the coefficient of variation;
+        another rule or workload keeps the arguments that both have, and of `record` what can still be
+        reported. A new length replaces the old one.
+
+        Raises:
+            ValueError: If a field is unknown (the nearest is named) or a value does not fit.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).override(wokers=8)
+            Traceback (most recent call last):
+            ValueError: `wokers` is no field of this scenario. Did you mean `workers`?
+        """
+        return override(self, changes)
+
+    def _first_info(self) -> Info:
+        tree = self.workload.init(jax.random.key(0))
+        packing = Packing.of(tree)
+        params = as_seen(self.rule, packing, packing.pack(tree))
+        state = self.rule.start(self.rule.hyper, params)
+        view = View(read=params, pulled=params, staleness=jnp.int32(0))
+        return self.rule.send(self.rule.hyper, params, state, view).info
+
+    def _check_length(self) -> None:
+        given = {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
+        if len(given) != 1:
+            found = " and ".join(f"{name}={value!r}" for name, value in given.items()) or "none"
+            raise ValueError(f"Exactly one of `commits`, `seconds` and `steps` must be given; got {found}.")
+        for name in given.keys() & {"commits", "steps"}:
+            require_integer(name, given[name], least=1, remedy="Ask for 1 or more.")
+        if "seconds" in given:
+            require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
+
+    def _check_record(self) -> None:
+        impossible = [name for name in self.strides if name not in self.reportable]
+        if impossible:
+            raise ValueError(
+                f"`record` names {impossible[0]!r}, which {self.rule.name!r} on this workload cannot report; "
+                f"it has {', '.join(self.reportable)}."
+            )
+
+
+def own_fields(scenario: Scenario | None = None) -> list[Field]:
+    """The fields of a scenario that belong to none of its parts, with its values where there is one."""
+    helps = described_arguments(Scenario.__doc__ or "")
+    kinds = {f.name: kind_of(f.type) for f in dataclasses.fields(Scenario)} | {"record": "names"}
+    values: dict[str, Any] = dict.fromkeys((*LENGTHS, "seed", "record"))
+    if scenario is not None:
+        values = {name: getattr(scenario, name) for name in values} | {"record": tuple(scenario.strides)}
+    return [Field(name, kinds[name], helps[name], "Study", value) for name, value in values.items()]

@@ -1,0 +1,78 @@
+"""The numbers of a run that stand in a table."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from asyncsim.engine import Run
+from asyncsim.files import atomic_write
+from asyncsim.trace import Trace
+
+KEYS = (
+    "commits",
+    "simulated_seconds",
+    "mean_staleness",
+    "final_loss",
+    "test_loss",
+    "test_accuracy",
+    "diverged_at",
+    "wall_seconds",
+    "commits_per_second",
+)
+
+
+def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: float = 0.0) -> dict[str, Any]:
+    """The summary of a run of one seed.
+
+    Args:
+        trace: Its schedule.
+        run: The run.
+        wall_seconds: Real time in replay, compilation included.
+        compile_seconds: Of these, time in which JAX compiled.
+
+    Returns:
+        `KEYS` -> number, or None where there is none: `commits` replayed and, up to the last of these,
+        `simulated_seconds` and `mean_staleness`; `final_loss`, the mean training loss over the last 50
+        commits of each worker; `test_loss` and `test_accuracy` of the last central variable; `diverged_at`;
+        `wall_seconds`; and `commits_per_second` of real time without compilation. What is not finite is
+        None, too.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
+        >>> run = asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
+        >>> summary = summarise(trace, run, wall_seconds=2.0)
+        >>> summary["mean_staleness"], summary["final_loss"], summary["commits_per_second"]
+        (0.75, 0.28125, 2.0)
+    """
+    done = slice(run.commits)
+    test = run.evaluate()
+    working = wall_seconds - compile_seconds
+    values = {
+        "commits": run.commits,
+        "simulated_seconds": trace.commit_time[run.commits - 1] if run.commits else 0.0,
+        "mean_staleness": trace.staleness[done].mean() if run.commits else None,
+        "final_loss": run.final_loss(),
+        "test_loss": test.get("test_loss"),
+        "test_accuracy": test.get("test_accuracy"),
+        "diverged_at": run.diverged_at,
+        "wall_seconds": wall_seconds,
+        "commits_per_second": run.commits / working if working > 0 else None,
+    }
+    return {key: _number(values[key]) for key in KEYS}
+
+
+def write_json(path: str | os.PathLike[str], value: Mapping[str, Any]) -> None:
+    """Write valid JSON, whole or not at all."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    atomic_write(path, lambda file: file.write(text.encode()))
+
+
+def _number(value: Any) -> int | float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)

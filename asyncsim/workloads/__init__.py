@@ -1,0 +1,12 @@
+"""What is being learned: losses, models and where mini-batches come from."""
+
+from asyncsim.workloads.classification import convnet
+from asyncsim.workloads.mlp import mlp
+from asyncsim.workloads.quadratic import quadratic
+from asyncsim.workloads.softmax import softmax
+from asyncsim.workloads.workload import Workload
+
+# By `Workload.name`: what rebuilds a workload from its name, options and data set.
+CONSTRUCTORS = {"convnet": convnet, "mlp": mlp, "quadratic": quadratic, "softmax": softmax}
+
+__all__ = ["CONSTRUCTORS", "Workload", "convnet", "mlp", "quadratic", "softmax"]

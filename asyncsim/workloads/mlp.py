@@ -1,0 +1,84 @@
+"""A multilayer perceptron: the smallest workload that is not convex."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from math import prod
+
+import jax
+
+from asyncsim.arguments import require_integer
+from asyncsim.datasets import Dataset
+from asyncsim.workloads.classification import classifier, cross_entropy, require_dataset
+from asyncsim.workloads.workload import Workload
+
+Params = list[dict[str, jax.Array]]
+
+
+def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
+    """Fully connected layers with ReLU between them, on the flattened inputs.
+
+    L = mean cross-entropy of softmax(a_k·weight_k + bias_k), with a_{i+1} = max(0, a_i·weight_i + bias_i) and
+    a_0 the inputs. Weights and biases start uniform on ±1/√fan_in, PyTorch's default.
+
+    Args:
+        data: Any data set.
+        hidden: Sizes of the hidden layers, from the inputs to the outputs. `()` leaves none: a `softmax` with
+            another start.
+        batch_size: Examples in a mini-batch.
+
+    Returns:
+        A `Workload` whose parameters are a list with ``{"bias": (out,), "weight": (in, out)}`` a layer.
+
+    Raises:
+        ValueError: If a size is not a whole number of at least 1, `data` is no `Dataset`, or it holds fewer
+            than `batch_size` examples.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
+        >>> [layer["weight"].shape for layer in workload.init(jax.random.key(0))]
+        [(64, 32), (32, 10)]
+    """
+    features = prod(require_dataset(data).shape)
+    sizes = _checked_sizes(hidden)
+    return classifier(
+        "mlp",
+        data,
+        batch_size,
+        init=partial(_init, (features, *sizes, int(data.classes))),
+        loss=_loss,
+        logits=_logits,
+        shape=(features,),
+        hidden=sizes,
+    )
+
+
+def _checked_sizes(hidden: Sequence[int]) -> list[int]:
+    if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+        raise ValueError(f"`hidden` must be a sequence of layer sizes; got {hidden!r}. Use (128, 64), say.")
+    return [require_integer("hidden", size, least=1, remedy="Leave out layers without units.") for size in hidden]
+
+
+def _init(sizes: tuple[int, ...], key: jax.Array) -> Params:
+    layers = []
+    for number, (inputs, outputs) in enumerate(pairwise(sizes)):
+        bias_key, weight_key = jax.random.split(jax.random.fold_in(key, number))
+        bound = inputs**-0.5
+        bias = jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound)
+        weight = jax.random.uniform(weight_key, (inputs, outputs), minval=-bound, maxval=bound)
+        layers.append({"bias": bias, "weight": weight})
+    return layers
+
+
+def _logits(params: Params, inputs: jax.Array) -> jax.Array:
+    *hidden, last = params
+    for layer in hidden:
+        inputs = jax.nn.relu(inputs @ layer["weight"] + layer["bias"])
+    return inputs @ last["weight"] + last["bias"]
+
+
+def _loss(params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
+    del key  # Unused: nothing is random.
+    inputs, labels = batch
+    return cross_entropy(_logits(params, inputs), labels)

@@ -1,0 +1,22 @@
+"""DOWNPOUR on scikit-learn's digits: `gem_digits.py` with another rule, and it fails.
+
+With 20 workers, whose gradients are 19 versions old on average, the step size that GEM thrives on is too
+large for plain asynchronous SGD: the loss stays at log 10 = 2.30, that of a network that knows nothing.
+Fewer workers or smaller steps save it.
+
+    asyncsim run scenarios/downpour_digits.py
+    asyncsim run scenarios/downpour_digits.py --workers 3 --out runs/few
+    asyncsim run scenarios/downpour_digits.py --learning-rate 0.02 --out runs/small
+"""
+
+import asyncsim as asim
+
+scenario = asim.Scenario(
+    cluster=asim.Cluster(workers=20, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+    rule=asim.rules.downpour(learning_rate=0.2),
+    workload=asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32),
+    steps=400,
+)
+
+if __name__ == "__main__":
+    asim.main(scenario)

@@ -1,0 +1,59 @@
+"""What asynchrony costs: replay over the same number of bare gradients in a compiled loop."""
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from tests.benchmarks.loops import bare_loop, gamma_trace
+
+COMMITS = 20_000
+MODELS = {  # parameters: hidden layers, most tax at (n = 30, cv .1) and (n = 100, cv 1)
+    650: ((), 1.15, 1.4),
+    2410: ((32,), 1.4, 1.6),
+    17226: ((128, 64), 1.6, 2.0),
+}
+
+
+def digits_workload(hidden):
+    digits = asim.datasets.digits()
+    if not hidden:
+        return asim.workloads.softmax(digits, batch_size=32)
+    return asim.workloads.mlp(digits, hidden=hidden, batch_size=32)
+
+
+@pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
+@pytest.mark.parametrize(("workers", "cv"), [(30, 0.1), (100, 1.0)])
+@pytest.mark.parametrize("parameters", MODELS)
+def test_asynchrony_tax(parameters, workers, cv, rule, versus, report):
+    hidden, *most = MODELS[parameters]
+    workload, trace = digits_workload(hidden), gamma_trace(workers, cv, COMMITS)
+    tax = versus(lambda: asim.replay(trace, rule, workload), bare_loop(workload, COMMITS))
+    what = f"tax, {parameters} parameters, n = {workers}, cv = {cv}, {rule.name}"
+    report(what, tax, "×", at_most=most[workers == 100])
+
+
+@pytest.mark.parametrize("workers", [100, 1000])
+@pytest.mark.parametrize("parameters", MODELS)
+def test_cost_does_not_grow_with_the_workers(parameters, workers, versus, report):
+    workload, rule = digits_workload(MODELS[parameters][0]), asim.rules.gem(0.001)
+    few, many = gamma_trace(10, 0.1, COMMITS), gamma_trace(workers, 0.1, COMMITS)
+    growth = versus(
+        lambda: asim.replay(many, rule, workload, lanes=1), lambda: asim.replay(few, rule, workload, lanes=1)
+    )
+    report(f"cost of a commit at n = {workers} over n = 10, {parameters} parameters", growth, "×", at_most=1.3)
+
+
+@pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
+@pytest.mark.parametrize(("size", "noise", "seeds", "least"), [(10, 0, 1, 700), (10, 0, 32, 2000), (1729, 1, 1, 150)])
+def test_quadratic(size, noise, seeds, least, rule, benchmark, report):
+    commits = 1_000_000 if seeds * size == 10 else 100_000
+    trace = gamma_trace(30, 0.3, commits)
+    workload = asim.workloads.quadratic(np.linspace(0.1, 1.0, size), noise=noise)
+    seed = tuple(range(seeds)) if seeds > 1 else 0
+    run = benchmark.pedantic(asim.replay, args=(trace, rule, workload, seed), rounds=5, warmup_rounds=1)
+    assert run.commits == commits
+    assert jax.tree.leaves(run.diverged_at) == []
+    rate = commits * seeds / benchmark.stats.stats.min / 1e3
+    what = f"quadratic, {size} parameters, noise {noise}, {seeds} seeds, {rule.name}"
+    report(what, rate, "k commits/s", at_least=least)

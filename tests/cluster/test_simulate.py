@@ -1,0 +1,259 @@
+"""Schedules against theory: exact where it is exact, within derived tolerances where it is not."""
+
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import asyncsim.trace as trace_module
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal, Uniform
+from asyncsim.invariants import conservation
+from asyncsim.trace import Trace
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Gives the listed delays in turn, then the last one to the end of the block."""
+
+    delays: tuple[float, ...]
+    mean: float = 1.0
+    variance: float = 0.0
+
+    def cdf(self, t: object) -> np.ndarray:
+        raise NotImplementedError
+
+    def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
+        return np.array([*self.delays, *([self.delays[-1]] * size)][:size], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Whole delays 0, 1 or 2, so that ties abound."""
+
+    mean: float = 1.0
+    variance: float = 2 / 3
+
+    def cdf(self, t: object) -> np.ndarray:
+        raise NotImplementedError
+
+    def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
+        return generator.integers(0, 3, size).astype(np.float64)
+
+
+LAWS = st.sampled_from(
+    [
+        Constant(0.0),
+        Constant(1.0),
+        Uniform(0.0, 1.0),
+        Exponential(1.0),
+        Gamma(2.0, 3.0),
+        LogNormal(1.0, 0.5),
+        Integers(),
+    ]
+)
+CLUSTERS = st.lists(LAWS, min_size=1, max_size=7).map(lambda laws: Cluster(len(laws), laws))
+SEEDS = st.integers(0, 2**32)
+
+
+def times_of(trace: Trace, worker: int) -> np.ndarray:
+    return trace.commit_time[trace.worker == worker]
+
+
+def running_sums(law: Delay, seed: int, worker: int, count: int) -> np.ndarray:
+    """When a worker commits, from its stream alone."""
+    stream = np.random.SeedSequence(seed).spawn(worker + 1)[worker]
+    return np.cumsum(law.sample(np.random.default_rng(stream), count))
+
+
+class TestExact:
+    @settings(max_examples=60, deadline=None)
+    @given(CLUSTERS, st.integers(1, 120), SEEDS)
+    def test_conservation_law(self, cluster: Cluster, commits: int, seed: int) -> None:
+        trace = simulate(cluster, commits=commits, seed=seed)
+        pairs = (cluster.workers - 1) * commits
+        in_flight = (commits - trace.unfinished.read_version).sum()
+        assert trace.staleness.sum() + in_flight == pairs
+        assert conservation(trace) == (pairs, pairs)
+
+    @settings(max_examples=40, deadline=None)
+    @given(CLUSTERS, st.integers(1, 120), SEEDS)
+    def test_workers_commit_at_the_running_sums_of_their_own_delays(
+        self, cluster: Cluster, commits: int, seed: int
+    ) -> None:
+        trace = simulate(cluster, commits=commits, seed=seed)
+        for worker, law in enumerate(cluster.laws):
+            own = times_of(trace, worker)
+            due = running_sums(law, seed, worker, len(own) + 1)
+            np.testing.assert_array_equal(own, due[:-1])
+            assert due[-1] >= trace.seconds  # the job in flight was not due yet
+
+    @given(st.integers(1, 8), st.integers(1, 50), st.sampled_from([0.0, 0.1, 1.0, 1e300]))
+    @settings(deadline=None)
+    def test_constant_delays_give_a_round_robin(self, workers: int, commits: int, delay: float) -> None:
+        trace = simulate(Cluster(workers, Constant(delay)), commits=commits)
+        rows = np.arange(commits)
+        np.testing.assert_array_equal(trace.worker, rows % workers)
+        np.testing.assert_array_equal(trace.staleness, np.minimum(rows, workers - 1))
+
+    def test_ties_are_first_in_first_out(self) -> None:
+        """The slow worker began its job first, so it goes first when both are due at 2."""
+        trace = simulate(Cluster(2, [Constant(1.0), Constant(2.0)]), commits=6)
+        assert trace.worker.tolist() == [0, 1, 0, 0, 1, 0]
+        assert trace.commit_time.tolist() == [1, 2, 2, 3, 4, 4]
+
+    def test_adding_a_worker_leaves_the_others_as_they_were(self) -> None:
+        law = Gamma(1.0, 0.5)
+        few, many = (simulate(Cluster(n, law), seconds=200.0, seed=3) for n in (3, 4))
+        for worker in range(3):
+            np.testing.assert_array_equal(times_of(few, worker), times_of(many, worker))
+
+    def test_longer_run_begins_with_the_shorter(self) -> None:
+        cluster = Cluster(5, Exponential(1.0))
+        short, long = (simulate(cluster, commits=commits, seed=3) for commits in (700, 9000))
+        np.testing.assert_array_equal(short.worker, long.worker[:700])
+        np.testing.assert_array_equal(short.commit_time, long.commit_time[:700])
+
+    def test_seeds_and_workers_differ(self) -> None:
+        cluster = Cluster(2, Exponential(1.0))
+        first, second = (simulate(cluster, commits=10, seed=seed) for seed in (0, 1))
+        assert not np.intersect1d(first.commit_time, second.commit_time).size
+        assert len(np.unique(first.commit_time)) == 10
+
+    def test_seconds_are_inclusive(self) -> None:
+        cluster = Cluster(3, Constant(0.5))
+        assert len(simulate(cluster, seconds=2.0)) == 12
+        assert len(simulate(cluster, seconds=1.99)) == 9
+
+    def test_seconds_before_the_first_commit(self) -> None:
+        trace = simulate(Cluster(3, Constant(1.0)), seconds=0.5)
+        assert (len(trace), len(trace.unfinished), trace.seconds) == (0, 3, 0.0)
+
+    def test_seconds_and_commits_agree(self) -> None:
+        cluster = Cluster(4, LogNormal(1.0, 1.0))
+        by_commits = simulate(cluster, commits=500, seed=2)
+        by_seconds = simulate(cluster, seconds=by_commits.seconds, seed=2)
+        np.testing.assert_array_equal(by_seconds.worker, by_commits.worker)
+
+
+class TestExponential:
+    def test_staleness_is_geometric(self) -> None:
+        """P(τ = k) = (1/n)(1 - 1/n)^k.
+
+        Successive values of one worker are independent, so M of them have an expected total variation of at
+        most ½ Σ √(p_k / M), exceeded by t with probability at most exp(-2 M t²) (McDiarmid); the pooled
+        frequencies are closer than the workers' are on average.
+        """
+        workers, each = 8, 25_000
+        trace = simulate(Cluster(workers, Exponential(1.0)), commits=int(1.1 * workers * each))
+        own = [trace.staleness[trace.worker == worker][:each] for worker in range(workers)]
+        counts = np.bincount(np.concatenate(own))
+        assert counts.sum() == workers * each
+        pmf = (1 / workers) * (1 - 1 / workers) ** np.arange(len(counts))
+        tail = (1 - 1 / workers) ** len(counts)
+        distance = (np.abs(counts / counts.sum() - pmf).sum() + tail) / 2
+        roots = math.sqrt(1 / workers) / (1 - math.sqrt(1 - 1 / workers))  # Σ √p_k
+        unlikely = math.sqrt(math.log(workers / 1e-7) / (2 * each))
+        assert distance <= roots / (2 * math.sqrt(each)) + unlikely
+
+    def test_finite_run_mean_from_a_common_start(self) -> None:
+        """(n - 1)(1 - n(1 - qᴺ)/N) with q = 1 - 1/n, within 5 standard errors over seeds."""
+        n, commits = 10, 60
+        cluster = Cluster(n, Exponential(1.0))
+        means = [simulate(cluster, commits=commits, seed=seed).staleness.mean() for seed in range(300)]
+        expected = (n - 1) * (1 - n * (1 - (1 - 1 / n) ** commits) / commits)
+        assert abs(np.mean(means) - expected) <= 5 * np.std(means) / math.sqrt(len(means))
+
+    def test_each_worker_has_its_own_share(self) -> None:
+        """Commits of a worker with mean m in T seconds are Poisson(T / m)."""
+        means = [0.5, 1.0, 4.0]
+        trace = simulate(Cluster(3, [Exponential(mean) for mean in means]), seconds=4000.0)
+        for worker, mean in enumerate(means):
+            expected = 4000.0 / mean
+            assert abs((trace.worker == worker).sum() - expected) <= 5 * math.sqrt(expected)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("workers", "compute", "message"),
+        [
+            (0, Constant(1.0), "`workers` must be an integer of at least 1; got 0"),
+            (-3, Constant(1.0), "`workers` must be an integer of at least 1; got -3"),
+            (2.0, Constant(1.0), "`workers` must be an integer of at least 1; got 2.0"),
+            (True, Constant(1.0), "`workers` must be an integer of at least 1; got True"),
+            (3, [Constant(1.0)] * 2, "`compute` must have one law per worker; got 2 for 3 workers"),
+            (2, [], "`compute` must have one law per worker; got 0 for 2 workers"),
+            (2, 1.0, r"`compute` must be a law of delays .*; got 1\.0.*`Constant\(1\.0\)`"),
+            (2, "ab", "`compute` must be a law of delays .*; got 'ab'"),
+            (2, [Constant(1.0), None], "`compute` must be a law of delays .*None"),
+        ],
+    )
+    def test_cluster(self, workers: int, compute: Delay, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            Cluster(workers, compute)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({}, "one of `commits` and `seconds` must be given; got None and None"),
+            ({"commits": 1, "seconds": 1.0}, "one of `commits` and `seconds` must be given; got 1 and 1.0"),
+            ({"commits": 0}, "`commits` must be an integer of at least 1; got 0"),
+            ({"commits": 1.5}, "`commits` must be an integer of at least 1; got 1.5"),
+            ({"commits": 2**31}, "`commits` must be at most 2147483647; got 2147483648"),
+            ({"seconds": 0}, "`seconds` must be finite and positive; got 0"),
+            ({"seconds": -1.0}, "`seconds` must be finite and positive; got -1.0"),
+            ({"seconds": math.nan}, "`seconds` must be finite and positive; got nan"),
+            ({"seconds": math.inf}, "`seconds` must be finite and positive; got inf"),
+            ({"seconds": "3"}, "`seconds` must be finite and positive; got '3'"),
+            ({"seconds": 1e12}, r"`seconds` must give at most 2147483647 commits; .* about 2e\+12"),
+            ({"commits": 1, "seed": -1}, "`seed` must be an integer of at least 0; got -1"),
+            ({"commits": 1, "seed": None}, "`seed` must be an integer of at least 0; got None"),
+        ],
+    )
+    def test_simulate(self, arguments: dict, message: str) -> None:
+        with pytest.raises(ValueError, match=message) as caught:
+            simulate(Cluster(2, Constant(1.0)), **arguments)
+        assert "\n" not in str(caught.value)
+
+    def test_seconds_that_never_pass(self) -> None:
+        cluster = Cluster(2, [Constant(1.0), Constant(0.0)])
+        with pytest.raises(ValueError, match="`seconds` never pass while worker 1 has only zero delays"):
+            simulate(cluster, seconds=1.0)
+
+    @pytest.mark.parametrize("bad", [math.nan, -0.5, math.inf])
+    def test_bad_delay_is_named_by_worker_value_and_time(self, bad: float) -> None:
+        laws = [Constant(1.0), Constant(1.0), Constant(1.0), Scripted((12.5, bad))]
+        message = rf"`delay` must be finite and not negative; worker 3 drew {bad} at time 12\.5\."
+        with pytest.raises(ValueError, match=message):
+            simulate(Cluster(4, laws), commits=100)
+
+    def test_bad_delay_that_is_never_drawn_does_no_harm(self) -> None:
+        assert len(simulate(Cluster(1, Scripted((1.0, 1.0, math.nan))), commits=1)) == 1
+
+    def test_law_that_draws_the_wrong_shape(self) -> None:
+        class Single(Integers):
+            def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
+                return np.float64(1.0)  # pyright: ignore[reportReturnType]
+
+        with pytest.raises(ValueError, match=r"`sample` must return .* \(16,\); the law of worker 0 returned \(\)"):
+            simulate(Cluster(1, Single()), commits=1)
+
+
+def test_the_schedule_imports_neither_jax_nor_scipy() -> None:
+    """Checked without the package's own `__init__`, which brings in the other half."""
+    code = f"""
+import sys, types
+package = types.ModuleType("asyncsim")
+package.__path__ = {[str(Path(trace_module.__file__).parent)]!r}
+sys.modules["asyncsim"] = package
+import asyncsim.cluster
+print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

@@ -1,0 +1,56 @@
+"""The workers' state is updated in place: nothing as large as it is copied inside the loop."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine import compiled
+from asyncsim.engine.replayer import Replayer
+from tests.problems import RULES, gamma_trace
+
+WORKERS = 37  # a number that nothing else in the program has
+
+
+def program(rule, seed, lanes, record):
+    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(16,), batch_size=8)
+    trace = gamma_trace(workers=WORKERS, commits=100)
+    replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
+    count, columns = replayer.feeder.piece(0, 100)
+    lowered = compiled.replay_piece.lower(replayer.carry, count, columns, replayer.problem, layout=replayer.layout)
+    return lowered.compile().as_text()
+
+
+def instructions_with_state(text, operation):
+    """Instructions of this kind whose result is as large as the state of all workers."""
+    return re.findall(rf"= \S*\[{WORKERS},[\d,]+\]\S* {operation}\(.*", text)
+
+
+@pytest.mark.parametrize("record", [(), ("energy_central", "energy_proxy", "pi_median")])
+@pytest.mark.parametrize(("seed", "lanes"), [(0, 1), ((0, 1), 1), (0, 8)])
+def test_no_copy_of_all_workers(seed, lanes, record):
+    text = program(RULES["gem_script"][0](), seed, lanes, record)
+    assert instructions_with_state(text, "fusion"), "the state should be updated somewhere"
+    assert not instructions_with_state(text, "copy")
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_copy_for_any_rule(name):
+    assert not instructions_with_state(program(RULES[name][0](), 0, 1, ()), "copy")
+
+
+def test_the_count_would_find_a_copy():
+    def careless(state, workers):
+        def body(carry, worker):
+            central, state = carry
+            row = state[worker]
+            new = central + np.float32(0.5) * row[::-1]
+            return (new, state.at[worker].set(new - row)), state[0].sum() + row.sum()
+
+        return jax.lax.scan(body, (state[0], state), workers)
+
+    state = np.ones((WORKERS, 50), np.float32)
+    text = jax.jit(careless).lower(state, np.arange(WORKERS)).compile().as_text()
+    assert instructions_with_state(text, "copy")

@@ -1,0 +1,63 @@
+"""The first commit with a non-finite loss or central variable is found exactly, and stops the replay."""
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine.reference import replay_plainly
+from tests.problems import gamma_trace, tree_workload
+
+WORKLOAD = asim.workloads.quadratic([1.0, 0.1])
+
+
+def first_broken(plain):
+    finite = [
+        bool(np.isfinite(step.loss)) and all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(step.central))
+        for step in plain.steps
+    ]
+    return None if all(finite) else finite.index(False)
+
+
+@pytest.mark.parametrize("rate", [1e20, 1e10, 300.0])
+def test_the_commit_is_that_of_the_plain_loop(rate):
+    trace, rule = gamma_trace(commits=120), asim.rules.downpour(rate)
+    expected = first_broken(replay_plainly(trace, rule, WORKLOAD))
+    assert expected is not None
+    assert asim.replay(trace, rule, WORKLOAD).diverged_at == expected
+
+
+def test_a_stable_replay_has_none():
+    assert asim.replay(gamma_trace(), asim.rules.downpour(0.1), WORKLOAD).diverged_at is None
+
+
+def test_every_seed_has_its_own():
+    trace, rates = gamma_trace(commits=120), np.array([0.1, 1e10, 300.0])
+    run = asim.replay(trace, asim.rules.downpour(rates), WORKLOAD, seed=(0, 0, 0))
+    assert run.diverged_at == [asim.replay(trace, asim.rules.downpour(rate), WORKLOAD).diverged_at for rate in rates]
+    assert run.diverged_at[0] is None
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_diverged_replay_stops_early_unless_told_not_to(stop):
+    trace = gamma_trace(commits=200_000)
+    run = asim.replay(trace, asim.rules.downpour(1e10), WORKLOAD, stop_on_divergence=stop)
+    assert (run.commits < len(trace)) == stop
+    assert len(run.loss) == run.commits
+    assert run.diverged_at < 100
+
+
+def test_a_nan_in_the_data_is_found_where_it_is_read():
+    inputs, targets = (np.array(column) for column in tree_workload().data)
+    inputs[5] = np.nan
+    workload = asim.Workload(**{**vars(tree_workload()), "data": (inputs, targets)})
+    trace, rule = gamma_trace(), asim.rules.gem(0.01)
+    expected = first_broken(replay_plainly(trace, rule, workload))
+    assert asim.replay(trace, rule, workload).diverged_at == expected
+
+
+def test_resuming_keeps_the_commit():
+    trace, rule = gamma_trace(commits=120), asim.rules.downpour(1e10)
+    half = asim.replay(trace, rule, WORKLOAD, commits=60)
+    whole = asim.replay(trace, rule, WORKLOAD, resume=half, stop_on_divergence=False)
+    assert whole.diverged_at == half.diverged_at == asim.replay(trace, rule, WORKLOAD).diverged_at

@@ -1,0 +1,54 @@
+"""Ctrl-C leaves a run that can be resumed."""
+
+import signal
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine import pieces
+from tests.problems import gamma_trace, noisy_quadratic
+
+
+@pytest.fixture
+def short_pieces(monkeypatch):
+    monkeypatch.setattr(pieces, "SHORTEST", 16)
+    monkeypatch.setattr(pieces, "LONGEST", 16)
+
+
+def test_interrupt_and_resume_is_one_run(short_pieces):
+    trace, rule, workload = gamma_trace(commits=100), asim.rules.gem(0.01), noisy_quadratic()
+    whole = asim.replay(trace, rule, workload)
+
+    def press_ctrl_c(replayer):
+        if replayer.done == 48:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(asim.ReplayInterrupted, match="after 48 commits") as caught:
+        asim.replay(trace, rule, workload, progress=press_ctrl_c)
+    resumed = asim.replay(trace, rule, workload, resume=caught.value.run)
+    np.testing.assert_array_equal(resumed.loss, whole.loss)
+    assert isinstance(caught.value, KeyboardInterrupt)
+
+
+def test_the_handler_is_put_back():
+    before = signal.getsignal(signal.SIGINT)
+    asim.replay(gamma_trace(), asim.rules.gem(0.01), noisy_quadratic())
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_progress_sees_every_piece(short_pieces):
+    seen = []
+    trace = gamma_trace(commits=40)
+    asim.replay(trace, asim.rules.gem(0.01), noisy_quadratic(), progress=lambda r: seen.append((r.done, r.total)))
+    assert seen == [(16, 40), (32, 40), (40, 40)]
+
+
+def test_a_run_can_be_looked_at_on_the_way(short_pieces):
+    trace, rule, workload = gamma_trace(commits=40), asim.rules.gem(0.01), noisy_quadratic()
+    snapshots = []
+    whole = asim.replay(trace, rule, workload, progress=lambda r: snapshots.append(r.run()))
+    for snapshot in snapshots:
+        np.testing.assert_array_equal(snapshot.loss, whole.loss[: snapshot.commits])
+        resumed = asim.replay(trace, rule, workload, resume=snapshot)
+        np.testing.assert_array_equal(resumed.loss, whole.loss)

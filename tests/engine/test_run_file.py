@@ -1,0 +1,121 @@
+"""A run put away and taken out again is the same run, and goes on as if it had never been put away."""
+
+import errno
+import os
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+
+RULE = asim.rules.gem(learning_rate=0.05)
+WORKLOAD = asim.workloads.quadratic([1.0, 0.1, 0.01], noise=0.1)
+TRACE = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=300, seed=1)
+RECORD = ("energy_central", "pi_median")
+
+
+def half(seed: int | tuple[int, ...] = 0) -> asim.Run:
+    return asim.replay(TRACE, RULE, WORKLOAD, seed, record=RECORD, commits=150)
+
+
+def assert_same(one: asim.Run, other: asim.Run) -> None:
+    for name in ("commits", "workers", "seed", "diverged_at"):
+        assert getattr(one, name) == getattr(other, name)
+    trees = [(run.loss, dict(run.records), dict(run.recorded_at), run.central, run.state) for run in (one, other)]
+    assert jax.tree.structure(trees[0]) == jax.tree.structure(trees[1])
+    for a, b in zip(*map(jax.tree.leaves, trees), strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+
+
+@pytest.mark.parametrize("seed", [0, (3, 4)])
+def test_comes_back_the_same_and_goes_on_bit_for_bit(tmp_path: Path, seed: int | tuple[int, ...]) -> None:
+    before = half(seed)
+    before.save(tmp_path / "run.npz")
+    after = asim.Run.load(tmp_path / "run.npz", RULE, WORKLOAD)
+    assert_same(after, before)
+    resumed = asim.replay(TRACE, RULE, WORKLOAD, seed, record=RECORD, resume=after)
+    assert_same(resumed, asim.replay(TRACE, RULE, WORKLOAD, seed, record=RECORD))
+
+
+def test_divergence_comes_back(tmp_path: Path) -> None:
+    rule = asim.rules.downpour(3.0)
+    before = asim.replay(TRACE, rule, WORKLOAD)
+    assert before.diverged_at is not None
+    before.save(tmp_path / "run.npz")
+    assert asim.Run.load(tmp_path / "run.npz", rule, WORKLOAD).diverged_at == before.diverged_at
+
+
+@pytest.mark.parametrize(
+    ("rule", "workload", "reason"),
+    [
+        (
+            RULE,
+            asim.workloads.quadratic([1.0]),
+            r"`state/central` has shape \(1, 3\) where \(1, 1\) is expected",
+        ),
+        (asim.rules.downpour(0.1), WORKLOAD, r"`state/rows` has shape .* is expected"),
+    ],
+)
+def test_another_rule_or_workload_is_refused(
+    tmp_path: Path, rule: asim.Rule, workload: asim.Workload, reason: str
+) -> None:
+    half().save(tmp_path / "run.npz")
+    with pytest.raises(ValueError, match=rf"run\.npz' holds no run of this rule .*{reason}.* Give those"):
+        asim.Run.load(tmp_path / "run.npz", rule, workload)
+
+
+def test_another_precision_is_refused(tmp_path: Path) -> None:
+    half().save(tmp_path / "run.npz")
+    arrays = dict(np.load(tmp_path / "run.npz"))
+    arrays["state/central"] = arrays["state/central"].astype(np.float16)
+    np.savez(tmp_path / "run.npz", **arrays)
+    with pytest.raises(ValueError, match=r"`state/central` is float16 where float(32|64) is expected"):
+        asim.Run.load(tmp_path / "run.npz", RULE, WORKLOAD)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
+def test_cut_file_is_refused(tmp_path: Path, part: float) -> None:
+    path = tmp_path / "run.npz"
+    half().save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(part * len(content))])
+    with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file .*Restore it"):
+        asim.Run.load(path, RULE, WORKLOAD)
+
+
+def test_altered_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    half().save(path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file"):
+        asim.Run.load(path, RULE, WORKLOAD)
+
+
+def test_trace_missing_and_newer_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    with pytest.raises(FileNotFoundError, match=r"run\.npz' is no file"):
+        asim.Run.load(path, RULE, WORKLOAD)
+    TRACE.save(path)
+    with pytest.raises(ValueError, match=r"holds no run .* it lacks 'commits'"):
+        asim.Run.load(path, RULE, WORKLOAD)
+    half().save(path)
+    np.savez(path, **dict(np.load(path)) | {"format_version": 99})
+    with pytest.raises(ValueError, match=r"newer asyncsim \(format 99; .* Update asyncsim"):
+        asim.Run.load(path, RULE, WORKLOAD)
+
+
+def test_full_disk_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path, before = tmp_path / "run.npz", half()
+    before.save(path)
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match=r"run\.npz' could not be written: No space left"):
+        half(seed=7).save(path)
+    assert_same(asim.Run.load(path, RULE, WORKLOAD), before)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.npz"]

@@ -1,0 +1,172 @@
+"""What is drawn, read off the artists and not off the pixels."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import asyncsim as asim
+from asyncsim import plots
+from asyncsim.plots.style import save_png
+
+WORKERS = 5
+TRACE = asim.simulate(asim.Cluster(WORKERS, asim.delays.Exponential(1.0)), commits=400, seed=2)
+QUADRATIC = asim.workloads.quadratic([1.0, 0.1], noise=0.1)
+NAMES = ("energy_central", "energy_proxy", "pi_median")
+
+
+@pytest.fixture
+def ax() -> Iterator[Axes]:
+    with plots.style():
+        yield Figure().subplots()
+
+
+def replayed(rule: asim.Rule, record: tuple[str, ...] = (), seed: int | tuple[int, ...] = 0) -> asim.Run:
+    return asim.replay(TRACE, rule, QUADRATIC, seed, record=record)
+
+
+def gem() -> asim.Run:
+    return replayed(asim.rules.gem(0.05), NAMES)
+
+
+def texts(ax: Axes) -> str:
+    return " ".join(text.get_text() for text in ax.texts)
+
+
+class TestRunningMean:
+    def test_is_the_mean_of_the_last(self) -> None:
+        values = np.random.default_rng(0).normal(size=50)
+        expected = [values[max(0, k - 6) : k + 1].mean() for k in range(50)]
+        np.testing.assert_allclose(plots.running_mean(values, 7), expected)
+
+    def test_ends_where_values_do(self) -> None:
+        means = plots.running_mean(np.array([1.0, 1.0, np.inf, 1.0]), 2)
+        np.testing.assert_array_equal(means, [1.0, 1.0, np.nan, np.nan])
+
+    @pytest.mark.parametrize("length", [0, 1, 3])
+    def test_window_longer_than_the_values(self, length: int) -> None:
+        assert plots.running_mean(np.ones(length), 10).tolist() == [1.0] * length
+
+
+class TestLoss:
+    def test_against_worker_steps(self, ax: Axes) -> None:
+        run = gem()
+        line = plots.draw_loss(ax, run)
+        np.testing.assert_allclose(line.get_xdata(), np.arange(1, 401) / WORKERS)
+        np.testing.assert_allclose(line.get_ydata(), plots.running_mean(run.loss, 5 * WORKERS))
+        assert ax.get_yscale() == "log"
+
+    def test_several_seeds_give_their_mean(self, ax: Axes) -> None:
+        run = replayed(asim.rules.downpour(0.1), seed=(0, 1, 2))
+        line = plots.draw_loss(ax, run)
+        assert line.get_ydata()[-1] == pytest.approx(run.loss[:, -25:].mean())  # type: ignore[index]
+
+    def test_divergence_is_said(self, ax: Axes) -> None:
+        run = replayed(asim.rules.downpour(8.0))
+        line = plots.draw_loss(ax, run)
+        assert f"diverged at commit {run.diverged_at:,}" in texts(ax)
+        assert not np.isfinite(np.asarray(line.get_ydata())[-1])
+
+    def test_long_runs_are_thinned_but_keep_their_ends(self, ax: Axes) -> None:
+        trace = asim.simulate(asim.Cluster(2, asim.delays.Constant(1.0)), commits=9000)
+        line = plots.draw_loss(ax, asim.replay(trace, asim.rules.downpour(0.01), QUADRATIC))
+        x = np.asarray(line.get_xdata())
+        assert len(x) == 2000
+        assert (x[0], x[-1]) == (0.5, 4500.0)
+
+
+class TestStaleness:
+    def test_shares_are_the_trace_s(self, ax: Axes) -> None:
+        steps = plots.draw_staleness(ax, TRACE)
+        shares, edges, _ = steps.get_data()  # type: ignore[attr-defined]
+        assert shares.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(shares, np.bincount(TRACE.staleness) / len(TRACE))
+        assert edges[0] == -0.5
+        assert ax.lines[0].get_xdata()[0] == WORKERS - 1  # type: ignore[index]
+        assert f"mean {TRACE.staleness.mean():.2f}" in texts(ax)
+
+    def test_long_tails_are_binned(self, ax: Axes) -> None:
+        trace = asim.Trace.from_commits([0] * 500 + [1])
+        shares = plots.draw_staleness(ax, trace).get_data()[0]  # type: ignore[attr-defined]
+        assert shares.sum() == pytest.approx(1.0)
+        assert len(shares) <= 80
+        assert "per 7 versions" in ax.get_ylabel()
+
+
+class TestEnergiesAndPi:
+    def test_lines_are_the_records(self, ax: Axes) -> None:
+        run = gem()
+        central, proxy = plots.draw_energies(ax, run)
+        for line, name in ((central, "energy_central"), (proxy, "energy_proxy")):
+            expected = plots.running_mean(run.records[name], 5 * WORKERS)
+            np.testing.assert_allclose(line.get_ydata(), expected)  # type: ignore[attr-defined]
+
+    def test_pi(self, ax: Axes) -> None:
+        run = gem()
+        line = plots.draw_pi(ax, run)
+        np.testing.assert_allclose(line.get_xdata(), (run.recorded_at["pi_median"] + 1) / WORKERS)  # type: ignore
+        np.testing.assert_allclose(line.get_ydata(), plots.running_mean(run.records["pi_median"], 5))  # type: ignore
+
+    def test_what_is_missing_is_said(self, ax: Axes) -> None:
+        run = replayed(asim.rules.downpour(0.1), ("energy_central",))
+        assert len(plots.draw_energies(ax, run)) == 1
+        assert "proxy: the rule has none" in texts(ax)
+        plots.draw_pi(ax, run)
+        assert "No π in this run" in texts(ax)
+        plots.draw_energies(ax, replayed(asim.rules.downpour(0.1)))
+        assert "No energies were recorded" in texts(ax)
+
+
+LOSSES = {"gem": [(10, 0.05), (5, 0.07)], "downpour": [(5, 0.08), (10, None)]}
+
+
+class TestFinalLosses:
+    def test_lines_in_order_of_workers(self, ax: Axes) -> None:
+        lines = plots.draw_final_losses(ax, LOSSES, start=2.3)
+        assert [list(map(float, line.get_ydata())) for line in lines[:1]] == [[0.07, 0.05]]  # type: ignore[arg-type]
+        assert [float(tick) for tick in ax.get_xticks()] == [5.0, 10.0]
+        assert ax.get_yscale() == "log"
+
+    def test_a_diverged_run_is_a_cross(self, ax: Axes) -> None:
+        plots.draw_final_losses(ax, LOSSES)
+        crosses = [line for line in ax.lines if line.get_marker() == "x"]
+        assert [np.asarray(line.get_xdata()).tolist() for line in crosses] == [[10.0]]
+        assert "diverged" in texts(ax)
+
+    def test_all_diverged(self, ax: Axes) -> None:
+        assert len(plots.draw_final_losses(ax, {"gem": [(5, None)]}, start=float("nan"))) == 1
+
+
+class TestReport:
+    def test_four_titled_panels(self) -> None:
+        with plots.style():
+            panels = plots.draw_report(Figure(layout="constrained"), TRACE, gem(), "Title", "subtitle")
+        assert [panel.get_title(loc="left") for panel in panels][:3] == [
+            "Training loss",
+            "Staleness",
+            "Kinetic energy",
+        ]
+
+    def test_file_is_the_same_bytes_again(self, tmp_path: Path) -> None:
+        run = gem()
+        for name in ("one.png", "two.png"):
+            save_png(tmp_path / name, lambda figure: plots.draw_report(figure, TRACE, run, "Title"), (8, 6))
+        one = (tmp_path / "one.png").read_bytes()
+        assert one == (tmp_path / "two.png").read_bytes()
+        assert b"Software" not in one
+        assert b"matplotlib" not in one
+
+    def test_nothing_global_changes(self, tmp_path: Path) -> None:
+        before = dict(mpl.rcParams)
+        save_png(tmp_path / "a.png", lambda figure: plots.draw_report(figure, TRACE, gem(), "Title"), (8, 6))
+        assert dict(mpl.rcParams) == before
+
+    def test_empty_run(self, tmp_path: Path) -> None:
+        trace = asim.simulate(asim.Cluster(2, asim.delays.Constant(1.0)), seconds=0.5)
+        run = asim.replay(trace, asim.rules.gem(0.1), QUADRATIC, record=NAMES)
+        save_png(tmp_path / "a.png", lambda figure: plots.draw_report(figure, trace, run, "Title"), (8, 6))
+        assert (tmp_path / "a.png").stat().st_size > 10_000

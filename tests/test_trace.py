@@ -1,0 +1,329 @@
+"""The trace: its accounts, its checks and its files."""
+
+import dataclasses
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncsim.invariants import conservation
+from asyncsim.trace import Fate, Trace, Unfinished
+from asyncsim.trace_columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
+
+ORDERS = st.integers(1, 6).flatmap(
+    lambda workers: st.tuples(st.just(workers), st.lists(st.integers(0, workers - 1), max_size=40))
+)
+
+
+@pytest.fixture
+def trace() -> Trace:
+    return Trace.from_commits([0, 1, 2, 1, 0, 2, 2], commit_time=[1, 2, 2, 3, 5, 8, 9], workers=4)
+
+
+def columns(trace: Trace) -> dict[str, np.ndarray]:
+    rest = {f"unfinished.{name}": getattr(trace.unfinished, name) for name in UNFINISHED_COLUMNS}
+    return {name: getattr(trace, name) for name in COMMIT_COLUMNS} | rest
+
+
+def assert_equal(one: Trace, other: Trace) -> None:
+    assert one.workers == other.workers
+    for name, column in columns(one).items():
+        np.testing.assert_array_equal(column, columns(other)[name], err_msg=name, strict=True)
+
+
+def with_entry(trace: Trace, name: str, row: int, value: object) -> Trace:
+    """The trace with one entry overwritten, unchecked."""
+    table = trace.unfinished if name.startswith("unfinished.") else trace
+    field = name.removeprefix("unfinished.")
+    column = np.array(getattr(table, field))
+    column[row] = value
+    changed = dataclasses.replace(table, **{field: column})
+    return dataclasses.replace(trace, unfinished=changed) if isinstance(changed, Unfinished) else changed
+
+
+class TestColumns:
+    def test_types_and_lengths(self, trace: Trace) -> None:
+        assert len(trace) == 7
+        for name, dtype in COMMIT_COLUMNS.items():
+            assert getattr(trace, name).dtype == dtype
+            assert getattr(trace, name).shape == (7,)
+        for name, dtype in UNFINISHED_COLUMNS.items():
+            assert getattr(trace.unfinished, name).dtype == dtype
+        assert trace.staleness.dtype == np.int32
+        assert trace.seconds == 9.0
+
+    def test_are_read_only(self, trace: Trace) -> None:
+        with pytest.raises(ValueError, match="read-only"):
+            trace.worker[0] = 1
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            trace.workers = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+    def test_callers_array_stays_writable(self) -> None:
+        worker = np.array([0, 1], dtype=np.int32)
+        trace = Trace.from_commits(worker)
+        worker[0] = 1
+        assert trace.worker.tolist() == [0, 1]
+
+    @pytest.mark.parametrize(
+        ("column", "message"),
+        [
+            ([[0]], r"`version` must be one-dimensional; got shape \(1, 1\)"),
+            ([0.5] * 7, "`version` must be a column of int32; got float64"),
+            ([0] * 6, "`version` must have one entry per row; got 6 for 7 rows"),
+            ([0, 2**40, 0, 0, 0, 0, 0], f"`version` must fit int32; row 1 has {2**40}"),
+        ],
+    )
+    def test_misfit_is_refused(self, trace: Trace, column: list, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(trace, version=column)
+
+
+class TestFromCommits:
+    def test_each_worker_reads_right_after_its_own_commit(self, trace: Trace) -> None:
+        assert trace.version.tolist() == [0, 1, 2, 3, 4, 5, 6]
+        assert trace.read_version.tolist() == [0, 0, 0, 2, 1, 3, 6]
+        assert trace.staleness.tolist() == [0, 1, 2, 1, 3, 2, 0]
+        assert trace.read_time.tolist() == [0, 0, 0, 2, 1, 2, 8]
+        assert trace.start_time.tolist() == trace.read_time.tolist()
+        assert trace.pull_version.tolist() == trace.version.tolist()
+        assert trace.closes_step.all()
+
+    def test_every_worker_has_a_job_in_flight_at_the_end(self, trace: Trace) -> None:
+        rest = trace.unfinished
+        assert rest.worker.tolist() == [0, 1, 2, 3]
+        assert rest.read_version.tolist() == [5, 4, 7, 0]
+        assert rest.read_time.tolist() == [5, 3, 9, 0]
+        assert (rest.fate == Fate.IN_FLIGHT).all()
+
+    def test_defaults(self) -> None:
+        trace = Trace.from_commits([2, 0])
+        assert trace.workers == 3
+        assert trace.commit_time.tolist() == [1.0, 2.0]
+
+    def test_empty(self) -> None:
+        trace = Trace.from_commits([], workers=2)
+        assert (len(trace), len(trace.unfinished), trace.seconds) == (0, 2, 0.0)
+        assert conservation(trace) == (0, 0)
+
+    @given(ORDERS)
+    def test_conservation_law(self, order: tuple[int, list[int]]) -> None:
+        workers, commits = order
+        trace = Trace.from_commits(commits, workers=workers)
+        in_flight = (len(trace) - trace.unfinished.read_version).sum()
+        assert trace.staleness.sum() + in_flight == (workers - 1) * len(commits)
+        assert conservation(trace) == ((workers - 1) * len(commits),) * 2
+
+    @given(ORDERS)
+    def test_is_its_definition(self, order: tuple[int, list[int]]) -> None:
+        workers, commits = order
+        read = [0] * workers
+        trace = Trace.from_commits(commits, workers=workers)
+        for row, worker in enumerate(commits):
+            assert trace.read_version[row] == read[worker]
+            read[worker] = row + 1
+        assert trace.unfinished.read_version.tolist() == read
+
+    @pytest.mark.parametrize(
+        ("worker", "more", "message"),
+        [
+            ([0, -1], {}, "`worker` must hold integers from 0 to .*; row 1 has -1"),
+            ([0, 0.5], {}, "row 1 has 0.5"),
+            ([np.nan], {}, "row 0 has nan"),
+            ([0, 1, 3], {"workers": 3}, "from 0 to 2; row 2 has 3"),
+            ([0], {"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
+            ([0], {"workers": 1.5}, "`workers` must be an integer of at least 1; got 1.5"),
+            ([], {}, "`worker` must name at least one commit"),
+            ([[0]], {}, r"`worker` must be one-dimensional; got shape \(1, 1\)"),
+            (["a"], {}, "`worker` must be a list of numbers"),
+            ([0, 1], {"commit_time": [1.0]}, "`commit_time` must have one entry per commit; got 1 for 2"),
+            (
+                [0, 1],
+                {"commit_time": [1.0, np.inf]},
+                "`commit_time` must be finite.*; row 1 has inf",
+            ),
+            (
+                [0, 1],
+                {"commit_time": [-1.0, 1]},
+                "`commit_time` must be finite and not negative; row 0 has -1.0",
+            ),
+            ([0, 0], {"commit_time": [3, 2]}, "`commit_time` must not decrease.*; row 1 has 2.0"),
+            ([0, 1, 2], {"commit_time": [1, 3, 2]}, "`commit_time` must not decrease.*; row 2 has 2.0"),
+        ],
+    )
+    def test_bad_input_is_named(self, worker: list, more: dict, message: str) -> None:
+        with pytest.raises(ValueError, match=message) as caught:
+            Trace.from_commits(worker, **more)
+        assert "\n" not in str(caught.value)
+
+
+class TestCheck:
+    @pytest.mark.parametrize(
+        ("name", "row", "value", "message"),
+        [
+            ("worker", 3, 4, "`worker` must be from 0 to 3; row 3 has 4"),
+            ("worker", 3, 2, "`read_time` must not precede the end of the same worker's .*; row 5 has 2.0"),
+            ("worker", 3, 0, "`read_time` must not precede the end of the same worker's .*; row 4 has 1.0"),
+            ("version", 3, 2, "`version` must count the rows before it that close a step; row 3 has 2"),
+            ("closes_step", 3, False, "`version` must count .*; row 4 has 4"),
+            ("read_version", 3, 4, "`read_version` must be from 0 to `version`; row 3 has 4"),
+            ("read_version", 3, -1, "`read_version` must be from 0 to `version`; row 3 has -1"),
+            (
+                "read_version",
+                5,
+                4,
+                "closed by `read_time`; row 5 has 4.* sum to 20, .* to 21",
+            ),
+            ("read_version", 5, 2, "`read_version` must include the same worker's .*; row 5 has 2"),
+            ("pull_version", 4, 5, "`pull_version` must be from `read_version` to `version`; row 4 has 5"),
+            ("pull_version", 4, 0, "`pull_version` must be from `read_version` to `version`; row 4 has 0"),
+            ("read_time", 0, np.nan, "`read_time` must be finite and not negative; row 0 has nan"),
+            ("start_time", 5, -1.0, "`start_time` must be finite and not negative; row 5 has -1.0"),
+            ("start_time", 5, 1.0, "`start_time` must not precede `read_time`; row 5 has 1.0"),
+            ("finish_time", 5, 1.0, "`finish_time` must not precede `start_time`; row 5 has 1.0"),
+            ("arrive_time", 5, 7.0, "`arrive_time` must not precede `finish_time`; row 5 has 7.0"),
+            ("commit_time", 5, 7.0, "`commit_time` must not precede `arrive_time`; row 5 has 7.0"),
+            ("commit_time", 5, 9.5, "`commit_time` must not decrease from row to row; row 6 has 9.0"),
+            (
+                "read_time",
+                5,
+                1.5,
+                "`read_time` must not precede the end of the same .*; row 5 has 1.5",
+            ),
+            ("unfinished.worker", 0, 9, "`unfinished.worker` must be from 0 to 3; row 0 has 9"),
+            ("unfinished.worker", 3, 1, "`unfinished.read_time` must not precede the end .*; row 3 has 0"),
+            ("unfinished.read_version", 2, 8, "`unfinished.read_version` must be from 0 to 7; row 2 has 8"),
+            (
+                "unfinished.read_version",
+                0,
+                6,
+                "`unfinished.read_version` .* by `read_time`; row 0 has 6",
+            ),
+            ("unfinished.read_time", 2, np.inf, "`unfinished.read_time` must be finite .*; row 2 has inf"),
+            ("unfinished.fate", 2, 7, "`unfinished.fate` must be a known fate; row 2 has 7"),
+        ],
+    )
+    def test_finds_damage(self, trace: Trace, name: str, row: int, value: object, message: str) -> None:
+        damaged = with_entry(trace, name, row, value)
+        with pytest.raises(ValueError, match=message) as caught:
+            damaged.check()
+        assert "\n" not in str(caught.value)
+
+    def test_finds_a_lost_row(self, trace: Trace) -> None:
+        kept = {name: np.delete(getattr(trace, name), 2) for name in COMMIT_COLUMNS}
+        with pytest.raises(ValueError, match=r"`version` must count .*; row 2 has 3"):
+            dataclasses.replace(trace, **kept).check()
+
+    def test_accepts_steps_closed_by_several_commits(self) -> None:
+        """Two workers whose gradients are averaged in pairs; both read when the pair is complete."""
+        trace = Trace(
+            workers=2,
+            worker=[0, 1, 1, 0],
+            read_version=[0, 0, 1, 1],
+            version=[0, 0, 1, 1],
+            pull_version=[0, 0, 1, 1],
+            closes_step=[False, True, False, True],
+            read_time=[0, 0, 2, 2],
+            start_time=[0, 0, 2, 2],
+            finish_time=[1, 2, 3, 4],
+            arrive_time=[1, 2, 3, 4],
+            commit_time=[1, 2, 3, 4],
+            unfinished=Unfinished(worker=[0, 1], read_version=[2, 2], read_time=[4, 4], fate=[0, 0]),
+        )
+        trace.check()
+        assert conservation(trace) == (0, 0)
+
+
+class TestFile:
+    @given(ORDERS)
+    def test_round_trip(self, tmp_path_factory: pytest.TempPathFactory, order: tuple[int, list[int]]) -> None:
+        path = tmp_path_factory.getbasetemp() / "round.npz"
+        trace = Trace.from_commits(order[1], workers=order[0])
+        trace.save(path)
+        assert_equal(Trace.load(path), trace)
+
+    def test_name_is_used_as_it_is(self, trace: Trace, tmp_path: Path) -> None:
+        trace.save(tmp_path / "run.trace")
+        assert [path.name for path in tmp_path.iterdir()] == ["run.trace"]
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match=r"`path` '.*none\.npz' is no file\. Check the name"):
+            Trace.load(tmp_path / "none.npz")
+
+    @pytest.mark.parametrize("content", [b"", b"worker,time\n0,1.0\n", b"\x80\x04N.", b"PK\x03\x04"])
+    def test_other_files(self, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "other.npz"
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"other\.npz' is damaged or no trace file .*Restore it"):
+            Trace.load(path)
+
+    def test_plain_array(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "array.npy", np.arange(3))
+        with pytest.raises(ValueError, match=r"array\.npy' is damaged or no trace file"):
+            Trace.load(tmp_path / "array.npy")
+
+    def test_pickled_objects_are_never_loaded(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "object.npz", format_version=1, worker=np.array([{}], dtype=object))
+        with pytest.raises(ValueError, match=r"object\.npz' is damaged or no trace file"):
+            Trace.load(tmp_path / "object.npz")
+
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+    def test_truncated(self, trace: Trace, tmp_path: Path, share: float) -> None:
+        path = tmp_path / "cut.npz"
+        trace.save(path)
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+        with pytest.raises(ValueError, match=r"cut\.npz' is damaged or no trace file"):
+            Trace.load(path)
+
+    def test_altered_bytes_are_refused_or_harmless(self, trace: Trace, tmp_path: Path) -> None:
+        path = tmp_path / "altered.npz"
+        trace.save(path)
+        content = path.read_bytes()
+        for position in range(0, len(content), 7):
+            path.write_bytes(content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :])
+            try:
+                loaded = Trace.load(path)
+            except ValueError as error:
+                assert "altered.npz" in str(error)  # noqa: PT017
+            else:  # the bytes of dates and flags say nothing about the columns
+                assert_equal(loaded, trace)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                {"format_version": 2},
+                r"written by a newer asyncsim \(format 2; .* up to 1\)\. Update asyncsim",
+            ),
+            ({"format_version": None}, "no trace file .no format version"),
+            ({"format_version": "one"}, "no trace file .no format version"),
+            ({"read_time": None}, "lacks the column `read_time`"),
+            ({"workers": 3.5}, "holds no valid trace: `workers` must be an integer"),
+            ({"workers": 2}, "holds no valid trace: `worker` must be from 0 to 1; row 2 has 2"),
+            ({"version": np.zeros(3)}, "holds no valid trace: `version` must be a column of int32"),
+        ],
+    )
+    def test_wrong_content(self, trace: Trace, tmp_path: Path, change: dict, message: str) -> None:
+        path = tmp_path / "wrong.npz"
+        content = columns(trace) | {"format_version": 1, "workers": trace.workers} | change
+        np.savez(path, **{name: value for name, value in content.items() if value is not None})
+        with pytest.raises(ValueError, match=rf"wrong\.npz' .*{message}"):
+            Trace.load(path)
+
+    def test_full_disk_leaves_the_old_file_whole(
+        self, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full_disk(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        path = tmp_path / "trace.npz"
+        trace.save(path)
+        monkeypatch.setattr(os, "fsync", full_disk)
+        with pytest.raises(OSError, match=r"trace\.npz' could not be written: No space left"):
+            Trace.from_commits([0]).save(path)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["trace.npz"]
+        assert_equal(Trace.load(path), trace)

@@ -1,0 +1,235 @@
+"""softmax, mlp and convnet as workloads: sizes, first values, gradients and evaluation."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import asyncsim as asim
+from asyncsim.datasets import Dataset, digits
+from asyncsim.engine.compiled import replay_piece
+from asyncsim.workloads import convnet, mlp, softmax
+from asyncsim.workloads.classification import EVALUATED_TOGETHER, measure
+
+KEY = jax.random.key(0)
+
+
+def random_data(train: int = 40, test: int = 30, shape: tuple[int, ...] = (28, 28), classes: int = 10) -> Dataset:
+    rng = np.random.default_rng(0)
+    halves = [(rng.normal(size=(n, *shape)), rng.integers(classes, size=n)) for n in (train, test)]
+    return Dataset("random", *halves[0], *halves[1], classes=classes)
+
+
+MODELS: dict[str, Callable[[Dataset, int], asim.Workload]] = {
+    "softmax": softmax,
+    "mlp": lambda data, batch_size: mlp(data, hidden=(7, 5), batch_size=batch_size),
+    "convnet": convnet,
+}
+
+
+def count(workload: asim.Workload) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(workload.init, KEY)))
+
+
+def some_params(workload: asim.Workload) -> Any:
+    """Parameters away from zero, of the dtype of the workload's own."""
+    rng = np.random.default_rng(1)
+    shapes = jax.eval_shape(workload.init, KEY)
+    return jax.tree.map(lambda leaf: jnp.asarray(0.5 * rng.normal(size=leaf.shape), leaf.dtype), shapes)
+
+
+def a_batch(workload: asim.Workload) -> Any:
+    return jax.tree.map(lambda array: array[: workload.batch_size], workload.device_data)
+
+
+# Sizes and first values
+
+
+def test_parameter_counts() -> None:
+    data = digits()
+    assert count(softmax(data, 32)) == 650
+    assert count(mlp(data, hidden=(32,), batch_size=32)) == 2_410
+    assert count(mlp(data, hidden=(128, 64), batch_size=32)) == 17_226
+    assert count(mlp(data, hidden=(), batch_size=32)) == 650
+    assert count(convnet(random_data(), 32)) == 163_790
+
+
+def test_softmax_starts_where_all_classes_are_equally_likely() -> None:
+    workload = softmax(digits(), batch_size=32)
+    params = workload.init(KEY)
+    assert {name: (leaf.shape, leaf.any()) for name, leaf in params.items()} == {
+        "bias": ((10,), False),
+        "weight": ((64, 10), False),
+    }
+    assert float(workload.evaluate(params)["test_loss"]) == pytest.approx(math.log(10), rel=1e-6)
+    with jax.enable_x64(True):
+        loss = workload.loss(workload.init(KEY), a_batch(workload), KEY)
+    assert float(loss) == pytest.approx(math.log(10), rel=1e-15)
+
+
+def test_mlp_starts_uniform_in_its_bounds() -> None:
+    layers = mlp(random_data(shape=(30, 30)), hidden=(400, 200), batch_size=32).init(KEY)
+    for layer, fan_in in zip(layers, (900, 400, 200), strict=True):
+        for values in layer.values():
+            scaled = np.asarray(values, float).ravel() * fan_in**0.5
+            assert np.abs(scaled).max() <= 1 + 1e-6
+            assert abs(scaled.mean()) < 4 * (1 / 3 / scaled.size) ** 0.5
+            assert abs(np.square(scaled).mean() - 1 / 3) < 4 * (4 / 45 / scaled.size) ** 0.5
+
+
+def test_layers_and_seeds_start_differently() -> None:
+    workload = mlp(random_data(shape=(8,)), hidden=(8, 8), batch_size=4)
+    first, second = workload.init(KEY), workload.init(jax.random.key(1))
+    assert not np.array_equal(first[0]["weight"], first[1]["weight"])
+    assert not np.array_equal(first[0]["weight"], second[0]["weight"])
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("name", ["softmax", "mlp"])
+@pytest.mark.usefixtures("x64")
+def test_gradient_is_that_of_finite_differences(name: str) -> None:
+    workload = MODELS[name](random_data(shape=(3, 2), classes=4), 8)
+    batch = a_batch(workload)
+    loss = jax.jit(lambda params: workload.loss(params, batch, KEY))
+    check_grads(loss, (some_params(workload),), order=1, eps=1e-6, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("x64")
+def test_softmax_gradient_is_its_closed_form() -> None:
+    workload = softmax(random_data(shape=(6,), classes=4), batch_size=9)
+    params, (x, y) = some_params(workload), a_batch(workload)
+    _, gradient = workload.loss_and_gradient(params, (x, y), KEY)
+    scores = np.exp(x @ params["weight"] + params["bias"])
+    difference = (scores / scores.sum(1, keepdims=True) - np.eye(4)[y]) / 9
+    np.testing.assert_allclose(gradient["weight"], x.T @ difference, rtol=1e-12)
+    np.testing.assert_allclose(gradient["bias"], difference.sum(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("double", [False, True])
+def test_dtype_follows_jax(name: str, double: bool) -> None:
+    data = random_data()
+    with jax.enable_x64(double):
+        workload = MODELS[name](data, 4)
+        params = jax.eval_shape(workload.init, KEY)
+        results = jax.eval_shape(workload.loss_and_gradient, params, a_batch(workload), KEY)
+        measured = jax.eval_shape(workload.evaluate, params)
+    dtypes = {leaf.dtype for leaf in jax.tree.leaves((params, results, measured))}
+    assert dtypes == {jnp.dtype("float64" if double else "float32")}
+
+
+def test_loss_is_sound_where_probabilities_vanish() -> None:
+    workload = softmax(random_data(shape=(2,), classes=3), batch_size=4)
+    params = {"bias": jnp.array([0.0, 1e4, -1e4]), "weight": jnp.zeros((2, 3))}
+    loss, gradient = workload.loss_and_gradient(params, a_batch(workload), KEY)
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((loss, gradient)))
+
+
+# Evaluation
+
+
+@pytest.mark.parametrize("test", [1, EVALUATED_TOGETHER, 2 * EVALUATED_TOGETHER + 345])
+def test_evaluation_equals_numpy(test: int) -> None:
+    workload = softmax(random_data(test=test, shape=(5, 2), classes=4), batch_size=4)
+    params, data = some_params(workload), workload.dataset
+    scores = data.test_inputs.reshape(test, 10).astype(float) @ params["weight"] + params["bias"]
+    log_probabilities = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    measured = workload.evaluate(params)
+    assert float(measured["test_accuracy"]) == np.float32((scores.argmax(1) == data.test_labels).mean())
+    expected = -float(log_probabilities[np.arange(test), data.test_labels].mean())
+    assert float(measured["test_loss"]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_evaluation_of_the_mlp_equals_numpy() -> None:
+    workload = MODELS["mlp"](random_data(test=500, shape=(4,), classes=3), 4)
+    params, x = some_params(workload), workload.dataset.test_inputs
+    for layer in params[:-1]:
+        x = np.maximum(x @ layer["weight"] + layer["bias"], 0)
+    answers = (x @ params[-1]["weight"] + params[-1]["bias"]).argmax(1)
+    assert float(workload.evaluate(params)["test_accuracy"]) == np.float32(
+        (answers == workload.dataset.test_labels).mean()
+    )
+
+
+def test_convnet_drops_channels_while_training_only() -> None:
+    source = random_data(train=30)
+    half = source.train_inputs, source.train_labels
+    workload = convnet(Dataset("same", *half, *half, classes=10), batch_size=30)
+    params, loss = jax.jit(workload.init)(KEY), jax.jit(workload.loss)
+    losses = [float(loss(params, a_batch(workload), key)) for key in jax.random.split(KEY, 40)]
+    assert len(set(losses)) == 40
+    first, again = (float(workload.evaluate(params)["test_loss"]) for _ in range(2))
+    assert first == again
+    assert first == pytest.approx(np.mean(losses), abs=0.02)
+
+
+def test_evaluation_can_be_compiled_into_more() -> None:
+    workload = softmax(digits(), batch_size=32)
+    params = workload.init(KEY)
+    inside = jax.jit(lambda params: workload.evaluate(params)["test_loss"])(params)  # the first call of all
+    assert float(inside) == pytest.approx(float(workload.evaluate(params)["test_loss"]), rel=1e-6)
+
+
+# Compiled once
+
+
+def test_another_data_set_of_one_size_compiles_nothing() -> None:
+    trace = asim.Trace.from_commits([0, 1, 0])
+    rule = asim.rules.downpour(0.1)
+    sizes = set()
+    for changed in (1.0, 2.0):
+        source = random_data(shape=(4,))
+        data = Dataset("changed", *(changed * source.train_inputs, source.train_labels) * 2, classes=10)
+        workload = mlp(data, hidden=(3,), batch_size=4)
+        asim.replay(trace, rule, workload).evaluate()
+        sizes.add((replay_piece._cache_size(), measure._cache_size()))
+    assert len(sizes) == 1
+
+
+# Learning
+
+
+@pytest.mark.parametrize("name", ["softmax", "mlp"])
+def test_digits_are_learned(name: str) -> None:
+    workload = {"softmax": softmax, "mlp": lambda data, size: mlp(data, (32,), size)}[name](digits(), 32)
+    trace = asim.simulate(asim.Cluster(workers=5, compute=asim.delays.Gamma(mean=1.0, cv=0.3)), commits=1_500)
+    run = asim.replay(trace, asim.rules.downpour(0.05), workload)
+    assert run.evaluate()["test_accuracy"] > 0.93
+    assert run.loss[-200:].mean() < run.loss[:50].mean() / 4
+
+
+# Errors
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("batch_size", [0, -3, 41, 2.5, "32", True])
+def test_bad_batch_size_is_named(name: str, batch_size: Any) -> None:
+    with pytest.raises(ValueError, match=rf"`batch_size` must be .*; got '?{batch_size}'?\."):
+        MODELS[name](random_data(), batch_size)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("data", [digits, None, np.zeros((4, 28, 28)), "digits"])
+def test_data_must_be_a_dataset(name: str, data: Any) -> None:
+    with pytest.raises(ValueError, match=r"`data` must be an asyncsim.datasets.Dataset; got \w+\. Use ") as caught:
+        MODELS[name](data, 4)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("hidden", [(0,), (32, -1), (1.5,), ("32",), 32, "32", None])
+def test_bad_hidden_sizes_are_named(hidden: Any) -> None:
+    with pytest.raises(ValueError, match=r"`hidden` must be .*; got .*\. \w+"):
+        mlp(random_data(), hidden=hidden, batch_size=4)
+
+
+@pytest.mark.parametrize("changed", [{"shape": (8, 8)}, {"shape": (784,)}, {"classes": 11}])
+def test_convnet_wants_images_like_mnist(changed: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"`data` must be images of 28 × 28 pixels .* got 'random'"):
+        convnet(random_data(**changed), 4)

@@ -1,0 +1,160 @@
+import importlib
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+# The module: `asyncsim.workloads.convnet` as an attribute is the workload of that name.
+convnet = importlib.import_module("asyncsim.workloads.convnet")
+
+BATCH = 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def params():
+    return convnet.init(jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Like MNIST's: blank around the middle, so that pooling squares tie."""
+    images = np.zeros((BATCH, 28, 28))
+    images[:, 6:22, 6:22] = np.random.default_rng(0).random((BATCH, 16, 16))
+    return jnp.asarray(images), jnp.asarray(np.random.default_rng(1).integers(10, size=BATCH))
+
+
+def reference_logits(params, images, factors=1.0):
+    """The network as the paper states it, by XLA's convolution and reduce_window."""
+
+    def conv(x, name):
+        bias = params[f"{name}_bias"][:, None, None]
+        return lax.conv_general_dilated(x, params[f"{name}_weight"], (1, 1), "VALID") + bias
+
+    def pool(x):
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+    def linear(x, name):
+        return x @ params[f"{name}_weight"].T + params[f"{name}_bias"]
+
+    x = jax.nn.relu(pool(conv(images[:, None], "conv1")))
+    x = jax.nn.relu(pool(conv(x, "conv2") * factors)).reshape(len(images), -1)
+    return linear(jax.nn.relu(linear(jax.nn.relu(linear(x, "linear1")), "linear2")), "linear3")
+
+
+def reference_loss(params, batch, key):
+    images, labels = batch
+    factors = convnet.dropout(key, len(images)).transpose(3, 0, 1, 2)
+    log_probabilities = jax.nn.log_softmax(reference_logits(params, images, factors))
+    return -log_probabilities[jnp.arange(len(labels)), labels].mean()
+
+
+value_and_grad = jax.jit(jax.value_and_grad(convnet.loss))
+reference_value_and_grad = jax.jit(jax.value_and_grad(reference_loss))
+
+
+def assert_close(actual, expected, rtol=1e-10):
+    for name in expected:
+        np.testing.assert_allclose(actual[name], expected[name], rtol=rtol, atol=1e-14, err_msg=name)
+
+
+def test_ten_tensors_of_163790_parameters(params):
+    assert len(params) == 10
+    assert sum(tensor.size for tensor in params.values()) == 163_790
+
+
+def test_initial_values_are_uniform_within_the_inverse_root_of_the_fan_in(params):
+    for name, shape in convnet.WEIGHTS.items():
+        bound = 1 / math.sqrt(math.prod(shape[1:]))
+        weight, bias = np.asarray(params[f"{name}_weight"]), np.asarray(params[f"{name}_bias"])
+        assert weight.shape == shape
+        assert bias.shape == shape[:1]
+        assert max(abs(weight).max(), abs(bias).max()) <= bound
+        assert abs(weight).max() > 0.95 * bound
+        np.testing.assert_allclose(weight.std(), bound / math.sqrt(3), rtol=0.08)
+
+
+def test_loss_and_gradient_are_those_of_plain_convolutions(params, batch):
+    key = jax.random.key(5)
+    loss, gradient = value_and_grad(params, batch, key)
+    expected_loss, expected_gradient = reference_value_and_grad(params, batch, key)
+    np.testing.assert_allclose(loss, expected_loss, rtol=1e-10)
+    assert_close(gradient, expected_gradient)
+
+
+def test_single_precision_stays_single_and_agrees(params, batch):
+    (images, labels), key = batch, jax.random.key(5)
+    single, images = jax.tree.map(lambda x: x.astype(jnp.float32), (params, images))
+    loss, gradient = value_and_grad(single, (images, labels), key)
+    _, expected = value_and_grad(params, batch, key)
+    assert loss.dtype == jnp.float32
+    for name, tensor in gradient.items():
+        np.testing.assert_allclose(tensor, expected[name], rtol=1e-3, atol=1e-6, err_msg=name)
+
+
+def test_lanes_under_vmap_are_the_gradients_taken_alone(batch):
+    keys = jax.random.split(jax.random.key(3), 2)
+    params = [convnet.init(key) for key in keys]
+    batches = [batch, (batch[0][::-1], batch[1])]
+    lanes = jax.tree.map(lambda *x: jnp.stack(x), *zip(params, batches, strict=True))
+    _, together = jax.jit(jax.vmap(jax.value_and_grad(convnet.loss)))(*lanes, keys)
+    for lane, key in enumerate(keys):
+        _, alone = value_and_grad(params[lane], batches[lane], key)
+        assert_close({name: tensor[lane] for name, tensor in together.items()}, alone)
+
+
+def test_evaluation_has_no_dropout(params, batch):
+    images, _ = batch
+    logits = jax.jit(convnet.logits)(params, images)
+    assert logits.shape == (BATCH, 10)
+    np.testing.assert_allclose(logits, jax.jit(reference_logits)(params, images), rtol=1e-10)
+
+
+def test_training_drops_half_the_channels_of_each_image_and_doubles_the_rest():
+    factors = np.asarray(convnet.dropout(jax.random.key(0), 500))
+    assert factors.shape == (20, 1, 1, 500)
+    assert set(factors.ravel()) == {0.0, 2.0}
+    four_sigma = 4 * 0.5 / math.sqrt(factors.size)
+    assert abs((factors > 0).mean() - 0.5) < four_sigma
+    assert len(np.unique(factors, axis=-1).T) > 490  # every image its own channels
+
+
+def test_loss_in_training_follows_its_key(params, batch):
+    losses = [float(value_and_grad(params, batch, jax.random.key(seed))[0]) for seed in (0, 0, 1)]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_a_tied_maximum_sends_its_gradient_to_the_first():
+    x = jnp.array([[1.0, 0.0], [1.0, 2.0], [0.0, 2.0], [1.0, 2.0]])
+    gradient = jax.grad(lambda x: convnet._first_maximum(x).sum())(x)
+    np.testing.assert_array_equal(gradient, [[1, 0], [0, 1], [0, 0], [0, 0]])
+
+
+def test_loss_and_gradient_are_those_of_pytorch(params, batch):
+    torch = pytest.importorskip("torch", reason="PyTorch, to compare with, is not installed")
+    functional = torch.nn.functional
+    key, (images, labels) = jax.random.key(5), batch
+    p = {name: torch.tensor(np.asarray(tensor), requires_grad=True) for name, tensor in params.items()}
+    factors = torch.tensor(np.asarray(convnet.dropout(key, BATCH)).transpose(3, 0, 1, 2))
+
+    x = functional.conv2d(torch.tensor(np.asarray(images))[:, None], p["conv1_weight"], p["conv1_bias"])
+    x = functional.relu(functional.max_pool2d(x, 2))
+    x = functional.conv2d(x, p["conv2_weight"], p["conv2_bias"]) * factors
+    x = functional.relu(functional.max_pool2d(x, 2)).flatten(1)
+    x = functional.relu(functional.linear(x, p["linear1_weight"], p["linear1_bias"]))
+    x = functional.relu(functional.linear(x, p["linear2_weight"], p["linear2_bias"]))
+    x = functional.linear(x, p["linear3_weight"], p["linear3_bias"])
+    expected_loss = functional.nll_loss(functional.log_softmax(x, dim=1), torch.tensor(np.asarray(labels)))
+    expected_loss.backward()
+
+    loss, gradient = value_and_grad(params, batch, key)
+    np.testing.assert_allclose(loss, expected_loss.item(), rtol=1e-10)
+    assert_close(gradient, {name: tensor.grad.numpy() for name, tensor in p.items()})

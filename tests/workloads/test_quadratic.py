@@ -1,0 +1,84 @@
+"""The noisy quadratic: its gradient, its noise and its errors."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+
+EIGENVALUES = [0.5, 1.0, 4.0]
+
+
+def params(*x: float) -> dict[str, jax.Array]:
+    return {"x": jnp.array(x)}
+
+
+@pytest.mark.usefixtures("x64")
+def test_gradient_is_that_of_the_loss() -> None:
+    workload = asim.workloads.quadratic(EIGENVALUES)
+    at, key = params(1.0, -2.0, 0.3), jax.random.key(0)
+    loss, gradient = workload.loss_and_gradient(at, None, key)
+    by_jax = jax.value_and_grad(workload.loss)(at, None, key)
+    assert gradient["x"].dtype == jnp.float64
+    assert float(loss) == 0.5 * (0.5 * 1 + 4 + 4 * 0.09)
+    np.testing.assert_array_equal(by_jax[0], loss)
+    np.testing.assert_allclose(by_jax[1]["x"], gradient["x"], rtol=1e-15)
+
+
+def test_noise_has_its_mean_and_variance_and_leaves_the_loss_alone() -> None:
+    draws, sigma = 20_000, 0.7
+    workload = asim.workloads.quadratic(EIGENVALUES, noise=sigma)
+    at = params(1.0, -2.0, 0.3)
+    keys = jax.random.split(jax.random.key(0), draws)
+    one = lambda key: workload.loss_and_gradient(at, workload.noise(key), key)  # noqa: E731
+    loss, gradient = jax.vmap(one)(keys)
+    noise = np.asarray(gradient["x"] - jnp.array(EIGENVALUES) * at["x"], float)
+    assert np.ptp(loss) == 0
+    assert np.abs(noise.mean(0)).max() < 4 * sigma / draws**0.5
+    assert np.abs(noise.var(0) / sigma**2 - 1).max() < 4 * (2 / draws) ** 0.5
+    correlation = np.corrcoef(noise.T) - np.eye(3)
+    assert np.abs(correlation).max() < 4 / draws**0.5
+
+
+def test_each_commit_has_noise_of_its_own() -> None:
+    """Downpour with step 1 on h = 0 adds up the noise: its variance grows with the commits."""
+    commits = 4_000
+    workload = asim.workloads.quadratic(np.zeros(50), noise=1.0, start=0.0)
+    trace = asim.simulate(asim.Cluster(workers=8, compute=asim.delays.Exponential(mean=1.0)), commits=commits)
+    x = np.asarray(asim.replay(trace, asim.rules.downpour(1.0), workload).central["x"])
+    assert np.square(x).mean() / commits == pytest.approx(1, abs=4 * (2 / 50) ** 0.5)
+
+
+def test_starts_where_told() -> None:
+    key = jax.random.key(0)
+    assert asim.workloads.quadratic(EIGENVALUES, start=2.0).init(key)["x"].tolist() == [2.0, 2.0, 2.0]
+    assert asim.workloads.quadratic(EIGENVALUES, start=[1.0, 2.0, 3.0]).init(key)["x"].tolist() == [
+        1.0,
+        2.0,
+        3.0,
+    ]
+
+
+def test_evaluates_the_loss_without_noise() -> None:
+    measured = asim.workloads.quadratic([2.0], noise=3.0).evaluate(params(3.0))
+    assert {name: float(value) for name, value in measured.items()} == {"test_loss": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"eigenvalues": []}, "`eigenvalues` must be a sequence of at least one number"),
+        ({"eigenvalues": [[1.0]]}, "`eigenvalues` must be a sequence"),
+        ({"eigenvalues": [1.0, np.nan]}, "`eigenvalues` must be finite"),
+        ({"eigenvalues": "high"}, "`eigenvalues` must be a number"),
+        ({"eigenvalues": [1.0], "noise": -1.0}, "`noise` must not be negative; got -1.0"),
+        ({"eigenvalues": [1.0], "start": np.inf}, "`start` must be finite; got inf"),
+        ({"eigenvalues": [1.0], "start": [1.0, 2.0]}, "`start` must be one number or one an eigenvalue"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        asim.workloads.quadratic(**arguments)

@@ -1,0 +1,151 @@
+"""Mini-batches, a model of the user's own, and what every workload says about itself."""
+
+import json
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine.batches import Shuffles
+from asyncsim.engine.reference import replay_plainly, take_batch
+from asyncsim.workloads import CONSTRUCTORS
+
+EXAMPLES, BATCH = 23, 4
+EPOCH = EXAMPLES // BATCH
+
+
+class Line(NamedTuple):
+    """Parameters as a user may have them: nested, of several shapes, a scalar among them."""
+
+    slope: jax.Array
+    shift: dict[str, Any]
+
+
+def line_init(key: jax.Array) -> Line:
+    return Line(jax.random.normal(key, (3,)), {"shift": jnp.zeros(()), "unused": (jnp.ones((2, 2)),)})
+
+
+def line_loss(params: Line, batch: dict[str, jax.Array], key: jax.Array) -> jax.Array:
+    del key
+    return jnp.mean((batch["x"] @ params.slope + params.shift["shift"] - batch["y"]) ** 2)
+
+
+def line(batch_size: int = BATCH) -> asim.Workload:
+    x = np.random.default_rng(0).normal(size=(EXAMPLES, 3))
+    data = {"x": x, "y": x @ [1.0, -2.0, 0.5] + 0.25}
+    return asim.Workload(init=line_init, loss=line_loss, data=data, batch_size=batch_size)
+
+
+# Mini-batches
+
+
+@pytest.mark.parametrize("worker", [0, 5])
+def test_an_epoch_is_a_permutation(worker: int) -> None:
+    shuffles = Shuffles(EXAMPLES, BATCH)
+    jobs = np.arange(3 * EPOCH)
+    taken = shuffles.take(0, np.full(len(jobs), worker), jobs).reshape(3, -1)
+    for epoch in taken:
+        assert len(set(epoch.tolist())) == EPOCH * BATCH
+        assert set(epoch.tolist()) <= set(range(EXAMPLES))
+    assert not np.array_equal(*taken[:2])
+
+
+def test_whole_batches_cover_the_data() -> None:
+    taken = Shuffles(12, 3).take(0, np.zeros(4, int), np.arange(4))
+    assert sorted(taken.ravel().tolist()) == list(range(12))
+
+
+def test_batches_depend_on_seed_worker_and_job_only() -> None:
+    rng = np.random.default_rng(1)
+    worker, job = rng.integers(5, size=200), rng.integers(4 * EPOCH, size=200)
+    together = Shuffles(EXAMPLES, BATCH).take(3, worker, job)
+    for i in rng.permutation(200)[:40]:
+        alone = Shuffles(EXAMPLES, BATCH).take(3, worker[[i]], job[[i]])
+        np.testing.assert_array_equal(alone[0], together[i])
+
+
+def test_seeds_and_workers_have_shuffles_of_their_own() -> None:
+    first = [Shuffles(EXAMPLES, BATCH).take(seed, np.array([w]), np.array([0])) for seed in (0, 1) for w in (0, 1)]
+    assert len({batch.tobytes() for batch in first}) == 4
+
+
+def test_batches_are_whole_examples() -> None:
+    workload = line()
+    batch = take_batch(workload, 0, 2, 1, jax.random.key(0))
+    rows = Shuffles(EXAMPLES, BATCH).take(0, np.array([2]), np.array([1]))[0]
+    assert isinstance(workload.data, dict)
+    for name, array in workload.data.items():
+        np.testing.assert_allclose(batch[name], array[rows], rtol=1e-6)
+
+
+# A model of the user's own
+
+
+def test_any_pytree_is_learned() -> None:
+    trace = asim.simulate(asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)), commits=2_000)
+    run = asim.replay(trace, asim.rules.downpour(0.05), line())
+    assert isinstance(run.central, Line)
+    np.testing.assert_allclose(run.central.slope, [1.0, -2.0, 0.5], atol=1e-4)
+    assert float(run.central.shift["shift"]) == pytest.approx(0.25, abs=1e-4)
+    np.testing.assert_array_equal(run.central.shift["unused"][0], np.ones((2, 2)))
+    assert run.evaluate() == {}
+
+
+@pytest.mark.usefixtures("x64")
+def test_any_pytree_is_replayed_as_the_plain_loop_does() -> None:
+    trace = asim.simulate(asim.Cluster(workers=3, compute=asim.delays.Exponential(mean=1.0)), commits=40)
+    workload, rule = line(), asim.rules.downpour(0.05)
+    run, plain = asim.replay(trace, rule, workload, seed=2), replay_plainly(trace, rule, workload, seed=2)
+    np.testing.assert_allclose(run.loss, plain.loss, rtol=1e-10)
+    np.testing.assert_allclose(run.central.slope, plain.central.slope, rtol=1e-10)
+
+
+def test_epochs_leave_the_rest_out() -> None:
+    assert (line().examples, line().batches_per_epoch) == (EXAMPLES, EPOCH)
+    assert (asim.workloads.quadratic([1.0]).examples, line(EXAMPLES).batches_per_epoch) == (0, 1)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, EXAMPLES + 1, 2.0, True])
+def test_batch_size_must_fit_the_data(batch_size: Any) -> None:
+    with pytest.raises(ValueError, match=r"`batch_size` must be .*; got"):
+        line(batch_size)
+
+
+def test_data_must_be_of_one_length() -> None:
+    with pytest.raises(ValueError, match=r"`data` must have one number of examples; its arrays have \[3, 4\]"):
+        asim.Workload(init=line_init, loss=line_loss, data=(np.ones(3), np.ones(4)), batch_size=1)
+
+
+# Descriptions
+
+
+def test_a_model_of_ones_own_is_described_by_its_loss() -> None:
+    assert line().describe() == {"name": "line_loss"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("quadratic", {"eigenvalues": [1.0, 2.0], "noise": 0.5, "start": [1.0, 3.0]}),
+        ("softmax", {"batch_size": 2}),
+        ("mlp", {"hidden": [3, 2], "batch_size": 2}),
+        ("convnet", {"batch_size": 2}),
+    ],
+)
+def test_name_options_and_data_rebuild_the_workload(name: str, options: dict[str, Any]) -> None:
+    images = np.random.default_rng(0).normal(size=(4, 28, 28))
+    data = asim.datasets.Dataset("images", images, [0, 1, 2, 3], images, [0, 1, 2, 3], classes=4)
+    arguments = () if name == "quadratic" else (data,)
+    workload = CONSTRUCTORS[name](*arguments, **options)
+    described = json.loads(json.dumps(workload.describe()))
+    assert described.pop("name") == name
+    assert described.pop("data", None) == (data.describe() if arguments else None)
+    assert described == options
+    again = CONSTRUCTORS[name](*arguments, **described)
+    assert again.describe() == workload.describe()
+    assert all(
+        jax.tree.leaves(jax.tree.map(np.array_equal, again.init(jax.random.key(1)), workload.init(jax.random.key(1))))
+    )
