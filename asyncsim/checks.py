@@ -1,8 +1,13 @@
-"""One-line errors for hyper-parameters that cannot be meant."""
+"""One-line errors for arguments that cannot be meant: the name, the value and the remedy.
+
+`require_…` take one number; `finite`, `not_negative` and `fraction` take hyper-parameters, a number or one a seed.
+"""
 
 import difflib
+import math
 from collections.abc import Iterable
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -40,3 +45,45 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.{hint}")
+
+
+def require_integer(name: str, value: object, *, least: int, remedy: str) -> int:
+    """Return `value` as an int.
+
+    Raises:
+        ValueError: If it is not an integer (a bool is none) or is below `least`.
+
+    Example:
+        >>> require_integer("workers", 0, least=1, remedy="Use one worker or more.")
+        Traceback (most recent call last):
+        ValueError: `workers` must be an integer of at least 1; got 0. Use one worker or more.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
+        raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}. {remedy}")
+    return int(value)
+
+
+def require_positive(name: str, value: object, *, remedy: str) -> float:
+    """Return `value` as a float.
+
+    Raises:
+        ValueError: If it is not a finite number above 0.
+    """
+    if not (_is_finite(value) and value > 0):
+        raise ValueError(f"`{name}` must be finite and positive; got {value!r}. {remedy}")
+    return float(value)
+
+
+def require_not_negative(name: str, value: object, *, remedy: str) -> float:
+    """Return `value` as a float.
+
+    Raises:
+        ValueError: If it is not a finite number of at least 0.
+    """
+    if not (_is_finite(value) and value >= 0):
+        raise ValueError(f"`{name}` must be finite and not negative; got {value!r}. {remedy}")
+    return float(value)
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and math.isfinite(value)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.arguments import require_integer
+from asyncsim.checks import require_integer
 from asyncsim.trace_columns import MOST_COMMITS, IntColumn, TimeColumn
 
 Columns = dict[str, NDArray[Any]]

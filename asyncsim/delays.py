@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.arguments import require_not_negative, require_positive
+from asyncsim.checks import require_not_negative, require_positive
 
 FloatArray = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import commit_order, invariants, trace_columns
-from asyncsim.arguments import require_integer
+from asyncsim.checks import require_integer
 from asyncsim.trace_columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS, BoolColumn, Fate, IntColumn, TimeColumn
 from asyncsim.trace_file import read_columns, write_columns
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asyncsim.arguments import require_integer
+from asyncsim.checks import require_integer
 from asyncsim.delays import Delay
 
 

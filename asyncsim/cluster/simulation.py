@@ -3,7 +3,7 @@
 import numpy as np
 from simpy import Environment
 
-from asyncsim.arguments import require_integer, require_positive
+from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster.model import Cluster
 from asyncsim.cluster.worker import CommitLog, draw_delays, work
 from asyncsim.trace import Trace

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.arguments import require_integer
+from asyncsim.checks import require_integer
 
 FINGERPRINT_DIGITS = 16  # hexadecimal: enough to tell data sets apart, short enough to read
 

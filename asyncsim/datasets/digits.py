@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from asyncsim.arguments import require_positive
+from asyncsim.checks import require_positive
 from asyncsim.datasets.dataset import Dataset
 from asyncsim.datasets.optional import import_optional
 

@@ -51,8 +51,9 @@ class Shuffles:
         places = np.array([self._find(seed, s >> 32, s & 0xFFFFFFFF) for s in streams.tolist()], np.intp)
         return self._table[places[which], slot]
 
-    def _find(self, *stream: int) -> int:
+    def _find(self, seed: int, worker: int, epoch: int) -> int:
         """Place in the table of one epoch of one worker, shuffled now if it is not there."""
+        stream = (seed, worker, epoch)
         if stream not in self._place:
             self._place[stream] = self._free_place()
             shuffled = np.random.default_rng(stream).permutation(self.examples)

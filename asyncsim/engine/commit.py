@@ -22,17 +22,21 @@ class Layout:
     Attributes:
         params: How the parameters lie in a vector.
         row: How a worker's `(read, state)` lie in its row.
-        record: Names of the recorded quantities.
+        always: Names of the quantities recorded at every commit.
+        rarely: Names of those that are not, in groups that are due together.
         lanes: Gradients taken together; 1 for one commit after another.
         batched: Whether the lanes of a device are one batched program (accelerators) or follow one another (CPU).
+        in_turn: Whether the seeds' gradients follow one another too: faster where one gradient fills a CPU.
         mesh: Devices that share the lanes, or None.
     """
 
     params: Packing
     row: Packing
-    record: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+    rarely: tuple[tuple[str, ...], ...] = ()
     lanes: int = 1
     batched: bool = False
+    in_turn: bool = False
     mesh: Mesh | None = None
 
     @property
@@ -68,8 +72,10 @@ def row_packing(rule: Rule, params: Packing) -> Packing:
     return Packing.of(jax.eval_shape(lambda v: first_row(rule, params, v), vector))
 
 
-def over_seeds(function: Callable[..., Any], seeds: int) -> Callable[..., Any]:
+def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) -> Callable[..., Any]:
     """`jax.vmap` over the leading axis; for one seed the plain function, whose program is smaller and faster."""
+    if seeds > 1 and in_turn:
+        return lambda *arguments: jax.lax.map(lambda one: function(*one), arguments)
     if seeds > 1:
         return jax.vmap(function)
 

@@ -7,24 +7,25 @@ import numpy as np
 from jax.sharding import Mesh
 
 MOST_LANES = 64  # gradients at once on one accelerator: more only takes memory
-HEAVY_GRADIENT = 2e6  # parameters × batch × seeds from which sharing lanes among CPU devices repays the exchange
+HEAVY_GRADIENT = 2e6  # parameters × batch from which one gradient fills a CPU core: better shared than batched
 
 
 class Lanes(NamedTuple):
-    """Gradients taken together, whether as one batched program, and the devices that share them."""
+    """Gradients taken together, and how; the fields are those of `asyncsim.engine.commit.Layout`."""
 
-    count: int
+    lanes: int
     batched: bool
+    in_turn: bool
     mesh: Mesh | None
 
 
 def choose_lanes(lanes: int | None, workers: int, work: float) -> Lanes:
-    """Lanes for a model with `work` parameters × batch × seeds on the devices that JAX has.
+    """Lanes for a model with `work` parameters × batch on the devices that JAX has.
 
     Args:
         lanes: What the user asked for, or None.
         workers: n: no wave is longer.
-        work: Size of one commit's gradients.
+        work: Size of one gradient.
 
     Raises:
         ValueError: If `lanes` is not a whole number of at least 1.
@@ -33,10 +34,11 @@ def choose_lanes(lanes: int | None, workers: int, work: float) -> Lanes:
         raise ValueError(f"`lanes` must be a whole number of at least 1; got {lanes!r}.")
     devices = jax.local_devices()
     on_cpu = devices[0].platform == "cpu"
-    shared = len(devices) > 1 and workers > 1 and (not on_cpu or work >= HEAVY_GRADIENT)
+    heavy = work >= HEAVY_GRADIENT
+    shared = len(devices) > 1 and workers > 1 and (heavy or not on_cpu)
     if lanes is None:
         lanes = min(workers, MOST_LANES) if shared or not on_cpu else 1
     if lanes == 1 or not shared:
-        return Lanes(lanes, not on_cpu, None)
+        return Lanes(lanes, not on_cpu, on_cpu and heavy, None)
     lanes = -(-lanes // len(devices)) * len(devices)  # every device the same number
-    return Lanes(lanes, not on_cpu, Mesh(np.array(devices), ("lanes",)))
+    return Lanes(lanes, not on_cpu, on_cpu and heavy, Mesh(np.array(devices), ("lanes",)))

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim.engine.batches import Shuffles
-from asyncsim.engine.compiled import Columns
 from asyncsim.engine.plan import Plan, waves
+from asyncsim.engine.state import Columns
 from asyncsim.workloads import Workload
 
 PIECE_WORK = 1e8  # parameters × batch × seeds × commits of a piece: tenths of a second, for progress and Ctrl-C
@@ -34,7 +34,7 @@ class Feeder:
         plan: The trace.
         workload: Where mini-batches come from.
         seeds: Seeds replayed side by side.
-        strides: Name -> every how many commits it is recorded, for what the compiled loop records.
+        strides: Every how many commits each group of `Layout.rarely` is due.
         length: Commits in a piece.
         lanes: Gradients taken together.
     """
@@ -44,7 +44,7 @@ class Feeder:
         plan: Plan,
         workload: Workload,
         seeds: tuple[int, ...],
-        strides: dict[str, int],
+        strides: tuple[int, ...],
         length: int,
         lanes: int,
     ) -> None:
@@ -61,7 +61,7 @@ class Feeder:
             job=self.pad(job),
             staleness=self.pad(self.plan.staleness[rows]),
             examples=self.examples(worker, job),
-            due={name: self.pad(due) for name, due in self.due(start, stop).items()},
+            due=tuple(self.pad(np.arange(start + 1, stop + 1) % every == 0) for every in self.strides),
             wave_start=self.pad(begins),
             wave_size=self.pad(sizes),
         )
@@ -78,8 +78,3 @@ class Feeder:
         if self.shuffles is None:
             return None
         return self.pad(np.stack([self.shuffles.take(seed, worker, job) for seed in self.seeds], axis=1))
-
-    def due(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        """When to record what is not recorded at every commit."""
-        done = np.arange(start + 1, stop + 1)
-        return {name: done % every == 0 for name, every in self.strides.items() if every > 1}

@@ -119,6 +119,20 @@ def strides(record: Iterable[str] | Mapping[str, int | None], workers: int) -> d
     return {name: every or default_stride(name, workers) for name, every in chosen.items()}
 
 
+def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    """Stride -> names of what the compiled loop records so often, the most frequent first.
+
+    Example:
+        >>> by_stride({"pi_median": 20, "energy_central": 1, "pi_mean": 1, "test_loss": 1000})
+        {1: ('energy_central', 'pi_mean'), 20: ('pi_median',)}
+    """
+    groups: dict[int, tuple[str, ...]] = {}
+    for name, every in sorted(strides.items(), key=lambda item: item[1]):
+        if name not in EVALUATIONS:
+            groups[every] = (*groups.get(every, ()), name)
+    return groups
+
+
 def default_stride(name: str, workers: int) -> int:
     """Commits between two records of a quantity where the user names no number."""
     if name in EVALUATIONS:

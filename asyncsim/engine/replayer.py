@@ -11,14 +11,14 @@ import numpy as np
 from asyncsim.engine import compiled
 from asyncsim.engine.batches import init_key
 from asyncsim.engine.commit import FINITE, Layout, row_packing
-from asyncsim.engine.compiled import Carry, Problem
 from asyncsim.engine.devices import choose_lanes
 from asyncsim.engine.history import History
 from asyncsim.engine.packing import Packing
 from asyncsim.engine.pieces import Feeder, piece_length
 from asyncsim.engine.plan import make_plan
-from asyncsim.engine.record import EVALUATIONS, strides
+from asyncsim.engine.record import EVALUATIONS, by_stride, strides
 from asyncsim.engine.run import Run, evaluate
+from asyncsim.engine.state import Carry, Problem
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -52,8 +52,14 @@ class Replayer:
         self.strides = strides(record, trace.workers)
         first = workload.init(init_key(self.seeds[0]))
         self.params = Packing.of(first)
-        work = self.params.size * workload.batch_size * len(self.seeds)
-        self.layout = self._layout(choose_lanes(lanes, trace.workers, work))
+        groups = by_stride(self.strides)
+        self.layout = Layout(
+            params=self.params,
+            row=row_packing(rule, self.params),
+            always=groups.pop(1, ()),
+            rarely=tuple(groups.values()),
+            **choose_lanes(lanes, trace.workers, self.params.size * workload.batch_size)._asdict(),
+        )
         self.problem = Problem(
             rule=rule,
             gradient=workload.loss_and_gradient,
@@ -63,9 +69,8 @@ class Replayer:
         )
         if self.layout.mesh is not None:
             self.problem = jax.device_put(self.problem, self.layout.everywhere)
-        in_loop = {name: self.strides[name] for name in self.layout.record}
         length = piece_length(self.params.size, workload.batch_size, len(self.seeds))
-        self.feeder = Feeder(self.plan, workload, self.seeds, in_loop, length, self.layout.lanes)
+        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes)
         self.history = History(self.strides, len(self.seeds))
         if resume is not None:
             _check_resumption(resume, self.seed, trace.workers, self.total)
@@ -112,11 +117,6 @@ class Replayer:
             workload=self.workload,
         )
 
-    def _layout(self, lanes: Any) -> Layout:
-        record = tuple(name for name in self.strides if name not in EVALUATIONS)
-        row = row_packing(self.rule, self.params)
-        return Layout(self.params, row, record, lanes.count, lanes.batched, lanes.mesh)
-
     def _start(self) -> tuple[Carry, int]:
         if self.resume is not None:
             carry, done = jax.tree.map(jnp.copy, self.resume.state), self.resume.commits
@@ -153,10 +153,12 @@ class Replayer:
         Looking at all parameters after every commit costs up to a tenth of a replay. So only the ends of pieces are
         looked at, and where one is not finite the way there is replayed once more with open eyes.
         """
-        known = list(self.resume.divergences) if self.resume is not None else [None] * len(self.seeds)
+        known: list[int | None] = [None] * len(self.seeds)
+        if self.resume is not None:
+            known = list(self.resume.divergences)
         todo = {place: stop for place, stop in self.broken.items() if known[place] is None}
         carry, start = self._start() if todo else (self.carry, self.done)
-        watching = replace(self.layout, record=(FINITE,))
+        watching = replace(self.layout, always=(FINITE,), rarely=())
         while todo:
             stop = min(start + self.feeder.length, self.total)
             carry, out, _ = self._replay(carry, start, stop, watching)

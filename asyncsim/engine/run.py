@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from asyncsim.engine import run_file
-from asyncsim.engine.compiled import Carry
+from asyncsim.engine.state import Carry
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
 

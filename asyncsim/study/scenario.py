@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from asyncsim.arguments import require_integer, require_positive
+from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.engine.commit import as_seen
 from asyncsim.engine.packing import Packing

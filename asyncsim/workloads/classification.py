@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from asyncsim.arguments import require_integer
+from asyncsim.checks import require_integer
 from asyncsim.datasets import Dataset
 from asyncsim.workloads.convnet import init as convnet_init
 from asyncsim.workloads.convnet import logits as convnet_logits

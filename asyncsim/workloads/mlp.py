@@ -7,7 +7,7 @@ from math import prod
 
 import jax
 
-from asyncsim.arguments import require_integer
+from asyncsim.checks import require_integer
 from asyncsim.datasets import Dataset
 from asyncsim.workloads.classification import classifier, cross_entropy, require_dataset
 from asyncsim.workloads.workload import Workload

@@ -1,0 +1,150 @@
+"""The body of the compiled loop.
+
+With one lane the gradient is taken inside the loop, one commit after another: on one CPU device nothing is faster.
+With more, the piece comes cut into waves of at most `lanes` commits whose gradients can all be taken at the wave's
+start (`asyncsim.engine.plan`); only the light, strictly ordered part is then left in the loop.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec
+
+from asyncsim.engine.batches import commit_key
+from asyncsim.engine.commit import Layout, apply_commit, measure, over_seeds
+from asyncsim.engine.rows import at, put_at, put_row, take_row
+from asyncsim.engine.state import Carry, Columns, Problem
+from asyncsim.rules import Rule
+
+
+class Loop:
+    """The loop's body and what it closes over, at trace time."""
+
+    def __init__(self, columns: Columns, problem: Problem, layout: Layout, seeds: int, always: jax.Array) -> None:
+        self.columns, self.problem, self.layout = columns, problem, layout
+        self.seeds, self.always = seeds, always
+        self.rule = rule_per_seed(problem.rule, seeds)
+        per_commit = jax.vmap(jax.vmap(commit_key, (0, None, None)), (None, 0, 0))
+        self.keys = per_commit(problem.keys, columns.worker, columns.job)
+        # Drawn for the whole piece at once: commit by commit it would cost twenty times as much.
+        self.drawn = None if problem.noise is None else jax.vmap(jax.vmap(problem.noise))(self.keys)
+
+    def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
+        """Commit k: its gradient and its application."""
+        row, place = take_row(state[0].rows, at(self.columns.worker, k), self.always)
+        result = self.gradients(self.read(row), self.batch(k), at(self.keys, k))
+        return self.finish(k, state, row, place, *result)
+
+    def wave(self, i: jax.Array, state: tuple) -> tuple:
+        """Wave i: all its gradients together, then its commits in order."""
+        start, size = at(self.columns.wave_start, i), at(self.columns.wave_size, i)
+        losses, gradients = self.wave_gradients(state[0].rows, start, size)
+
+        def commit(lane: jax.Array, state: tuple) -> tuple:
+            row, place = take_row(state[0].rows, at(self.columns.worker, start + lane), self.always)
+            result = at(losses, self.layout.place(lane)), at(gradients, self.layout.place(lane))
+            return self.finish(start + lane, state, row, place, *result)
+
+        return lax.fori_loop(0, size, commit, state)
+
+    def wave_gradients(self, rows: jax.Array, start: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Losses (lanes, seeds) and gradients (lanes, seeds, parameters); lane l stands at `layout.place(l)`."""
+        layout, devices = self.layout, self.layout.devices
+        each = layout.lanes // devices
+
+        def of_commit(k: jax.Array) -> tuple[jax.Array, jax.Array]:
+            read = self.read(at(rows, at(self.columns.worker, k)))
+            return self.gradients(read, self.batch(k), at(self.keys, k))
+
+        def of_device() -> tuple[jax.Array, jax.Array]:
+            first = start + (lax.axis_index("lanes") if layout.mesh is not None else 0)
+            if layout.batched:  # idle lanes cost an accelerator little
+                ks = first + devices * jnp.arange(each, dtype=jnp.int32)
+                return jax.vmap(of_commit)(jnp.minimum(ks, len(self.columns.worker) - 1))
+            none = jax.tree.map(lambda s: jnp.zeros((each, *s.shape), s.dtype), jax.eval_shape(of_commit, first))
+            mine = (start + size - first + devices - 1) // devices
+
+            def put(i: jax.Array, results: tuple) -> tuple:
+                new = of_commit(first + devices * i)
+                return tuple(put_at(r, n, i) for r, n in zip(results, new, strict=True))
+
+            return lax.fori_loop(0, mine, put, none)
+
+        if layout.mesh is None:
+            return of_device()
+        spec = PartitionSpec("lanes")
+        return jax.shard_map(of_device, mesh=layout.mesh, in_specs=(), out_specs=spec, check_vma=False)()
+
+    def read(self, row: jax.Array) -> jax.Array:
+        """Where the workers of these rows take their gradients, (…, parameters)."""
+        return row[..., : self.layout.params.size].astype(self.layout.params.dtype)
+
+    def batch(self, k: jax.Array) -> Any:
+        """Mini-batches of commit k, leading axis `seeds`, or None."""
+        if self.columns.examples is None:
+            return jax.tree.map(lambda array: at(array, k), self.drawn)
+        examples = at(self.columns.examples, k)
+        return jax.tree.map(lambda array: jnp.take(array, examples, axis=0, mode="clip"), self.problem.data)
+
+    def gradients(self, read: jax.Array, batch: Any, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Losses (seeds,) and packed gradients (seeds, parameters)."""
+        params = self.layout.params
+
+        def one(read: jax.Array, batch: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+            loss, gradient = self.problem.gradient(params.unpack(read), batch, key)
+            return loss, params.pack(gradient)
+
+        return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(read, batch, keys)
+
+    def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, gradient: Any) -> tuple:
+        """Apply commit k and put away what it leaves."""
+        carry, out = state
+        carry, parts, values = self.apply(k, carry, row, loss, gradient)
+        rows = put_row(carry.rows, parts, place, self.layout.row)
+        out = {name: put_at(out[name], values[name], k) for name in out}
+        return Carry(carry.central, carry.server, rows), out
+
+    def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, gradient: Any) -> tuple[Carry, Any, dict]:
+        """The rule's part of commit k, and what is recorded of it."""
+        staleness = jnp.broadcast_to(at(self.columns.staleness, k), (self.seeds,))
+        arguments = (self.rule, carry.central, carry.server, row, loss, gradient, staleness)
+        commit = partial(over_seeds(partial(apply_commit, self.layout), self.seeds), *arguments)
+        central, server, row, step = commit()
+        values = {"loss": loss, **self.measure(self.layout.always, step)}
+        for names, due in zip(self.layout.rarely, self.columns.due, strict=True):
+            # The commit is computed once more where it is due: had the conditional to be given the step, the step
+            # would be written out at every commit, and a convnet's commits would take half as long again.
+            now = lambda names=names: self.measure(names, commit()[3])  # noqa: E731
+            shapes = jax.eval_shape(now)
+            values |= lax.cond(at(due, k), now, lambda shapes=shapes: jax.tree.map(_zeros, shapes))
+        return Carry(central, server, carry.rows), row, values
+
+    def measure(self, names: tuple[str, ...], step: Any) -> dict[str, jax.Array]:
+        """Recorded quantities of a step, leading axis `seeds`."""
+
+        def one(rule: Rule, step: Any) -> dict[str, jax.Array]:
+            return {name: measure(self.layout, rule, name, step) for name in names}
+
+        return over_seeds(one, self.seeds)(self.rule, step)
+
+    def value_shapes(self, carry: Carry) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes of what one commit records."""
+
+        def first(carry: Carry) -> dict[str, jax.Array]:
+            row = carry.rows[0]
+            result = self.gradients(self.read(row), self.batch(jnp.int32(0)), self.keys[0])
+            return self.apply(jnp.int32(0), carry, row, *result)[2]
+
+        return jax.eval_shape(first, carry)
+
+
+def rule_per_seed(rule: Rule, seeds: int) -> Rule:
+    """The rule with every hyper-parameter of shape (seeds,)."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (seeds,)), rule)
+
+
+def _zeros(shape: jax.ShapeDtypeStruct) -> jax.Array:
+    return jnp.zeros(shape.shape, shape.dtype)
