@@ -13,28 +13,38 @@ import numpy as np
 
 
 def finite(name: str, value: Any) -> Any:
-    """The value itself if it is a finite number (or an array of such), else an error that names it."""
-    try:
-        numbers = np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be a number; got {value!r}.") from None
+    """The value as a float, or as a float array where it is one a seed; an error where it is not finite.
+
+    Example:
+        >>> finite("learning_rate", 1), finite("learning_rate", [1, 2])
+        (1.0, array([1., 2.]))
+        >>> finite("learning_rate", float("nan"))
+        Traceback (most recent call last):
+        ValueError: `learning_rate` must be finite; got nan. Give a number, or an array with one a seed.
+    """
+    remedy = "Give a number, or an array with one a seed."
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "iuf":
+        raise ValueError(f"`{name}` must be a number; got {value!r}. {remedy}")
     if not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must be finite; got {value!r}.")
-    return value
+        raise ValueError(f"`{name}` must be finite; got {value!r}. {remedy}")
+    return numbers.astype(float) if numbers.ndim else float(numbers)
 
 
 def not_negative(name: str, value: Any) -> Any:
-    """The value itself if finite and at least zero."""
-    if (np.asarray(finite(name, value)) < 0).any():
-        raise ValueError(f"`{name}` must not be negative; got {value!r}.")
-    return value
+    """As `finite`, and at least zero."""
+    numbers = finite(name, value)
+    if np.any(numbers < 0):
+        raise ValueError(f"`{name}` must not be negative; got {value!r}. Give 0 or more.")
+    return numbers
 
 
 def fraction(name: str, value: Any) -> Any:
-    """The value itself if it lies in [0, 1)."""
-    if (np.asarray(not_negative(name, value)) >= 1).any():
-        raise ValueError(f"`{name}` must be at least 0 and less than 1; got {value!r}.")
-    return value
+    """As `finite`, and in [0, 1)."""
+    numbers = not_negative(name, value)
+    if np.any(numbers >= 1):
+        raise ValueError(f"`{name}` must be at least 0 and less than 1; got {value!r}. 0.9 is usual.")
+    return numbers
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """One commit of one seed inside the compiled loop: the rule's four functions, on packed vectors."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -55,9 +55,14 @@ class Layout:
         return lane % self.devices * (self.lanes // self.devices) + lane // self.devices
 
 
+def sees_vector(rule: Rule, params: Packing) -> bool:
+    """Whether the rule can be given all parameters as one vector: it treats each alone, and they have one dtype."""
+    return rule.elementwise and len(set(params.dtypes)) == 1
+
+
 def as_seen(rule: Rule, params: Packing, vector: jax.Array) -> Any:
-    """The parameters as the rule sees them: one vector if it treats each alone, else the user's pytree."""
-    return vector if rule.elementwise else params.unpack(vector)
+    """The parameters as the rule sees them: one vector where that is the same, else the user's pytree."""
+    return vector if sees_vector(rule, params) else params.unpack(vector)
 
 
 def first_row(rule: Rule, params: Packing, vector: jax.Array) -> Any:
@@ -86,6 +91,20 @@ def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) 
     return single
 
 
+def bind_rule(function: Callable[..., Any], rule: Rule, dtype: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """`function(rule, …)` as a function of the hyper-parameters that differ from seed to seed, and these.
+
+    Single numbers stay outside the map over seeds, because in it they would lose JAX's weak type and promote
+    parameters of a narrower one.
+    """
+    differing = {name: jnp.asarray(value, dtype) for name, value in rule.hyper.items() if jnp.ndim(value)}
+
+    def bound(differing: dict[str, Any], *arguments: Any) -> Any:
+        return function(replace(rule, hyper={**rule.hyper, **differing}), *arguments)
+
+    return bound, differing
+
+
 def apply_commit(
     layout: Layout,
     rule: Rule,
@@ -104,7 +123,7 @@ def apply_commit(
     message, state, info = rule.send(hyper, as_seen(rule, params, gradient), state, view)
     theta, server = rule.apply(hyper, theta, server, message, view)
     read = rule.resume(hyper, theta, state, view)
-    vector = theta.astype(params.dtype) if rule.elementwise else params.pack(theta)
+    vector = theta.astype(params.dtype) if sees_vector(rule, params) else params.pack(theta)
     return vector, server, (read, state), Step(theta, view, info, loss)
 
 
@@ -114,7 +133,7 @@ def measure(layout: Layout, rule: Rule, name: str, step: Step) -> jax.Array:
         leaves = jax.tree.leaves((step.central, step.loss))
         return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
     require(name, step.info, rule.name)
-    if QUANTITIES[name].by_tensor and rule.elementwise:
+    if QUANTITIES[name].by_tensor and sees_vector(rule, layout.params):
         unpacked = jax.tree.map(layout.params.unpack, step.info)
         step = Step(central=step.central, view=step.view, info=unpacked, loss=step.loss)
     return QUANTITIES[name].measure(step)

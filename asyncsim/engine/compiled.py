@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from asyncsim.engine.commit import Layout, first_row, over_seeds
-from asyncsim.engine.loop import Loop, rule_per_seed
+from asyncsim.engine.commit import Layout, bind_rule, first_row, over_seeds
+from asyncsim.engine.loop import Loop
 from asyncsim.engine.state import Carry, Columns, Problem
 from asyncsim.rules import Rule
 
@@ -21,8 +21,8 @@ def begin(problem: Problem, central: jax.Array, *, layout: Layout, workers: int)
         row = first_row(rule, layout.params, vector)
         return layout.row.pack(row), rule.start_server(rule.hyper, row[0])
 
-    rule = rule_per_seed(problem.rule, len(central))
-    row, server = over_seeds(first, len(central))(rule, central)
+    bound, differing = bind_rule(first, problem.rule, layout.params.dtype)
+    row, server = over_seeds(bound, len(central))(differing, central)
     return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)))
 
 

@@ -5,6 +5,7 @@ With more, the piece comes cut into waves of at most `lanes` commits whose gradi
 start (`asyncsim.engine.plan`); only the light, strictly ordered part is then left in the loop.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from asyncsim.engine.batches import commit_key
-from asyncsim.engine.commit import Layout, apply_commit, measure, over_seeds
+from asyncsim.engine.commit import Layout, apply_commit, bind_rule, measure, over_seeds
 from asyncsim.engine.rows import at, put_at, put_row, take_row
 from asyncsim.engine.state import Carry, Columns, Problem
 from asyncsim.rules import Rule
@@ -26,7 +27,6 @@ class Loop:
     def __init__(self, columns: Columns, problem: Problem, layout: Layout, seeds: int, always: jax.Array) -> None:
         self.columns, self.problem, self.layout = columns, problem, layout
         self.seeds, self.always = seeds, always
-        self.rule = rule_per_seed(problem.rule, seeds)
         per_commit = jax.vmap(jax.vmap(commit_key, (0, None, None)), (None, 0, 0))
         self.keys = per_commit(problem.keys, columns.worker, columns.job)
         # Drawn for the whole piece at once: commit by commit it would cost twenty times as much.
@@ -110,8 +110,8 @@ class Loop:
     def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, gradient: Any) -> tuple[Carry, Any, dict]:
         """The rule's part of commit k, and what is recorded of it."""
         staleness = jnp.broadcast_to(at(self.columns.staleness, k), (self.seeds,))
-        arguments = (self.rule, carry.central, carry.server, row, loss, gradient, staleness)
-        commit = partial(over_seeds(partial(apply_commit, self.layout), self.seeds), *arguments)
+        arguments = (carry.central, carry.server, row, loss, gradient, staleness)
+        commit = partial(self.with_rule(partial(apply_commit, self.layout)), *arguments)
         central, server, row, step = commit()
         values = {"loss": loss, **self.measure(self.layout.always, step)}
         for names, due in zip(self.layout.rarely, self.columns.due, strict=True):
@@ -128,7 +128,12 @@ class Loop:
         def one(rule: Rule, step: Any) -> dict[str, jax.Array]:
             return {name: measure(self.layout, rule, name, step) for name in names}
 
-        return over_seeds(one, self.seeds)(self.rule, step)
+        return self.with_rule(one)(step)
+
+    def with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function(rule, …)` over the seeds' own hyper-parameters and whatever else it takes."""
+        bound, differing = bind_rule(function, self.problem.rule, self.layout.params.dtype)
+        return partial(over_seeds(bound, self.seeds), differing)
 
     def value_shapes(self, carry: Carry) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes of what one commit records."""
@@ -139,11 +144,6 @@ class Loop:
             return self.apply(jnp.int32(0), carry, row, *result)[2]
 
         return jax.eval_shape(first, carry)
-
-
-def rule_per_seed(rule: Rule, seeds: int) -> Rule:
-    """The rule with every hyper-parameter of shape (seeds,)."""
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (seeds,)), rule)
 
 
 def _zeros(shape: jax.ShapeDtypeStruct) -> jax.Array:

@@ -25,7 +25,7 @@ def make_plan(trace: Trace) -> Plan:
     Raises:
         ValueError: If the trace does something that replay does not know yet, naming the row.
     """
-    job, previous = _jobs(trace.worker)
+    job, previous = count_jobs(trace.worker), previous_rows(trace.worker)
     plan = Plan(trace.workers, trace.worker, job, trace.staleness)
     own = np.where(previous < 0, 0, previous + 1)
     _refuse(~trace.closes_step, "`closes_step` is false", "buffered protocols")
@@ -43,15 +43,36 @@ def _refuse(rows: np.ndarray, what: str, name: str) -> None:
         raise ValueError(f"{what} in row {int(rows.argmax())} of the trace; replay cannot follow {name} yet.")
 
 
-def _jobs(worker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many commits the worker made before this row, and the row of its last one (-1 for none)."""
-    order = np.argsort(worker, kind="stable")
-    first = np.r_[True, np.diff(worker[order]) != 0] if len(order) else np.zeros(0, bool)
-    rank = np.arange(len(order))
-    job, previous = np.empty(len(order), np.int32), np.empty(len(order), np.int64)
+def count_jobs(worker: np.ndarray) -> np.ndarray:
+    """How many commits the worker made before this row, int32.
+
+    Example:
+        >>> count_jobs(np.array([0, 1, 0, 0, 1])).tolist()
+        [0, 0, 1, 2, 1]
+    """
+    order, first = _grouped(worker)
+    rank, job = np.arange(len(order)), np.empty(len(order), np.int32)
     job[order] = rank - np.maximum.accumulate(np.where(first, rank, 0))
-    previous[order] = np.where(first, -1, np.r_[-1, order[:-1]] if len(order) else order)
-    return job, previous
+    return job
+
+
+def previous_rows(worker: np.ndarray) -> np.ndarray:
+    """The row of the worker's commit before this one, -1 for none.
+
+    Example:
+        >>> previous_rows(np.array([0, 1, 0, 0, 1])).tolist()
+        [-1, -1, 0, 2, 1]
+    """
+    order, first = _grouped(worker)
+    previous = np.empty(len(order), np.int64)
+    previous[order] = np.where(first, -1, np.roll(order, 1))
+    return previous
+
+
+def _grouped(worker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows sorted by worker, and which of them are the first of one."""
+    order = np.argsort(worker, kind="stable")
+    return order, np.diff(worker[order], prepend=-1) != 0
 
 
 def waves(worker: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +89,7 @@ def waves(worker: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
         >>> [column.tolist() for column in waves(np.array([0, 1, 2, 1, 0, 2]), lanes=2)]
         [[0, 2, 4], [2, 2, 2]]
     """
-    previous = _jobs(worker)[1].tolist()
+    previous = previous_rows(worker).tolist()
     starts, start = [], 0
     for k, before in enumerate(previous):
         if not starts or before >= start or k - start == lanes:

@@ -51,12 +51,16 @@ def all_values(tree: Params) -> jax.Array:
 
 
 def energy_central(step: Step) -> jax.Array:
-    """Σ ½(θ_{t+1} - s)², equations (11) and (16): displacement since the gradient's point was read."""
+    """Σ ½(θ_{t+1} - s)², equations (11) and (16): displacement since the gradient's point s was read.
+
+    In the script's variant of GEM, π is made for θ - s between two pulls of the worker, which lies one own update
+    further back: what it matches is not exactly this energy.
+    """
     return energy.total(energy.central(step.central, step.view.read))
 
 
 def energy_proxy(step: Step) -> jax.Array:
-    """Σ ½m², equations (15) and (23), of the moment after this gradient, amplification included."""
+    """Σ ½(κm)², equations (15), (23) and (27), of the moment m after this gradient."""
     return energy.total(energy.proxy(step.info.moment))
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim.engine import compiled
+from asyncsim.engine import compiled, request
 from asyncsim.engine.batches import init_key
 from asyncsim.engine.commit import FINITE, Layout, row_packing
 from asyncsim.engine.devices import choose_lanes
@@ -16,7 +16,7 @@ from asyncsim.engine.history import History
 from asyncsim.engine.packing import Packing
 from asyncsim.engine.pieces import Feeder, piece_length
 from asyncsim.engine.plan import make_plan
-from asyncsim.engine.record import EVALUATIONS, by_stride, strides
+from asyncsim.engine.record import EVALUATIONS, by_stride
 from asyncsim.engine.run import Run, evaluate
 from asyncsim.engine.state import Carry, Problem
 from asyncsim.rules import Rule
@@ -39,19 +39,18 @@ class Replayer:
         workload: Workload,
         seed: int | Sequence[int] = 0,
         *,
-        record: Iterable[str] | Mapping[str, int | None] = (),
+        record: Iterable[str] | Mapping[str, int | None] | None = None,
         commits: int | None = None,
         resume: Run | None = None,
         lanes: int | None = None,
     ) -> None:
+        request.require_types(trace, rule, workload)
         self.plan, self.rule, self.workload, self.resume = make_plan(trace), rule, workload, resume
-        self.seed = int(seed) if isinstance(seed, (int, np.integer)) else tuple(int(s) for s in seed)
-        self.seeds = (self.seed,) if isinstance(self.seed, int) else self.seed
-        _check_seeds(self.seeds, rule)
-        self.total = _how_many(commits, len(trace))
-        self.strides = strides(record, trace.workers)
-        first = workload.init(init_key(self.seeds[0]))
+        self.seed, self.seeds = request.seeds_of(seed, rule)
+        self.total = request.how_many(commits, len(trace))
+        first = request.first_params(workload, init_key(self.seeds[0]))
         self.params = Packing.of(first)
+        self.strides = request.what_to_record(record, resume, workload, self.plan, first)
         groups = by_stride(self.strides)
         self.layout = Layout(
             params=self.params,
@@ -73,10 +72,10 @@ class Replayer:
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes)
         self.history = History(self.strides, len(self.seeds))
         if resume is not None:
-            _check_resumption(resume, self.seed, trace.workers, self.total)
+            request.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
             self.history.restore(*resume.seeds_second())
         self.carry, self.done = self._start()
-        self.broken: dict[int, int] = {}  # place of a seed -> end of the piece that broke it
+        self.broken = self._broken_before()  # place of a seed -> end of the piece that broke it
         self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
 
     def advance(self) -> None:
@@ -85,11 +84,12 @@ class Replayer:
         self.carry, out, finite = self._replay(self.carry, start, stop, self.layout)
         self._collect()
         self.done, self._pending = stop, (start, stop, out, finite)
-        for name in EVALUATIONS:
-            if name in self.strides and stop % self.strides[name] == 0:
-                self._collect()
-                value = evaluate(self.workload, self.central())[name]
-                self.history.add_record(name, np.array([stop - 1]), value[None])
+        due = [name for name in EVALUATIONS if name in self.strides and stop % self.strides[name] == 0]
+        if due:
+            self._collect()
+            values = evaluate(self.workload, self.central())
+            for name in due:
+                self.history.add_record(name, np.array([stop - 1]), values[name][None])
 
     def finished(self, stop_on_divergence: bool = True) -> bool:
         """Whether nothing is left to do, or nothing finite is left to do it with."""
@@ -110,10 +110,13 @@ class Replayer:
             loss=self.history.loss(),
             records=self.history.records(),
             recorded_at=self.history.recorded_at(),
+            strides=self.strides,
+            worker=self.plan.worker[: self.done],
             central=self.central(),
             diverged_at=self._divergences(),
             # The next piece would reuse the state's memory.
             state=self.carry if last else jax.tree.map(jnp.copy, self.carry),
+            rule=self.rule,
             workload=self.workload,
         )
 
@@ -121,12 +124,17 @@ class Replayer:
         if self.resume is not None:
             carry, done = jax.tree.map(jnp.copy, self.resume.state), self.resume.commits
         else:
-            first = jnp.stack([self.params.pack(self.workload.init(init_key(s))) for s in self.seeds])
+            inits = [request.first_params(self.workload, init_key(s)) for s in self.seeds]
+            first = jnp.stack([self.params.pack(params) for params in inits])
             carry, done = (
                 compiled.begin(self.problem, first, layout=self.layout, workers=self.plan.workers),
                 0,
             )
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
+
+    def _broken_before(self) -> dict[int, int]:
+        divergences = self.resume.divergences if self.resume is not None else []
+        return {place: commit + 1 for place, commit in enumerate(divergences) if commit is not None}
 
     def _piece_end(self, start: int) -> int:
         stops = [start - start % self.strides[n] + self.strides[n] for n in EVALUATIONS if n in self.strides]
@@ -153,7 +161,7 @@ class Replayer:
         Looking at all parameters after every commit costs up to a tenth of a replay. So only the ends of pieces are
         looked at, and where one is not finite the way there is replayed once more with open eyes.
         """
-        known: list[int | None] = [None] * len(self.seeds)
+        known: list[int | None] = [None for _ in self.seeds]
         if self.resume is not None:
             known = list(self.resume.divergences)
         todo = {place: stop for place, stop in self.broken.items() if known[place] is None}
@@ -171,32 +179,3 @@ class Replayer:
                     del todo[place]
             start = stop
         return known
-
-
-def _how_many(commits: int | None, available: int) -> int:
-    if commits is None:
-        return available
-    if isinstance(commits, bool) or not isinstance(commits, (int, np.integer)) or not 0 <= commits <= available:
-        raise ValueError(f"`commits` must be a whole number from 0 to the trace's {available}; got {commits!r}.")
-    return int(commits)
-
-
-def _check_resumption(run: Run, seed: int | tuple[int, ...], workers: int, total: int) -> None:
-    if (run.seed, run.workers) != (seed, workers):
-        raise ValueError(
-            f"`resume` must be a run of the same seed and trace; it has seed {run.seed} and {run.workers} workers, not "
-            f"seed {seed} and {workers} workers."
-        )
-    if run.commits > total:
-        raise ValueError(f"`resume` has {run.commits} commits already; `commits` must be at least that, got {total}.")
-
-
-def _check_seeds(seeds: tuple[int, ...], rule: Rule) -> None:
-    if not seeds or min(seeds) < 0 or max(seeds) >= 2**31:
-        raise ValueError(f"`seed` must be one or more numbers from 0 to 2**31 - 1; got {list(seeds)}.")
-    for name, value in rule.hyper.items():
-        if np.shape(value) not in ((), (len(seeds),)):
-            raise ValueError(
-                f"`{name}` must be one number or one a seed, here {len(seeds)}; got an array of shape "
-                f"{np.shape(value)}."
-            )

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from asyncsim.engine import run_file
+from asyncsim.engine.plan import count_jobs
 from asyncsim.engine.state import Carry
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
@@ -22,15 +23,17 @@ class Run:
         loss: (commits,) mini-batch loss at the point where each committed gradient was taken. Shorter than the trace
             if the replay was stopped, or stopped itself because it had diverged.
         central: The central variable after the last replayed commit, a pytree.
-        diverged_at: None, or the number of the first commit with a non-finite loss or central variable; with several
-            seeds a list of these.
+        diverged_at: None, or the number, counted from 0, of the first commit with a non-finite loss or central
+            variable; with several seeds a list of these.
         records: Name -> (records, …), what was recorded.
-        recorded_at: Name -> (records,) int64, the number of each record's commit.
+        recorded_at: Name -> (records,) int64, the number of each record's commit, counted from 0.
+        strides: Name -> every how many commits it was recorded.
+        worker: (commits,) int32, whose commit each was.
         commits: Commits replayed.
         workers: n.
         seed: The seed, or the tuple of seeds.
         state: The compiled loop's state after `commits` commits, to resume from.
-        workload: What was learned.
+        rule, workload: What was replayed.
     """
 
     loss: np.ndarray
@@ -38,10 +41,13 @@ class Run:
     diverged_at: int | list[int | None] | None
     records: Mapping[str, np.ndarray]
     recorded_at: Mapping[str, np.ndarray]
+    strides: Mapping[str, int]
+    worker: np.ndarray = field(repr=False)
     commits: int
     workers: int
     seed: int | tuple[int, ...]
     state: Carry = field(repr=False)
+    rule: Rule = field(repr=False)
     workload: Workload = field(repr=False)
 
     @classmethod
@@ -101,8 +107,23 @@ class Run:
         return {name: float(value[0]) for name, value in evaluate(self.workload, central).items()}
 
     def final_loss(self, last: int = 50) -> Any:
-        """Mean training loss over the last `last`·n commits, that is over the last `last` commits of each worker."""
-        mean = self.loss[..., -last * self.workers :].mean(axis=-1) if self.commits else self.loss.sum(-1) * np.nan
+        """Mean training loss over the last `last` commits of each worker, or all of a worker that made fewer.
+
+        Returns:
+            A float, or (seeds,); NaN without commits.
+
+        Example:
+            Worker 0 is fast and worker 1 slow: one commit of each counts.
+
+            >>> import asyncsim as asim
+            >>> trace = asim.Trace.from_commits([1, 0, 0, 0])
+            >>> run = asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
+            >>> run.loss.tolist(), run.final_loss(last=1)
+            ([0.5, 0.5, 0.0, 0.0], 0.25)
+        """
+        later = count_jobs(self.worker[::-1])[::-1]
+        chosen = self.loss[..., later < last]
+        mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
         return mean if self.several else float(mean)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,7 +1,7 @@
 """The run file: a `.npz` of what a replay measured and of the state from which it goes on, bit for bit.
 
-Arrays: `loss`, `records/NAME` and `recorded_at/NAME` as in `Run`; `commits`, `workers`, `seed`;
-`diverged_at`, one entry a seed, -1 for never; and the leaves of the compiled loop's state, `state/central`
+Arrays: `loss`, `worker`, `records/NAME`, `recorded_at/NAME` and `stride/NAME` as in `Run`; `commits`, `workers`,
+`seed`; `diverged_at`, one entry a seed, -1 for never; and the leaves of the compiled loop's state, `state/central`
 (seeds, parameters) among them. The trees are not in the file: they are made again from the rule and the
 workload.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from asyncsim.engine.run import Run
 
 FORMAT_VERSION = 1
-_NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss")
+_NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss", "worker")
 
 
 def save(run: "Run", path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -40,6 +40,8 @@ def save(run: "Run", path: str | os.PathLike[str], notes: Mapping[str, Any] | No
         "seed": np.asarray(run.seed, np.int64),
         "diverged_at": np.asarray(diverged, np.int64),
         "loss": run.loss,
+        "worker": run.worker,
+        **{f"stride/{name}": every for name, every in run.strides.items()},
         **{f"records/{name}": values for name, values in run.records.items()},
         **{f"recorded_at/{name}": at for name, at in run.recorded_at.items()},
         **{name: np.asarray(leaf) for name, leaf in _named_leaves(run.state).items()},
@@ -67,12 +69,13 @@ def load_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
-    commits, workers, seed, diverged, loss = (arrays[name] for name in _NUMBERS)
+    commits, workers, seed, diverged, loss, worker = (arrays[name] for name in _NUMBERS)
     params = Packing.of(jax.eval_shape(workload.init, init_key(0)))
-    state = _read_state(arrays, _state_shapes(rule, params, int(workers), seed.size))
+    state = _read_state(arrays, state_shapes(rule, params, int(workers), seed.size))
     central = jax.vmap(params.unpack)(state.central)
     divergences = [None if commit < 0 else commit for commit in diverged.tolist()]
     _require_shape("loss", loss, (*seed.shape, int(commits)))
+    _require_shape("worker", worker, (int(commits),))
     several = seed.ndim > 0
     return {
         "commits": int(commits),
@@ -83,12 +86,15 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
         "recorded_at": _under(arrays, "recorded_at/"),
         "diverged_at": divergences if several else divergences[0],
         "central": central if several else jax.tree.map(lambda leaf: leaf[0], central),
+        "strides": {name: int(every) for name, every in _under(arrays, "stride/").items()},
+        "worker": worker,
         "state": state,
+        "rule": rule,
         "workload": workload,
     }
 
 
-def _state_shapes(rule: Rule, params: Packing, workers: int, seeds: int) -> Carry:
+def state_shapes(rule: Rule, params: Packing, workers: int, seeds: int) -> Carry:
     """Shapes and dtypes of the state that a replay of this rule and these parameters carries."""
     layout = Layout(params, row_packing(rule, params))
     problem = Problem(rule, gradient=None, noise=None, data=None, keys=jax.random.split(jax.random.key(0), seeds))

@@ -27,7 +27,7 @@ def downpour(learning_rate: Any) -> Rule:
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}), equations (1) and (2) of Hermans and Louppe 2018.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or one a seed.
+        learning_rate: Step size η, per commit; a number, or an array with one a seed.
 
     Returns:
         A `Rule` that keeps no state on the worker or the server.
@@ -57,7 +57,7 @@ def adaptive_staleness(learning_rate: Any) -> Rule:
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or one a seed.
+        learning_rate: Step size η, per commit; a number, or an array with one a seed.
 
     Returns:
         A `Rule` that keeps no state on the worker or the server.

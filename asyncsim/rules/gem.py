@@ -53,12 +53,13 @@ def send_paper(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sen
 def send_signed(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
     """Exact signed compliance: u = κ·m - (θ - s), hence θ_{t+1} = s + κ·m.
 
-    π = u/Δθ is reported for plotting; the message does not pass through that division.
+    π = u/Δθ is reported for plotting, 0 where Δθ = 0; the message does not pass through that division.
     """
     update, moment = accelerate(hyper, state, gradient)
     target = amplified(hyper, moment)
     message = jax.tree.map(lambda v, p, s: v - (p - s), target, view.pulled, view.read)
-    info = Info(update=update, moment=target, pi=jax.tree.map(jnp.divide, message, update))
+    pi = jax.tree.map(lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update)
+    info = Info(update=update, moment=target, pi=pi)
     return Sent(message, moment, info)
 
 
@@ -88,16 +89,20 @@ def gem(learning_rate: Any, momentum: Any = 0.9, kappa: Any = 1.0, variant: str 
     for theory: u = κ·m - (θ - s) makes each commit overwrite what the others did, so that with κ = 1 the central
     variable is the committing worker's own independent momentum SGD.
 
-    What to expect, and not to be surprised by: a step always has the sign of the current gradient (``script``,
-    ``paper`` while π ≥ 0), so one worker is not momentum SGD; on a constant gradient d under round robin an
+    What to expect, and not to be surprised by: a step always has the sign of the current raw update Δθ, never of m
+    (``script``; ``paper`` while π ≥ 0), so one worker is not momentum SGD; in ``script`` π matches energies over θ - s
+    between two pulls, while the recorded ``energy_central`` counts from where the gradient was taken (just after the
+    own commit), so that their ratio is not 1 even where π is not clamped; on a constant gradient d under round robin an
     unclamped commit moves κ·d/((1-μ)(n+1)) on average; without the clamp GEM diverges on a constant gradient as soon
     as commits come in random order.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or one a seed (so are the next two).
+        learning_rate: Step size η, per commit.
         momentum: Friction parameter μ in [0, 1) of the proxy.
         kappa: Amplification κ ≥ 0 of the proxy, equation (27).
-        variant: "script", "paper" or "signed".
+        variant: Which algorithm: "script" (the authors' code), "paper" (Algorithm 1) or "signed" (for theory).
+
+    The three numbers may each be an array with one value a seed.
 
     Returns:
         A `Rule` that keeps m on the worker, and in ``script`` the last pull as well.

@@ -35,7 +35,7 @@ def momentum_sgd(learning_rate: Any, momentum: Any = 0.9) -> Rule:
     one worker this is momentum SGD; with several, each adds its own moment to the central variable.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or one a seed.
+        learning_rate: Step size η, per commit; a number, or an array with one a seed.
         momentum: Friction parameter μ in [0, 1).
 
     Returns:

@@ -1,0 +1,103 @@
+"""What `replay` refuses, in one line each, and what it takes however it is written."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine.reference import replay_plainly
+from tests.problems import gamma_trace, noisy_quadratic
+
+TRACE, RULE, WORKLOAD = gamma_trace(), asim.rules.gem(0.05), noisy_quadratic()
+
+
+def half(**changes):
+    return asim.replay(
+        **{"trace": TRACE, "rule": RULE, "workload": WORKLOAD, "record": {"pi_mean": 7}, "commits": 30, **changes}
+    )
+
+
+def resume(**changes):
+    return lambda: asim.replay(**{"trace": TRACE, "rule": RULE, "workload": WORKLOAD, "resume": half(), **changes})
+
+
+def init_integers(key):
+    return {"x": jnp.zeros(2, int)}
+
+
+REFUSED = [
+    (lambda: asim.replay([0, 1], RULE, WORKLOAD), "`trace` must be a Trace; got list"),
+    (lambda: asim.replay(TRACE, "gem", WORKLOAD), "`rule` must be a Rule; got str"),
+    (lambda: asim.replay(TRACE, RULE, None), "`workload` must be a Workload; got NoneType"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=-1), "`seed` must be an integer of at least 0; got -1"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=1.5), "`seed` must be an integer"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed="12"), "`seed` must be an integer"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=True), "`seed` must be an integer"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=[0, 0.7]), "`seed` must be an integer"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=()), "`seed` must be one or more numbers"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=2**31), "`seed` must be one or more numbers from 0 to"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=61), "`commits` must be at most the trace's 60; got 61"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=-1), "`commits` must be an integer of at least 0"),
+    (lambda: asim.replay(TRACE, asim.rules.gem([0.1, 0.2]), WORKLOAD), "`learning_rate` must be one number or one a"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, record=("test_accuracy",)), "'test_accuracy', which this workload"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, record={"pi_mean": 0}), r"`record\['pi_mean'\]` must be a whole"),
+    (
+        lambda: asim.replay(TRACE, RULE, asim.Workload(init_integers, lambda p, b, k: p["x"].sum())),
+        r"floating-point parameters; \['x'\] is int",
+    ),
+    (resume(seed=1), "`resume` must be a run of the same seed"),
+    (resume(rule=asim.rules.downpour(0.05)), "`resume` must be a run of the same rule"),
+    (resume(rule=asim.rules.gem(0.05, variant="paper")), "`resume` must be a run of the same rule"),
+    (resume(rule=asim.rules.gem(0.06)), "`resume` must be a run of the same rule"),
+    (resume(trace=gamma_trace(seed=9)), "`resume` must be a run of the same trace"),
+    (resume(workload=asim.workloads.quadratic([1.0])), "`resume` must be a run of the same workload"),
+    (resume(record=("pi_mean",)), "`record` must be that of `resume`"),
+    (resume(commits=20), "`resume` has 30 commits already; `commits` must be at least that, got 20"),
+]
+
+
+@pytest.mark.parametrize(("ask", "message"), REFUSED)
+def test_refused_in_one_line(ask, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        ask()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_trace_is_an_empty_run():
+    trace = asim.simulate(asim.Cluster(3, asim.delays.Constant(5.0)), seconds=1.0)
+    run = asim.replay(trace, RULE, WORKLOAD, record=("pi_mean",))
+    assert (run.commits, run.loss.shape, run.records["pi_mean"].shape) == (0, (0,), (0,))
+    assert np.isnan(run.final_loss())
+
+
+def test_the_final_loss_is_each_workers_last_commits():
+    trace = asim.simulate(asim.Cluster(2, [asim.delays.Constant(1.0), asim.delays.Constant(9.0)]), commits=200)
+    run = asim.replay(trace, asim.rules.downpour(0.01), asim.workloads.quadratic([1.0]))
+    last = [run.loss[trace.worker == w][-5:] for w in (0, 1)]
+    assert run.final_loss(last=5) == pytest.approx(np.concatenate(last).mean())
+
+
+def test_a_diverged_run_is_not_gone_on_with():
+    trace, rule = gamma_trace(commits=200_000), asim.rules.downpour(1e10)
+    run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))
+    again = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), resume=run)
+    assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
+
+
+def init_mixed(key):
+    return {"a": jnp.ones(3, jnp.bfloat16), "b": jnp.ones(2)}
+
+
+def mixed_loss(params, batch, key):
+    return (params["a"].astype(jnp.float32) ** 2).sum() + 0.3 * (params["b"] ** 2).sum()
+
+
+@pytest.mark.parametrize("seed", [0, (0, 1)])
+def test_mixed_precision_keeps_every_leafs_own(seed):
+    workload, trace = asim.Workload(init_mixed, mixed_loss), gamma_trace()
+    central = asim.replay(trace, asim.rules.momentum_sgd(0.02, 0.5), workload, seed=seed).central
+    plain = replay_plainly(trace, asim.rules.momentum_sgd(0.02, 0.5), workload).central
+    for name in ("a", "b"):
+        one = central[name] if seed == 0 else central[name][0]
+        assert one.dtype == plain[name].dtype
+        np.testing.assert_allclose(one.astype(float), plain[name].astype(float), rtol=1e-2 if name == "a" else 1e-5)
