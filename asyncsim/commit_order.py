@@ -66,7 +66,11 @@ def _last_row(worker: IntColumn, workers: int) -> IntColumn:
 def _workers_seen(worker: IntColumn) -> int:
     if len(worker) == 0:
         raise ValueError("`worker` must name at least one commit; got none. Give `workers` for an empty trace.")
-    return int(worker.max()) + 1
+    seen = np.unique(worker)
+    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    if len(gaps):
+        raise ValueError(f"`worker` never names {gaps[0]}; number the workers from 0, or give `workers`.")
+    return len(seen)
 
 
 def _worker_numbers(worker: ArrayLike, workers: int) -> IntColumn:

@@ -5,6 +5,7 @@ has a prediction to stand beside. A law of your own is any object with the four 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -77,7 +78,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        require_not_negative("value", self.value, remedy="Give the delay in seconds.")
+        _set(self, "value", require_not_negative, "Give the delay in seconds.")
 
     @property
     def mean(self) -> float:
@@ -120,8 +121,8 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        require_not_negative("low", self.low, remedy="Give the shortest delay in seconds.")
-        require_not_negative("high", self.high, remedy="Give the longest delay in seconds.")
+        _set(self, "low", require_not_negative, "Give the shortest delay in seconds.")
+        _set(self, "high", require_not_negative, "Give the longest delay in seconds.")
         if self.low > self.high:
             raise ValueError(f"`low` must not exceed `high`; got {self.low!r} > {self.high!r}. Swap the two.")
 
@@ -169,7 +170,7 @@ class Exponential:
     mean: float
 
     def __post_init__(self) -> None:
-        require_positive("mean", self.mean, remedy="Give the mean delay in seconds.")
+        _set(self, "mean", require_positive, "Give the mean delay in seconds.")
 
     @property
     def variance(self) -> float:
@@ -210,8 +211,8 @@ class Gamma:
     cv: float
 
     def __post_init__(self) -> None:
-        require_positive("mean", self.mean, remedy="Give the mean delay in seconds.")
-        require_positive("cv", self.cv, remedy="Use `Constant` for delays without spread.")
+        _set(self, "mean", require_positive, "Give the mean delay in seconds.")
+        _set(self, "cv", require_positive, "Use `Constant` for delays without spread.")
 
     @property
     def variance(self) -> float:
@@ -254,8 +255,8 @@ class LogNormal:
     cv: float
 
     def __post_init__(self) -> None:
-        require_positive("mean", self.mean, remedy="Give the mean delay in seconds.")
-        require_positive("cv", self.cv, remedy="Use `Constant` for delays without spread.")
+        _set(self, "mean", require_positive, "Give the mean delay in seconds.")
+        _set(self, "cv", require_positive, "Use `Constant` for delays without spread.")
 
     @property
     def variance(self) -> float:
@@ -277,6 +278,11 @@ class LogNormal:
     def _location_and_spread(self) -> tuple[float, float]:
         variance = math.log1p(self.cv * self.cv)
         return math.log(self.mean) - variance / 2, math.sqrt(variance)
+
+
+def _set(law: object, name: str, require: Callable[..., float], remedy: str) -> None:
+    """Check an argument of a frozen law and keep it as a float, so that 1 and 1.0 are one law."""
+    object.__setattr__(law, name, require(name, getattr(law, name), remedy=remedy))
 
 
 def _from_zero(t: ArrayLike) -> FloatArray:

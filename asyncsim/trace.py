@@ -168,17 +168,18 @@ at 0 and grows by one after each row where `closes_step` is true.
 
         Args:
             worker: (commits,) who committed, in the order of application, numbered from 0.
-            commit_time: (commits,) when, in seconds from the start; by default 1, 2, 3, …
-            workers: Number of workers; by default the largest number in `worker` plus one. Workers that
-                never commit count among the jobs in flight.
+            commit_time: (commits,) when, in seconds from the start of the run, at which all workers read (not
+                Unix time: subtract the start); by default 1, 2, 3, …
+            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
+                number occurs. Workers that never commit count among the jobs in flight.
 
         Returns:
             A checked trace in which every row closes a step and the computation fills the whole time from
             read to commit.
 
         Raises:
-            ValueError: If a worker number is negative, not whole or too large, or a time is not finite,
-                negative or earlier than the one before; names the row and the value.
+            ValueError: If a worker number is negative, not whole, too large or, without `workers`, left out; or
+                a time is not finite, negative or earlier than the one before; names the row and the value.
 
         Example:
             >>> trace = Trace.from_commits([0, 1, 0, 1], commit_time=[0.5, 0.6, 1.0, 1.3])

@@ -16,6 +16,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.cli.options import find_script
+from asyncsim.cli.show import Bar
 from asyncsim.study import store
 from asyncsim.study.catalogue import all_fields
 from asyncsim.study.summary import KEYS
@@ -144,6 +145,15 @@ class TestRun:
             "downpour",
         }
 
+    def test_record_with_strides(self, command: Command) -> None:
+        assert command("run", "study.py", "--record", "pi_mean,pi_median=5").status == 0
+        described = json.loads(Path("runs/study/scenario.json").read_text())
+        assert described["record"] == {"pi_mean": 1, "pi_median": 5}
+
+    def test_a_whole_number_is_the_same_scenario(self, command: Command) -> None:
+        command("run", "study.py")
+        assert "found there" in command("run", "study.py", "--mean", "1").out
+
     def test_different_scenario_needs_force(self, command: Command) -> None:
         command("run", "study.py")
         refused = command("run", "study.py", "--seed", "1")
@@ -169,6 +179,9 @@ class TestUsage:
             (("run", "study.py", "--compute", "constant", "--value", "nan"), ("`value`", "got nan")),
             (("run", "study.py", "--seconds", "1", "--commits", "2"), ("Exactly one of",)),
             (("run", "study.py", "--record", "pi_medain"), ("`record`", "Did you mean 'pi_median'?")),
+            (("run", "study.py", "--record", "pi_median=often"), ("'--record'", "no list of name or name=number")),
+            (("run", "study.py", "--record", "pi_median=0"), ("whole number of commits, at least 1; got 0",)),
+            (("run", "study.py", "--out", ""), ("`--out` must name a folder; got ''",)),
             (("run", "study.py", "more.py"), ("unexpected extra argument", "more.py")),
             (("run", "nowhere.py"), ("'nowhere.py' is no file", "asyncsim run --help")),
             (("run",), ("Missing argument SCENARIO.py",)),
@@ -264,7 +277,37 @@ class TestFailures:
         assert_one_line(command("run", "study.py"), 1, "needs rich", "pip install 'asyncsim[cli]'")
 
 
+class TestInterrupts:
+    def interrupted(self, command: Command, monkeypatch: pytest.MonkeyPatch, part: str, *flags: str) -> str:
+        def interrupt(*args: object, **kwargs: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(*((store.Scenario, part) if part == "simulate" else (Bar, part)), interrupt)
+        done = command("run", "study.py", *flags)
+        assert_one_line(done, 1, "Interrupted")
+        return done.err
+
+    def test_before_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert "Interrupted. Nothing has been replayed" in self.interrupted(command, monkeypatch, "simulate")
+
+    def test_during_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert "commits; the same command goes on from there." in self.interrupted(command, monkeypatch, "update")
+        forced = self.interrupted(command, monkeypatch, "update", "--force")
+        assert "commits; without --force, the same command goes on from there." in forced
+
+
 class TestProcesses:
+    def test_a_reader_that_leaves(self, command: Command) -> None:
+        command("run", "study.py")
+        for flags in ([], ["--json"], ["--help"]):
+            line = [sys.executable, "-c", "import asyncsim; asyncsim.main()", "run", "study.py", *flags]
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+            os.close(writer)
+            assert done.returncode == 1
+            assert done.stderr == "a script may print\n"
+
     def test_ctrl_c_and_the_same_command_again(self, command: Command) -> None:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
         checkpoints = "from asyncsim.study import store\nstore.CHECKPOINT_EVERY = 0.0\n"

@@ -121,3 +121,16 @@ def test_zero_cv_points_to_constant(law) -> None:
 def test_uniform_bounds_in_order() -> None:
     with pytest.raises(ValueError, match=r"`low` must not exceed `high`; got 2\.0 > 1\.0\. Swap"):
         Uniform(2.0, 1.0)
+
+
+def test_whole_numbers_are_the_same_law() -> None:
+    pairs = [
+        (Constant(2), Constant(2.0)),
+        (Uniform(0, 2), Uniform(0.0, 2.0)),
+        (Exponential(1), Exponential(1.0)),
+        (Gamma(1, 1), Gamma(1.0, 1.0)),
+        (LogNormal(np.int64(1), 1), LogNormal(1.0, 1.0)),
+    ]
+    for whole, law in pairs:
+        assert whole == law
+        assert repr(whole) == repr(law)

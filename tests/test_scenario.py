@@ -75,6 +75,11 @@ class TestRecord:
         assert recording.override(rule="downpour").strides == {"energy_central": 3}
         assert recording.override(record=()).strides == {}
 
+    def test_only_what_the_workload_evaluates(self) -> None:
+        assert "test_loss" in scenario().reportable
+        with pytest.raises(ValueError, match=r"`record` names 'test_accuracy', which 'gem' .* cannot report"):
+            scenario(record=("test_accuracy",))
+
     def test_one_name_may_stand_alone(self) -> None:
         assert scenario(record="compliance").strides == {"compliance": 1}
 
@@ -149,7 +154,7 @@ class TestOverride:
     def test_every_field_sets_itself(self) -> None:
         for field in scenario().fields():
             if field.value is not None:
-                assert scenario().override(**{field.name: field.parse(field.show())}).cluster == scenario().cluster
+                assert scenario().override(**{field.name: field.parse(field.show())}) == scenario()
 
     def test_every_field_is_explained(self) -> None:
         assert all(field.help for field in (*scenario().fields(), *all_fields()))
@@ -175,6 +180,10 @@ class TestOwnParts:
 
 
 class TestDigest:
+    def test_whole_numbers_are_numbers(self) -> None:
+        whole = scenario(cluster=asim.Cluster(4, asim.delays.Gamma(mean=2, cv=1)), steps=None, seconds=30)
+        assert whole == scenario(cluster=asim.Cluster(4, asim.delays.Gamma(2.0, 1.0)), steps=None, seconds=30.0)
+
     def test_content_counts_not_wording(self) -> None:
         assert scenario() == scenario(steps=None, commits=100)
         assert hash(scenario()) == hash(scenario(steps=None, commits=100))

@@ -1,5 +1,6 @@
 """A study's folder: written whole, never computed twice, gone on with after an interruption."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -13,6 +14,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine import Replayer, pieces
 from asyncsim.study import clock, store
+from asyncsim.study.comparison import final_losses
 from asyncsim.study.summary import KEYS, summarise
 
 FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
@@ -66,14 +68,17 @@ class TestFiles:
         assert len(asim.Trace.load(result.folder / "trace.npz")) == 400
 
     def test_summary(self, tmp_path: Path) -> None:
-        result = asim.run(scenario(), tmp_path)
+        uneven = asim.Cluster(4, [asim.delays.Exponential(mean) for mean in (0.5, 1.0, 2.0, 8.0)])
+        result = asim.run(dataclasses.replace(scenario(), cluster=uneven), tmp_path)
+        assert (result.trace.worker == 3).sum() < 50
         summary = json.loads((tmp_path / "summary.json").read_text())
         assert tuple(summary) == KEYS
         assert summary == result.summary
         assert summary["commits"] == 400
         assert summary["simulated_seconds"] == result.trace.seconds
         assert summary["mean_staleness"] == pytest.approx(result.trace.staleness.mean())
-        assert summary["final_loss"] == pytest.approx(result.run.loss[-200:].mean())
+        last = np.concatenate([result.run.loss[result.trace.worker == worker][-50:] for worker in range(4)])
+        assert summary["final_loss"] == pytest.approx(last.mean())
         assert summary["test_accuracy"] is None
         assert summary["diverged_at"] is None
         assert 0 < summary["commits"] / summary["wall_seconds"] <= summary["commits_per_second"]
@@ -124,7 +129,9 @@ class TestSecondRun:
     def test_a_different_scenario_is_refused(self, tmp_path: Path) -> None:
         asim.run(scenario(), tmp_path)
         before = contents(tmp_path)
-        with pytest.raises(ValueError, match=r"`out` .* holds a different scenario .*--out.*--force"):
+        with pytest.raises(
+            ValueError, match=r"`out` .* different scenario: `seed` is 0 there and 1 here\. .*--out.*--force"
+        ):
             asim.run(scenario(seed=1), tmp_path)
         assert contents(tmp_path) == before
         forced = asim.run(scenario(seed=1), tmp_path, force=True)
@@ -139,9 +146,72 @@ class TestSecondRun:
     def test_damage_is_named(self, tmp_path: Path) -> None:
         asim.run(scenario(), tmp_path)
         (tmp_path / "run.npz").write_bytes(b"nonsense")
-        with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file"):
+        with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file.*`--force`"):
             asim.run(scenario(), tmp_path)
         asim.run(scenario(), tmp_path, force=True)
+        assert {path.name for path in tmp_path.iterdir()} == FILES
+
+    @pytest.mark.parametrize("text", ["{", "[]", "{}", None])
+    def test_a_damaged_label_is_named(self, tmp_path: Path, text: str | None) -> None:
+        asim.run(scenario(), tmp_path)
+        label = tmp_path / "scenario.json"
+        label.write_text(label.read_text().replace('"digest": "', '"digest": "x') if text is None else text)
+        with pytest.raises(ValueError, match=r"holds a damaged 'scenario\.json'.*--force"):
+            asim.run(scenario(), tmp_path)
+
+    @pytest.mark.parametrize("text", ["nonsense", "3", "{}", '{"commits": 400}'])
+    def test_a_damaged_summary_is_made_again(self, tmp_path: Path, text: str) -> None:
+        asim.run(scenario(), tmp_path)
+        before = contents(tmp_path)
+        (tmp_path / "summary.json").write_text(text)
+        asim.run(scenario(), tmp_path)
+        assert contents(tmp_path) == before
+
+    @pytest.mark.parametrize("changes", [{"seed": 1}, {"commits": 300}, {"workers": 5, "commits": 400}])
+    def test_a_foreign_trace_is_refused(self, tmp_path: Path, changes: dict[str, Any]) -> None:
+        kept = asim.run(scenario(), tmp_path).run
+        scenario(**changes).simulate().save(tmp_path / "trace.npz")
+        with pytest.raises(ValueError, match=r"trace\.npz' is not the trace of .*Delete it.*`--force`"):
+            asim.run(scenario(), tmp_path)
+        (tmp_path / "trace.npz").unlink()
+        assert_same_run(asim.run(scenario(), tmp_path).run, kept)
+
+
+@pytest.mark.usefixtures("short_pieces")
+class TestForce:
+    def test_old_results_stay_until_the_new_are_complete(self, tmp_path: Path) -> None:
+        def interrupt(replayer: Replayer) -> None:
+            raise KeyboardInterrupt
+
+        asim.run(scenario(), tmp_path)
+        before = contents(tmp_path)
+        with pytest.raises(asim.ReplayInterrupted):
+            asim.run(scenario(seed=1), tmp_path, force=True, progress=interrupt)
+        assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
+        assert asim.run(scenario(), tmp_path).summary == json.loads(before["summary.json"])
+        begun: list[int] = []
+        asim.run(scenario(seed=1), tmp_path, progress=lambda replayer: begun.append(replayer.done))
+        assert begun[0] == 128
+        assert {path.name for path in tmp_path.iterdir()} == FILES
+        assert not asim.run(scenario(seed=1), tmp_path).recomputed
+
+    def test_comparison(self, tmp_path: Path) -> None:
+        def interrupt(name: str, replayer: Replayer) -> None:
+            if name == "two":
+                raise KeyboardInterrupt
+
+        both = asim.Comparison({"one": scenario(), "two": scenario(rule="downpour")})
+        asim.compare(both, tmp_path)
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        other = both.override(seed=1)
+        with pytest.raises(asim.ReplayInterrupted):
+            asim.compare(other, tmp_path, force=True, progress=interrupt)
+        assert {path: path.read_bytes() for path in before} == before
+        results = asim.compare(other, tmp_path)
+        assert not results["one"].recomputed
+        assert results["two"].folder == tmp_path / "two"
+        assert {path for path in tmp_path.rglob("*") if path.is_file()} == before.keys()
+        assert not any(result.recomputed for result in asim.compare(other, tmp_path).values())
 
 
 @pytest.mark.usefixtures("short_pieces")
@@ -226,8 +296,18 @@ class TestComparison:
 
     def test_a_different_one_is_refused(self, tmp_path: Path) -> None:
         asim.compare(self.both(), tmp_path)
-        with pytest.raises(ValueError, match="holds a different comparison"):
+        with pytest.raises(ValueError, match=r"different comparison: `scenarios\.gem_4\.seed` is 0 there and 3 here"):
             asim.compare(self.both().override(seed=3), tmp_path)
+
+
+def test_lines_of_a_comparison_are_its_names() -> None:
+    scenarios = {
+        f"{name}_{n}": scenario(workers=n, kappa=kappa, steps=5)
+        for name, kappa in (("gem", 1.0), ("gem_2", 2.0))
+        for n in (2, 4)
+    }
+    losses = final_losses(asim.compare(asim.Comparison(scenarios)))
+    assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
 
 
 def test_compilation_is_counted_once() -> None:

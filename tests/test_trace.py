@@ -100,9 +100,12 @@ class TestFromCommits:
         assert (rest.fate == Fate.IN_FLIGHT).all()
 
     def test_defaults(self) -> None:
-        trace = Trace.from_commits([2, 0])
+        trace = Trace.from_commits([2, 0, 1])
         assert trace.workers == 3
-        assert trace.commit_time.tolist() == [1.0, 2.0]
+        assert trace.commit_time.tolist() == [1.0, 2.0, 3.0]
+
+    def test_workers_that_never_commit_must_be_counted(self) -> None:
+        assert Trace.from_commits([1, 2, 3], workers=4).workers == 4
 
     def test_empty(self) -> None:
         trace = Trace.from_commits([], workers=2)
@@ -137,6 +140,8 @@ class TestFromCommits:
             ([0], {"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
             ([0], {"workers": 1.5}, "`workers` must be an integer of at least 1; got 1.5"),
             ([], {}, "`worker` must name at least one commit"),
+            ([1, 2, 3], {}, "`worker` never names 0; number the workers from 0, or give `workers`"),
+            ([0, 1, 3, 1], {}, "`worker` never names 2"),
             ([[0]], {}, r"`worker` must be one-dimensional; got shape \(1, 1\)"),
             (["a"], {}, "`worker` must be a list of numbers"),
             ([0, 1], {"commit_time": [1.0]}, "`commit_time` must have one entry per commit; got 1 for 2"),

@@ -69,6 +69,8 @@ def study_command(study: Study, path: str) -> StudyCommand:
     default = str(Path("runs", name))
 
     def callback(out: str | None, as_json: bool, force: bool, **given: Any) -> None:
+        if out is not None and not out.strip():
+            raise click.UsageError(f"`--out` must name a folder; got {out!r}. Leave it out for {default}.")
         changes = {key: value for key, value in given.items() if value is not None}
         try:
             changed = study.override(**changes)
@@ -87,6 +89,7 @@ def study_command(study: Study, path: str) -> StudyCommand:
 
 def run_study(study: Study, name: str, out: str, as_json: bool, force: bool) -> None:
     """Run a study with a progress bar, and show what it gave."""
+    again = "without --force, the same command goes on" if force else "the same command goes on"
     with Bar() as bar:
         bar.expect(next(iter(study.scenarios)) if isinstance(study, Comparison) else name)
         try:
@@ -97,7 +100,11 @@ def run_study(study: Study, name: str, out: str, as_json: bool, force: bool) -> 
         except ReplayInterrupted as stopped:
             total = bar.done[1] if bar.done else stopped.run.commits
             done = f"Interrupted after {stopped.run.commits:,} of {total:,} commits"
-            raise click.ClickException(f"{done}; the same command goes on from there.") from stopped
+            raise click.ClickException(f"{done}; {again} from there.") from stopped
+        except KeyboardInterrupt as stopped:
+            if bar.done is None:
+                raise click.ClickException("Interrupted. Nothing has been replayed by this command.") from stopped
+            raise click.ClickException(f"Interrupted; {again} from what has been saved.") from stopped
     summaries = {key: result.summary for key, result in results.items()}
     shown = summaries if isinstance(study, Comparison) else summaries[name]
     if as_json:
@@ -122,9 +129,13 @@ def guarded(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         # Not `command.main`, which prints an empty line on Ctrl-C.
         with command.make_context(name, list(arguments)) as context:
             command.invoke(context)
+        sys.stdout.flush()
         return 0
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it leaves
+        return 1
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
@@ -141,7 +152,7 @@ def explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return "Interrupted; the same command goes on from what is in its folder.", 1
+        return "Interrupted.", 1
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}", 1
     if isinstance(error, (OSError, ValueError, ImportError)):

@@ -14,7 +14,7 @@ METAVARS = {
     "integers": "INTEGER,…",
     "numbers": "NUMBER,…",
     "text": "NAME",
-    "names": "NAME,…",
+    "names": "NAME[=N],…",
 }
 STUDY_FLAGS = ("--json", "--force", "--help")  # all other options take a value
 
@@ -51,7 +51,7 @@ def output_options(default: str) -> list[click.Option]:
     return [
         click.Option(["--out"], metavar="DIR", help=out_help),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the summary as one JSON object."),
-        click.Option(["--force"], is_flag=True, help="Replace what the folder holds."),
+        click.Option(["--force"], is_flag=True, help="Begin anew; what the folder holds is replaced at the end."),
     ]
 
 

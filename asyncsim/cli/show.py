@@ -72,7 +72,7 @@ def rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("commits", f"{summary['commits']:,}"),
         ("simulated seconds", number(summary["simulated_seconds"])),
         ("mean staleness", number(summary["mean_staleness"])),
-        ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits)"),
+        ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits, or fewer)"),
         ("test loss", number(summary["test_loss"])),
         ("test accuracy", percent(summary["test_accuracy"])),
         ("diverged", diverged(summary)),

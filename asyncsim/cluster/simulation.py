@@ -41,6 +41,9 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
         >>> trace.seconds
         6.0
     """
+    if not isinstance(cluster, Cluster):
+        kind = type(cluster).__name__
+        raise ValueError(f"`cluster` must be an asyncsim.Cluster; got {kind}. Give `Cluster(workers, compute)`.")
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
     env, log = _start(cluster, seed)
     if commits is not None and seconds is None:

@@ -22,15 +22,15 @@ Points = Sequence[tuple[int, float | None]]
 
 
 def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | None = None) -> "list[Line2D]":
-    """Final training loss against the number of workers, one line a rule, on a logarithmic axis.
+    """Final training loss against the number of workers, one line a rule or setting, on a logarithmic axis.
 
     Args:
         ax: Where to draw.
-        losses: Rule -> (workers, final loss) pairs; the loss is None or not finite for a run that diverged.
+        losses: Line -> (workers, final loss) pairs; the loss is None or not finite for a run that diverged.
         start: Loss before training, drawn as a dashed line: a run that ends there has learned nothing.
 
     Returns:
-        One line a rule. A diverged run is a cross at the upper edge, not a gap.
+        One line each. A diverged run is a cross at the upper edge, not a gap.
 
     Example:
         >>> from matplotlib.figure import Figure

@@ -1,8 +1,9 @@
 """A comparison: several scenarios side by side, one table and one picture."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from asyncsim.study.fields import Field
 from asyncsim.study.folder import REPORT, SUMMARY, Folder
 from asyncsim.study.override import nearest
 from asyncsim.study.scenario import Scenario
-from asyncsim.study.store import Result, run
+from asyncsim.study.store import FILES, Result, run
+from asyncsim.study.store import LABEL as SCENARIO
 from asyncsim.study.summary import write_json
 from asyncsim.trace import Trace
 
@@ -60,8 +62,8 @@ class Comparison:
         return fingerprint.digest(self.describe())
 
     def describe(self) -> dict[str, Any]:
-        """Name -> digest of the scenario."""
-        return {"scenarios": {name: scenario.digest for name, scenario in self.scenarios.items()}}
+        """Name -> description of the scenario."""
+        return {"scenarios": {name: scenario.describe() for name, scenario in self.scenarios.items()}}
 
     def fields(self) -> tuple[Field, ...]:
         """Everything that `override` takes: what some scenario has and in which they do not differ."""
@@ -105,7 +107,7 @@ def compare(
         out: Folder; summary.json (name -> summary) and report.png are written beside the sub-folders. By
             default nothing is kept.
         progress: Called with the scenario's name and the `Replayer` after every piece.
-        force: Replace what the folder holds.
+        force: Begin anew and replace what the folder holds, once all is complete.
 
     Returns:
         Name -> result.
@@ -113,25 +115,48 @@ def compare(
     Raises:
         As `asyncsim.run` does.
     """
-    folder = Folder(out, LABEL, (SUMMARY, REPORT)) if out is not None else None
-    if folder is not None:
-        folder.claim(comparison.digest, comparison.describe(), force)
+    if out is None:
+        return _run_all(comparison, None, progress, force)
+    place = Folder(out, LABEL, (SUMMARY, REPORT))
+    folder = place.claim(comparison.digest, comparison.describe(), force)
+    results = _run_all(comparison, folder, progress, force)
+    _write(folder, comparison, results)
+    for name in results:
+        Folder(place / name, SCENARIO, FILES).take(Folder(folder / name, SCENARIO, FILES))
+    place.take(folder)
+    return {name: replace(result, folder=place / name) for name, result in results.items()}
+
+
+def _run_all(
+    comparison: Comparison, folder: Folder | None, progress: Callable[[str, Replayer], None] | None, force: bool
+) -> dict[str, Result]:
     results = {}
     for name, scenario in comparison.scenarios.items():
         report = None if progress is None else lambda replayer, name=name: progress(name, replayer)
         results[name] = run(scenario, folder and folder / name, progress=report, force=force)
-    if folder is not None:
-        _write(folder, comparison, results)
     return results
 
 
 def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, float | None]]]:
-    """Rule -> (workers, final training loss) of each of its scenarios."""
+    """Line -> (workers, final training loss) of each of its scenarios.
+
+    "gem_5" and "gem_10" with 5 and 10 workers are one line, "gem"; a name without that end is one of its own.
+    """
     losses: dict[str, list[tuple[int, float | None]]] = {}
-    for result in results.values():
-        point = (result.scenario.cluster.workers, result.summary["final_loss"])
-        losses.setdefault(result.scenario.rule.name, []).append(point)
+    for name, result in results.items():
+        workers = result.scenario.cluster.workers
+        losses.setdefault(line_of(name, workers), []).append((workers, result.summary["final_loss"]))
     return losses
+
+
+def line_of(name: str, workers: int) -> str:
+    """A scenario's name without the number of its workers.
+
+    Example:
+        >>> line_of("gem_kappa_2_20", 20), line_of("gem_kappa_2", 20)
+        ('gem_kappa_2', 'gem_kappa_2')
+    """
+    return re.sub(rf"(?<=.)_0*{workers}$", "", name)
 
 
 def loss_before_training(trace: Trace, run: Run) -> float:

@@ -38,12 +38,16 @@ class Field:
     def parse(self, text: str) -> Any:
         """The value that a text on the command line stands for; lists are separated by commas.
 
+        Names are given a number each, by "name=number", or None.
+
         Raises:
             ValueError: If the text is not of this kind.
 
         Example:
             >>> Field("hidden", "integers", "Sizes.").parse("64,32"), Field("cv", "number", "").parse("2")
             ([64, 32], 2.0)
+            >>> Field("record", "names", "").parse("pi_mean,pi_median=5")
+            {'pi_mean': None, 'pi_median': 5}
         """
         if self.choices:
             return checks.one_of(self.name, text, self.choices)
@@ -56,6 +60,8 @@ class Field:
         """The present value as it would be written on the command line."""
         if isinstance(self.value, float):
             return f"{self.value:g}"
+        if isinstance(self.value, Mapping):
+            return ",".join(f"{name}={every}" for name, every in self.value.items()) or "none"
         if isinstance(self.value, (list, tuple)):
             return ",".join(map(str, self.value)) or "none"
         return str(self.value)
@@ -142,11 +148,17 @@ def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return parse_list
 
 
+def _parse_names(text: str) -> dict[str, int | None]:
+    items = [item.partition("=") for item in _listed(str)(text)]
+    return {name.strip(): int(number) if equals else None for name, equals, number in items}
+
+
 _NO = {
     "integer": "no whole number",
     "number": "no number",
     "integers": "no list of whole numbers separated by commas",
     "numbers": "no list of numbers separated by commas",
+    "names": "no list of name or name=number separated by commas",
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "integer": int,
@@ -154,5 +166,5 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "integers": _listed(int),
     "numbers": _listed(float),
     "text": str,
-    "names": _listed(str),
+    "names": _parse_names,
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from asyncsim.study.summary import write_json
 
 REPORT, SUMMARY = "report.png", "summary.json"
+STAGED = ".unfinished"  # folder inside, for what is to replace results that stay until it is complete
+SHOWN = 60  # characters of a value in a message
 
 
 class Folder:
@@ -30,27 +33,48 @@ class Folder:
         """Whether a file is there."""
         return (self / name).is_file()
 
-    def claim(self, digest: str, description: Mapping[str, Any], force: bool = False) -> None:
+    def claim(self, digest: str, description: Mapping[str, Any], force: bool = False) -> "Folder":
         """Make the folder this study's, or find that it is.
 
         Args:
             digest: Hash of the study.
             description: What is written into the label beside it.
-            force: Give up what is there, whatever it is.
+            force: Begin anew, whatever is there.
+
+        Returns:
+            Where to work: this folder; or, where `force` gives up what it holds, a hidden one inside, which
+            later calls without `force` find again. Hand it to `take` when all is done.
 
         Raises:
             ValueError: If the folder holds another study, or such files of unknown origin.
             OSError: If it cannot be made or written.
         """
         self._make()
-        found = self._digest()
-        if found == digest and not force:
+        work, staged = self, Folder(self / STAGED, self.label, self.files)
+        if force and any(self.has(name) for name in (self.label, *self.files)):
+            shutil.rmtree(staged.path, ignore_errors=True)
+            staged._make()
+            work = staged
+        elif not force:
+            for folder in (staged, self):
+                if folder._holds(digest):
+                    return folder
+            self._refuse_others(description)
+        write_json(work / self.label, {"digest": digest, **description})
+        return work
+
+    def take(self, work: "Folder") -> None:
+        """Replace what is here by the finished work that `claim` found a place for.
+
+        The label goes first and comes last: if this is cut short, the files are nobody's, not the wrong one's.
+        """
+        if work.path == self.path:
             return
-        if not force:
-            self._refuse_others(found)
-        for name in self.files:
-            (self / name).unlink(missing_ok=True)
-        write_json(self / self.label, {"digest": digest, **description})
+        self._make()
+        (self / self.label).unlink(missing_ok=True)
+        for name in (*self.files, self.label):
+            os.replace(work / name, self / name)
+        shutil.rmtree(work.path)
 
     def _make(self) -> None:
         try:
@@ -61,20 +85,52 @@ class Folder:
                 error.errno, f"`out` {str(self.path)!r} cannot be made: {reason}. Choose another folder."
             ) from error
 
-    def _digest(self) -> str | None:
+    def _holds(self, digest: str) -> bool:
+        label = self._label()
+        return label is not None and label.get("digest") == digest
+
+    def _label(self) -> dict[str, Any] | None:
+        """What the label says, {} if it is damaged; None if there is none."""
         if not self.has(self.label):
             return None
         try:
             label = json.loads((self / self.label).read_text(encoding="utf-8"))
-            return str(label["digest"])
-        except (ValueError, KeyError, TypeError):
-            return "damaged"
+        except ValueError:
+            return {}
+        return label if isinstance(label, dict) and "digest" in label else {}
 
-    def _refuse_others(self, found: str | None) -> None:
+    def _refuse_others(self, description: Mapping[str, Any]) -> None:
         remedy = "Choose another folder (`--out`), or have it replaced (`--force`)."
-        if found is not None:
+        label = self._label()
+        if label is not None:
+            kept = {key: value for key, value in label.items() if key != "digest"}
+            differs = first_difference(kept, description) if label else None
+            if differs is None:
+                raise ValueError(f"`out` {str(self.path)!r} holds a damaged {self.label!r}. {remedy}")
             kind = self.label.removesuffix(".json")
-            raise ValueError(f"`out` {str(self.path)!r} holds a different {kind} ({found}). {remedy}")
+            raise ValueError(f"`out` {str(self.path)!r} holds a different {kind}: {differs}. {remedy}")
         strange = [name for name in self.files if self.has(name)]
         if strange:
             raise ValueError(f"`out` {str(self.path)!r} holds a {strange[0]!r} but no {self.label!r}. {remedy}")
+
+
+def first_difference(kept: Any, new: Any, name: str = "") -> str | None:
+    """The first field in which two descriptions differ, with both values; None if they do not.
+
+    Example:
+        >>> first_difference({"rule": {"name": "gem", "kappa": 1.0}}, {"rule": {"name": "gem", "kappa": 2.0}})
+        '`rule.kappa` is 1.0 there and 2.0 here'
+    """
+    if isinstance(kept, Mapping) and isinstance(new, Mapping):
+        before = f"{name}." if name else ""
+        pairs = [(f"{before}{key}", kept.get(key), new.get(key)) for key in {**new, **kept}]
+    elif isinstance(kept, (list, tuple)) and isinstance(new, (list, tuple)) and len(kept) == len(new):
+        pairs = [(f"{name}[{place}]", kept[place], new[place]) for place in range(len(new))]
+    else:
+        return None if kept == new else f"`{name}` is {_short(kept)} there and {_short(new)} here"
+    return next((found for key, old, now in pairs if (found := first_difference(old, now, key)) is not None), None)
+
+
+def _short(value: Any) -> str:
+    text = "not given" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -25,6 +25,10 @@ from asyncsim.workloads import Workload
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
 OFTEN = 5  # times a worker step: at every commit of a large model, energies cost half as much as the gradient
+RECORD_HELP = (  # of the flag, whose syntax is not that of the argument
+    "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or "
+    f"none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}."
+)
 LARGEST_SEED = 2**31 - 1
 
 
@@ -109,7 +113,10 @@ class Scenario:
         """Names of what this rule and workload can report."""
         info = jax.eval_shape(self._first_info)
         names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
-        return (*names, *EVALUATIONS) if self.workload.evaluate is not None else tuple(names)
+        if self.workload.evaluate is None:
+            return tuple(names)
+        measured = jax.eval_shape(self.workload.evaluate, jax.eval_shape(self.workload.init, jax.random.key(0)))
+        return (*names, *(name for name in EVALUATIONS if name in measured))
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -198,7 +205,8 @@ class Scenario:
         for name in given.keys() & {"commits", "steps"}:
             require_integer(name, given[name], least=1, remedy="Ask for 1 or more.")
         if "seconds" in given:
-            require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
+            seconds = require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
+            object.__setattr__(self, "seconds", seconds)
 
     def _check_record(self) -> None:
         impossible = [name for name in self.strides if name not in self.reportable]
@@ -213,7 +221,8 @@ def own_fields(scenario: Scenario | None = None) -> list[Field]:
     """The fields of a scenario that belong to none of its parts, with its values where there is one."""
     helps = described_arguments(Scenario.__doc__ or "")
     kinds = {f.name: kind_of(f.type) for f in dataclasses.fields(Scenario)} | {"record": "names"}
+    helps["record"] = RECORD_HELP
     values: dict[str, Any] = dict.fromkeys((*LENGTHS, "seed", "record"))
     if scenario is not None:
-        values = {name: getattr(scenario, name) for name in values} | {"record": tuple(scenario.strides)}
+        values = {name: getattr(scenario, name) for name in values} | {"record": scenario.strides}
     return [Field(name, kinds[name], helps[name], "Study", value) for name, value in values.items()]

@@ -1,25 +1,30 @@
 """Running a scenario, and keeping its results in a folder that can be come back to."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
+
+import numpy as np
 
 from asyncsim.engine import Replayer, ReplayInterrupted, Run, replay, run_file
 from asyncsim.study.clock import Clock
 from asyncsim.study.folder import REPORT, SUMMARY, Folder
 from asyncsim.study.scenario import Scenario
-from asyncsim.study.summary import summarise, write_json
+from asyncsim.study.summary import KEYS, summarise, write_json
 from asyncsim.trace import Trace
 
 LABEL, TRACE, RUN = "scenario.json", "trace.npz", "run.npz"
+FILES = (TRACE, RUN, SUMMARY, REPORT)
 CHECKPOINT_EVERY = 60.0  # seconds: at most so much is lost when the machine goes down
 
 Progress = Callable[[Replayer], None]
+Kept = TypeVar("Kept", Trace, Run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +65,11 @@ def run(
         scenario: What to run.
         out: Folder; made if missing. By default nothing is kept.
         progress: Called with the `Replayer` (`done`, `total`, `run()`) after every piece.
-        force: Replace what the folder holds.
+        force: Begin anew and replace what the folder holds; it stays there until the new results are complete.
+            After an interruption the same call without `force` goes on.
 
     Raises:
-        ValueError: If the folder holds a different scenario or a damaged file.
+        ValueError: If the folder holds a different scenario, a damaged file or a trace that is not the run's.
         OSError: If a file cannot be written; those that were there stay whole.
         ReplayInterrupted: On Ctrl-C; with a folder, a checkpoint is there to go on from.
 
@@ -83,19 +89,20 @@ def run(
         trace = scenario.simulate()
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
-    folder = Folder(out, LABEL, (TRACE, RUN, SUMMARY, REPORT))
-    folder.claim(scenario.digest, scenario.describe(), force)
+    place = Folder(out, LABEL, FILES)
+    folder = place.claim(scenario.digest, scenario.describe(), force)
     trace = _kept_trace(scenario, folder)
     replayed, seconds, recomputed = _kept_run(scenario, trace, folder, progress)
     summary = _kept_summary(trace, replayed, seconds, folder, recomputed)
     if recomputed or not folder.has(REPORT):
         _write_report(folder / REPORT, scenario, trace, replayed)
-    return Result(scenario, trace, replayed, summary, folder.path, recomputed)
+    place.take(folder)
+    return Result(scenario, trace, replayed, summary, place.path, recomputed)
 
 
 def _kept_trace(scenario: Scenario, folder: Folder) -> Trace:
     if folder.has(TRACE):
-        return Trace.load(folder / TRACE)
+        return _load(Trace.load, folder / TRACE)
     trace = scenario.simulate()
     trace.save(folder / TRACE)
     return trace
@@ -106,13 +113,33 @@ def _kept_run(
 ) -> tuple[Run, dict[str, float], bool]:
     """The finished run, the time it took, and whether anything had to be replayed for it."""
     path = folder / RUN
-    before = Run.load(path, scenario.rule, scenario.workload) if folder.has(RUN) else None
+    load = partial(Run.load, rule=scenario.rule, workload=scenario.workload)
+    before = _load(load, path) if folder.has(RUN) else None
+    if not _belong(scenario, trace, before):
+        raise ValueError(
+            f"`path` {str(folder / TRACE)!r} is not the trace of this scenario and the run beside it. Delete it to "
+            "have it made again, or have all results replaced (`--force`)."
+        )
     seconds = run_file.load_notes(path) if before is not None else {}
     if before is not None and _finished(before, trace):
         return before, seconds, False
     (folder / SUMMARY).unlink(missing_ok=True)
     checkpoint = partial(_checkpoint, path)
     return *_replay(scenario, trace, before, seconds, progress, checkpoint), True
+
+
+def _load(load: Callable[[Path], Kept], path: Path) -> Kept:
+    try:
+        return load(path)
+    except ValueError as error:
+        raise ValueError(f"{error} Here, `--force` computes all results again.") from error
+
+
+def _belong(scenario: Scenario, trace: Trace, run: Run | None) -> bool:
+    """Whether the trace can be this scenario's, and is that of the run as far as it has got."""
+    if trace.workers != scenario.cluster.workers or scenario.total not in (None, len(trace)):
+        return False
+    return run is None or np.array_equal(trace.worker[: run.commits], run.worker)
 
 
 def _finished(run: Run, trace: Trace) -> bool:
@@ -168,12 +195,21 @@ def _kept_summary(
     path = folder / SUMMARY
     if not recomputed and folder.has(SUMMARY):
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            kept = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            pass  # made again from the run, which is whole
+            kept = None
+        if _is_summary(kept):  # else it is made again from the run, which is whole
+            return kept
     summary = summarise(trace, run, **seconds)
     write_json(path, summary)
     return summary
+
+
+def _is_summary(kept: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether this has the keys of a summary, each with a number or none."""
+    if not isinstance(kept, dict) or tuple(kept) != KEYS:
+        return False
+    return all(value is None or (isinstance(value, (int, float)) and math.isfinite(value)) for value in kept.values())
 
 
 def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> None:

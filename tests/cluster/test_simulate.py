@@ -257,3 +257,8 @@ print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_a_cluster_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match=r"`cluster` must be an asyncsim\.Cluster; got int\. Give"):
+        simulate(4, commits=3)  # type: ignore[arg-type]
