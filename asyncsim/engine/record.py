@@ -19,7 +19,7 @@ class Step(NamedTuple):
     Attributes:
         central: θ_{t+1}, the central variable just after the commit.
         view: What the rule saw: `read`, `pulled`, `staleness`.
-        info: What the rule reports: `update`, `moment`, `pi`; None where it has no such thing.
+        info: What the rule reports: `update`, `proxy`, `pi`; None where it has no such thing.
         loss: Mini-batch loss at `view.read`.
     """
 
@@ -61,7 +61,7 @@ def energy_central(step: Step) -> jax.Array:
 
 def energy_proxy(step: Step) -> jax.Array:
     """Σ ½(κm)², equations (15), (23) and (27), of the moment m after this gradient."""
-    return energy.total(energy.proxy(step.info.moment))
+    return energy.total(energy.proxy(step.info.proxy))
 
 
 def compliance(step: Step) -> jax.Array:
@@ -86,8 +86,8 @@ def pi_median_by_tensor(step: Step) -> jax.Array:
 
 QUANTITIES: dict[str, Quantity] = {
     "energy_central": Quantity(energy_central),
-    "energy_proxy": Quantity(energy_proxy, needs="moment"),
-    "compliance": Quantity(compliance, needs="moment"),
+    "energy_proxy": Quantity(energy_proxy, needs="proxy"),
+    "compliance": Quantity(compliance, needs="proxy"),
     "pi_mean": Quantity(pi_mean, needs="pi"),
     "pi_median": Quantity(pi_median, needs="pi", rarely=True),
     "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", rarely=True, by_tensor=True),
@@ -148,7 +148,7 @@ def require(name: str, info: Info, rule_name: str) -> None:
     """Refuse a quantity that the rule cannot report."""
     need = QUANTITIES[name].needs
     if need and getattr(info, need) is None:
-        what = {"moment": "proxy", "pi": "scaling π"}[need]
+        what = {"proxy": "proxy", "pi": "scaling π"}[need]
         raise ValueError(
             f"`record` names {name!r}, but the rule {rule_name!r} has no {what}; leave it out or use a rule such as "
             "gem."

@@ -37,7 +37,7 @@ def send_script(hyper: Hyper, gradient: Params, state: Worker, view: View) -> Se
     update, moment = accelerate(hyper, state.moment, gradient)
     shift = jax.tree.map(jnp.subtract, view.pulled, state.pulled)
     pi = energy.clamped_scaling(moment, shift, update, hyper["kappa"])
-    info = Info(update=update, moment=amplified(hyper, moment), pi=pi)
+    info = Info(update=update, proxy=amplified(hyper, moment), pi=pi)
     return Sent(scaled(pi, update), Worker(moment=moment, pulled=view.pulled), info)
 
 
@@ -46,7 +46,7 @@ def send_paper(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sen
     update, moment = accelerate(hyper, state, gradient)
     shift = jax.tree.map(jnp.subtract, view.pulled, view.read)
     pi = energy.scaling(moment, shift, update, hyper["kappa"])
-    info = Info(update=update, moment=amplified(hyper, moment), pi=pi)
+    info = Info(update=update, proxy=amplified(hyper, moment), pi=pi)
     return Sent(scaled(pi, update), moment, info)
 
 
@@ -59,7 +59,7 @@ def send_signed(hyper: Hyper, gradient: Params, state: Params, view: View) -> Se
     target = amplified(hyper, moment)
     message = jax.tree.map(lambda v, p, s: v - (p - s), target, view.pulled, view.read)
     pi = jax.tree.map(lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update)
-    info = Info(update=update, moment=target, pi=pi)
+    info = Info(update=update, proxy=target, pi=pi)
     return Sent(message, moment, info)
 
 

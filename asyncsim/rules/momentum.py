@@ -25,7 +25,7 @@ def send_moment(hyper: Hyper, gradient: Params, state: State, view: View) -> Sen
     """Send m ← μ·m - η·g."""
     del view  # Momentum SGD does not look around.
     update, moment = accelerate(hyper, state, gradient)
-    return Sent(message=moment, state=moment, info=Info(update=update, moment=moment))
+    return Sent(message=moment, state=moment, info=Info(update=update, proxy=moment))
 
 
 def momentum_sgd(learning_rate: Any, momentum: Any = 0.9) -> Rule:

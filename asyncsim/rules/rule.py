@@ -38,12 +38,12 @@ class Info(NamedTuple):
 
     Attributes:
         update: Δθ, the raw update before any scaling.
-        moment: m, the proxy's velocity after this gradient, amplification κ included.
+        proxy: κ·m, the displacement that the proxy makes with this gradient.
         pi: π, the elementwise scaling of the raw update.
     """
 
     update: Params | None = None
-    moment: Params | None = None
+    proxy: Params | None = None
     pi: Params | None = None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 from jax.tree_util import Partial
 
+from asyncsim import checks
+
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
 
@@ -57,15 +59,12 @@ class Workload:
     dataset: Any = None
 
     def __post_init__(self) -> None:
-        if self.data is None:
-            return
+        size = checks.require_integer("batch_size", self.batch_size, least=1, remedy="32 or 64 are usual.")
+        object.__setattr__(self, "batch_size", size)
         sizes = {len(leaf) for leaf in jax.tree.leaves(self.data)}
-        if len(sizes) != 1:
+        if len(sizes) > 1:
             raise ValueError(f"`data` must have one number of examples; its arrays have {sorted(sizes)}.")
-        size = self.batch_size
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"`batch_size` must be an integer of at least 1; got {size!r}.")
-        if size > self.examples:
+        if self.data is not None and size > self.examples:
             raise ValueError(
                 f"`batch_size` must be at most the number of training examples, {self.examples}; got {size}."
             )
