@@ -1,9 +1,10 @@
 """The paper's figure 1d at full size: GEM and DOWNPOUR with 5, 10, 20 and 30 workers on MNIST.
 
 Every worker contributes one epoch, 937 mini-batches of 64, with step size 0.05: 121 810 gradients of the
-convolutional network, some five minutes a seed on two cores. The paper's final training losses, means over three runs,
-are .074, .054, .041, .035 for GEM and .084, .13, 1.3, 2.3 for DOWNPOUR. Here GEM ends below that from every seed; DOWNPOUR
-with 30 workers is stuck at 2.30 from some seeds and learns from others. The README has the numbers.
+convolutional network, some six minutes a seed on two cores. The paper's final training losses, means over
+three runs, are .074, .054, .041, .035 for GEM and .084, .13, 1.3, 2.3 for DOWNPOUR. Here GEM ends below that
+with every seed tried; DOWNPOUR with 30 workers is stuck at 2.30 with some seeds and learns with others. The
+README has the numbers.
 
     asyncsim run scenarios/compare_mnist.py --seed 0
     asyncsim run scenarios/compare_mnist.py --seed 1 --out runs/compare_mnist_1
