@@ -52,9 +52,19 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     known = list(known)
     if value in known:
         return value
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(str(value), known)
+    hint = f" Did you mean {near!r}?" if near else ""
     raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.{hint}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The most similar known name, None if none is like it.
+
+    Example:
+        >>> nearest("wokers", ["workers", "kappa"])
+        'workers'
+    """
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
 
 
 def require_integer(name: str, value: object, *, least: int, remedy: str) -> int:

@@ -22,7 +22,7 @@ def complete(worker: ArrayLike, commit_time: ArrayLike | None, workers: int | No
         most = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     worker = _worker_numbers(worker, most)
     time = _commit_times(commit_time, len(worker))
-    previous = _previous_own_row(worker)
+    previous = previous_own_row(worker)
     last = _last_row(worker, _workers_seen(worker) if workers is None else most)
     time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
     rows = np.arange(len(worker), dtype=np.int32)
@@ -46,7 +46,7 @@ def complete(worker: ArrayLike, commit_time: ArrayLike | None, workers: int | No
     return commits, in_flight
 
 
-def _previous_own_row(worker: IntColumn) -> IntColumn:
+def previous_own_row(worker: IntColumn) -> IntColumn:
     """For each row, the row of the same worker's previous commit; -1 for its first."""
     order = np.argsort(worker, kind="stable").astype(np.int32)
     before, after = order[:-1], order[1:]

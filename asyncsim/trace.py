@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim import commit_order, invariants, trace_columns
+from asyncsim import commit_order, invariants, npz, trace_columns
 from asyncsim.checks import require_integer
 from asyncsim.trace_columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS, BoolColumn, Fate, IntColumn, TimeColumn
-from asyncsim.trace_file import read_columns, write_columns
 
 __all__ = ["Fate", "Trace", "Unfinished"]
+
+FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,7 +129,7 @@ at 0 and grows by one after each row where `closes_step` is true.
         """
         columns: dict[str, Any] = {name: getattr(self, name) for name in COMMIT_COLUMNS}
         rest = {f"unfinished.{name}": getattr(self.unfinished, name) for name in UNFINISHED_COLUMNS}
-        write_columns(path, {"workers": self.workers} | columns | rest)
+        npz.write(path, {"workers": self.workers} | columns | rest, version=FORMAT_VERSION)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trace":
@@ -148,7 +149,7 @@ at 0 and grows by one after each row where `closes_step` is true.
             Trace(3 commits by 2 workers in 3.0 s)
         """
         rest = [f"unfinished.{name}" for name in UNFINISHED_COLUMNS]
-        columns = read_columns(path, ["workers", *COMMIT_COLUMNS, *rest])
+        columns = npz.read(path, ["workers", *COMMIT_COLUMNS, *rest], kind="trace", version=FORMAT_VERSION)
         try:
             unfinished = Unfinished(**{name.removeprefix("unfinished."): columns.pop(name) for name in rest})
             trace = cls(workers=columns.pop("workers").tolist(), unfinished=unfinished, **columns)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asyncsim.commit_order import previous_own_row
 from asyncsim.trace import Trace
 
 
@@ -25,13 +26,12 @@ def make_plan(trace: Trace) -> Plan:
     Raises:
         ValueError: If the trace does something that replay does not know yet, naming the row.
     """
-    job, previous = count_jobs(trace.worker), previous_rows(trace.worker)
+    job, previous = count_jobs(trace.worker), previous_own_row(trace.worker)
     plan = Plan(trace.workers, trace.worker, job, trace.staleness)
-    own = np.where(previous < 0, 0, previous + 1)
     _refuse(~trace.closes_step, "`closes_step` is false", "buffered protocols")
     _refuse(trace.pull_version != trace.version, "`pull_version` differs from `version`", "separate pulls")
     _refuse(
-        trace.read_version != own,
+        trace.read_version != previous + 1,
         "`read_version` is not the version after the worker's own last commit",
         "it",
     )
@@ -50,29 +50,11 @@ def count_jobs(worker: np.ndarray) -> np.ndarray:
         >>> count_jobs(np.array([0, 1, 0, 0, 1])).tolist()
         [0, 0, 1, 2, 1]
     """
-    order, first = _grouped(worker)
-    rank, job = np.arange(len(order)), np.empty(len(order), np.int32)
-    job[order] = rank - np.maximum.accumulate(np.where(first, rank, 0))
-    return job
-
-
-def previous_rows(worker: np.ndarray) -> np.ndarray:
-    """The row of the worker's commit before this one, -1 for none.
-
-    Example:
-        >>> previous_rows(np.array([0, 1, 0, 0, 1])).tolist()
-        [-1, -1, 0, 2, 1]
-    """
-    order, first = _grouped(worker)
-    previous = np.empty(len(order), np.int64)
-    previous[order] = np.where(first, -1, np.roll(order, 1))
-    return previous
-
-
-def _grouped(worker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows sorted by worker, and which of them are the first of one."""
     order = np.argsort(worker, kind="stable")
-    return order, np.diff(worker[order], prepend=-1) != 0
+    begins = np.diff(worker[order], prepend=-1) != 0
+    rank, job = np.arange(len(order)), np.empty(len(order), np.int32)
+    job[order] = rank - np.maximum.accumulate(np.where(begins, rank, 0))
+    return job
 
 
 def waves(worker: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,7 +71,7 @@ def waves(worker: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
         >>> [column.tolist() for column in waves(np.array([0, 1, 2, 1, 0, 2]), lanes=2)]
         [[0, 2, 4], [2, 2, 2]]
     """
-    previous = previous_rows(worker).tolist()
+    previous = previous_own_row(worker).tolist()
     starts, start = [], 0
     for k, before in enumerate(previous):
         if not starts or before >= start or k - start == lanes:

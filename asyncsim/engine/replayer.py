@@ -75,7 +75,9 @@ class Replayer:
             request.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
             self.history.restore(*resume.seeds_second())
         self.carry, self.done = self._start()
-        self.broken = self._broken_before()  # place of a seed -> end of the piece that broke it
+        self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
+        # Place of a seed -> end of the piece that broke it.
+        self.broken = {place: commit + 1 for place, commit in enumerate(self.diverged) if commit is not None}
         self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
 
     def advance(self) -> None:
@@ -102,6 +104,7 @@ class Replayer:
     def run(self) -> Run:
         """The result so far. The replay may go on afterwards."""
         self._collect()
+        self._find_divergences()
         last = self.done >= self.total
         return Run.of_seeds(
             seed=self.seed,
@@ -113,7 +116,7 @@ class Replayer:
             strides=self.strides,
             worker=self.plan.worker[: self.done],
             central=self.central(),
-            diverged_at=self._divergences(),
+            diverged_at=list(self.diverged),
             # The next piece would reuse the state's memory.
             state=self.carry if last else jax.tree.map(jnp.copy, self.carry),
             rule=self.rule,
@@ -131,10 +134,6 @@ class Replayer:
                 0,
             )
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
-
-    def _broken_before(self) -> dict[int, int]:
-        divergences = self.resume.divergences if self.resume is not None else []
-        return {place: commit + 1 for place, commit in enumerate(divergences) if commit is not None}
 
     def _piece_end(self, start: int) -> int:
         stops = [start - start % self.strides[n] + self.strides[n] for n in EVALUATIONS if n in self.strides]
@@ -155,27 +154,22 @@ class Replayer:
         for place in np.flatnonzero(~sound):
             self.broken.setdefault(int(place), stop)
 
-    def _divergences(self) -> list[int | None]:
-        """The first commit of each seed with a non-finite loss or central variable.
+    def _find_divergences(self) -> None:
+        """Find the first commit with a non-finite loss or central variable, of each seed for which it is not known.
 
         Looking at all parameters after every commit costs up to a tenth of a replay. So only the ends of pieces are
         looked at, and where one is not finite the way there is replayed once more with open eyes.
         """
-        known: list[int | None] = [None for _ in self.seeds]
-        if self.resume is not None:
-            known = list(self.resume.divergences)
-        todo = {place: stop for place, stop in self.broken.items() if known[place] is None}
-        carry, start = self._start() if todo else (self.carry, self.done)
-        watching = replace(self.layout, always=(FINITE,), rarely=())
+        todo = {place: stop for place, stop in self.broken.items() if self.diverged[place] is None}
+        if not todo:
+            return
+        (carry, start), watching = self._start(), replace(self.layout, always=(FINITE,), rarely=())
         while todo:
             stop = min(start + self.feeder.length, self.total)
             carry, out, _ = self._replay(carry, start, stop, watching)
             finite = np.asarray(out[FINITE])[: stop - start]
-            for place in list(todo):
-                if not finite[:, place].all():
-                    known[place] = start + int(finite[:, place].argmin())
-                    del todo[place]
-                elif stop >= todo[place]:  # only a row, or a state of the server, is not finite: no commit saw it
-                    del todo[place]
+            for place in [place for place in todo if not finite[:, place].all()]:
+                self.diverged[place] = start + int(finite[:, place].argmin())
+                del todo[place]
+            todo = {place: end for place, end in todo.items() if end > stop}
             start = stop
-        return known

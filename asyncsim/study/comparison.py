@@ -14,7 +14,7 @@ from asyncsim.engine import Replayer, Run
 from asyncsim.study import fingerprint
 from asyncsim.study.fields import Field
 from asyncsim.study.folder import REPORT, SUMMARY, Folder
-from asyncsim.study.override import nearest
+from asyncsim.study.override import did_you_mean
 from asyncsim.study.scenario import Scenario
 from asyncsim.study.store import FILES, Result, run
 from asyncsim.study.store import LABEL as SCENARIO
@@ -85,7 +85,7 @@ class Comparison:
         for name in changes.keys() - allowed:
             if any(name in names for names in has.values()):
                 raise ValueError(f"`{name}` is what is compared here; run one scenario to change it.")
-            raise ValueError(f"`{name}` is no field of these scenarios.{nearest(name, allowed)}")
+            raise ValueError(f"`{name}` is no field of these scenarios.{did_you_mean(name, allowed)}")
         changed = {
             name: scenario.override(**{key: value for key, value in changes.items() if key in has[name]})
             for name, scenario in self.scenarios.items()

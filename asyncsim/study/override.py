@@ -1,9 +1,9 @@
 """Overriding the fields of a scenario by name."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from asyncsim import checks
 from asyncsim.cluster import Cluster
 from asyncsim.study.fields import arguments
 from asyncsim.study.parts import Part, law_part, rule_part, workload_part
@@ -51,20 +51,20 @@ def unknown_field(name: str, parts: Iterable[Part], known: Iterable[str]) -> str
             has = [field.name for field in part.fields()[1:]]
             return (
                 f"`{name}` is no field of {part.field} {part.name!r}, only of {', '.join(owners)}; "
-                f"{part.name!r} has {', '.join(f'`{field}`' for field in has) or 'none'}.{nearest(name, has)}"
+                f"{part.name!r} has {', '.join(f'`{field}`' for field in has) or 'none'}.{did_you_mean(name, has)}"
             )
-    return f"`{name}` is no field of this scenario.{nearest(name, known)}"
+    return f"`{name}` is no field of this scenario.{did_you_mean(name, known)}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint to the most similar name, or nothing.
 
     Example:
-        >>> nearest("wokers", ["workers", "kappa"])
+        >>> did_you_mean("wokers", ["workers", "kappa"])
         ' Did you mean `workers`?'
     """
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean `{near[0]}`?" if near else ""
+    near = checks.nearest(name, known)
+    return f" Did you mean `{near}`?" if near else ""
 
 
 def _length(scenario: "Scenario", own: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.engine.commit import as_seen
 from asyncsim.engine.packing import Packing
 from asyncsim.engine.record import EVALUATIONS, QUANTITIES, strides
+from asyncsim.engine.request import MOST_SEED
 from asyncsim.rules import Info, Rule, View
 from asyncsim.study import fingerprint
 from asyncsim.study.describe import describe_law, describe_rule, describe_workload
@@ -24,12 +25,11 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
-OFTEN = 5  # times a worker step: at every commit of a large model, energies cost half as much as the gradient
+OFTEN = 5  # times a worker step: enough for a curve, and at every commit energies would cost small models more
 RECORD_HELP = (  # of the flag, whose syntax is not that of the argument
     "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or "
     f"none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}."
 )
-LARGEST_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,8 +86,8 @@ class Scenario:
                 raise ValueError(f"`{name}` must be an asyncsim.{kind.__name__}; got {type(value).__name__}.")
         self._check_length()
         require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
-        if self.seed > LARGEST_SEED:
-            raise ValueError(f"`seed` must be at most {LARGEST_SEED}; got {self.seed}. Give a smaller one.")
+        if self.seed > MOST_SEED:
+            raise ValueError(f"`seed` must be at most {MOST_SEED}; got {self.seed}. Give a smaller one.")
         if self.record is not None and not isinstance(self.record, (str, Mapping)):
             object.__setattr__(self, "record", tuple(self.record))
         self._check_record()
