@@ -28,6 +28,13 @@ def test_the_commit_is_that_of_the_plain_loop(rate, kind):
     assert asim.replay(trace, rule, WORKLOAD).diverged_at == expected
 
 
+def test_it_is_found_beside_whatever_is_recorded_now_and_then():
+    trace, rule = gamma_trace(commits=120), asim.rules.gem(1e10, variant="paper")
+    record = {"energy_central": 1, "pi_mean": 3, "pi_median": 4}
+    run = asim.replay(trace, rule, WORKLOAD, record=record)
+    assert run.diverged_at == asim.replay(trace, rule, WORKLOAD).diverged_at is not None
+
+
 def test_a_stable_replay_has_none():
     assert asim.replay(gamma_trace(), asim.rules.downpour(0.1), WORKLOAD).diverged_at is None
 
