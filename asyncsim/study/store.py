@@ -54,6 +54,7 @@ def run(
     *,
     progress: Progress | None = None,
     force: bool = False,
+    picture: bool = True,
 ) -> Result:
     """Simulate and replay a scenario, and keep what it gave.
 
@@ -67,6 +68,7 @@ def run(
         progress: Called with the `Replayer` (`done`, `total`, `run()`) after every piece.
         force: Begin anew and replace what the folder holds; it stays there until the new results are complete.
             After an interruption the same call without `force` goes on.
+        picture: Whether to draw report.png, which takes a second.
 
     Raises:
         ValueError: If the folder holds a different scenario, a damaged file or a trace that is not the run's.
@@ -89,12 +91,12 @@ def run(
         trace = scenario.simulate()
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
-    place = Folder(out, LABEL, FILES)
+    place = Folder(out, LABEL, FILES if picture else FILES[:-1])
     folder = place.claim(scenario.digest, scenario.describe(), force)
     trace = _kept_trace(scenario, folder)
     replayed, seconds, recomputed = _kept_run(scenario, trace, folder, progress)
     summary = _kept_summary(trace, replayed, seconds, folder, recomputed)
-    if recomputed or not folder.has(REPORT):
+    if picture and (recomputed or not folder.has(REPORT)):
         _write_report(folder / REPORT, scenario, trace, replayed)
     place.take(folder)
     return Result(scenario, trace, replayed, summary, place.path, recomputed)

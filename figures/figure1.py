@@ -1,0 +1,132 @@
+"""Figure 1: training loss of GEM, DOWNPOUR and adaptive staleness with 5 to 30 workers.
+
+The paper claims that GEM stays stable up to 30 workers and ends lower with more of them, that DOWNPOUR gets worse and
+fails, and that adaptive staleness is stable but slow. Judged by the final losses of all seeds (mean of each worker's
+last 50 commits) against the loss before training.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+
+from .kit import Claim, Runs, pack, setup, stack, table, where
+from .kit.claims import numbers
+from .kit.curves import COLOURS, draw_curve, draw_paper
+from .kit.paper import paper_curves
+from .kit.series import loss_by_step
+from .kit.tables import over_seeds
+
+TITLE = "Figure 1: GEM, DOWNPOUR and adaptive staleness"
+SIZE = (9.6, 7.0)
+WORKERS = (5, 10, 20, 30)
+RULES = {"gem": "GEM", "downpour": "DOWNPOUR", "adaptive_staleness": "adaptive staleness"}
+PAPER = {"gem": "figure1a_gem", "downpour": "figure1b_downpour", "adaptive_staleness": "figure1c_adaptive_staleness"}
+UNTRAINED = np.log(10)  # loss of ten classes at even odds, where all runs begin
+FAILED = 0.5 * UNTRAINED
+
+
+def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
+    """One run a rule and number of workers."""
+    rate = setup.scale_of(scale).learning_rate
+    rules = {
+        "gem": setup.gem(rate),
+        "downpour": asim.rules.downpour(rate),
+        "adaptive_staleness": asim.rules.adaptive_staleness(rate),
+    }
+    return {(name, n): setup.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Loss curves, and for each run how it ended."""
+    runs = runs or Runs()
+    curves, final = [], []
+    for (name, n), scenario in scenarios(scale, seed).items():
+        outcome = runs.outcome(scenario)
+        which = {"rule": name, "workers": n}
+        curves.append({**which, **loss_by_step(outcome)})
+        final.append({**which, "training_loss": outcome.final_loss, "test_accuracy": outcome.test_accuracy})
+    return pack(curves=stack(curves), final=stack(final))
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """Stability of GEM, failure of DOWNPOUR, slowness of adaptive staleness."""
+    del scale
+    gem, downpour, adaptive = (final_losses(seeds, name) for name in RULES)
+    return [
+        Claim(
+            "GEM is stable up to 30 workers, and more workers reach a lower loss",
+            f"final loss below {FAILED:.3g} for every seed, and its mean falling from 5 to 30 workers",
+            each_n(gem),
+            bool((gem < FAILED).all() and np.all(np.diff(gem.mean(axis=0)) < 0)),
+        ),
+        Claim(
+            "DOWNPOUR degrades with the number of workers and fails at 20 and 30",
+            "mean final loss rising with n, and some seed failing at 20 and at 30 (above half of ln 10, or diverged)",
+            each_n(downpour),
+            bool(np.all(np.diff(_bad(downpour).mean(axis=0)) > 0) and (_bad(downpour)[:, 2:] > FAILED).any(0).all()),
+        ),
+        Claim(
+            "adaptive staleness is stable but slow",
+            "no seed fails, and every final loss is above GEM's with the same workers",
+            each_n(adaptive),
+            bool((adaptive < FAILED).all() and (adaptive > gem).all()),
+        ),
+    ]
+
+
+def final_losses(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> np.ndarray:
+    """(seeds, numbers of workers)."""
+    return over_seeds(seeds, "final", "training_loss", rule=rule)
+
+
+def each_n(losses: np.ndarray) -> str:
+    """All seeds, a number of workers after the other."""
+    return "; ".join(f"n = {n}: {numbers(column)}" for n, column in zip(WORKERS, losses.T, strict=True))
+
+
+def _bad(losses: np.ndarray) -> np.ndarray:
+    """The losses, a diverged run as one that never learned."""
+    return np.where(np.isfinite(losses), losses, UNTRAINED)
+
+
+def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """Three panels of curves and one of final losses."""
+    panels = figure.subplots(2, 2)
+    for ax, (rule, label) in zip(panels.flat, RULES.items(), strict=False):
+        draw_losses(ax, seeds, rule, paper_curves(PAPER[rule]) if scale == "paper" else None)
+        ax.set_title(label)
+    panels.flat[0].legend(title="workers")
+    for ax in panels.flat[:3]:
+        ax.set_ylim(panels.flat[0].get_ylim())
+    draw_final(panels.flat[3], seeds, scale)
+    panels.flat[3].set_title("final training loss")
+
+
+def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, paper: Any) -> None:
+    """A curve for each number of workers, the paper's behind them."""
+    for n, colour in zip(WORKERS, COLOURS, strict=False):
+        if paper is not None:
+            theirs = where(paper, workers=n)
+            draw_paper(ax, theirs["worker_steps"], theirs["training_loss"])
+        steps = where(table(seeds[0], "curves"), rule=rule, workers=n)["worker_steps"]
+        losses = over_seeds(seeds, "curves", "training_loss", rule=rule, workers=n)
+        draw_curve(ax, steps, losses, label=str(n), color=colour)
+    ax.set(xlabel="commits of each worker", ylabel="training loss", yscale="log")
+
+
+def draw_final(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """Final losses against the number of workers: every seed as a point, the median as a line."""
+    theirs = paper_curves("figure1d_summary")
+    for (rule, label), colour in zip(RULES.items(), COLOURS, strict=False):
+        if scale == "paper":
+            own = where(theirs, rule=rule)
+            draw_paper(ax, own["workers"], own["final_training_loss"])
+        losses = final_losses(seeds, rule)
+        draw_curve(ax, WORKERS, losses, label=label, color=colour)
+        for loss in losses:
+            ax.plot(WORKERS, loss, "o", color=colour, markersize=3.5)
+    ax.set(xlabel="workers", ylabel="final training loss", yscale="log", xticks=WORKERS)
+    ax.legend()

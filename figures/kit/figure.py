@@ -1,0 +1,79 @@
+"""What a figure is, and where it is found."""
+
+import hashlib
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from asyncsim import Scenario
+from asyncsim.study.override import did_you_mean
+
+from .claims import Claim
+from .runs import Runs
+
+PACKAGE = __name__.split(".")[0]
+FOLDER = Path(__file__).parents[1]
+Numbers = Mapping[str, np.ndarray]
+
+
+class FigureModule(Protocol):
+    """A module of this package that draws a figure.
+
+    Attributes:
+        TITLE: Above the picture.
+        SIZE: Of the picture in inches.
+    """
+
+    TITLE: str
+    SIZE: tuple[float, float]
+
+    def scenarios(self, scale: str, seed: int) -> Mapping[str, Scenario]:
+        """What has to be replayed for one seed, by names of its own; {} for nothing."""
+        ...
+
+    def compute(self, scale: str, seed: int, runs: Runs) -> dict[str, np.ndarray]:
+        """The numbers of one seed: tables, made by `pack`, of what is drawn and judged."""
+        ...
+
+    def claims(self, seeds: Sequence[Numbers], scale: str) -> list[Claim]:
+        """What the paper says and the numbers of all seeds say."""
+        ...
+
+    def draw(self, figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
+        """Draw the numbers of all seeds on an empty figure."""
+        ...
+
+
+def find(name: str) -> FigureModule:
+    """The module of a figure.
+
+    Raises:
+        ValueError: If there is none of that name; the nearest is named.
+
+    Example:
+        >>> find("figur3")
+        Traceback (most recent call last):
+        ValueError: There is no figure 'figur3'. Did you mean `figure3`? ...
+    """
+    names = all_names()
+    if name not in names:
+        raise ValueError(f"There is no figure {name!r}.{did_you_mean(name, names)} They are: {', '.join(names)}.")
+    return cast(FigureModule, importlib.import_module(f"{PACKAGE}.{name}"))
+
+
+def all_names() -> tuple[str, ...]:
+    """Names of all figures, in order."""
+    return importlib.import_module(PACKAGE).NAMES
+
+
+def source_digest(module: FigureModule) -> str:
+    """Hash of the code that makes a figure's numbers: its module and all of the kit."""
+    own = Path(cast(ModuleType, module).__file__ or "")
+    total = hashlib.sha256()
+    for path in (own, *sorted((FOLDER / "kit").glob("*.py"))):
+        total.update(path.read_bytes())
+    return total.hexdigest()[:16]

@@ -1,0 +1,122 @@
+"""Tables of numbers: dictionaries of columns, the form of the CSV files, and several of them in one dictionary."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Table = dict[str, np.ndarray]
+
+
+def pack(**tables: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Several tables in one dictionary, a column named "table.column".
+
+    Raises:
+        ValueError: If the columns of a table differ in length.
+
+    Example:
+        >>> list(pack(final={"workers": [5, 10], "loss": [0.1, 0.2]}))
+        ['final.workers', 'final.loss']
+    """
+    for name, columns in tables.items():
+        lengths = {column: len(values) for column, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"`{name}` must have columns of one length; got {lengths}.")
+    return {f"{name}.{column}": np.asarray(v) for name, columns in tables.items() for column, v in columns.items()}
+
+
+def table(numbers: Mapping[str, np.ndarray], name: str) -> Table:
+    """One of the tables in a dictionary made by `pack`.
+
+    Example:
+        >>> table(pack(final={"loss": [0.1]}, curves={"loss": [3.0, 2.0]}), "curves")["loss"].tolist()
+        [3.0, 2.0]
+    """
+    return {key.split(".", 1)[1]: values for key, values in numbers.items() if key.split(".", 1)[0] == name}
+
+
+def names_of(numbers: Mapping[str, np.ndarray]) -> list[str]:
+    """The tables in a dictionary, in order."""
+    return list(dict.fromkeys(key.split(".", 1)[0] for key in numbers))
+
+
+def where(columns: Mapping[str, np.ndarray], **values: Any) -> Table:
+    """The rows in which columns have these values.
+
+    Example:
+        >>> where({"workers": np.array([5, 10]), "loss": np.array([0.1, 0.2])}, workers=10)["loss"].tolist()
+        [0.2]
+    """
+    chosen = np.ones(len(next(iter(columns.values()))), bool)
+    for name, value in values.items():
+        chosen &= columns[name] == value
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def stack(parts: Iterable[Mapping[str, Any]]) -> Table:
+    """One table below the other; a single value stands in every row of its part.
+
+    Example:
+        >>> long = stack([{"workers": 5, "loss": [0.3, 0.1]}, {"workers": 10, "loss": [0.2]}])
+        >>> long["workers"].tolist(), long["loss"].tolist()
+        ([5, 5, 10], [0.3, 0.1, 0.2])
+    """
+    rows = [dict(zip(part, np.broadcast_arrays(*map(np.atleast_1d, part.values())), strict=True)) for part in parts]
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+
+def over_seeds(seeds: Sequence[Mapping[str, np.ndarray]], name: str, column: str, **values: Any) -> np.ndarray:
+    """(seeds, rows): a column of the rows with these values, a seed a row."""
+    return np.stack([where(table(numbers, name), **values)[column] for numbers in seeds])
+
+
+def columns_of(seeds: Mapping[int, Mapping[str, np.ndarray]], name: str) -> Table:
+    """A table of all seeds below each other, with a column `seed`."""
+    return stack({"seed": seed, **table(numbers, name)} for seed, numbers in seeds.items())
+
+
+def to_csv(columns: Mapping[str, np.ndarray]) -> bytes:
+    """The table as CSV; numbers with up to six significant digits, NaN as nothing.
+
+    Example:
+        >>> to_csv({"rule": np.array(["gem"]), "loss": np.array([1 / 3])})
+        b'rule,loss\\ngem,0.333333\\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(map(_cell, column.tolist()) for column in columns.values()), strict=True))
+    return text.getvalue().encode()
+
+
+def from_csv(path: Path) -> Table:
+    """A table from a CSV file: a column of numbers as floats, any other as texts.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    with open(path, encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    return {name: _column(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
+
+
+def each(columns: Mapping[str, np.ndarray], name: str) -> Iterator[tuple[Any, Table]]:
+    """The values of a column in the order of their first rows, each with its rows."""
+    for value in dict.fromkeys(columns[name].tolist()):
+        yield value, where(columns, **{name: value})
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "" if np.isnan(value) else f"{value:.6g}"
+
+
+def _column(values: Sequence[str]) -> np.ndarray:
+    try:
+        return np.array([float(value) if value else np.nan for value in values])
+    except ValueError:
+        return np.array(values)
