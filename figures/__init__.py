@@ -18,4 +18,5 @@ NAMES = (
     "energy",
     "stability",
     "staleness",
+    "assumptions",
 )

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots.style import AMBER, INK, SKY
 
 from .kit import Claim, Runs, pack, setup, stack, table, where
 from .kit.claims import numbers
 from .kit.curves import COLOURS, draw_curve, draw_paper
 from .kit.paper import paper_curves
 from .kit.series import loss_by_step
+from .kit.setup import FAILED, UNTRAINED
 from .kit.tables import over_seeds
 
 TITLE = "Figure 1: GEM, DOWNPOUR and adaptive staleness"
@@ -24,8 +26,9 @@ SIZE = (9.6, 7.0)
 WORKERS = (5, 10, 20, 30)
 RULES = {"gem": "GEM", "downpour": "DOWNPOUR", "adaptive_staleness": "adaptive staleness"}
 PAPER = {"gem": "figure1a_gem", "downpour": "figure1b_downpour", "adaptive_staleness": "figure1c_adaptive_staleness"}
-UNTRAINED = np.log(10)  # loss of ten classes at even odds, where all runs begin
-FAILED = 0.5 * UNTRAINED
+
+
+RULE_COLOURS = (INK, AMBER, SKY)
 
 
 def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
@@ -120,7 +123,7 @@ def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, p
 def draw_final(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
     """Final losses against the number of workers: every seed as a point, the median as a line."""
     theirs = paper_curves("figure1d_summary")
-    for (rule, label), colour in zip(RULES.items(), COLOURS, strict=False):
+    for (rule, label), colour in zip(RULES.items(), RULE_COLOURS, strict=True):
         if scale == "paper":
             own = where(theirs, rule=rule)
             draw_paper(ax, own["workers"], own["final_training_loss"])

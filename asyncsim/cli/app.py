@@ -13,6 +13,7 @@ import click
 
 import asyncsim
 from asyncsim.cli.cores import use_all_cores
+from asyncsim.cli.figures import figures
 from asyncsim.cli.options import StudyCommand, find_script, output_options
 from asyncsim.cli.rules import rules
 from asyncsim.cli.script import Study, load
@@ -65,6 +66,7 @@ class RunCommand(click.Command):
 
 
 app.add_command(RunCommand("run", help=RUN_HELP))
+app.add_command(figures)
 app.add_command(rules)
 app.add_command(trace)
 app.add_command(stability)

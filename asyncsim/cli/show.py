@@ -40,6 +40,17 @@ class Bar:
         """Show that work has begun."""
         self._tasks[name] = (self.bar.add_task(name, total=None, state="preparing"), 0.0, 0)
 
+    def show(self, figure: str, seed: int, replayer: Replayer) -> None:
+        """Take in how far one of a figure's replays is, which share a line."""
+        if self.done is None or replayer.done <= self.done[0]:
+            self.close(figure)  # another replay: its speed is counted anew
+        self.update(f"{figure}, seed {seed}", replayer)
+
+    def close(self, name: str) -> None:
+        """Take away the lines of what is done: those that begin with this name."""
+        for task in [task for task in self._tasks if task.split(",")[0] == name]:
+            self.bar.remove_task(self._tasks.pop(task)[0])
+
     def update(self, name: str, replayer: Replayer) -> None:
         """Take in how far a replay is."""
         self.done = (replayer.done, replayer.total)

@@ -1,8 +1,9 @@
 """The look of asyncsim's figures, and how they become files that are the same bytes every time."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
+METADATA = {"png": {"Software": None}, "pdf": {"CreationDate": None}}  # what Matplotlib writes and would differ
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 
 
@@ -70,10 +72,33 @@ def save_png(path: str | os.PathLike[str], draw: Callable[["Figure"], object], s
     Raises:
         OSError: If the file cannot be written.
     """
+    save_figure([path], draw, size, kind="png")
+
+
+def save_figure(
+    paths: Iterable[str | os.PathLike[str]],
+    draw: Callable[["Figure"], object],
+    size: tuple[float, float],
+    *,
+    kind: str | None = None,
+) -> None:
+    """Draw a figure in the style once and write it as one or more files, each whole or not at all.
+
+    Args:
+        paths: The files; what follows the last dot says what they are, "pdf" or "png".
+        draw: Draws on the empty figure that it is given.
+        size: Width and height in inches.
+        kind: What all files are, whatever their names.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
     from matplotlib.figure import Figure
 
     with style():
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
-        # Matplotlib would write its version, and nothing else, into the file.
-        atomic_write(path, lambda file: figure.savefig(file, format="png", metadata={"Software": None}))
+        for path in paths:
+            format = kind or Path(path).suffix.removeprefix(".")
+            save = partial(figure.savefig, format=format, metadata=METADATA[format])
+            atomic_write(path, save)

@@ -19,6 +19,7 @@ from asyncsim.rules.momentum import momentum_sgd
 from asyncsim.rules.nesterov import delayed_nesterov, multi_asgd, shared_nesterov
 from asyncsim.rules.optimisers import server, worker
 from asyncsim.rules.prediction import pipemare, spectrain, weight_prediction
+from asyncsim.rules.proxy import beside_proxy
 from asyncsim.rules.ringleader import ringleader
 from asyncsim.rules.rule import Info, Rule, Sent, View
 from asyncsim.rules.staleness import delay_adaptive, drop_stale, staleness_aware
@@ -74,6 +75,7 @@ __all__ = [
     "adaptive_staleness",
     "aeasgd",
     "agn",
+    "beside_proxy",
     "ca2fl",
     "dana",
     "dc_asgd",

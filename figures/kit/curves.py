@@ -36,7 +36,7 @@ def draw_curve(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
     """
     x, ys = np.asarray(x), np.atleast_2d(np.asarray(ys, np.float64))
     ys = np.where(np.isfinite(ys), ys, np.nan)
-    some = np.isfinite(ys).any(axis=0)
+    some = np.asarray(np.isfinite(ys).any(axis=0))
     middle, low, high = (np.full(len(x), np.nan) for _ in range(3))
     middle[some], low[some], high[some] = (f(ys[:, some], axis=0) for f in (np.nanmedian, np.nanmin, np.nanmax))
     (line,) = ax.plot(x, middle, **look)

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -71,9 +72,18 @@ def all_names() -> tuple[str, ...]:
 
 
 def source_digest(module: FigureModule) -> str:
-    """Hash of the code that makes a figure's numbers: its module and all of the kit."""
-    own = Path(cast(ModuleType, module).__file__ or "")
+    """Hash of the code that makes a figure's numbers: its module, the figures that it imports from, and the kit."""
     total = hashlib.sha256()
-    for path in (own, *sorted((FOLDER / "kit").glob("*.py"))):
+    for path in (*_sources(Path(cast(ModuleType, module).__file__ or "")), *sorted((FOLDER / "kit").glob("*.py"))):
         total.update(path.read_bytes())
     return total.hexdigest()[:16]
+
+
+def _sources(path: Path) -> list[Path]:
+    """A figure's file, and those of the figures that it names in an import."""
+    found = [path]
+    for source in found:
+        for name in re.findall(r"^from \.(\w+) import", source.read_text(encoding="utf-8"), re.MULTILINE):
+            other = source.with_name(f"{name}.py")
+            found += [other] if other.is_file() and other not in found else []
+    return found

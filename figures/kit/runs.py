@@ -125,7 +125,8 @@ def to_arrays(outcome: Outcome) -> dict[str, Any]:
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> Outcome:
     """What `to_arrays` made."""
-    single = {name: value.item() if value.shape == () else value for name, value in arrays.items() if "." not in name}
+    own = {name: value for name, value in arrays.items() if "." not in name}
+    single: dict[str, Any] = {name: value.item() if value.shape == () else value for name, value in own.items()}
     single["diverged_at"] = None if single["diverged_at"] < 0 else single["diverged_at"]
     return Outcome(**single, records=_part(arrays, "records."), recorded_at=_part(arrays, "recorded_at."))
 

@@ -1,5 +1,6 @@
 """The two scales: digits and a small net for a laptop, and the paper's own set-up on MNIST."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,6 +9,8 @@ import asyncsim as asim
 from asyncsim.checks import one_of
 from asyncsim.delays import Delay, Gamma
 
+UNTRAINED = math.log(10)  # loss of ten classes at even odds, where all runs begin
+FAILED = UNTRAINED / 2  # a run that ends above has not learned
 NEARLY_EQUAL = Gamma(mean=1.0, cv=0.3)  # compute times of machines of one kind
 MOMENTUM = 0.9
 
@@ -22,7 +25,8 @@ class Scale:
         steps: Commits of each worker; one epoch of its own shuffle of the data at the paper's scale.
         batch_size: Examples in a mini-batch.
         learning_rate: η where nothing else is said.
-        large_learning_rate: The misspecified η.
+        large_learning_rate: The misspecified η, twice too large.
+        kappa_learning_rate: η where the proxy is amplified.
     """
 
     name: str
@@ -31,11 +35,12 @@ class Scale:
     batch_size: int
     learning_rate: float
     large_learning_rate: float
+    kappa_learning_rate: float
 
 
 SCALES = {
-    "quick": Scale("quick", "digits, one hidden layer of 32", 300, 32, 0.1, 0.2),
-    "paper": Scale("paper", "MNIST, the paper's network", 937, 64, 0.05, 0.1),
+    "quick": Scale("quick", "digits, one hidden layer of 32", 300, 16, 0.15, 0.3, 0.225),
+    "paper": Scale("paper", "MNIST, the paper's network", 937, 64, 0.05, 0.1, 0.05),
 }
 
 

@@ -1,0 +1,136 @@
+"""`asyncsim figures`: the paper's figures, their numbers, and which of its claims hold."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+import asyncsim
+from asyncsim.cli.show import Bar
+from asyncsim.engine import ReplayInterrupted
+
+SCALES = ("quick", "paper")
+OUT = str(Path("runs", "figures", "SCALE"))
+PACKAGE = "asyncsim_figures"
+HELP = """Compute and draw the paper's figures, and judge its claims by the numbers.
+
+NAME: figure1 to figure10, energy, stability, staleness; all of them by default. What is there is not made again, and
+an interrupted run goes on from where it was.
+
+At scale quick a small net learns digits; at scale paper the paper's network learns MNIST, which takes hours.
+"""
+
+
+def kit(name: str) -> ModuleType:
+    """A module of figures/kit: the folder stands beside the library in a clone, and inside it when installed.
+
+    Raises:
+        FileNotFoundError: If it is in neither place.
+    """
+    if PACKAGE not in sys.modules:
+        library = Path(asyncsim.__file__).parent
+        places = [library / "_figures", library.parent / "figures"]
+        found = next((place for place in places if (place / "kit" / "book.py").is_file()), None)
+        if found is None:
+            raise FileNotFoundError(f"The figures are in none of {[str(p) for p in places]}. Install asyncsim again.")
+        spec = importlib.util.spec_from_file_location(
+            PACKAGE, found / "__init__.py", submodule_search_locations=[str(found)]
+        )
+        assert spec is not None  # of a Python file there is one
+        assert spec.loader is not None
+        sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[PACKAGE])
+    return importlib.import_module(f"{PACKAGE}.kit.{name}")
+
+
+def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:
+    """Make figure after figure, with a progress bar that names the figure and the seed."""
+    missing, made = book.missing(names), []
+    if book.scale == "paper" and missing:
+        say_how_long(book, missing)
+    with Bar() as bar:
+        for name in names:
+            bar.expect(name)
+            made.append(book.make(name, lambda seed, scenario, replayer, name=name: bar.show(name, seed, replayer)))
+            bar.close(name)
+            click.echo(f"{name}: {state_of(made[-1])}", err=True)
+    return made
+
+
+def say_how_long(book: Any, missing: list[tuple[str, int]]) -> None:
+    """What has to be replayed, and about how long that takes here."""
+    estimates = kit("estimate")
+    ahead = estimates.estimate([(kit("figure").find(name), seed) for name, seed in missing], book.scale, book.runs())
+    words = estimates.in_words(ahead.seconds)
+    click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
+
+
+def state_of(made: Any) -> str:
+    """What was done for a figure, in words."""
+    if made.computed:
+        return f"computed {len(made.computed)} seed{'s' if len(made.computed) > 1 else ''}"
+    return "drawn again" if made.drawn else "there already"
+
+
+def show(made: list[Any]) -> None:
+    """A row a claim."""
+    answers = {True: "holds", False: "does not hold", None: "cannot be told here"}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
+    for head in ("figure", "the paper says", "measured, all seeds", ""):
+        table.add_column(head, overflow="fold")
+    for figure in made:
+        for claim in figure.claims:
+            table.add_row(figure.name, claim.says, claim.measured, answers[claim.holds])
+    Console().print(table)
+
+
+def as_plain(made: list[Any]) -> dict[str, Any]:
+    """The claims as JSON can hold them."""
+    return {figure.name: {"claims": [claim._asdict() for claim in figure.claims]} for figure in made}
+
+
+def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, as_json: bool, force: bool) -> None:
+    if out is not None and not out.strip():
+        raise click.UsageError(f"`--out` must name a folder; got {out!r}. Leave it out for {OUT}.")
+    place = out or OUT.replace("SCALE", scale)
+    try:
+        names = tuple(dict.fromkeys(names)) or kit("figure").all_names()
+        for name in names:
+            kit("figure").find(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    book = kit("book").Book(Path(place), scale, seeds, force)
+    try:
+        made = make_all(book, names)
+    except (ReplayInterrupted, KeyboardInterrupt) as stopped:
+        again = "; without --force, the same command goes on from there." if force else "; the same command goes on."
+        raise click.ClickException(f"Interrupted{again}") from stopped
+    book.conclude(made)
+    if as_json:
+        click.echo(json.dumps(as_plain(made), allow_nan=False))
+        return
+    show(made)
+    click.echo(f"Pictures, numbers and {kit('book').SUMMARY} in {place}")
+
+
+figures = click.Command(
+    "figures",
+    params=[
+        click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
+        click.Option(["--scale"], type=click.Choice(SCALES), default="quick", show_default=True, help="How large."),
+        click.Option(["--out"], metavar="DIR", help=f"Folder for the results. [{OUT}]"),
+        click.Option(
+            ["--seeds"], type=click.IntRange(min=1), default=3, show_default=True, help="Seeds 0 to this, without it."
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print the claims as one JSON object."),
+        click.Option(["--force"], is_flag=True, help="Compute numbers again that are there."),
+    ],
+    help=HELP,
+    callback=_callback,
+)

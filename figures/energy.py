@@ -1,0 +1,286 @@
+"""Kinetic energies of the centre and of its proxy, which the paper's theory is about and its figures never show.
+
+A worker reads s, and after its commit the centre stands at θ: E_k(central) = ½(θ - s)², equation (11). Its proxy moves
+by m meanwhile: E_k(proxy) = ½m². Training is stable, says the paper, while E_k(central) ≤ E_k(proxy), (12), and GEM is
+made for equality, (13). It cannot brake, though: a worker that finds the centre further away than its proxy would go
+commits nothing, and the energy is that of the others. DOWNPOUR has no proxy; here each worker keeps one beside it,
+which changes nothing. The ratio of a run is the median over blocks of five worker steps. On a noisy quadratic
+DOWNPOUR's ratio is known exactly.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import asyncsim as asim
+from asyncsim import theory
+from asyncsim.delays import Constant, Exponential
+from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
+from asyncsim.study.stability_map import schedule
+
+from .kit import Claim, Outcome, Runs, pack, setup, stack, table, where
+from .kit.claims import numbers
+from .kit.curves import draw_curve
+from .kit.series import ends, record_by_step
+from .kit.setup import FAILED
+from .kit.tables import over_seeds
+
+TITLE = "Kinetic energies of the centre and its proxy"
+SIZE = (9.6, 7.4)
+WORKERS = (5, 10, 20, 30)
+SHOWN = 10  # workers whose energies are drawn: both rules learn with them
+RULES = {"gem": "GEM", "downpour": "DOWNPOUR"}
+COLOURS = {"gem": BLUE, "downpour": VERMILION}
+ENERGIES = ("energy_central", "energy_proxy")
+
+LAWS = {"exponential": Exponential(1.0), "constant": Constant(1.0)}  # for which the ratio on a quadratic is known
+KAPPA = 0.02  # step size times curvature; 30 workers in turn bear .053
+COORDINATES = 32  # of the quadratic, each with noise of its own
+COMMITS = {"quick": 5000, "paper": 40_000}
+SCHEDULES = 4  # of each law and number of workers, a seed
+FORGOTTEN = 0.2  # share of the commits left out, so that the start is forgotten
+ERRORS = 5  # standard errors by which measurement and exact result may differ
+
+
+def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
+    """GEM's runs are those of figure 1."""
+    rate = setup.scale_of(scale).learning_rate
+    rules = {"gem": setup.gem(rate), "downpour": beside(rate)}
+    return {
+        (name, n): setup.scenario(scale, rule, n, seed, record=None if name == "gem" else energies(n))
+        for name, rule in rules.items()
+        for n in WORKERS
+    }
+
+
+def beside(learning_rate: Any) -> asim.Rule:
+    """DOWNPOUR with a proxy beside it."""
+    return asim.rules.beside_proxy(asim.rules.downpour(learning_rate), momentum=setup.MOMENTUM)
+
+
+def energies(workers: int) -> dict[str, int | None]:
+    """Both energies, as often as GEM's runs record them."""
+    return {name: setup.gem_record(workers)[name] for name in ENERGIES}
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Energies against worker steps, their ratio against the number of workers, and the ratio on a quadratic."""
+    runs = runs or Runs()
+    curves, ratios = [], []
+    for (name, n), scenario in scenarios(scale, seed).items():
+        outcome = runs.outcome(scenario)
+        central, proxy = (record_by_step(outcome, energy) for energy in ENERGIES)
+        which = {"rule": name, "workers": n}
+        curves.append({**which, "worker_steps": ends(outcome), "central": central, "proxy": proxy})
+        ratio = {"ratio": median_ratio(central, proxy), "share": share_allowed(outcome)}
+        ratios.append({**which, **ratio, "training_loss": outcome.final_loss})
+    quadratic = on_quadratic(COMMITS[scale], seed, WORKERS)
+    return pack(curves=stack(curves), ratios=stack(ratios), quadratic=stack(quadratic))
+
+
+def median_ratio(central: np.ndarray, proxy: np.ndarray) -> float:
+    """The median of E_k(central)/E_k(proxy) where both are numbers."""
+    known = np.isfinite(central) & np.isfinite(proxy) & (proxy > 0)
+    return float(np.median(central[known] / proxy[known])) if known.any() else np.nan
+
+
+def share_allowed(outcome: Outcome) -> float:
+    """Share of the recorded commits at which (12) holds."""
+    central, proxy = (outcome.records[name] for name in ENERGIES)
+    return float((central <= proxy).mean())
+
+
+class Measured(NamedTuple):
+    """A mean over schedules and its standard error."""
+
+    value: float
+    error: float
+
+
+def on_quadratic(commits: int, seed: int, workers: Sequence[int]) -> list[dict[str, Any]]:
+    """DOWNPOUR's ratio on a noisy quadratic, against momentum SGD on its own and against the workers' own estimate."""
+    seeds = range(SCHEDULES * seed, SCHEDULES * (seed + 1))
+    simulated = partial(mean_energies, commits=commits, most=max(workers))
+    alone = simulated(asim.rules.momentum_sgd(KAPPA, setup.MOMENTUM), 1, LAWS["constant"], seeds=seeds)[:, :1]
+    rows = []
+    for law, compute in LAWS.items():
+        for n in workers:
+            found = simulated(beside(KAPPA), n, compute, seeds=[(n << 20) + k for k in seeds])  # noise of its own
+            ratio, estimate = ratio_of_means(found[:, 0], alone[:, 0]), ratio_of_means(*found.T)
+            predicted = theory.energy_ratio(KAPPA, workers=n, compute=compute, momentum=setup.MOMENTUM)
+            which = {"law": law, "workers": n, "predicted": predicted}
+            which |= {"ratio": ratio.value, "error": ratio.error}
+            rows.append({**which, "estimate": estimate.value, "estimate_error": estimate.error})
+    return rows
+
+
+def mean_energies(
+    rule: asim.Rule, workers: int, compute: asim.delays.Delay, *, commits: int, seeds: Sequence[int], most: int
+) -> np.ndarray:
+    """(schedules, 2): mean energies of the centre and the proxy in a stationary run."""
+    workload = asim.workloads.quadratic([1.0] * COORDINATES, noise=1.0, start=0.0)
+    first, rows = int(FORGOTTEN * commits), []
+    for seed in seeds:
+        trace = schedule(workers, compute, commits, seed, most)
+        records = asim.replay(trace, rule, workload, seed=seed, record=ENERGIES).records
+        rows.append([records[name][first:].mean() for name in ENERGIES])
+    return np.array(rows, np.float64)
+
+
+def ratio_of_means(above: np.ndarray, below: np.ndarray) -> Measured:
+    """Ratio of two means over schedules; the errors of both count, as if independent."""
+    ratio = above.mean() / below.mean()
+    relative = [values.std(ddof=1) / values.mean() / np.sqrt(len(values)) for values in (above, below)]
+    return Measured(float(ratio), float(ratio * np.hypot(*relative)))
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """Condition (12) for GEM and DOWNPOUR, and the exact result on a quadratic."""
+    del scale
+    gem, downpour = (over_n(seeds, rule) for rule in RULES)
+    row, score = quadratic_of(seeds), scores(seeds)
+    return [
+        Claim(
+            "GEM keeps E_k(central) ≤ E_k(proxy), equation (12)",
+            "median ratio at most 1 with every number of workers, for every seed",
+            f"{each_n(gem)}; share of commits that obey it: {numbers(over_n(seeds, 'gem', 'share').mean(axis=0))}",
+            bool((gem <= 1).all()),
+        ),
+        Claim(
+            "without GEM the energy grows with the workers, beyond the proxy's",
+            "DOWNPOUR's median ratio above 1 from 10 workers on for every seed, and its mean rising with n",
+            f"{each_n(downpour)}; seeds that did not learn: {numbers((~learned(seeds, 'downpour')).sum(axis=0))}",
+            bool((downpour[:, 1:] > 1).all() and np.all(np.diff(downpour.mean(axis=0)) > 0)),
+        ),
+        Claim(
+            "ours: GEM holds the energy back, if not as far as (12)",
+            "GEM's median ratio below DOWNPOUR's of the same seed, with every number of workers",
+            f"GEM's over DOWNPOUR's: {each_n(gem / downpour)}",
+            bool((gem < downpour).all()),
+        ),
+        Claim(
+            "ours: on a quadratic DOWNPOUR's ratio is known exactly",
+            f"measured within {ERRORS} standard errors of `theory.energy_ratio`",
+            f"constant times: {beside_each_other(where(row, law='constant'))}; exponential: "
+            f"{beside_each_other(where(row, law='exponential'))}; most standard errors {score.max():.2g}",
+            bool((score <= ERRORS).all()),
+        ),
+    ]
+
+
+def over_n(seeds: Sequence[Mapping[str, np.ndarray]], rule: str, column: str = "ratio") -> np.ndarray:
+    """(seeds, numbers of workers)."""
+    return over_seeds(seeds, "ratios", column, rule=rule)
+
+
+def learned(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> np.ndarray:
+    """(seeds, numbers of workers) whether the run ended below half of the loss before training."""
+    return over_n(seeds, rule, "training_loss") < FAILED
+
+
+def each_n(ratios: np.ndarray) -> str:
+    """All seeds, a number of workers after the other."""
+    return "; ".join(f"n = {n}: {numbers(column)}" for n, column in zip(WORKERS, ratios.T, strict=True))
+
+
+def quadratic_of(seeds: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The table of the quadratic, with means over seeds and their errors."""
+    tables = [table(one, "quadratic") for one in seeds]
+    mean = {name: np.mean([one[name] for one in tables], axis=0) for name in ("ratio", "estimate")}
+    errors = {name: np.array([one[name] for one in tables]) for name in ("error", "estimate_error")}
+    pooled = {name: np.sqrt((rows**2).sum(axis=0)) / len(tables) for name, rows in errors.items()}
+    return {**tables[0], **mean, **pooled}
+
+
+def scores(seeds: Sequence[Mapping[str, np.ndarray]]) -> np.ndarray:
+    """How many standard errors each measured ratio on the quadratic misses the exact one."""
+    row = quadratic_of(seeds)
+    return np.abs(row["ratio"] - row["predicted"]) / row["error"]
+
+
+def beside_each_other(row: Mapping[str, np.ndarray]) -> str:
+    """Measured and exact ratios, a number of workers after the other."""
+    triples = zip(row["ratio"], row["error"], row["predicted"], strict=True)
+    return ", ".join(f"{ratio:.3g} ± {error:.1g} ({exact:.3g})" for ratio, error, exact in triples)
+
+
+def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """Energies of both rules, their ratio against n, and the ratio on a quadratic."""
+    del scale
+    panels = figure.subplots(2, 2)
+    for ax, rule in zip(panels[0], RULES, strict=True):
+        draw_energies(ax, seeds, rule)
+    low, high = (f(ax.get_ylim()[i] for ax in panels[0]) for i, f in enumerate((min, max)))
+    for ax in panels[0]:
+        ax.set_ylim(low, high)
+    panels[0, 0].legend()
+    draw_ratios(panels[1, 0], seeds)
+    draw_quadratic(panels[1, 1], seeds)
+
+
+def draw_energies(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> None:
+    """Both energies against worker steps."""
+    steps = where(table(seeds[0], "curves"), rule=rule, workers=SHOWN)["worker_steps"]
+    for column, label, colour in (("central", "centre", INK), ("proxy", "proxy", GREEN)):
+        draw_curve(ax, steps, over_seeds(seeds, "curves", column, rule=rule, workers=SHOWN), label=label, color=colour)
+    ax.set(xlabel="commits of each worker", ylabel="kinetic energy", yscale="log", title=f"{RULES[rule]}, n = {SHOWN}")
+
+
+def draw_ratios(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Ratios in training, every seed as a point, and what theory says where there is nothing but slope or noise."""
+    for rule, label in RULES.items():
+        ratios, good = over_n(seeds, rule), learned(seeds, rule)
+        draw_curve(ax, WORKERS, ratios, label=label, color=COLOURS[rule])
+        n = np.broadcast_to(WORKERS, ratios.shape)
+        ax.plot(n[good], ratios[good], "o", color=COLOURS[rule], markersize=4)
+        failed = {"color": COLOURS[rule], "markersize": 4.5, "markerfacecolor": "white"}
+        ax.plot(n[~good], ratios[~good], "o", label=f"{label}, did not learn" if (~good).any() else None, **failed)
+    for (rule, label), values in limiting_ratios().items():
+        dash = (0, (4, 2)) if "slope" in label else (0, (1, 1.4))
+        ax.plot(WORKERS, values, color=COLOURS[rule], linewidth=1.1, linestyle=dash, label=f"{RULES[rule]}, {label}")
+    draw_condition(ax)
+    ax.set(title="Ratio of energies in training", ylabel="E(central) / E(proxy)")
+    ax.legend(fontsize=8, loc="lower right")
+
+
+def limiting_ratios() -> dict[tuple[str, str], np.ndarray]:
+    """(rule, where) -> ratios for each number of workers, on a constant gradient or on noise alone."""
+    law, momentum = setup.NEARLY_EQUAL, setup.MOMENTUM
+    drift, noise = theory.proxy_drift_energy(momentum), theory.proxy_noise_energy(momentum)
+    formulas = {
+        ("downpour", "slope alone"): lambda n: theory.drift_energy(workers=n, compute=law) / drift,
+        ("downpour", "noise alone"): lambda n: theory.noise_energy(workers=n) / noise,
+        ("gem", "slope alone, about"): lambda n: theory.gem_energy_ratio(workers=n, compute=law, momentum=momentum),
+    }
+    return {name: np.array([ratio(n) for n in WORKERS]) for name, ratio in formulas.items()}
+
+
+def draw_quadratic(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """The exact ratio as a line, the measured one as points, and that of the workers' own estimate as crosses."""
+    row = quadratic_of(seeds)
+    for (law, delay), colour in zip(LAWS.items(), (BLUE, VERMILION), strict=True):
+        own, n = where(row, law=law), np.arange(WORKERS[0], WORKERS[-1] + 1)
+        exact = [theory.energy_ratio(KAPPA, workers=k, compute=delay, momentum=setup.MOMENTUM) for k in n.tolist()]
+        ax.plot(n, exact, color=colour, label=f"{law} times, exact")
+        ax.errorbar(own["workers"], own["ratio"], 2 * own["error"], fmt="o", color=colour, markersize=5)
+        ax.plot(own["workers"], own["estimate"], "x", color=colour)
+    ax.plot([], [], "o", color=INK, markersize=5, label="measured")
+    ax.plot([], [], "x", color=INK, label="the proxy as workers estimate it")
+    draw_condition(ax)
+    ax.set(title=f"DOWNPOUR on a noisy quadratic, κ = {KAPPA:g}", ylabel="E(central) / E(proxy)")
+    ax.legend(fontsize=8, loc="lower right")
+
+
+def draw_condition(ax: Any) -> None:
+    """The ratio that (12) allows, and both axes."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+
+    ax.axhline(1.0, color=GREY, linewidth=1.0)
+    ax.annotate("(12) holds below", (WORKERS[-1], 1.0), (0, -3), textcoords="offset points", ha="right", va="top")
+    ax.set(xlabel="workers", xticks=WORKERS, yscale="log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    ax.set_ylim(bottom=0.12)

@@ -1,0 +1,100 @@
+"""Figure 2: GEM with 100 workers, loss at the master against seconds.
+
+The paper claims that GEM is stable with 100 workers and reaches 99.38 % of the test set. Judged by the mean losses of
+the three thirds of every run and by the test accuracy of the last central variable.
+
+The seconds are calibrated by one number: a worker makes its 937 commits in the 2000 seconds of the paper's axis.
+
+The paper's own curve jumps to 11.1 at 21 s, about ten commits of each worker, is back at 2.3 by 27 s, and learns from
+there. A start like that passes as stable here, as it does there; the highest point of each curve is reported.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+
+from .kit import Claim, Outcome, Runs, pack, setup, table
+from .kit.claims import numbers
+from .kit.curves import COLOURS, draw_curve, draw_paper
+from .kit.paper import paper_curves
+from .kit.setup import FAILED
+from .kit.tables import over_seeds
+
+TITLE = "Figure 2: GEM with 100 workers"
+SIZE = (7.2, 4.2)
+WORKERS = 100
+SECONDS_A_COMMIT = 2000 / 937  # of one worker, on average
+BINS = 200
+ACCURATE = 0.99  # below the paper's 99.38 % by about what seeds differ
+
+
+def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
+    """One run."""
+    rule = setup.gem(setup.scale_of(scale).learning_rate)
+    law = asim.delays.scaled(setup.NEARLY_EQUAL, SECONDS_A_COMMIT)
+    return {WORKERS: setup.scenario(scale, rule, WORKERS, seed, compute=law, record={})}
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Loss in equal intervals of time, the mean losses of the thirds of the run, and how it ended."""
+    outcome = (runs or Runs()).outcome(scenarios(scale, seed)[WORKERS])
+    edges = np.linspace(0, setup.scale_of(scale).steps * SECONDS_A_COMMIT, BINS + 1)
+    return pack(
+        curves={"seconds": edges[1:], "training_loss": loss_by_time(outcome, edges)},
+        thirds={"training_loss": [part.mean(dtype=np.float64) for part in np.array_split(outcome.loss, 3)]},
+        final={"training_loss": [outcome.final_loss], "test_accuracy": [outcome.test_accuracy]},
+    )
+
+
+def loss_by_time(outcome: Outcome, edges: np.ndarray) -> np.ndarray:
+    """Mean loss of the commits between each two edges; NaN where nobody committed, or the run had diverged.
+
+    Args:
+        outcome: The run.
+        edges: (intervals + 1,) in seconds, increasing; an interval holds its lower edge.
+    """
+    place = np.searchsorted(edges, outcome.commit_time, side="right") - 1
+    inside = (place >= 0) & (place < len(edges) - 1)
+    count, loss = (np.bincount(place[inside], w, len(edges) - 1) for w in (None, outcome.loss[inside]))
+    return np.divide(loss, count, out=np.full(len(loss), np.nan), where=count > 0)
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """Stability, and the test accuracy."""
+    thirds, final = over_seeds(seeds, "thirds", "training_loss"), over_seeds(seeds, "final", "training_loss").ravel()
+    accuracy = over_seeds(seeds, "final", "test_accuracy").ravel()
+    highest = over_seeds(seeds, "curves", "training_loss").max(axis=1)
+    stable = (final < FAILED).all() and (np.diff(thirds, axis=1) < 0).all()
+    return [
+        Claim(
+            "GEM is stable with 100 workers",
+            f"final loss below {FAILED:.3g}, and the mean loss of each third of the run below that of the one before, "
+            "for every seed",
+            f"final {numbers(final)}; thirds {'; '.join(numbers(seed) for seed in thirds)}; "
+            f"highest point of the curve {numbers(highest)}",
+            bool(stable),
+        ),
+        Claim(
+            "test accuracy is 99.38 %",
+            f"at least {ACCURATE:.0%} for every seed" + ("" if scale == "paper" else "; not on other data"),
+            numbers(accuracy),
+            bool((accuracy >= ACCURATE).all()) if scale == "paper" else None,
+        ),
+    ]
+
+
+def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """One curve, the paper's behind it."""
+    ax = figure.subplots()
+    if scale == "paper":
+        theirs = paper_curves("figure2_hundred_workers")
+        draw_paper(ax, theirs["seconds"], theirs["training_loss"])
+    seconds = table(seeds[0], "curves")["seconds"]
+    losses = over_seeds(seeds, "curves", "training_loss")
+    accuracy = np.median(over_seeds(seeds, "final", "test_accuracy"))
+    draw_curve(ax, seconds, losses, label=f"{WORKERS} workers, test accuracy {accuracy:.2%}", color=COLOURS[0])
+    ax.set(xlabel="simulated seconds", ylabel="training loss", yscale="log")
+    ax.legend()

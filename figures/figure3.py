@@ -1,0 +1,104 @@
+"""Figure 3: the median of π falls with the number of workers.
+
+The paper claims that the scaling π adapts to the number of workers: the more there are, the smaller its median. Judged
+by the mean of the median over the last tenth of the run.
+
+Which median matters. Over all parameters at once, more than half of it is the largest tensor. The mean over the
+tensors of each tensor's own median is what comes close to the paper's curves; both are drawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+
+from .figure1 import WORKERS, each_n
+from .kit import Claim, Runs, pack, setup, stack, table, where
+from .kit.curves import COLOURS, draw_curve, draw_paper
+from .kit.paper import paper_curves
+from .kit.series import ends, record_by_step
+from .kit.tables import over_seeds
+
+TITLE = "Figure 3: the median of π against the number of workers"
+SIZE = (9.6, 4.2)
+MEDIANS = {"median_pi": "over all parameters", "mean_tensor_median_pi": "mean of each tensor's own"}
+
+
+def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
+    """GEM's runs of figure 1."""
+    rule = setup.gem(setup.scale_of(scale).learning_rate)
+    return {n: setup.scenario(scale, rule, n, seed) for n in WORKERS}
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Median π by worker steps, taken in two ways."""
+    runs = runs or Runs()
+    return pack(curves=stack({"workers": n, **medians(runs.outcome(s))} for n, s in scenarios(scale, seed).items()))
+
+
+def medians(outcome: Any) -> dict[str, np.ndarray]:
+    """Columns: worker steps, the median over all parameters, and the mean over tensors of each one's median."""
+    return {
+        "worker_steps": ends(outcome),
+        "median_pi": record_by_step(outcome, "pi_median"),
+        "mean_tensor_median_pi": record_by_step(outcome, "pi_median_by_tensor").mean(axis=1),
+    }
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """π falls with n."""
+    del scale
+    last = last_tenth(seeds, "mean_tensor_median_pi")
+    other = last_tenth(seeds, "median_pi")
+    theirs = [last_tenth_of(where(paper_curves("figure3_median_pi"), workers=n)["median_pi"]) for n in WORKERS]
+    paper = ", ".join(f"{value:.2f}" for value in theirs)
+    return [
+        Claim(
+            f"the median of π falls with the number of workers (last tenth of its curves: {paper})",
+            "mean over the last tenth of the run, of the mean over tensors of each one's median: falls with n in "
+            "every seed",
+            f"{each_n(last)}. Median over all parameters: {each_n(other)}",
+            bool(np.all(np.diff(last, axis=1) < 0)),
+        )
+    ]
+
+
+def last_tenth(seeds: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
+    """(seeds, numbers of workers): mean over the last tenth of the curve."""
+    columns = [[last_tenth_of(row) for row in over_seeds(seeds, "curves", name, workers=n)] for n in WORKERS]
+    return np.array(columns).T
+
+
+def last_tenth_of(curve: np.ndarray) -> float:
+    """Mean over the last tenth of a curve.
+
+    Example:
+        >>> last_tenth_of(np.array([*range(18), 2.0, 4.0]))
+        3.0
+    """
+    return float(curve[-max(1, len(curve) // 10) :].mean())
+
+
+def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """A panel for each way of taking the median."""
+    panels = figure.subplots(1, 2, sharey=True)
+    for ax, (name, label) in zip(panels, MEDIANS.items(), strict=True):
+        for n, colour in zip(WORKERS, COLOURS, strict=False):
+            if scale == "paper":
+                theirs = where(paper_curves("figure3_median_pi"), workers=n)
+                draw_paper(ax, theirs["worker_steps"], theirs["median_pi"])
+            steps = where(table(seeds[0], "curves"), workers=n)["worker_steps"]
+            medians = over_seeds(seeds, "curves", name, workers=n)
+            draw_curve(ax, steps, medians, label=str(n), color=colour)
+        ax.set(xlabel="commits of each worker", title=f"median of π, {label}", ylim=(0, None))
+    panels[0].set_ylabel("π")
+    handles = panels[0].get_legend_handles_labels()
+    panels[0].legend(*one_of_each(*handles), title="workers")
+
+
+def one_of_each(handles: Sequence[Any], labels: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """The first handle of each label."""
+    first = dict(zip(reversed(labels), reversed(handles), strict=True))
+    return [first[label] for label in dict.fromkeys(labels)], list(dict.fromkeys(labels))

@@ -1,0 +1,96 @@
+"""Figure 6: a step size twice too large.
+
+The paper claims that GEM is resilient to a misspecified step size (η = .1): it still learns with 5, 10 and 20 workers,
+where DOWNPOUR is lost. Judged by the final losses of all seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+
+from .kit import Claim, Runs, pack, setup, stack, table, where
+from .kit.claims import numbers
+from .kit.curves import COLOURS, draw_curve, draw_paper
+from .kit.paper import paper_curves
+from .kit.series import loss_by_step
+from .kit.setup import FAILED
+from .kit.tables import over_seeds
+
+TITLE = "Figure 6: a step size twice too large"
+SIZE = (9.6, 4.2)
+WORKERS = (5, 10, 20)
+PAPER = {"gem": "figure6a_gem_lr01", "downpour": "figure6b_downpour_lr01"}
+
+
+def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
+    """GEM and DOWNPOUR with several workers, and momentum SGD, GEM's proxy, with one."""
+    rate = setup.scale_of(scale).large_learning_rate
+    rules = {"gem": setup.gem(rate), "downpour": asim.rules.downpour(rate)}
+    runs = {(name, n): setup.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
+    proxy = asim.rules.momentum_sgd(rate, setup.MOMENTUM)
+    return {**runs, ("momentum_sgd", 1): setup.scenario(scale, proxy, 1, seed)}
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Loss curves, and how each run ended."""
+    runs = runs or Runs()
+    curves, final = [], []
+    for (name, n), scenario in scenarios(scale, seed).items():
+        outcome = runs.outcome(scenario)
+        which = {"rule": name, "workers": n}
+        curves.append({**which, **loss_by_step(outcome)})
+        final.append({**which, "training_loss": outcome.final_loss, "test_accuracy": outcome.test_accuracy})
+    return pack(curves=stack(curves), final=stack(final))
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """GEM learns, DOWNPOUR does not."""
+    rate = setup.scale_of(scale).large_learning_rate
+    gem, downpour = (over_seeds(seeds, "final", "training_loss", rule=rule) for rule in PAPER)
+    proxy = over_seeds(seeds, "final", "training_loss", rule="momentum_sgd")
+    lost = ~(downpour[:, 1:] < FAILED)
+    return [
+        Claim(
+            f"GEM stands a step size that is too large (η = {rate:g}) with 5, 10 and 20 workers",
+            f"final loss below {FAILED:.3g} for every seed and number of workers",
+            f"{each(gem)}; momentum SGD alone: {numbers(proxy.ravel())}",
+            bool((gem < FAILED).all()),
+        ),
+        Claim(
+            "DOWNPOUR does not: with 10 and 20 workers it is lost",
+            f"final loss above {FAILED:.3g} or diverged, for every seed with 10 and 20 workers",
+            each(downpour),
+            bool(lost.all()),
+        ),
+    ]
+
+
+def each(losses: np.ndarray) -> str:
+    """All seeds, a number of workers after the other."""
+    return "; ".join(f"n = {n}: {numbers(column)}" for n, column in zip(WORKERS, losses.T, strict=True))
+
+
+def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """GEM beside its proxy on the left, DOWNPOUR on the right."""
+    left, right = figure.subplots(1, 2, sharey=True)
+    for ax, rule, label in ((left, "gem", "GEM"), (right, "downpour", "DOWNPOUR")):
+        for n, colour in zip(WORKERS, COLOURS, strict=False):
+            draw_run(ax, seeds, rule, n, scale, label=f"{n} workers", color=colour)
+        ax.set(title=label, xlabel="commits of each worker", yscale="log")
+    draw_run(left, seeds, "momentum_sgd", 1, scale, label="momentum SGD", color=COLOURS[3])
+    left.set_ylabel("training loss")
+    for ax in (left, right):
+        ax.legend(handles=[line for line in ax.get_lines() if line.get_label()[0] != "_"][-4 if ax is left else -3 :])
+
+
+def draw_run(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, n: int, scale: str, **look: Any) -> None:
+    """One curve, the paper's behind it."""
+    if scale == "paper":
+        name = "downpour" if rule == "downpour" else "gem"
+        theirs = where(paper_curves(PAPER[name]), workers="momentum_sgd" if rule == "momentum_sgd" else n)
+        draw_paper(ax, theirs["worker_steps"], theirs["training_loss"])
+    steps = where(table(seeds[0], "curves"), rule=rule, workers=n)["worker_steps"]
+    draw_curve(ax, steps, over_seeds(seeds, "curves", "training_loss", rule=rule, workers=n), **look)

@@ -1,0 +1,87 @@
+"""Figure 8: amplified proxies.
+
+The paper claims that with 5 workers the amplification κ = 2 of the proxy helps and that κ = 4 diverges. Judged by the
+final losses of all seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+
+from .figure3 import MEDIANS, medians
+from .kit import Claim, Runs, pack, setup, stack, table, where
+from .kit.claims import numbers
+from .kit.curves import COLOURS, draw_curve, draw_paper
+from .kit.paper import paper_curves
+from .kit.series import loss_by_step
+from .kit.tables import over_seeds
+
+TITLE = "Figure 8: amplified proxies, 5 workers"
+SIZE = (9.6, 4.2)
+WORKERS = 5
+KAPPAS = (1.0, 2.0, 3.0, 4.0)
+LOST = 10
+PAPER = {  # our column -> the paper's file and column
+    "training_loss": ("figure8a_kappa_loss", "training_loss"),
+    "mean_tensor_median_pi": ("figure8b_kappa_median_pi", "median_pi"),
+}
+
+
+def scenarios(scale: str, seed: int) -> dict[float, asim.Scenario]:
+    """One run a κ."""
+    rate = setup.scale_of(scale).kappa_learning_rate
+    return {kappa: setup.scenario(scale, setup.gem(rate, kappa), WORKERS, seed) for kappa in KAPPAS}
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Loss and median π by worker steps, and how each run ended."""
+    runs = runs or Runs()
+    curves, final = [], []
+    for kappa, scenario in scenarios(scale, seed).items():
+        outcome = runs.outcome(scenario)
+        curves.append({"kappa": kappa, **loss_by_step(outcome), **medians(outcome)})
+        ends = {"training_loss": outcome.final_loss, "test_accuracy": outcome.test_accuracy}
+        final.append({"kappa": kappa, **ends})
+    return pack(curves=stack(curves), final=stack(final))
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """κ = 2 helps, κ = 4 diverges."""
+    del scale
+    losses = over_seeds(seeds, "final", "training_loss")
+    shown = "; ".join(f"κ = {kappa:g}: {numbers(column)}" for kappa, column in zip(KAPPAS, losses.T, strict=True))
+    return [
+        Claim(
+            "κ = 2 helps",
+            "final loss lower with κ = 2 than with κ = 1 in every seed",
+            shown,
+            bool((losses[:, 1] < losses[:, 0]).all()),
+        ),
+        Claim(
+            "κ = 4 diverges",
+            f"final loss with κ = 4 at least {LOST} times that with κ = 1, or not finite, in every seed",
+            shown,
+            bool((~(losses[:, 3] < LOST * losses[:, 0])).all()),
+        ),
+    ]
+
+
+def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """Loss on the left, the median of π on the right."""
+    (left, right), label = figure.subplots(1, 2), MEDIANS["mean_tensor_median_pi"]
+    for ax, (column, (file, theirs)) in zip((left, right), PAPER.items(), strict=True):
+        lines = []
+        for kappa, colour in zip(KAPPAS, COLOURS, strict=False):
+            if scale == "paper":
+                curve = where(paper_curves(file), kappa=kappa)
+                draw_paper(ax, curve["worker_steps"], curve[theirs])
+            steps = where(table(seeds[0], "curves"), kappa=kappa)["worker_steps"]
+            values = over_seeds(seeds, "curves", column, kappa=kappa)
+            lines.append(draw_curve(ax, steps, values, label=f"κ = {kappa:g}", color=colour))
+        ax.legend(handles=lines)
+        ax.set_xlabel("commits of each worker")
+    left.set(title="training loss", yscale="log")
+    right.set(title=f"median of π, {label}", ylim=(0, None))

@@ -1,0 +1,237 @@
+"""Which step sizes stay bounded with how many workers: four rules on a quadratic, with the limits of theory.
+
+The paper shows stability by curves that fail or do not. On a quadratic without noise the question has an answer for
+each rule, number of workers and κ = step size times curvature: a cell is the share of runs that stay bounded, each on
+a schedule of its own. With constant compute times workers commit in turn, every limit is known, and there is but one
+schedule; with exponential ones a run breaks where its Lyapunov exponent becomes positive, above the mean-square limit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+from asyncsim import theory
+from asyncsim.delays import Constant, Delay, Exponential
+from asyncsim.plots import draw_stability
+from asyncsim.study.stability_map import LOST, schedule
+
+from .kit import Claim, Runs, pack, setup, stack, table, where
+from .kit.claims import numbers
+from .kit.tables import over_seeds
+
+TITLE = "Step sizes that stay bounded"
+SIZE = (12.6, 6.8)
+WORKERS = {"quick": (1, 2, 4, 8, 16, 32), "paper": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
+KAPPAS = {"quick": np.geomspace(0.004, 4.0, 37), "paper": np.geomspace(0.002, 4.0, 75)}
+SCHEDULES = {"quick": 5, "paper": 16}  # of each number of workers, a seed
+GUESSED = 1.25  # factor within which a guess at a limit should lie
+CYCLES = 100  # commits of each worker on average
+LAWS: dict[str, Delay] = {"exponential": Exponential(1.0), "constant": Constant(1.0)}
+RULES: dict[str, Callable[[Any], asim.Rule]] = {
+    "downpour": asim.rules.downpour,
+    "adaptive_staleness": asim.rules.adaptive_staleness,
+    "momentum_sgd": partial(asim.rules.momentum_sgd, momentum=setup.MOMENTUM),
+    "gem": partial(asim.rules.gem, momentum=setup.MOMENTUM),
+}
+NAMES = {
+    "downpour": "DOWNPOUR",
+    "adaptive_staleness": "adaptive staleness",
+    "momentum_sgd": "momentum SGD, each",
+    "gem": "GEM",
+}
+
+
+def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
+    """Nothing goes through the kept runs: a quadratic takes no time."""
+    del scale, seed
+    return {}
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Shares of bounded runs, and the limits that theory knows."""
+    del runs
+    sizes = WORKERS[setup.scale_of(scale).name]
+    cells = [row for law in LAWS for row in bounded_shares(law, sizes, KAPPAS[scale], SCHEDULES[scale], seed)]
+    known = [
+        {"law": law, "rule": rule, "workers": n, "limit": name, "kappa": kappa}
+        for law in LAWS
+        for rule in RULES
+        for n in sizes
+        for name, kappa in limits(law, rule, n).items()
+    ]
+    return pack(cells=stack(cells), limits=stack(known))
+
+
+def bounded_shares(
+    law: str, sizes: Sequence[int], kappas: np.ndarray, schedules: int, seed: int
+) -> list[dict[str, Any]]:
+    """For each rule and number of workers the share of schedules on which each κ stays bounded.
+
+    All rules share the schedules. Those of `asyncsim.study.stability_map` have no seed.
+    """
+    seeds = range(1) if law == "constant" else range(schedules * seed, schedules * (seed + 1))
+    rows = []
+    for n in sizes:
+        traces = [schedule(n, LAWS[law], CYCLES * n, k, most=max(sizes)) for k in seeds]
+        for rule, make in RULES.items():
+            share = np.mean([stays_bounded(trace, make, kappas) for trace in traces], axis=0)
+            rows.append({"law": law, "rule": rule, "workers": n, "kappa": kappas, "bounded": share})
+    return rows
+
+
+def stays_bounded(trace: asim.Trace, make: Callable[[Any], asim.Rule], kappas: np.ndarray) -> np.ndarray:
+    """Whether the largest |x| in the last quarter of a run is at most that in the second, as in `stability_map`."""
+    quarter = len(trace) // 4
+    loss = asim.replay(trace, make(kappas), asim.workloads.quadratic([1.0]), seed=[0] * len(kappas)).loss
+    early, late = loss[:, quarter : 2 * quarter].max(axis=1), loss[:, -quarter:].max(axis=1)
+    return np.isfinite(late) & (late <= np.maximum(early, LOST * loss[:, 0]))
+
+
+def limits(law: str, rule: str, workers: int) -> dict[str, float]:
+    """Limits of κ by name; the one that a single run is held against comes last."""
+    if law == "constant":
+        return {"exact" if rule != "gem" else "exact for n = 1": in_turn(rule, workers)}
+    momentum = {"momentum": setup.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
+    if rule in ("downpour", "momentum_sgd"):
+        square = theory.stability_limit(workers, LAWS[law], **momentum)
+        return {"mean square, exact": square, "almost sure, numeric": almost_sure(rule, workers)}
+    if rule == "gem":
+        return {"almost sure, numeric": almost_sure(rule, workers)}
+    shrunk = theory.mean_rescaling(compute=LAWS[law], workers=workers)
+    return {"DOWNPOUR's over E[1/(τ + 1)]": almost_sure("downpour", workers) / shrunk}
+
+
+def in_turn(rule: str, workers: int) -> float:
+    """The limit of workers that commit in turn, each with a staleness of n - 1.
+
+    Adaptive staleness divides every step by n. GEM's limit is that of one worker, which others were seen to share.
+    """
+    if rule == "gem":
+        return theory.gem_single_worker_limit(setup.MOMENTUM)
+    if rule == "momentum_sgd":
+        return theory.constant_delay_limit(workers - 1, setup.MOMENTUM, "worker")
+    return theory.constant_delay_limit(workers - 1) * (workers if rule == "adaptive_staleness" else 1)
+
+
+@cache  # the same for every seed of the figure, because it is an estimate of a limit of theory
+def almost_sure(rule: str, workers: int, schedules: int = 8, commits: int = 4000) -> float:
+    """Where the Lyapunov exponent of exponential workers becomes positive, from long products of random commits."""
+    order = np.random.default_rng(workers).integers(workers, size=(schedules, commits))  # exponential workers' order
+    momentum = {"momentum": setup.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
+    square = theory.stability_limit(workers, Exponential(1.0), **momentum)
+    low, high = square / 2, 2.5 if rule == "gem" else 3 * square
+    return theory.almost_sure_limit(order, low=low, high=high, rule=rule, momentum=setup.MOMENTUM, workers=workers)
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """GEM against DOWNPOUR, and simulated limits against those of theory."""
+    step = KAPPAS[scale][1] / KAPPAS[scale][0]  # of the grid: a limit cannot be told more closely
+    sizes = np.array(WORKERS[scale])
+    gem, downpour = (np.array([simulated(seeds, law, rule) for law in LAWS]) for rule in ("gem", "downpour"))
+    return [
+        Claim(
+            "GEM stays stable where DOWNPOUR does not",
+            "GEM's simulated limit above DOWNPOUR's for both laws, from 2 workers on",
+            f"κ with {sizes[-1]} workers, exponential and constant times: GEM {numbers(gem[:, -1])}, DOWNPOUR "
+            f"{numbers(downpour[:, -1])}",
+            bool((gem > downpour)[:, sizes > 1].all()),
+        ),
+        in_turn_claim(seeds),
+        random_claim(seeds, ("downpour", "momentum_sgd", "gem"), "its almost-sure limit", step),
+        random_claim(seeds, ("adaptive_staleness",), "DOWNPOUR's over E[1/(τ + 1)], a guess", GUESSED),
+    ]
+
+
+def in_turn_claim(seeds: Sequence[Mapping[str, np.ndarray]]) -> Claim:
+    """With constant times: each run on the right side of its limit, as far up as the limit is one."""
+    wrong = {rule: wrong_side(seeds, rule) for rule in RULES}
+    return Claim(
+        "ours: with constant times every limit is known",
+        "runs on the wrong side of the limit; GEM's, above which runs may be bounded again, only from below",
+        ", ".join(f"{NAMES[rule]}: {sum(cells)} of {len(cells)}" for rule, cells in wrong.items()),
+        not any(any(cells) for cells in wrong.values()),
+    )
+
+
+def random_claim(seeds: Sequence[Mapping[str, np.ndarray]], rules: Sequence[str], what: str, within: float) -> Claim:
+    """With exponential times: the κ at which half of the runs grow, over the limit of theory."""
+    ratios = {rule: simulated(seeds, "exponential", rule) / last_limit(seeds[0], rule) for rule in rules}
+    away = max(np.abs(np.log(ratio)).max() for ratio in ratios.values())
+    return Claim(
+        f"ours: with exponential times a run breaks at {what}",
+        f"the κ at which half of the runs grow, within a factor {within:.3g} of the limit",
+        "; ".join(f"{NAMES[rule]}, simulated over predicted: {numbers(ratio)}" for rule, ratio in ratios.items()),
+        bool(away <= np.log(within)),
+    )
+
+
+def shares(seeds: Sequence[Mapping[str, np.ndarray]], law: str, rule: str) -> np.ndarray:
+    """(numbers of workers, κ) shares of bounded runs of all seeds."""
+    cells = over_seeds(seeds, "cells", "bounded", law=law, rule=rule).mean(axis=0)
+    return cells.reshape(-1, len(kappas_of(seeds[0])))
+
+
+def kappas_of(numbers: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The values of κ."""
+    return np.unique(table(numbers, "cells")["kappa"])
+
+
+def sizes_of(numbers: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The numbers of workers."""
+    return np.unique(table(numbers, "cells")["workers"])
+
+
+def simulated(seeds: Sequence[Mapping[str, np.ndarray]], law: str, rule: str) -> np.ndarray:
+    """For each number of workers the κ at which the share of bounded runs first falls below a half."""
+    kappas = np.log(kappas_of(seeds[0]))
+    return np.array([np.exp(first_crossing(kappas, share)) for share in shares(seeds, law, rule)])
+
+
+def first_crossing(x: np.ndarray, share: np.ndarray) -> float:
+    """Where the share, drawn with straight lines, first falls to a half; the end if it never does.
+
+    Example:
+        >>> first_crossing(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0, 1.0]))
+        1.5
+    """
+    if not (share < 0.5).any():
+        return float(x[-1])
+    at = max(1, int((share < 0.5).argmax()))
+    return float(np.interp(0.5, share[[at, at - 1]], x[[at, at - 1]]))
+
+
+def last_limit(numbers: Mapping[str, np.ndarray], rule: str, law: str = "exponential") -> np.ndarray:
+    """The limit against which single runs are held, for each number of workers."""
+    return list(limits_of(numbers, law, rule).values())[-1]
+
+
+def limits_of(numbers: Mapping[str, np.ndarray], law: str, rule: str) -> dict[str, np.ndarray]:
+    """Name -> limits for each number of workers."""
+    rows = where(table(numbers, "limits"), law=law, rule=rule)
+    return {name: where(rows, limit=name)["kappa"] for name in dict.fromkeys(rows["limit"].tolist())}
+
+
+def wrong_side(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> list[bool]:
+    """For each pair of n and κ with constant times, whether the run is not what the limit says."""
+    kappas, limit = kappas_of(seeds[0]), last_limit(seeds[0], rule, "constant")
+    bounded = shares(seeds, "constant", rule) > 0.5
+    below = kappas < limit[:, None]
+    return (bounded != below)[below if rule == "gem" else np.full_like(below, True)].tolist()
+
+
+def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+    """A map a law and rule."""
+    del scale
+    panels = figure.subplots(2, len(RULES), sharex=True, sharey=True)
+    for row, law in zip(panels, LAWS, strict=True):
+        for ax, rule in zip(row, RULES, strict=True):
+            axes = sizes_of(seeds[0]), kappas_of(seeds[0]), shares(seeds, law, rule)
+            _, *lines = draw_stability(ax, *axes, limits=limits_of(seeds[0], law, rule), colorbar=False)
+            ax.legend(handles=lines, loc="lower left", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
+            ax.set_ylabel(f"κ, {law} times")
+            ax.label_outer()
+    for ax, name in zip(panels[0], NAMES.values(), strict=True):
+        ax.set_title(name)

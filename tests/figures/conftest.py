@@ -1,0 +1,16 @@
+"""Compile quickly; and a scale so small that a figure takes a second."""
+
+from dataclasses import replace
+
+import pytest
+
+from figures.kit import setup
+from tests.quick_compile import quick_compile
+
+__all__ = ["quick_compile"]
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Scale quick with twenty commits of each worker."""
+    monkeypatch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=20))

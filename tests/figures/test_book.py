@@ -1,0 +1,168 @@
+"""The book of figures: what is there is not made again, equal runs give equal bytes, and the command's manners."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.cli import figures as command_module
+from figures import NAMES
+from figures.kit import Claim, book, figure, pack, table
+from figures.kit.book import Book
+
+
+def fake(calls, **changes):
+    """A figure whose numbers are the seed."""
+
+    def compute(scale, seed, runs):
+        calls.append(seed)
+        return pack(curve={"x": np.arange(3), "y": seed + np.arange(3.0)}, final={"loss": [seed / 3]})
+
+    def draw(page, seeds, scale):
+        page.subplots().plot(table(seeds[-1], "curve")["y"])
+
+    def claims(seeds, scale):
+        return [Claim("it is small", "by looking", str(len(seeds)), len(seeds) < 3)]
+
+    parts = {"TITLE": "A figure", "SIZE": (4.0, 3.0), "__file__": __file__, "scenarios": lambda scale, seed: {}}
+    return SimpleNamespace(**{**parts, "compute": compute, "draw": draw, "claims": claims, **changes})
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Seeds that were computed by the one figure there is."""
+    seeds = []
+    monkeypatch.setattr(book, "find", lambda name: fake(seeds))
+    return seeds
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestBook:
+    def test_a_second_run_computes_and_draws_nothing(self, tmp_path, calls):
+        made = Book(tmp_path, seeds=2).make("one")
+        assert (made.computed, made.drawn, calls) == ([0, 1], True, [0, 1])
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        again = Book(tmp_path, seeds=2).make("one")
+        assert (again.computed, again.drawn, calls, again.claims) == ([], False, [0, 1], made.claims)
+        assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    def test_equal_runs_give_equal_bytes(self, tmp_path, calls):
+        for place in ("a", "b"):
+            one = Book(tmp_path / place, seeds=1)
+            one.conclude([one.make("one")])
+        assert contents(tmp_path / "a") == contents(tmp_path / "b")
+        names = {str(path) for path in contents(tmp_path / "a")}
+        assert names >= {"one.pdf", "one.png", "one_curve.csv", "one_final.csv", "summary.md", "figures.json"}
+
+    def test_another_seed_is_added_to_those_that_are_there(self, tmp_path, calls):
+        Book(tmp_path, seeds=1).make("one")
+        made = Book(tmp_path, seeds=3).make("one")
+        assert (made.computed, made.drawn) == ([1, 2], True)
+        assert (tmp_path / "one_final.csv").read_text() == "seed,loss\n0,0\n1,0.333333\n2,0.666667\n"
+
+    def test_what_was_lost_is_drawn_again_without_computing(self, tmp_path, calls):
+        Book(tmp_path, seeds=1).make("one")
+        picture = (tmp_path / "one.png").read_bytes()
+        (tmp_path / "one.png").unlink()
+        made = Book(tmp_path, seeds=1).make("one")
+        assert (made.computed, made.drawn) == ([], True)
+        assert (tmp_path / "one.png").read_bytes() == picture
+
+    def test_other_code_another_scale_and_force_compute_again(self, tmp_path, calls, monkeypatch):
+        Book(tmp_path, seeds=1).make("one")
+        assert Book(tmp_path, seeds=1, force=True).make("one").computed == [0]
+        assert Book(tmp_path, "paper", seeds=1).make("one").computed == [0]
+        monkeypatch.setattr(book, "source_digest", lambda module: "other")
+        assert Book(tmp_path, "paper", seeds=1).make("one").computed == [0]
+
+    def test_the_table_of_claims_says_of_how_many_seeds_and_versions(self, tmp_path, calls):
+        one = Book(tmp_path, seeds=3)
+        one.conclude([one.make("one")])
+        text = (tmp_path / "summary.md").read_text()
+        assert "seeds 0 to 2" in text
+        assert f"asyncsim {asim.__version__}" in text
+        assert "| one | it is small | by looking | 3 | **does not hold** |" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_complete(name):
+    module = figure.find(name)
+    assert module.TITLE
+    assert len(module.SIZE) == 2
+    for part in ("scenarios", "compute", "claims", "draw"):
+        assert callable(getattr(module, part))
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """`asyncsim figures …` in a fresh folder: status, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as left:
+            asim.main(arguments=["figures", *map(str, arguments)])
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def one_figure(self, monkeypatch):
+        """The command's own copy of the package has one figure, which is fast."""
+        self.calls = []
+        monkeypatch.setattr(command_module.kit("book"), "find", lambda name: fake(self.calls))
+
+    def test_json_is_one_object_on_standard_output(self, command, tmp_path):
+        status, out, err = command("figure3", "--seeds", 2, "--json")
+        assert status == 0
+        claim = {"says": "it is small", "judged": "by looking", "measured": "2", "holds": True}
+        assert json.loads(out) == {"figure3": {"claims": [claim]}}
+        assert err == "figure3: computed 2 seeds\n"
+        assert (tmp_path / "runs/figures/quick/figure3.pdf").read_bytes()[:4] == b"%PDF"
+
+    def test_a_second_run_says_that_all_is_there(self, command):
+        command("figure3")
+        status, out, err = command("figure3")
+        assert (status, err) == (0, "figure3: there already\n")
+        assert "does not hold" in out
+        assert self.calls == [0, 1, 2]
+
+    def test_without_names_all_are_made(self, command):
+        assert command("--seeds", 1)[2].count("computed 1 seed\n") == len(NAMES)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["figur3"], "There is no figure 'figur3'. Did you mean `figure3`?"),
+            (["--seeds", "0"], "0 is not in the range x>=1"),
+            (["--scale", "large"], "'large' is not one of 'quick', 'paper'"),
+            (["--out", " "], "`--out` must name a folder"),
+        ],
+    )
+    def test_wrong_usage_is_one_line(self, command, arguments, message):
+        status, out, err = command(*arguments)
+        assert (status, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+    def test_ctrl_c_says_how_to_go_on(self, command, monkeypatch):
+        def interrupt(*arguments):
+            raise KeyboardInterrupt
+
+        broken = fake(self.calls, compute=interrupt)
+        monkeypatch.setattr(command_module.kit("book"), "find", lambda name: broken)
+        status, out, err = command("figure3")
+        assert (status, out) == (1, "")
+        assert "Interrupted; the same command goes on." in err
+
+    def test_a_folder_that_cannot_be_made_is_an_error(self, command, tmp_path):
+        (tmp_path / "file").write_text("")
+        status, _, err = command("figure3", "--out", "file/here")
+        assert status == 1
+        assert "file/here" in err

@@ -1,0 +1,238 @@
+"""Figures 2, 4 and 5: what they compute, what they draw of it, and when their claims fail."""
+
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import asyncsim as asim
+from figures import figure2, figure4, figure5
+from figures.kit import Outcome, Runs, pack, setup, stack, table, where
+from figures.kit.paper import paper_curves
+from figures.kit.tables import over_seeds
+from tests.quick_compile import quick_compile  # noqa: F401
+
+Numbers = dict[str, np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few workers and few steps, so that a test takes what its compilation takes."""
+    monkeypatch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=42, batch_size=32))
+    monkeypatch.setattr(figure2, "WORKERS", 10)
+    monkeypatch.setattr(figure2, "BINS", 20)
+    monkeypatch.setattr(figure4, "WORKERS", (1, 2, 4))
+    monkeypatch.setattr(figure4, "SECONDS", {"quick": 5.0, "paper": 60.0})
+    monkeypatch.setattr(figure5, "WORKERS", 2)
+    monkeypatch.setattr(figure5, "EPOCHS", 6)
+
+
+def outcome(loss: Any, time: Any, workers: int = 1, **rest: Any) -> Outcome:
+    given = dict.fromkeys(("worker", "staleness", "diverged_at", "test_loss", "test_accuracy", "final_loss"))
+    given |= {"records": {}, "recorded_at": {}, **rest}
+    return Outcome(loss=np.asarray(loss, np.float32), commit_time=np.asarray(time), workers=workers, **given)  # type: ignore[arg-type]
+
+
+def drawn(module: ModuleType, seeds: list[Numbers], scale: str = "quick") -> list[Any]:
+    figure = Figure()
+    module.draw(figure, seeds, scale)
+    figure.canvas.draw()
+    return figure.axes
+
+
+def labelled(ax: Any, label: str) -> list[np.ndarray]:
+    return [np.asarray(line.get_ydata(), float) for line in ax.get_lines() if line.get_label() == label]
+
+
+def holds(module: ModuleType, numbers: Numbers, scale: str = "paper") -> list[bool | None]:
+    return [claim.holds for claim in module.claims([numbers], scale)]
+
+
+class TestTime:
+    def test_an_interval_holds_its_lower_edge_and_empty_ones_are_nan(self) -> None:
+        run = outcome([1, 3, 5, 7, 9], [0.0, 0.5, 1.0, 2.9, 4.0])
+        means = figure2.loss_by_time(run, np.array([0.0, 1.0, 2.0, 2.5, 3.0]))
+        np.testing.assert_array_equal(means, [2.0, 5.0, np.nan, 7.0])
+
+    def test_divergence_spoils_its_own_interval_and_no_earlier_one(self) -> None:
+        means = figure2.loss_by_time(outcome([1, np.nan, np.nan], [0.5, 1.5, 2.5]), np.arange(4.0))
+        np.testing.assert_array_equal(means, [1.0, np.nan, np.nan])
+
+    def test_a_level_is_reached_by_the_mean_of_five_steps_of_each_worker(self) -> None:
+        loss, time = np.linspace(2, 0, 81), np.linspace(0, 8, 81) ** 2
+        means = [loss[k - 10 : k].mean() for k in range(10, 82)]
+        first = next(k for k, mean in enumerate(means) if mean <= 0.5)
+        assert figure4.seconds_until(outcome(loss, time, workers=2), 0.5) == time[first + 9]
+
+    def test_a_level_may_never_be_reached(self) -> None:
+        assert np.isnan(figure4.seconds_until(outcome([1.0, 1.0], [1.0, 2.0]), 0.5))
+
+
+class TestFigure2:
+    def test_draws_the_loss_that_it_computed(self) -> None:
+        seeds = [figure2.compute("quick", seed) for seed in (0, 1)]
+        (ax,) = drawn(figure2, seeds)
+        np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), over_seeds(seeds, "curves", "training_loss").mean(0))
+
+    def test_the_mean_of_the_thirds_is_the_mean_of_all(self) -> None:
+        scenario, runs = figure2.scenarios("quick", 0)[10], Runs()
+        thirds = table(figure2.compute("quick", 0), "thirds")["training_loss"]
+        np.testing.assert_allclose(thirds.mean(), runs.outcome(scenario).loss.mean(), rtol=1e-4)
+
+    def test_the_papers_run_takes_the_papers_two_thousand_seconds(self) -> None:
+        law: Any = figure2.scenarios("quick", 0)[10].cluster.compute
+        assert setup.SCALES["paper"].steps * law.mean == pytest.approx(2000)
+
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            ({}, [True, True]),
+            ({"thirds": [2.0, 0.1, 0.2]}, [False, True]),
+            ({"final": np.nan}, [False, True]),
+            ({"final": 2.3}, [False, True]),
+            ({"accuracy": 0.98}, [True, False]),
+        ],
+    )
+    def test_claims(self, change: dict[str, Any], expected: list[bool]) -> None:
+        assert holds(figure2, hundred_workers(**change)) == expected
+
+    def test_accuracy_on_digits_says_nothing(self) -> None:
+        assert holds(figure2, hundred_workers(), "quick")[1] is None
+
+    def test_the_papers_curve_is_behind(self) -> None:
+        (ax,) = drawn(figure2, [hundred_workers()], "paper")
+        np.testing.assert_array_equal(
+            labelled(ax, "the paper")[0], paper_curves("figure2_hundred_workers")["training_loss"]
+        )
+
+
+def hundred_workers(
+    thirds: tuple[float, ...] = (2.0, 0.2, 0.1), final: float = 0.05, accuracy: float = 0.993
+) -> Numbers:
+    curve = {"seconds": [10.0, 20.0, 30.0], "training_loss": thirds}
+    return pack(
+        curves=curve,
+        thirds={"training_loss": thirds},
+        final={"training_loss": [final], "test_accuracy": [accuracy]},
+    )
+
+
+class TestFigure4:
+    def test_draws_curves_and_seconds_that_it_computed(self) -> None:
+        seeds = [figure4.compute("quick", seed) for seed in (0, 1)]
+        left, right = drawn(figure4, seeds)
+        for n in (1, 2, 4):
+            expected = over_seeds(seeds, "curves", "training_loss", workers=n).mean(axis=0)
+            np.testing.assert_allclose(labelled(left, str(n))[0], expected)
+        seconds = over_seeds(seeds, "reached", "seconds")
+        for workers in np.flatnonzero(np.isfinite(seconds).all(axis=0)):
+            np.testing.assert_allclose(labelled(right, "simulated")[0][workers], seconds[:, workers].mean())
+
+    def test_every_interval_is_filled(self) -> None:
+        assert np.isfinite(table(figure4.compute("quick", 0), "curves")["training_loss"]).all()
+
+    def test_the_total_batch_is_fixed_and_the_two_calibrated_costs_are_met(self) -> None:
+        scenarios = figure4.scenarios("quick", 0)
+        alone: Any = scenarios[1].cluster.compute
+        sixteenth = figure4.OVERHEAD + 16 * figure4.PER_EXAMPLE
+        assert {n * scenario.workload.batch_size for n, scenario in scenarios.items()} == {256}
+        assert (alone.mean, sixteenth) == pytest.approx((0.25, 0.052))
+
+    @pytest.mark.parametrize(
+        ("seconds", "expected"),
+        [
+            ((38, 14, 7, 5.5, 4.5), [True, True]),
+            ((38, 14, 7, 5.5, 5.6), [False, True]),
+            ((38, 20, 7, 5.5, 4.5), [True, False]),
+            ((38, 14, 7, 5.5, np.nan), [False, True]),
+        ],
+    )
+    def test_claims(self, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], expected: list[bool]) -> None:
+        monkeypatch.setattr(figure4, "WORKERS", (1, 2, 4, 8, 16))
+        assert holds(figure4, speed(seconds)) == expected
+        assert holds(figure4, speed(seconds), "quick") == [expected[0], None]
+
+    def test_the_papers_curves_are_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(figure4, "WORKERS", (1, 2, 4, 8, 16))
+        left, right = drawn(figure4, [speed((38, 14, 7, 5.5, 4.5))], "paper")
+        for theirs, n in zip(labelled(left, "the paper"), figure4.WORKERS, strict=True):
+            curve = where(paper_curves("figure4_speedup"), workers=n)["training_loss"]
+            np.testing.assert_array_equal(theirs, curve)
+        assert labelled(right, "the paper")[0].tolist() == [38, 13.5, 7, 5.5, 4.5]
+
+
+def speed(seconds: tuple[float, ...]) -> Numbers:
+    each = list(zip(figure4.WORKERS, seconds, strict=True))
+    curve = {"seconds": [0.5, 1.0], "training_loss": [2.0, 1.0]}
+    return pack(
+        curves=stack({"workers": n, **curve} for n, _ in each),
+        reached=stack({"workers": n, "seconds": time} for n, time in each),
+    )
+
+
+class TestFigure5:
+    def test_draws_the_losses_that_it_computed(self) -> None:
+        seeds = [figure5.compute("quick", seed) for seed in (0, 1)]
+        for ax, loss in zip(drawn(figure5, seeds), figure5.LOSSES, strict=True):
+            for line, rule in zip(ax.get_lines(), figure5.RULES, strict=True):
+                np.testing.assert_allclose(line.get_ydata(), over_seeds(seeds, "curves", loss, rule=rule).mean(0))
+
+    def test_an_epoch_ends_where_the_run_does(self) -> None:
+        run = Runs().outcome(figure5.scenarios("quick", 0)["gem"])
+        losses = figure5.by_epoch(run)
+        assert losses["validation"][-1] == pytest.approx(run.test_loss)
+        assert len(run.loss) == figure5.EPOCHS * (asim.datasets.digits().train_inputs.shape[0] // 32)
+        assert losses["training"][-1] == pytest.approx(run.loss[-11:].mean(), rel=1e-5)
+
+    def test_a_run_that_diverged_ends_early(self) -> None:
+        losses = figure5.by_epoch(outcome(np.ones(48), np.arange(48), records={"test_loss": np.array([0.5, 0.4])}))
+        np.testing.assert_array_equal(losses["validation"], [0.5, 0.4, *[np.nan] * 4])
+
+    @pytest.mark.parametrize(
+        ("gem", "momentum", "expected"),
+        [
+            ([0.1, 0.05, 0.04, 0.03, 0.03, 0.03, 0.03], [0.1] * 7, [True, True]),
+            ([0.01, 0.01, 0.01, 0.01, 0.01, 0.05, 0.05], [0.1] * 7, [False, True]),
+            ([0.2] * 7, [0.1] * 7, [True, False]),
+            ([0.2] * 7, [0.1] * 6 + [np.nan], [True, True]),
+            ([0.1] * 6 + [np.nan], [0.1] * 7, [False, False]),
+        ],
+    )
+    def test_claims(self, gem: list[float], momentum: list[float], expected: list[bool]) -> None:
+        assert holds(figure5, epochs(gem=gem, momentum=momentum)) == expected
+
+    def test_the_papers_curves_are_behind(self) -> None:
+        for ax, loss in zip(drawn(figure5, [epochs(gem=[1.0], momentum=[1.0])], "paper"), figure5.LOSSES, strict=True):
+            for theirs, rule in zip(labelled(ax, "the paper"), figure5.RULES, strict=True):
+                curve = where(paper_curves("figure5_generalization"), curve=f"{rule}_{loss}")
+                np.testing.assert_array_equal(theirs, curve["loss"])
+
+
+def epochs(**validation: list[float]) -> Numbers:
+    return pack(
+        curves=stack(
+            {"rule": rule, "epochs": np.arange(1, len(losses) + 1), "validation": losses, "training": losses}
+            for rule, losses in validation.items()
+        )
+    )
+
+
+@pytest.mark.parametrize("module", [figure2, figure4, figure5])
+def test_computes_from_nothing_but_the_runs_it_names(module: ModuleType) -> None:
+    """The estimate of time and the queue of long runs go by `scenarios`."""
+    asked: list[asim.Scenario] = []
+
+    class Noting(Runs):
+        def outcome(self, scenario: asim.Scenario) -> Outcome:
+            asked.append(scenario)
+            total = scenario.total or 0
+            time = np.linspace(0, 1000, total)
+            record = {"test_loss": np.ones(figure5.EPOCHS)}
+            return outcome(np.ones(total), time, scenario.cluster.workers, records=record)
+
+    module.compute("quick", 3, Noting())
+    assert asked == [*module.scenarios("quick", 3).values()]
+    assert all(scenario.seed == 3 and scenario.total for scenario in asked)

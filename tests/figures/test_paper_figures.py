@@ -1,0 +1,164 @@
+"""Figures 1, 3, 6, 8 and the assumptions: what is drawn is what was computed, and claims can fail."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from figures import assumptions, figure1, figure3, figure6, figure8
+from figures.kit import Runs, setup, table, where
+from figures.kit.paper import paper_curves
+from figures.kit.series import loss_by_step
+from figures.kit.tables import over_seeds
+
+MODULES = (figure1, figure3, figure6, figure8)
+
+
+FEW = ((figure1, (2, 3)), (figure3, (2, 3)), (figure6, (2, 3)), (figure8, 2))
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory):
+    """Numbers of two seeds of every figure, with few workers and steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=20))
+        for module, workers in FEW:
+            patch.setattr(module, "WORKERS", workers)
+        runs = Runs(tmp_path_factory.mktemp("runs"))
+        return {module: [module.compute("quick", seed, runs) for seed in range(2)] for module in MODULES}
+
+
+@pytest.fixture
+def numbers(computed, tiny, monkeypatch):
+    """The same, while the figures have as few workers as when these were computed."""
+    for module, workers in FEW:
+        monkeypatch.setattr(module, "WORKERS", workers)
+    return computed
+
+
+def drawn(module, seeds, scale="quick"):
+    page = Figure()
+    module.draw(page, seeds, scale)
+    return [[line for line in ax.get_lines() if len(line.get_xdata()) > 1] for ax in page.axes]
+
+
+def test_numbers_are_those_of_the_runs(numbers):
+    scenario = figure1.scenarios("quick", 1)["downpour", 3]
+    mine = where(table(numbers[figure1][1], "curves"), rule="downpour", workers=3)
+    np.testing.assert_array_equal(mine["training_loss"], loss_by_step(Runs().outcome(scenario))["training_loss"])
+
+
+def test_each_seed_is_another_run(numbers):
+    one, other = (where(table(seed, "final"), rule="gem")["training_loss"] for seed in numbers[figure1])
+    assert (one != other).all()
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_figure_1_draws_its_numbers(numbers, scale):
+    panels = drawn(figure1, numbers[figure1], scale)
+    for lines, rule in zip(panels[:3], figure1.RULES, strict=True):
+        own = [line for line in lines if line.get_label() != "the paper"]
+        for line, n in zip(own, figure1.WORKERS, strict=True):
+            both = over_seeds(numbers[figure1], "curves", "training_loss", rule=rule, workers=n)
+            np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
+
+
+def test_the_papers_curve_is_drawn_behind_ours():
+    seeds = [made_up(figure1, 0.1)]
+    lines = [line for line in drawn(figure1, seeds, "paper")[1] if line.get_label() == "the paper"]
+    theirs = where(paper_curves("figure1b_downpour"), workers=20)
+    np.testing.assert_array_equal(lines[2].get_ydata(), theirs["training_loss"])
+    assert all(line.get_zorder() < 2 for line in lines)
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_figure_3_draws_both_medians(numbers, scale):
+    for lines, name in zip(drawn(figure3, numbers[figure3], scale), figure3.MEDIANS, strict=True):
+        own = [line for line in lines if line.get_label() != "the paper"]
+        both = over_seeds(numbers[figure3], "curves", name, workers=3)
+        np.testing.assert_allclose(own[1].get_ydata(), np.median(both, axis=0))
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+def test_figures_6_and_8_draw_their_numbers(numbers, scale):
+    line = next(line for line in drawn(figure6, numbers[figure6], scale)[0] if line.get_label() == "momentum SGD")
+    both = over_seeds(numbers[figure6], "curves", "training_loss", rule="momentum_sgd", workers=1)
+    np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
+    line = next(line for line in drawn(figure8, numbers[figure8], scale)[1] if line.get_label() == "κ = 3")
+    both = over_seeds(numbers[figure8], "curves", "mean_tensor_median_pi", kappa=3.0)
+    np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
+
+
+def made_up(module, *losses):
+    """Numbers of one seed with these final losses, a rule (or κ) after the other."""
+    if module is figure8:
+        rows = {"kappa": np.array(figure8.KAPPAS), "training_loss": np.array(losses)}
+        return {f"final.{name}": column for name, column in rows.items()}
+    rules = list(module.RULES if module is figure1 else module.PAPER) + (["momentum_sgd"] if module is figure6 else [])
+    n = np.array(module.WORKERS)
+    columns = {"rule": np.repeat(rules, len(n)), "workers": np.tile(n, len(rules))}
+    values = (
+        np.broadcast_to(np.ravel(np.array(losses, float)), len(n) * len(rules))
+        if len(losses) == 1
+        else np.ravel(losses)
+    )
+    final = {**columns, "training_loss": values, "test_accuracy": np.full(len(values), 0.9)}
+    curves = {**columns, "worker_steps": np.ones(len(values)), "training_loss": values}
+    return {f"final.{k}": v for k, v in final.items()} | {f"curves.{k}": v for k, v in curves.items()}
+
+
+def verdicts(module, *losses):
+    return [claim.holds for claim in module.claims([made_up(module, *losses)], "paper")]
+
+
+PAPERS = [[0.074, 0.054, 0.041, 0.035], [0.084, 0.13, 1.3, 2.3], [0.33, 0.36, 0.39, 0.40]]
+
+
+def test_figure_1_judges_the_papers_own_numbers_and_others():
+    assert verdicts(figure1, *PAPERS) == [True, True, True]
+    gem, downpour, adaptive = PAPERS
+    assert verdicts(figure1, [0.03, 0.04, 0.05, 0.06], downpour, adaptive)[0] is False  # rises
+    assert verdicts(figure1, [*gem[:3], np.nan], downpour, adaptive)[0] is False  # diverged
+    assert verdicts(figure1, gem, [0.08, 0.1, 0.12, 0.14], adaptive)[1] is False  # never fails
+    assert verdicts(figure1, gem, [0.08, 0.1, np.nan, np.nan], adaptive)[1] is False  # all alike at the end
+    assert verdicts(figure1, gem, downpour, [0.01, 0.4, 0.4, 0.4])[2] is False  # fast
+
+
+def test_figure_6_and_8_judge_good_and_bad_numbers():
+    good, lost = [0.06, 0.05, 0.04], [0.3, 2.3, np.nan]
+    assert verdicts(figure6, good, lost, [0.1, 0.1, 0.1]) == [True, True]
+    assert verdicts(figure6, [0.06, 2.3, 0.04], [0.3, 0.3, 2.3], [0.1, 0.1, 0.1]) == [False, False]
+    assert verdicts(figure8, 0.07, 0.06, 0.08, 2.3) == [True, True]
+    assert verdicts(figure8, 0.07, 0.06, 0.08, np.nan) == [True, True]
+    assert verdicts(figure8, 0.07, 0.08, 0.08, 0.09) == [False, False]
+
+
+def test_figure_3_wants_every_seed_to_fall():
+    def seed(*medians):
+        n = np.array(figure3.WORKERS)
+        return {
+            f"curves.{name}": np.array(v)
+            for name, v in {"workers": n, **dict.fromkeys(figure3.MEDIANS, medians)}.items()
+        }
+
+    assert figure3.claims([seed(0.8, 0.5, 0.2, 0.1)], "quick")[0].holds
+    assert not figure3.claims([seed(0.8, 0.5, 0.2, 0.1), seed(0.8, 0.5, 0.2, 0.3)], "quick")[0].holds
+
+
+def test_the_assumptions_are_compared_with_the_paper():
+    n, medians = np.array(assumptions.ALL_WORKERS), assumptions.paper_medians(assumptions.ALL_WORKERS)
+    names = [*assumptions.LAWS, *assumptions.VARIANTS]
+    columns = {
+        "rule": np.full(4 * len(names), "gem"),
+        "assumed": np.repeat(names, 4),
+        "workers": np.tile(n, len(names)),
+    }
+    scale = np.where(columns["assumed"] == "gamma, cv .3", 1.0, 4.0)
+    pi = np.tile(medians, len(names)) * scale
+    seed = {f"final.{k}": v for k, v in {**columns, "median_pi": 2 * pi, "mean_tensor_median_pi": pi}.items()}
+    assert assumptions.distance([seed], "paper", "gamma, cv .3", "mean_tensor_median_pi") == pytest.approx(0)
+    assert assumptions.distance([seed], "paper", "exponential", "median_pi") == pytest.approx(3)
+    assert assumptions.claims([seed], "paper")[0].holds
+    worse = {**seed, "final.mean_tensor_median_pi": 4 * pi}
+    assert assumptions.claims([worse], "paper")[0].holds is False
