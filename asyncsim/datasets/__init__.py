@@ -1,7 +1,10 @@
-"""Labelled examples to learn from: scikit-learn's digits, MNIST, and arrays of your own."""
+"""Labelled examples to learn from: digits, MNIST, CIFAR-10, folders of photographs, and arrays of your own."""
 
+from asyncsim.datasets.cifar import cifar10
+from asyncsim.datasets.colour import as_colour
 from asyncsim.datasets.dataset import Dataset
 from asyncsim.datasets.digits import digits
+from asyncsim.datasets.images import image_folder
 from asyncsim.datasets.mnist import mnist
 
-__all__ = ["Dataset", "digits", "mnist"]
+__all__ = ["Dataset", "as_colour", "cifar10", "digits", "image_folder", "mnist"]

@@ -1,5 +1,6 @@
 """What is being learned: losses, models and where mini-batches come from."""
 
+from asyncsim.workloads.alexnet import alexnet
 from asyncsim.workloads.classification import convnet
 from asyncsim.workloads.mlp import mlp
 from asyncsim.workloads.quadratic import quadratic
@@ -7,6 +8,6 @@ from asyncsim.workloads.softmax import softmax
 from asyncsim.workloads.workload import Workload
 
 # By `Workload.name`: what rebuilds a workload from its name, options and data set.
-CONSTRUCTORS = {"convnet": convnet, "mlp": mlp, "quadratic": quadratic, "softmax": softmax}
+CONSTRUCTORS = {"alexnet": alexnet, "convnet": convnet, "mlp": mlp, "quadratic": quadratic, "softmax": softmax}
 
-__all__ = ["CONSTRUCTORS", "Workload", "convnet", "mlp", "quadratic", "softmax"]
+__all__ = ["CONSTRUCTORS", "Workload", "alexnet", "convnet", "mlp", "quadratic", "softmax"]

@@ -18,6 +18,7 @@ from .runs import Runs
 
 PACKAGE = __name__.split(".")[0]
 FOLDER = Path(__file__).parents[1]
+OTHER_FIGURES = re.compile(r"^from \.(\w+) import|^from \. import (\w+)", re.MULTILINE)
 Numbers = Mapping[str, np.ndarray]
 
 
@@ -27,6 +28,7 @@ class FigureModule(Protocol):
     Attributes:
         TITLE: Above the picture.
         SIZE: Of the picture in inches.
+        task: Optional, `scale -> str`: what is learned, where it is not the scale's usual task.
     """
 
     TITLE: str
@@ -83,7 +85,7 @@ def _sources(path: Path) -> list[Path]:
     """A figure's file, and those of the figures that it names in an import."""
     found = [path]
     for source in found:
-        for name in re.findall(r"^from \.(\w+) import", source.read_text(encoding="utf-8"), re.MULTILINE):
-            other = source.with_name(f"{name}.py")
+        for names in OTHER_FIGURES.findall(source.read_text(encoding="utf-8")):
+            other = source.with_name(f"{''.join(names)}.py")
             found += [other] if other.is_file() and other not in found else []
     return found

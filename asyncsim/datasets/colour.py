@@ -1,0 +1,64 @@
+"""Small grey pictures as colour images of the size of CIFAR's: a stand-in where no such images are at hand."""
+
+import numpy as np
+
+from asyncsim.checks import require_integer
+from asyncsim.datasets.dataset import Dataset
+
+CHANNELS = 3
+
+
+def as_colour(data: Dataset, size: int = 32) -> Dataset:
+    """Any images as `size` × `size` pixels in three channels, for models that read colour images.
+
+    Every pixel becomes a square of the largest whole number of pixels that fits, 4 × 4 for digits and 1 × 1 for
+    MNIST; what is left around the picture continues its edge. A grey picture stands three times, once a channel.
+    Nothing is learned from such data that the small pictures do not hold, and the name says what was done.
+
+    Args:
+        data: Images (examples, height, width), or with a last axis of three channels.
+        size: Width and height to reach.
+
+    Returns:
+        A `Dataset` with the same labels, named ``{data.name}-{size}x{size}x3``.
+
+    Raises:
+        ValueError: If the data are not images, or are larger than `size`.
+
+    Example:
+        >>> from asyncsim.datasets import digits
+        >>> images = as_colour(digits())
+        >>> images.name, images.shape, images.classes
+        ('digits-32x32x3', (32, 32, 3), 10)
+    """
+    size = require_integer("size", size, least=1, remedy="Use 32, say.")
+    if not isinstance(data, Dataset) or len(data.shape) < 2 or data.shape[2:] not in ((), (CHANNELS,)):
+        found = f"{data.name!r}, {data.shape}" if isinstance(data, Dataset) else type(data).__name__
+        raise ValueError(
+            f"`data` must be a Dataset of images, (height, width) or (height, width, {CHANNELS}); got {found}. "
+            "Reshape the inputs."
+        )
+    if max(data.shape[:2]) > size:
+        raise ValueError(
+            f"`size` must be at least that of the images, {data.shape[0]} × {data.shape[1]}; got {size}. "
+            f"Use {max(data.shape[:2])} or more."
+        )
+    train, test = (_enlarged(inputs, size) for inputs in (data.train_inputs, data.test_inputs))
+    name = f"{data.name}-{size}x{size}x{CHANNELS}"
+    return Dataset(name, train, data.train_labels, test, data.test_labels, data.classes)
+
+
+def _enlarged(images: np.ndarray, size: int) -> np.ndarray:
+    """Images (n, size, size, 3) of images (n, height, width) or (n, height, width, 3)."""
+    if images.ndim == 3:
+        images = np.broadcast_to(images[..., None], (*images.shape, CHANNELS))
+    times = size // max(images.shape[1:3])
+    # Copied once, pixel by pixel of the result: the small picture's row and column that each one shows.
+    rows, columns = (_shown(length, times, size) for length in images.shape[1:3])
+    return images[:, rows[:, None], columns]
+
+
+def _shown(length: int, times: int, size: int) -> np.ndarray:
+    """Which of `length` pixels, each repeated `times` times and centred, stands at each of `size` places."""
+    before = (size - length * times) // 2
+    return np.clip((np.arange(size) - before) // times, 0, length - 1)

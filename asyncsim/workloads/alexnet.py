@@ -1,0 +1,201 @@
+"""AlexNet, the network of the paper's figures 7, 9 and 10, and a small one of the same sixteen tensors.
+
+Five convolutions, of which the first, second and last are max-pooled by 3/2 (windows of three pixels at a distance of
+two), then three linear layers with dropout ½ before the first two; ReLU after every layer but the last. The full
+network is the one-tower form of Krizhevsky 2014 (arXiv 1404.5997), with torchvision's channels, for images of 224 × 224
+pixels; the small one has a quarter of its channels and a 32nd of its units, and reads images of 32 × 32.
+
+XLA's own convolutions make the gradient of the small network more than ten times slower on a CPU, so its convolutions
+are patches times a matrix (`asyncsim.workloads.convolutions`). The full network needs an accelerator and uses XLA's.
+A channel's bias and ReLU come after the pooling behind them, on about a quarter of the numbers: the result is the
+same, because both grow with their argument.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from asyncsim.datasets import Dataset
+from asyncsim.workloads.classification import classifier, cross_entropy, require_dataset
+from asyncsim.workloads.convolutions import STEP, WINDOW, lax_conv, max_pool, patches_conv, windows
+from asyncsim.workloads.workload import Workload
+
+DROPOUT = 0.5
+
+
+class Layer(NamedTuple):
+    """A layer's two tensors, in the order in which the paper's heat maps number them."""
+
+    weight: jax.Array
+    bias: jax.Array
+
+
+Params = list[Layer]
+
+
+def alexnet(data: Dataset, batch_size: int) -> Workload:
+    """AlexNet in 16 tensors: the full network for images of 224 × 224 pixels, a small one for 32 × 32.
+
+    The image's size decides, and not an argument, because a network fits images of one size only. The loss is the mean
+    cross-entropy, with dropout while training. For ImageNet's 1000 classes the full network has 61 100 840 parameters,
+    the small one for ten classes 180 442.
+
+    Args:
+        data: Colour images in any number of classes: `datasets.image_folder` for the full network, `datasets.cifar10`
+            or `datasets.as_colour` of any images for the small one.
+        batch_size: Images in a mini-batch; the paper's n workers use 1024 / n.
+
+    Returns:
+        A `Workload` whose parameters are a list of eight `Layer(weight, bias)`, in the network's order: tensor 0 is the
+        first convolution's weight, tensor 15 the last linear layer's bias. PyTorch's default initialisation, no
+        dropout in `evaluate`.
+
+    Raises:
+        ValueError: If the data are not such images or there are fewer than `batch_size`.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> images = asim.datasets.as_colour(asim.datasets.digits())
+        >>> params = asim.workloads.alexnet(images, batch_size=32).init(jax.random.key(0))
+        >>> [tensor.shape for tensor in jax.tree.leaves(params)][-4:]
+        [(128, 128), (128,), (10, 128), (10,)]
+
+    References:
+        Krizhevsky 2014 (arXiv 1404.5997); Hermans and Louppe 2018, figures 7, 9 and 10.
+    """
+    form = next((form for form in (FULL, SMALL) if require_dataset(data).shape == form.shape), None)
+    if form is None:
+        raise ValueError(
+            f"`data` must be images of 224 × 224 or 32 × 32 pixels in three colours; got {data.name!r}, {data.shape}. "
+            "Use asyncsim.datasets.image_folder or cifar10, or asyncsim.datasets.as_colour(data)."
+        )
+    init = partial(form.init, int(data.classes))
+    return classifier("alexnet", data, batch_size, init=init, loss=form.loss, logits=form.logits, shape=form.shape)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolution: output channels, width of the kernel, stride, padding, and whether it is pooled."""
+
+    channels: int
+    size: int
+    stride: int
+    pad: int
+    pooled: bool
+
+    def side(self, side: int) -> int:
+        """Width of the output for an input of width `side`."""
+        side = windows(side + 2 * self.pad, self.size, self.stride)
+        return windows(side, WINDOW, STEP) if self.pooled else side
+
+
+@dataclass(frozen=True)
+class Form:
+    """AlexNet for images of one size.
+
+    Attributes:
+        side: Width and height of the images.
+        convolutions: The convolutions.
+        units: Outputs of the hidden linear layers.
+        conv: `(x, weight, stride, pad) -> y`: `patches_conv` or `lax_conv`.
+    """
+
+    side: int
+    convolutions: tuple[Convolution, ...]
+    units: tuple[int, int]
+    conv: Callable[[jax.Array, jax.Array, int, int], jax.Array]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of an image."""
+        return self.side, self.side, 3
+
+    @property
+    def features(self) -> int:
+        """Inputs of the first linear layer."""
+        side = self.side
+        for convolution in self.convolutions:
+            side = convolution.side(side)
+        return self.convolutions[-1].channels * side * side
+
+    def weights(self, classes: int) -> list[tuple[int, ...]]:
+        """Shapes of the weights: (out, in, height, width), then (out, in)."""
+        channels = (3, *(convolution.channels for convolution in self.convolutions))
+        kernels = zip(pairwise(channels), self.convolutions, strict=True)
+        linear = pairwise((self.features, *self.units, classes))
+        return [(o, i, c.size, c.size) for (i, o), c in kernels] + [(o, i) for i, o in linear]
+
+    def init(self, classes: int, key: jax.Array) -> Params:
+        """Weights and biases, uniform on ±1/√fan_in as in PyTorch."""
+        bounds = []
+        for shape in self.weights(classes):
+            bound = 1 / math.sqrt(math.prod(shape[1:]))
+            bounds.append(Layer(jnp.full(shape, bound), jnp.full(shape[:1], bound)))
+        flat, unflatten = ravel_pytree(bounds)  # one draw for all compiles sooner than sixteen
+        return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
+
+    def logits(self, params: Params, images: jax.Array) -> jax.Array:
+        """Unnormalised log-probabilities without dropout, (batch, classes), of images (batch, side, side, 3)."""
+        return self._forward(params, images, (1.0, 1.0))
+
+    def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
+        """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
+        images, labels = batch
+        return cross_entropy(self._forward(params, images, self.dropout(key, len(images))), labels)
+
+    def dropout(self, key: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
+        """Factors of the inputs of the first two linear layers, (inputs, batch): 0 with probability ½, else 2."""
+        keep = jax.random.bernoulli(key, 1 - DROPOUT, (self.features + self.units[0], batch))
+        factors = jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
+        return factors[: self.features], factors[self.features :]
+
+    def _forward(self, params: Params, images: jax.Array, factors: Sequence[jax.Array | float]) -> jax.Array:
+        *hidden, last = params
+        kernels, linear = hidden[: len(self.convolutions)], hidden[len(self.convolutions) :]
+        x = images.transpose(3, 1, 2, 0).astype(last.weight.dtype)
+        for layer, c in zip(kernels, self.convolutions, strict=True):
+            x = self.conv(x, layer.weight, c.stride, c.pad)
+            x = max_pool(x) if c.pooled else x
+            x = jax.nn.relu(x + layer.bias[:, None, None, None])
+        x = x.reshape(-1, len(images))  # channel, row, column: the order in which PyTorch flattens
+        for layer, factor in zip(linear, factors, strict=True):
+            x = jax.nn.relu(_linear(layer, x * factor))
+        return _linear(last, x).T
+
+
+def _linear(layer: Layer, x: jax.Array) -> jax.Array:
+    """Affine map of (in, batch) to (out, batch)."""
+    return layer.weight @ x + layer.bias[:, None]
+
+
+FULL = Form(
+    side=224,
+    convolutions=(
+        Convolution(64, size=11, stride=4, pad=2, pooled=True),
+        Convolution(192, size=5, stride=1, pad=2, pooled=True),
+        Convolution(384, size=3, stride=1, pad=1, pooled=False),
+        Convolution(256, size=3, stride=1, pad=1, pooled=False),
+        Convolution(256, size=3, stride=1, pad=1, pooled=True),
+    ),
+    units=(4096, 4096),
+    conv=lax_conv,
+)
+SMALL = Form(
+    side=32,
+    convolutions=(
+        Convolution(16, size=5, stride=2, pad=2, pooled=True),
+        Convolution(48, size=5, stride=1, pad=2, pooled=True),
+        Convolution(96, size=3, stride=1, pad=1, pooled=False),
+        Convolution(64, size=3, stride=1, pad=1, pooled=False),
+        Convolution(64, size=3, stride=1, pad=1, pooled=True),
+    ),
+    units=(128, 128),
+    conv=patches_conv,
+)

@@ -1,0 +1,33 @@
+"""Figure 10: the median of π of each tensor of AlexNet against time, 16 workers.
+
+The paper claims of 16 workers what figure 9 claims of 8, and it is judged in the same way.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+import asyncsim as asim
+
+from . import figure9
+from .kit import Claim, Runs
+
+TITLE = "Figure 10: median of π of AlexNet's tensors, 16 workers"
+SIZE = figure9.SIZE
+WORKERS = 16
+task, draw = figure9.task, figure9.draw
+
+
+def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
+    """The run of figure 7 with 16 workers."""
+    return figure9.scenarios_of(scale, seed, WORKERS)
+
+
+def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+    """Median π of each tensor by server update."""
+    return figure9.medians(scale, seed, runs or Runs(), WORKERS)
+
+
+def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+    """As with 8 workers."""
+    return figure9.judge(seeds, scale, WORKERS)
