@@ -278,7 +278,7 @@ def draw_condition(ax: Any) -> None:
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
     ax.axhline(1.0, color=GREY, linewidth=1.0)
-    ax.annotate("(12) holds below", (WORKERS[-1], 1.0), (0, -3), textcoords="offset points", ha="right", va="top")
+    ax.annotate("(12) holds below", (WORKERS[0], 1.0), (0, -3), textcoords="offset points", ha="left", va="top")
     ax.set(xlabel="workers", xticks=WORKERS, yscale="log")
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_minor_locator(NullLocator())

@@ -15,7 +15,7 @@ from .kit import Claim, Runs
 TITLE = "Figure 10: median of π of AlexNet's tensors, 16 workers"
 SIZE = figure9.SIZE
 WORKERS = 16
-task, draw = figure9.task, figure9.draw
+task, draw, SEEDS_SHOWN = figure9.task, figure9.draw, figure9.SEEDS_SHOWN
 
 
 def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:

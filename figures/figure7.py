@@ -28,7 +28,7 @@ from .kit.series import loss_by_step
 from .kit.tables import over_seeds
 
 TITLE = "Figure 7: AlexNet"
-SIZE = (7.2, 4.2)
+SIZE = (8.0, 4.2)
 WORKERS = (8, 16)
 VARIABLE = "ASYNCSIM_IMAGENET"
 PER_CLASS = 50  # images of ImageNet that are read into memory: 50 000 of 600 kB in all
@@ -53,8 +53,8 @@ class Setup:
     steps: int
 
 
-QUICK = Setup("a small AlexNet of the same 16 tensors on digits as 32 × 32 × 3, not ImageNet", 128, 0.05, 200)
-SMALL = Setup("a small AlexNet of the same 16 tensors on MNIST as 32 × 32 × 3, not ImageNet", 256, 0.05, 1000)
+QUICK = Setup("not ImageNet: a small AlexNet, same 16 tensors, on digits as 32 × 32 × 3", 128, 0.05, 200)
+SMALL = Setup("not ImageNet: a small AlexNet, same 16 tensors, on MNIST as 32 × 32 × 3", 256, 0.05, 1000)
 FULL = Setup("AlexNet on the images of ASYNCSIM_IMAGENET", 1024, 0.01, 2015)
 
 

@@ -25,6 +25,7 @@ NEAR = 0.1
 MOSTLY = 0.5
 LAYERS = ("conv1", "conv2", "conv3", "conv4", "conv5", "linear1", "linear2", "linear3")
 task = figure7.task
+SEEDS_SHOWN = "the map of the first, means over time of all"
 
 
 def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
@@ -97,4 +98,4 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
     for seed in seeds:
         right.plot(heat(seed).mean(axis=1), range(TENSORS), "o", color=BLUE, markersize=4, alpha=0.7)
     right.axhline(LAST, color=VERMILION, linewidth=0.8, zorder=1)
-    right.set(title="mean over time, all seeds", xlabel="median of π", xlim=(0, None))
+    right.set(title="means", xlabel="median of π", xlim=(0, None))

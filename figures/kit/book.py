@@ -167,9 +167,10 @@ class Book:
 
 
 def subtitle(module: FigureModule, scale: str, seeds: int) -> str:
-    """The line below the title: what was learned, and how many seeds are shown."""
+    """The line below the title: what was learned, and how many seeds are shown, and how."""
     task = getattr(module, "task", lambda scale: scale_of(scale).task)(scale)
-    return f"{task}; {'1 seed' if seeds == 1 else f'{seeds} seeds: median, least and greatest'}"
+    shown = getattr(module, "SEEDS_SHOWN", "median, least and greatest")
+    return f"{task}; 1 seed" if seeds == 1 else f"{task}; {seeds} seeds: {shown}"
 
 
 def versions_used() -> dict[str, str]:

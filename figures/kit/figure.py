@@ -28,7 +28,8 @@ class FigureModule(Protocol):
     Attributes:
         TITLE: Above the picture.
         SIZE: Of the picture in inches.
-        task: Optional, `scale -> str`: what is learned, where it is not the scale's usual task.
+        task, SEEDS_SHOWN: Optional: `scale -> str`, what is learned, where it is not the scale's usual task; and how
+            the seeds are shown, where it is not by their median, least and greatest.
     """
 
     TITLE: str
