@@ -94,11 +94,4 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
             draw_curve(ax, steps, medians, label=str(n), color=colour)
         ax.set(xlabel="commits of each worker", title=f"median of π, {label}", ylim=(0, None))
     panels[0].set_ylabel("π")
-    handles = panels[0].get_legend_handles_labels()
-    panels[0].legend(*one_of_each(*handles), title="workers")
-
-
-def one_of_each(handles: Sequence[Any], labels: Sequence[str]) -> tuple[list[Any], list[str]]:
-    """The first handle of each label."""
-    first = dict(zip(reversed(labels), reversed(handles), strict=True))
-    return [first[label] for label in dict.fromkeys(labels)], list(dict.fromkeys(labels))
+    panels[0].legend(title="workers")

@@ -97,7 +97,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
             bool((np.diff(seconds, axis=1) < 0).all()),
         ),
         Claim(
-            "(ours) a fixed cost and a cost an example, calibrated with 1 and 16 workers, predict the others",
+            "ours: a fixed cost and a cost an example, calibrated with 1 and 16 workers, predict the others",
             f"median seconds to {LEVEL:g} with 2, 4 and 8 workers within {CLOSE:.0%} of the paper's",
             f"longer by a share of {numbers(errors)}" if scale == "paper" else "other data",
             bool((np.abs(errors) < CLOSE).all()) if scale == "paper" else None,

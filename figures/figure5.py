@@ -125,9 +125,9 @@ def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], loss: str, s
     for (rule, label), colour in zip(RULES.items(), COLOURS, strict=False):
         if scale == "paper":
             theirs = where(paper_curves("figure5_generalization"), curve=f"{rule}_{loss}")
-            grey = [draw_paper(ax, theirs["epochs"], theirs["loss"])]
+            grey.append(draw_paper(ax, theirs["epochs"], theirs["loss"]))
         epochs = where(table(seeds[0], "curves"), rule=rule)["epochs"]
         losses = over_seeds(seeds, "curves", loss, rule=rule)
         lines.append(draw_curve(ax, epochs, losses, label=label, color=colour))
     ax.set(title=f"{loss} loss", xlabel="epochs", yscale="log")
-    return lines + grey
+    return lines + grey[:1]

@@ -82,8 +82,8 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
         ax.set(title=label, xlabel="commits of each worker", yscale="log")
     draw_run(left, seeds, "momentum_sgd", 1, scale, label="momentum SGD", color=COLOURS[3])
     left.set_ylabel("training loss")
-    for ax in (left, right):
-        ax.legend(handles=[line for line in ax.get_lines() if line.get_label()[0] != "_"][-4 if ax is left else -3 :])
+    left.legend()
+    right.legend()
 
 
 def draw_run(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, n: int, scale: str, **look: Any) -> None:

@@ -19,7 +19,7 @@ from asyncsim.plots.style import save_figure
 from asyncsim.study.summary import write_json
 
 from .claims import Claim, claims_table
-from .figure import FigureModule, find, source_digest
+from .figure import FigureModule, all_names, find, source_digest
 from .runs import Progress, Runs
 from .setup import scale_of
 from .tables import columns_of, names_of, to_csv
@@ -104,9 +104,15 @@ class Book:
         return Made(name, claims, computed, drawn)
 
     def conclude(self, made: Sequence[Made]) -> str:
-        """Write the table of claims of these figures, and return it."""
-        head = f"# Claims at scale {self.scale}\n\n{self.circumstances()}\n"
-        text = f"{head}\n{claims_table({figure.name: figure.claims for figure in made})}\n"
+        """Write the table of claims of these figures and of all others whose numbers are there; return it."""
+        claims = {figure.name: figure.claims for figure in made}
+        for name in (name for name in all_names() if name not in claims):
+            module = find(name)
+            kept = [self._kept(module, name, seed) for seed in range(self.seeds)]
+            if all(kept):
+                claims[name] = module.claims([seed for seed in kept if seed], self.scale)
+        ordered = {name: claims[name] for name in dict.fromkeys([*all_names(), *claims]) if name in claims}
+        text = f"# Claims at scale {self.scale}\n\n{self.circumstances()}\n\n{claims_table(ordered)}\n"
         atomic_write(self.out / SUMMARY, lambda file: file.write(text.encode()))
         return text
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 COLOURS = (BLUE, GREEN, VERMILION, PINK, SKY)
-PAPER_COLOUR = "#B4B8BF"
+THE_PAPER, PAPER_COLOUR = "the paper", "#B4B8BF"
 
 
 def draw_curve(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D":
@@ -49,5 +49,12 @@ def draw_curve(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
 
 
 def draw_paper(ax: "Axes", x: ArrayLike, y: ArrayLike) -> "Line2D":
-    """The paper's own curve, thin and grey, behind the others."""
-    return ax.plot(np.asarray(x), np.asarray(y), color=PAPER_COLOUR, linewidth=0.8, zorder=1, label="the paper")[0]
+    """The paper's own curve, thin and grey, behind the others; a legend names but the first of a panel."""
+    named = any(line.get_label() == THE_PAPER for line in ax.get_lines())
+    label = f"_{THE_PAPER}" if named else THE_PAPER
+    return ax.plot(np.asarray(x), np.asarray(y), color=PAPER_COLOUR, linewidth=0.8, zorder=1, label=label)[0]
+
+
+def is_papers(line: "Line2D") -> bool:
+    """Whether `draw_paper` drew this line."""
+    return str(line.get_label()).removeprefix("_") == THE_PAPER

@@ -88,6 +88,15 @@ class TestBook:
         assert f"asyncsim {asim.__version__}" in text
         assert "| one | it is small | by looking | 3 | **does not hold** |" in text
 
+    def test_the_table_of_claims_keeps_the_figures_made_before(self, tmp_path, calls):
+        first, then = Book(tmp_path, seeds=1), Book(tmp_path, seeds=1)
+        first.conclude([first.make("figure3")])
+        then.conclude([then.make("figure1")])
+        rows = (tmp_path / "summary.md").read_text().splitlines()[-2:]
+        assert [row.split(" | ")[0] for row in rows] == ["| figure1", "| figure3"]
+        Book(tmp_path, seeds=2).conclude([Book(tmp_path, seeds=2).make("figure1")])  # figure3 has but one
+        assert "figure3" not in (tmp_path / "summary.md").read_text()
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_is_complete(name):

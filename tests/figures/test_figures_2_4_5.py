@@ -44,7 +44,9 @@ def drawn(module: ModuleType, seeds: list[Numbers], scale: str = "quick") -> lis
 
 
 def labelled(ax: Any, label: str) -> list[np.ndarray]:
-    return [np.asarray(line.get_ydata(), float) for line in ax.get_lines() if line.get_label() == label]
+    return [
+        np.asarray(line.get_ydata(), float) for line in ax.get_lines() if line.get_label().removeprefix("_") == label
+    ]
 
 
 def holds(module: ModuleType, numbers: Numbers, scale: str = "paper") -> list[bool | None]:
