@@ -16,10 +16,11 @@ import numpy as np
 
 import asyncsim as asim
 
-from .kit import Claim, Outcome, Runs, pack, setup, table
+from .kit import Claim, Runs, pack, setup, table
 from .kit.claims import numbers
 from .kit.curves import COLOURS, draw_curve, draw_paper
 from .kit.paper import paper_curves
+from .kit.series import loss_by_time
 from .kit.setup import FAILED
 from .kit.tables import over_seeds
 
@@ -47,19 +48,6 @@ def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> di
         thirds={"training_loss": [part.mean(dtype=np.float64) for part in np.array_split(outcome.loss, 3)]},
         final={"training_loss": [outcome.final_loss], "test_accuracy": [outcome.test_accuracy]},
     )
-
-
-def loss_by_time(outcome: Outcome, edges: np.ndarray) -> np.ndarray:
-    """Mean loss of the commits between each two edges; NaN where nobody committed, or the run had diverged.
-
-    Args:
-        outcome: The run.
-        edges: (intervals + 1,) in seconds, increasing; an interval holds its lower edge.
-    """
-    place = np.searchsorted(edges, outcome.commit_time, side="right") - 1
-    inside = (place >= 0) & (place < len(edges) - 1)
-    count, loss = (np.bincount(place[inside], w, len(edges) - 1) for w in (None, outcome.loss[inside]))
-    return np.divide(loss, count, out=np.full(len(loss), np.nan), where=count > 0)
 
 
 def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:

@@ -26,12 +26,11 @@ import asyncsim as asim
 from asyncsim.plots.curves import use_plain_numbers
 from asyncsim.plots.style import GREY
 
-from .figure2 import loss_by_time
 from .kit import Claim, Outcome, Runs, pack, setup, stack, table, where
 from .kit.claims import numbers
 from .kit.curves import COLOURS, draw_curve, draw_paper
 from .kit.paper import paper_curves
-from .kit.series import BLOCK
+from .kit.series import BLOCK, loss_by_time
 from .kit.tables import over_seeds
 
 TITLE = "Figure 4: total batch of 256 shared by n workers"

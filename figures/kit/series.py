@@ -1,4 +1,4 @@
-"""Curves against worker steps, in the form in which the paper draws them: means over blocks of a few steps."""
+"""Curves in the form in which the paper draws them: means over blocks of a few worker steps, or of time."""
 
 from typing import Any
 
@@ -16,6 +16,19 @@ def loss_by_step(outcome: Outcome, block: int = BLOCK) -> dict[str, Any]:
         Columns `worker_steps` and `training_loss`, NaN from where the run diverged.
     """
     return {"worker_steps": ends(outcome, block), "training_loss": in_blocks(outcome.loss, block * outcome.workers)}
+
+
+def loss_by_time(outcome: Outcome, edges: np.ndarray) -> np.ndarray:
+    """Mean loss of the commits between each two edges; NaN where nobody committed, or the run had diverged.
+
+    Args:
+        outcome: The run.
+        edges: (intervals + 1,) in seconds, increasing; an interval holds its lower edge.
+    """
+    place = np.searchsorted(edges, outcome.commit_time, side="right") - 1
+    inside = (place >= 0) & (place < len(edges) - 1)
+    count, loss = (np.bincount(place[inside], w, len(edges) - 1) for w in (None, outcome.loss[inside]))
+    return np.divide(loss, count, out=np.full(len(loss), np.nan), where=count > 0)
 
 
 def record_by_step(outcome: Outcome, name: str, block: int = BLOCK) -> np.ndarray:

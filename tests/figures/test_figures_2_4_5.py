@@ -12,6 +12,7 @@ import asyncsim as asim
 from figures import figure2, figure4, figure5
 from figures.kit import Outcome, Runs, pack, setup, stack, table, where
 from figures.kit.paper import paper_curves
+from figures.kit.series import loss_by_time
 from figures.kit.tables import over_seeds
 from tests.quick_compile import quick_compile  # noqa: F401
 
@@ -56,11 +57,11 @@ def holds(module: ModuleType, numbers: Numbers, scale: str = "paper") -> list[bo
 class TestTime:
     def test_an_interval_holds_its_lower_edge_and_empty_ones_are_nan(self) -> None:
         run = outcome([1, 3, 5, 7, 9], [0.0, 0.5, 1.0, 2.9, 4.0])
-        means = figure2.loss_by_time(run, np.array([0.0, 1.0, 2.0, 2.5, 3.0]))
+        means = loss_by_time(run, np.array([0.0, 1.0, 2.0, 2.5, 3.0]))
         np.testing.assert_array_equal(means, [2.0, 5.0, np.nan, 7.0])
 
     def test_divergence_spoils_its_own_interval_and_no_earlier_one(self) -> None:
-        means = figure2.loss_by_time(outcome([1, np.nan, np.nan], [0.5, 1.5, 2.5]), np.arange(4.0))
+        means = loss_by_time(outcome([1, np.nan, np.nan], [0.5, 1.5, 2.5]), np.arange(4.0))
         np.testing.assert_array_equal(means, [1.0, np.nan, np.nan])
 
     def test_a_level_is_reached_by_the_mean_of_five_steps_of_each_worker(self) -> None:
