@@ -20,10 +20,12 @@ OUT = str(Path("runs", "figures", "SCALE"))
 PACKAGE = "asyncsim_figures"
 HELP = """Compute and draw the paper's figures, and judge its claims by the numbers.
 
-NAME: figure1 to figure10, energy, stability, staleness; all of them by default. What is there is not made again, and
-an interrupted run goes on from where it was.
+NAME: figure1 to figure10, energy, stability, staleness, assumptions; all of them by default. What is there is not made
+again, and an interrupted run goes on from where it was.
 
-At scale quick a small net learns digits; at scale paper the paper's network learns MNIST, which takes hours.
+At scale quick a small net learns digits, in minutes. At scale paper the paper's network learns MNIST, from the folder
+that ASYNCSIM_DATA names, in hours; figures 7, 9 and 10 want ImageNet's format in the folder that ASYNCSIM_IMAGENET
+names, and are drawn of a small network on MNIST without it.
 """
 
 
@@ -126,7 +128,7 @@ figures = click.Command(
         click.Option(["--scale"], type=click.Choice(SCALES), default="quick", show_default=True, help="How large."),
         click.Option(["--out"], metavar="DIR", help=f"Folder for the results. [{OUT}]"),
         click.Option(
-            ["--seeds"], type=click.IntRange(min=1), default=3, show_default=True, help="Seeds 0 to this, without it."
+            ["--seeds"], type=click.IntRange(min=1), default=3, show_default=True, help="How many seeds: 0, 1, …"
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the claims as one JSON object."),
         click.Option(["--force"], is_flag=True, help="Compute numbers again that are there."),

@@ -68,9 +68,7 @@ class Book:
 
     def runs(self, progress: Progress | None = None) -> Runs:
         """Where this book's runs are kept; the folder is made if missing."""
-        folder = self.out / "runs"
-        folder.mkdir(parents=True, exist_ok=True)
-        return Runs(folder, progress)
+        return Runs(self._folder("runs"), progress)
 
     def missing(self, names: Sequence[str]) -> list[tuple[str, int]]:
         """Figures and seeds whose numbers are not there.
@@ -132,9 +130,21 @@ class Book:
     def _compute(self, module: FigureModule, name: str, seed: int, progress: Progress | None) -> Numbers:
         """Compute and keep the numbers of a seed."""
         numbers, path = module.compute(self.scale, seed, self.runs(progress)), self._file(name, seed)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._folder(path.parent.name)
         npz.write(path, {**numbers, "digest": self._digest(module, seed)}, version=FORMAT_VERSION)
         return numbers
+
+    def _folder(self, name: str) -> Path:
+        """A folder of the book, made if missing."""
+        folder = self.out / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OSError(
+                error.errno, f"`out` {str(self.out)!r} cannot be made: {reason}. Choose another folder."
+            ) from error
+        return folder
 
     def _file(self, name: str, seed: int) -> Path:
         return self.out / "numbers" / f"{name}_seed{seed}.npz"

@@ -174,4 +174,4 @@ class TestCommand:
         (tmp_path / "file").write_text("")
         status, _, err = command("figure3", "--out", "file/here")
         assert status == 1
-        assert "file/here" in err
+        assert "`out` 'file/here' cannot be made: Not a directory. Choose another folder." in err
