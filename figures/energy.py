@@ -18,7 +18,7 @@ from asyncsim import theory
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
 
 from .kit import Claim, Outcome, Runs, pack, setup, stack, table, where
-from .kit.claims import numbers
+from .kit.claims import each_n, numbers
 from .kit.curves import draw_curve
 from .kit.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
 from .kit.series import ends, record_by_step
@@ -83,23 +83,25 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     del scale
     gem, downpour = (over_n(seeds, rule) for rule in RULES)
     row, score = quadratic_of(seeds), scores(seeds)
+    obeying = over_n(seeds, "gem", "share").mean(axis=0)
+    lost = (~learned(seeds, "downpour")).sum(axis=0)
     return [
         Claim(
             "GEM keeps E_k(central) ≤ E_k(proxy), equation (12)",
             "median ratio at most 1 with every number of workers, for every seed",
-            f"{each_n(gem)}; share of commits that obey it: {numbers(over_n(seeds, 'gem', 'share').mean(axis=0))}",
+            f"{each_n(WORKERS, gem)}; share of commits that obey it: {numbers(obeying)}",
             bool((gem <= 1).all()),
         ),
         Claim(
             "without GEM the energy grows with the workers, beyond the proxy's",
             "DOWNPOUR's median ratio above 1 from 10 workers on for every seed, and its mean rising with n",
-            f"{each_n(downpour)}; seeds that did not learn: {numbers((~learned(seeds, 'downpour')).sum(axis=0))}",
+            f"{each_n(WORKERS, downpour)}; seeds that did not learn: {numbers(lost)}",
             bool((downpour[:, 1:] > 1).all() and np.all(np.diff(downpour.mean(axis=0)) > 0)),
         ),
         Claim(
             "ours: GEM holds the energy back, if not as far as (12)",
             "GEM's median ratio below DOWNPOUR's of the same seed, with every number of workers",
-            f"GEM's over DOWNPOUR's: {each_n(gem / downpour)}",
+            f"GEM's over DOWNPOUR's: {each_n(WORKERS, gem / downpour)}",
             bool((gem < downpour).all()),
         ),
         Claim(
@@ -120,11 +122,6 @@ def over_n(seeds: Sequence[Mapping[str, np.ndarray]], rule: str, column: str = "
 def learned(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> np.ndarray:
     """(seeds, numbers of workers) whether the run ended below half of the loss before training."""
     return over_n(seeds, rule, "training_loss") < FAILED
-
-
-def each_n(ratios: np.ndarray) -> str:
-    """All seeds, a number of workers after the other."""
-    return "; ".join(f"n = {n}: {numbers(column)}" for n, column in zip(WORKERS, ratios.T, strict=True))
 
 
 def quadratic_of(seeds: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

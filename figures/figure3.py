@@ -14,8 +14,9 @@ import numpy as np
 
 import asyncsim as asim
 
-from .figure1 import WORKERS, each_n
+from .figure1 import WORKERS
 from .kit import Claim, Runs, pack, setup, stack, table, where
+from .kit.claims import each_n
 from .kit.curves import COLOURS, draw_curve, draw_paper
 from .kit.paper import paper_curves
 from .kit.series import ends, record_by_step
@@ -59,7 +60,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
             f"the median of π falls with the number of workers (last tenth of its curves: {paper})",
             "mean over the last tenth of the run, of the mean over tensors of each one's median: falls with n in "
             "every seed",
-            f"{each_n(last)}. Median over all parameters: {each_n(other)}",
+            f"{each_n(WORKERS, last)}. Median over all parameters: {each_n(WORKERS, other)}",
             bool(np.all(np.diff(last, axis=1) < 0)),
         )
     ]

@@ -27,7 +27,7 @@ from asyncsim.plots.curves import use_plain_numbers
 from asyncsim.plots.style import GREY
 
 from .kit import Claim, Outcome, Runs, pack, setup, stack, table, where
-from .kit.claims import numbers
+from .kit.claims import each_n, numbers
 from .kit.curves import COLOURS, draw_curve, draw_paper
 from .kit.paper import paper_curves
 from .kit.series import BLOCK, loss_by_time
@@ -86,7 +86,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     """More workers are faster, and how well two numbers of cost predict the others."""
     seconds = over_seeds(seeds, "reached", "seconds")
     theirs = paper_seconds()
-    shown = f"seconds {each_n(seconds)}; speed-up over one worker {each_n(seconds[:, :1] / seconds)}"
+    shown = f"seconds {each_n(WORKERS, seconds)}; speed-up over one worker {each_n(WORKERS, seconds[:, :1] / seconds)}"
     errors = np.median(seconds, axis=0)[1:-1] / theirs[1:-1] - 1
     return [
         Claim(
@@ -104,11 +104,6 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def each_n(values: np.ndarray) -> str:
-    """All seeds, a number of workers after the other."""
-    return "; ".join(f"n = {n}: {numbers(column)}" for n, column in zip(WORKERS, values.T, strict=True))
-
-
 def paper_seconds() -> np.ndarray:
     """When the paper's curves are first at or below the level, a number of workers each."""
     curves = [where(paper_curves("figure4_speedup"), workers=n) for n in WORKERS]
@@ -124,17 +119,16 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
 
 def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
     """A curve for each number of workers, the paper's behind them."""
-    lines = []
     for n, colour in zip(WORKERS, COLOURS, strict=False):
         if scale == "paper":
             theirs = where(paper_curves("figure4_speedup"), workers=n)
             draw_paper(ax, theirs["seconds"], theirs["training_loss"])
         seconds = where(table(seeds[0], "curves"), workers=n)["seconds"]
         losses = over_seeds(seeds, "curves", "training_loss", workers=n)
-        lines.append(draw_curve(ax, seconds, losses, label=str(n), color=colour))
+        draw_curve(ax, seconds, losses, label=str(n), color=colour)
     ax.set(title="training loss", xlabel="simulated seconds", yscale="log")
     use_plain_numbers(ax)
-    ax.legend(handles=lines, title="workers")
+    ax.legend(title="workers")
 
 
 def draw_reached(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:

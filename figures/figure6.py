@@ -11,8 +11,8 @@ import numpy as np
 
 import asyncsim as asim
 
-from .kit import Claim, Runs, pack, setup, stack, table, where
-from .kit.claims import numbers
+from .kit import Claim, Runs, Table, pack, setup, stack, table, where
+from .kit.claims import each_n, numbers
 from .kit.curves import COLOURS, draw_curve, draw_paper
 from .kit.paper import paper_curves
 from .kit.series import loss_by_step
@@ -56,21 +56,16 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
         Claim(
             f"GEM stands a step size that is too large (η = {rate:g}) with 5, 10 and 20 workers",
             f"final loss below {FAILED:.3g} for every seed and number of workers",
-            f"{each(gem)}; momentum SGD alone: {numbers(proxy.ravel())}",
+            f"{each_n(WORKERS, gem)}; momentum SGD alone: {numbers(proxy.ravel())}",
             bool((gem < FAILED).all()),
         ),
         Claim(
             "DOWNPOUR does not: with 10 and 20 workers it is lost",
             f"final loss above {FAILED:.3g} or diverged, for every seed with 10 and 20 workers",
-            each(downpour),
+            each_n(WORKERS, downpour),
             bool(lost.all()),
         ),
     ]
-
-
-def each(losses: np.ndarray) -> str:
-    """All seeds, a number of workers after the other."""
-    return "; ".join(f"n = {n}: {numbers(column)}" for n, column in zip(WORKERS, losses.T, strict=True))
 
 
 def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
@@ -89,8 +84,14 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
 def draw_run(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, n: int, scale: str, **look: Any) -> None:
     """One curve, the paper's behind it."""
     if scale == "paper":
-        name = "downpour" if rule == "downpour" else "gem"
-        theirs = where(paper_curves(PAPER[name]), workers="momentum_sgd" if rule == "momentum_sgd" else n)
+        theirs = paper_curve(rule, n)
         draw_paper(ax, theirs["worker_steps"], theirs["training_loss"])
     steps = where(table(seeds[0], "curves"), rule=rule, workers=n)["worker_steps"]
     draw_curve(ax, steps, over_seeds(seeds, "curves", "training_loss", rule=rule, workers=n), **look)
+
+
+def paper_curve(rule: str, n: int) -> Table:
+    """The paper's curve; in GEM's file momentum SGD is one of the "workers", so that the others are texts, too."""
+    if rule == "downpour":
+        return where(paper_curves(PAPER[rule]), workers=n)
+    return where(paper_curves(PAPER["gem"]), workers=rule if rule == "momentum_sgd" else str(n))

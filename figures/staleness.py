@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
@@ -16,6 +17,7 @@ from asyncsim.study.settling import settling_commits
 from asyncsim.study.staleness_report import by_chance, find
 
 from .kit import Claim, Runs, pack, stack, table, where
+from .kit.claims import numbers
 from .kit.curves import COLOURS
 from .kit.tables import over_seeds
 
@@ -35,7 +37,7 @@ WORKERS = (5, 10, 20, 30, 100)
 COMMITS = {"quick": 20_000, "paper": 400_000}  # of a distribution's run
 ROUNDS = {"quick": 100, "paper": 1000}  # commits of each worker in a run for the mean
 REPEATS = 3  # runs for each mean, a seed
-ERRORS = 5  # standard errors by which a mean may differ from n - 1
+FALSE_ALARM = 1e-4  # probability that some mean is judged to differ from n - 1 though it does not
 NEAR = 3  # times the total variation of as many independent values: commits of one schedule are not independent
 SHOWN = 4  # mean stalenesses that a panel reaches
 
@@ -87,14 +89,17 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     return [
         Claim(
             "E[τ] = n − 1 in a homogeneous cluster, whatever the law",
-            f"{len(MEANS_OF)} laws: every mean within {ERRORS} standard errors of n − 1, and exact for constant times",
+            f"{len(MEANS_OF)} laws: every mean within what Student's t allows of n − 1 (in all a false alarm in "
+            f"{1 / FALSE_ALARM:,.0f}), and exact for constant times",
             "; ".join(map(largest_deviation, WORKERS, deviation.T, error.T)),
-            bool((np.abs(deviation) <= ERRORS * error).all()),
+            bool((np.abs(deviation) <= allowed_errors(len(seeds)) * error).all()),
         ),
         Claim(
             "ours: theory knows the whole distribution",
             f"total variation at most {NEAR} times that of as many independent values",
-            "; ".join(f"{law}: {found:.2g} (by chance {chance:.2g})" for law, (found, chance) in apart.items()),
+            "; ".join(
+                f"{law}: {numbers([found])} (by chance {numbers([chance])})" for law, (found, chance) in apart.items()
+            ),
             all(found <= NEAR * chance for found, chance in apart.values()),
         ),
     ]
@@ -105,6 +110,12 @@ def deviations(seeds: Sequence[Mapping[str, np.ndarray]]) -> tuple[np.ndarray, n
     runs = np.array([[over_seeds(seeds, "means", "mean", law=name, workers=n) for n in WORKERS] for name in MEANS_OF])
     runs = runs.reshape(*runs.shape[:2], -1)
     return runs.mean(axis=-1) - (np.array(WORKERS) - 1), runs.std(axis=-1, ddof=1) / np.sqrt(runs.shape[-1])
+
+
+def allowed_errors(seeds: int) -> float:
+    """Standard errors, of as many runs as there are, that a mean may be away."""
+    pairs = len(MEANS_OF) * len(WORKERS)
+    return float(stats.t.ppf(1 - FALSE_ALARM / (2 * pairs), REPEATS * seeds - 1))
 
 
 def largest_deviation(workers: int, deviation: np.ndarray, error: np.ndarray) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,16 +53,19 @@ def kit(name: str) -> ModuleType:
 
 
 def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:
-    """Make figure after figure, with a progress bar that names the figure and the seed."""
+    """Make figure after figure, with a progress bar that names the figure and the seed; conclude whatever happens."""
     missing, made = book.missing(names), []
     if book.scale == "paper" and missing:
         say_how_long(book, missing)
-    with Bar() as bar:
-        for name in names:
-            bar.expect(name)
-            made.append(book.make(name, lambda seed, scenario, replayer, name=name: bar.show(name, seed, replayer)))
-            bar.close(name)
-            click.echo(f"{name}: {state_of(made[-1])}", err=True)
+    try:
+        with Bar() as bar:
+            for name in names:
+                bar.expect(name)
+                made.append(book.make(name, partial(bar.show, name)))
+                bar.close(name)
+                click.echo(f"{name}: {state_of(made[-1])}", err=True)
+    finally:
+        book.conclude(made)
     return made
 
 
@@ -69,8 +73,9 @@ def say_how_long(book: Any, missing: list[tuple[str, int]]) -> None:
     """What has to be replayed, and about how long that takes here."""
     estimates = kit("estimate")
     ahead = estimates.estimate([(kit("figure").find(name), seed) for name, seed in missing], book.scale, book.runs())
-    words = estimates.in_words(ahead.seconds)
-    click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
+    if ahead.runs:
+        words = estimates.in_words(ahead.seconds)
+        click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
 
 
 def state_of(made: Any) -> str:
@@ -107,13 +112,15 @@ def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, a
             kit("figure").find(name)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    book = kit("book").Book(Path(place), scale, seeds, force)
+    book = kit("book").Book(Path(place), scale, seeds)
+    book.open()
     try:
+        if force:
+            book.forget(names)
         made = make_all(book, names)
     except (ReplayInterrupted, KeyboardInterrupt) as stopped:
-        again = "; without --force, the same command goes on from there." if force else "; the same command goes on."
-        raise click.ClickException(f"Interrupted{again}") from stopped
-    book.conclude(made)
+        again = "without --force, the same command" if force else "the same command"
+        raise click.ClickException(f"Interrupted; {again} goes on from there.") from stopped
     if as_json:
         click.echo(json.dumps(as_plain(made), allow_nan=False))
         return
@@ -131,7 +138,7 @@ figures = click.Command(
             ["--seeds"], type=click.IntRange(min=1), default=3, show_default=True, help="How many seeds: 0, 1, …"
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the claims as one JSON object."),
-        click.Option(["--force"], is_flag=True, help="Compute numbers again that are there."),
+        click.Option(["--force"], is_flag=True, help="Forget what was computed for these figures, and begin anew."),
     ],
     help=HELP,
     callback=_callback,

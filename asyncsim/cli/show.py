@@ -40,8 +40,9 @@ class Bar:
         """Show that work has begun."""
         self._tasks[name] = (self.bar.add_task(name, total=None, state="preparing"), 0.0, 0)
 
-    def show(self, figure: str, seed: int, replayer: Replayer) -> None:
+    def show(self, figure: str, seed: int, scenario: object, replayer: Replayer) -> None:
         """Take in how far one of a figure's replays is, which share a line."""
+        del scenario  # The figure and the seed are enough.
         if self.done is None or replayer.done <= self.done[0]:
             self.close(figure)  # another replay: its speed is counted anew
         self.update(f"{figure}, seed {seed}", replayer)

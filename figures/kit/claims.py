@@ -53,6 +53,21 @@ def numbers(values: Iterable[float]) -> str:
     return " ".join(_short(float(value)) for value in values)
 
 
+def each(labels: Iterable[object], columns: np.ndarray) -> str:
+    """Numbers of all seeds, (seeds, columns), a column after the other.
+
+    Example:
+        >>> each(["n = 5", "n = 10"], np.array([[0.1, 0.2], [0.3, 0.4]]))
+        'n = 5: .1 .3; n = 10: .2 .4'
+    """
+    return "; ".join(f"{label}: {numbers(column)}" for label, column in zip(labels, columns.T, strict=True))
+
+
+def each_n(workers: Iterable[int], columns: np.ndarray) -> str:
+    """The same, a column a number of workers."""
+    return each((f"n = {n}" for n in workers), columns)
+
+
 def _short(value: float) -> str:
     if not np.isfinite(value):
         return "–"

@@ -50,6 +50,8 @@ def draw_curve(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
 
 def draw_paper(ax: "Axes", x: ArrayLike, y: ArrayLike) -> "Line2D":
     """The paper's own curve, thin and grey, behind the others; a legend names but the first of a panel."""
+    if not len(np.atleast_1d(x)):
+        raise ValueError("`x` must have points; the paper's curve that was asked for is not in its file.")
     named = any(line.get_label() == THE_PAPER for line in ax.get_lines())
     label = f"_{THE_PAPER}" if named else THE_PAPER
     return ax.plot(np.asarray(x), np.asarray(y), color=PAPER_COLOUR, linewidth=0.8, zorder=1, label=label)[0]

@@ -15,6 +15,7 @@ from asyncsim.study.override import did_you_mean
 
 from .claims import Claim
 from .runs import Runs
+from .setup import scale_of
 
 PACKAGE = __name__.split(".")[0]
 FOLDER = Path(__file__).parents[1]
@@ -74,6 +75,12 @@ def all_names() -> tuple[str, ...]:
     return importlib.import_module(PACKAGE).NAMES
 
 
+def task_of(module: FigureModule, scale: str) -> str:
+    """What a figure's runs learn, in words."""
+    own = getattr(module, "task", None)
+    return scale_of(scale).task if own is None else own(scale)
+
+
 def source_digest(module: FigureModule) -> str:
     """Hash of the code that makes a figure's numbers: its module, the figures that it imports from, and the kit."""
     total = hashlib.sha256()
@@ -83,7 +90,7 @@ def source_digest(module: FigureModule) -> str:
 
 
 def _sources(path: Path) -> list[Path]:
-    """A figure's file, and those of the figures that it names in an import."""
+    """A figure's file, and those of the figures that it imports, one in a line."""
     found = [path]
     for source in found:
         for names in OTHER_FIGURES.findall(source.read_text(encoding="utf-8")):

@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
+import asyncsim
 from asyncsim import Result, Scenario, npz, run
 from asyncsim.engine import Replayer
 
@@ -54,7 +56,8 @@ class Runs:
     """Where runs come from.
 
     Attributes:
-        folder: Where they are kept, one file a run, with checkpoints of one that is under way; None to keep nothing.
+        folder: Where they are kept, one file for each scenario and version of asyncsim and JAX, with checkpoints of one
+            that is under way; None to keep nothing.
         progress: Called with the scenario and its `Replayer` after every piece.
 
     Example:
@@ -84,15 +87,31 @@ class Runs:
         if self.folder is None:
             return outcome_of(run(scenario, progress=progress))
         file, unfinished = self._file(self.folder, scenario), self.folder / "unfinished" / scenario.digest
-        if not file.is_file():
-            made = run(scenario, unfinished, progress=progress, picture=False)
-            npz.write(file, to_arrays(outcome_of(made)), version=FORMAT_VERSION)
-            shutil.rmtree(unfinished)  # with all workers' parameters it takes a hundred times the room
-        return from_arrays(npz.read(file, kind="run", version=FORMAT_VERSION))
+        kept = read(file)
+        if kept is not None:
+            return kept
+        made = outcome_of(run(scenario, unfinished, progress=progress, picture=False))
+        npz.write(file, to_arrays(made), version=FORMAT_VERSION)
+        shutil.rmtree(unfinished)  # with all workers' parameters it takes a hundred times the room
+        return made
+
+    def forget(self, scenario: Scenario) -> None:
+        """Remove a run and its checkpoints, so that it will be made again."""
+        if self.folder is not None:
+            self._file(self.folder, scenario).unlink(missing_ok=True)
+            shutil.rmtree(self.folder / "unfinished" / scenario.digest, ignore_errors=True)
 
     @staticmethod
     def _file(folder: Path, scenario: Scenario) -> Path:
-        return folder / f"{scenario.digest}.npz"
+        return folder / f"{scenario.digest}_{asyncsim.__version__}_{jax.__version__}.npz"
+
+
+def read(file: Path) -> Outcome | None:
+    """A kept run; None where there is none or the file is damaged, as it can be made again."""
+    try:
+        return from_arrays(npz.read(file, kind="run", version=FORMAT_VERSION))
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def outcome_of(result: Result) -> Outcome:

@@ -1,6 +1,7 @@
 """The book of figures: what is there is not made again, equal runs give equal bytes, and the command's manners."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.cli import figures as command_module
 from figures import NAMES
-from figures.kit import Claim, book, figure, pack, table
+from figures.kit import Claim, book, figure, kept, pack, table
 from figures.kit.book import Book
 
 
@@ -73,18 +74,39 @@ class TestBook:
         assert (made.computed, made.drawn) == ([], True)
         assert (tmp_path / "one.png").read_bytes() == picture
 
-    def test_other_code_another_scale_and_force_compute_again(self, tmp_path, calls, monkeypatch):
+    def test_a_damaged_file_is_made_again(self, tmp_path, calls):
         Book(tmp_path, seeds=1).make("one")
-        assert Book(tmp_path, seeds=1, force=True).make("one").computed == [0]
-        assert Book(tmp_path, "paper", seeds=1).make("one").computed == [0]
-        monkeypatch.setattr(book, "source_digest", lambda module: "other")
-        assert Book(tmp_path, "paper", seeds=1).make("one").computed == [0]
+        before = contents(tmp_path)
+        for name in ("numbers/one_seed0.npz", "one.png", "one_final.csv"):
+            (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
+            assert Book(tmp_path, seeds=1).make("one").drawn == (name[0] == "o")
+            assert contents(tmp_path) == before
+        assert calls == [0, 0]
+
+    def test_other_code_other_runs_and_forgetting_compute_again(self, tmp_path, calls, monkeypatch):
+        one = Book(tmp_path, seeds=1)
+        one.make("one")
+        assert one.missing(["one"]) == []
+        one.forget(["one"])
+        assert one.missing(["one"]) == [("one", 0)]
+        assert one.make("one").computed == [0]
+        with monkeypatch.context() as patch:
+            patch.setattr(kept, "source_digest", lambda module: "other")
+            assert one.missing(["one"]) == [("one", 0)]
+        replayed = {"it": SimpleNamespace(digest="another")}
+        monkeypatch.setattr(book, "find", lambda name: fake(calls, scenarios=lambda scale, seed: replayed))
+        assert one.make("one").computed == [0]
+
+    def test_a_folder_is_of_one_scale(self, tmp_path, calls):
+        Book(tmp_path).make("one")
+        Book(tmp_path).open()
+        with pytest.raises(ValueError, match=r"`out` .* holds figures of scale quick\. Choose another folder"):
+            Book(tmp_path, "paper").open()
 
     def test_the_table_of_claims_says_of_how_many_seeds_and_versions(self, tmp_path, calls):
         one = Book(tmp_path, seeds=3)
         one.conclude([one.make("one")])
         text = (tmp_path / "summary.md").read_text()
-        assert "seeds 0 to 2" in text
         assert f"asyncsim {asim.__version__}" in text
         assert "| one | it is small | by looking | 3 | **does not hold** |" in text
 
@@ -94,8 +116,10 @@ class TestBook:
         then.conclude([then.make("figure1")])
         rows = (tmp_path / "summary.md").read_text().splitlines()[-2:]
         assert [row.split(" | ")[0] for row in rows] == ["| figure1", "| figure3"]
-        Book(tmp_path, seeds=2).conclude([Book(tmp_path, seeds=2).make("figure1")])  # figure3 has but one
-        assert "figure3" not in (tmp_path / "summary.md").read_text()
+        more = Book(tmp_path, seeds=3)
+        more.conclude([more.make("figure1")])
+        rows = (tmp_path / "summary.md").read_text().splitlines()[-2:]
+        assert [row.split(" | ")[3] for row in rows] == ["3", "1"]  # each judged by the seeds that it is drawn with
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,11 +188,22 @@ class TestCommand:
         def interrupt(*arguments):
             raise KeyboardInterrupt
 
-        broken = fake(self.calls, compute=interrupt)
-        monkeypatch.setattr(command_module.kit("book"), "find", lambda name: broken)
-        status, out, err = command("figure3")
+        broken, figure1 = fake(self.calls, compute=interrupt), fake(self.calls)
+        monkeypatch.setattr(command_module.kit("book"), "find", lambda name: broken if name == "energy" else figure1)
+        status, out, err = command("figure1", "energy")
         assert (status, out) == (1, "")
-        assert "Interrupted; the same command goes on." in err
+        assert "Interrupted; the same command goes on from there." in err
+        assert "| figure1 | it is small" in Path("runs/figures/quick/summary.md").read_text()
+
+    def test_force_begins_anew(self, command):
+        command("figure3", "--seeds", 1)
+        assert command("figure3", "--seeds", 1, "--force")[2] == "figure3: computed 1 seed\n"
+        assert self.calls == [0, 0]
+
+    def test_the_help_names_every_figure(self, command):
+        out = " ".join(command("--help")[1].split())
+        assert "figure1 to figure10" in out
+        assert all(name in out for name in NAMES[10:])
 
     def test_a_folder_that_cannot_be_made_is_an_error(self, command, tmp_path):
         (tmp_path / "file").write_text("")

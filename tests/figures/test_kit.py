@@ -72,8 +72,21 @@ class TestRuns:
         assert not kept.has(scenario(seed=1))
         monkeypatch.setattr(runs_module, "run", lambda *a, **k: pytest.fail("replayed again"))
         same(kept.outcome(scenario()), plain)
-        assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [f"{scenario().digest}.npz"]
+        (file,) = (path for path in tmp_path.iterdir() if path.is_file())
+        assert file.name.startswith(scenario().digest)
+        assert asim.__version__ in file.name  # another version makes its own
         assert not any((tmp_path / "unfinished").iterdir())
+
+    def test_a_damaged_or_forgotten_run_is_made_again(self, tmp_path):
+        kept = Runs(tmp_path)
+        plain = kept.outcome(scenario())
+        (file,) = (path for path in tmp_path.iterdir() if path.is_file())
+        whole = file.read_bytes()
+        file.write_bytes(whole[:100])
+        same(kept.outcome(scenario()), plain)
+        assert file.read_bytes() == whole
+        kept.forget(scenario())
+        assert not kept.has(scenario())
 
     def test_an_interrupted_run_goes_on(self, tmp_path):
         def stop(_, replayer):

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from figures import assumptions, figure1, figure3, figure6, figure8
-from figures.kit import Runs, setup, table, where
+from figures.kit import Runs, pack, setup, stack, table, where
 from figures.kit.curves import is_papers
 from figures.kit.paper import paper_curves
 from figures.kit.series import loss_by_step
@@ -16,7 +16,7 @@ from figures.kit.tables import over_seeds
 MODULES = (figure1, figure3, figure6, figure8)
 
 
-FEW = ((figure1, (2, 3)), (figure3, (2, 3)), (figure6, (2, 3)), (figure8, 2))
+FEW = ((figure1, (5, 10)), (figure3, (5, 10)), (figure6, (5, 10)), (figure8, 5))
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def drawn(module, seeds, scale="quick"):
 
 
 def test_numbers_are_those_of_the_runs(numbers):
-    scenario = figure1.scenarios("quick", 1)["downpour", 3]
-    mine = where(table(numbers[figure1][1], "curves"), rule="downpour", workers=3)
+    scenario = figure1.scenarios("quick", 1)["downpour", 10]
+    mine = where(table(numbers[figure1][1], "curves"), rule="downpour", workers=10)
     np.testing.assert_array_equal(mine["training_loss"], loss_by_step(Runs().outcome(scenario))["training_loss"])
 
 
@@ -63,6 +63,7 @@ def test_figure_1_draws_its_numbers(numbers, scale):
         for line, n in zip(own, figure1.WORKERS, strict=True):
             both = over_seeds(numbers[figure1], "curves", "training_loss", rule=rule, workers=n)
             np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
+        assert len(lines) - len(own) == (2 if scale == "paper" else 0)
 
 
 def test_the_papers_curve_is_drawn_behind_ours():
@@ -77,12 +78,14 @@ def test_the_papers_curve_is_drawn_behind_ours():
 def test_figure_3_draws_both_medians(numbers, scale):
     for lines, name in zip(drawn(figure3, numbers[figure3], scale), figure3.MEDIANS, strict=True):
         own = [line for line in lines if not is_papers(line)]
-        both = over_seeds(numbers[figure3], "curves", name, workers=3)
+        both = over_seeds(numbers[figure3], "curves", name, workers=10)
         np.testing.assert_allclose(own[1].get_ydata(), np.median(both, axis=0))
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_figures_6_and_8_draw_their_numbers(numbers, scale):
+    papers = [sum(map(is_papers, lines)) for lines in drawn(figure6, numbers[figure6], scale)]
+    assert papers == ([3, 2] if scale == "paper" else [0, 0])
     line = next(line for line in drawn(figure6, numbers[figure6], scale)[0] if line.get_label() == "momentum SGD")
     both = over_seeds(numbers[figure6], "curves", "training_loss", rule="momentum_sgd", workers=1)
     np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
@@ -122,7 +125,9 @@ def test_figure_1_judges_the_papers_own_numbers_and_others():
     assert verdicts(figure1, [0.03, 0.04, 0.05, 0.06], downpour, adaptive)[0] is False  # rises
     assert verdicts(figure1, [*gem[:3], np.nan], downpour, adaptive)[0] is False  # diverged
     assert verdicts(figure1, gem, [0.08, 0.1, 0.12, 0.14], adaptive)[1] is False  # never fails
-    assert verdicts(figure1, gem, [0.08, 0.1, np.nan, np.nan], adaptive)[1] is False  # all alike at the end
+    assert verdicts(figure1, gem, [0.08, 0.1, np.nan, np.nan], adaptive)[1] is True
+    assert verdicts(figure1, gem, [0.08, 0.07, 1.3, 2.3], adaptive)[1] is False  # 10 workers are better than 5
+    assert verdicts(figure1, gem, [1.2, 1.3, 2.3, 2.3], adaptive)[1] is False  # lost with 5 already
     assert verdicts(figure1, gem, downpour, [0.01, 0.4, 0.4, 0.4])[2] is False  # fast
 
 
@@ -132,7 +137,8 @@ def test_figure_6_and_8_judge_good_and_bad_numbers():
     assert verdicts(figure6, [0.06, 2.3, 0.04], [0.3, 0.3, 2.3], [0.1, 0.1, 0.1]) == [False, False]
     assert verdicts(figure8, 0.07, 0.06, 0.08, 2.3) == [True, True]
     assert verdicts(figure8, 0.07, 0.06, 0.08, np.nan) == [True, True]
-    assert verdicts(figure8, 0.07, 0.08, 0.08, 0.09) == [False, False]
+    assert verdicts(figure8, 0.07, 0.08, 0.08, 0.8) == [False, False]
+    assert verdicts(figure8, np.nan, 0.06, 0.08, 2.3) == [False, False]
 
 
 def test_figure_3_wants_every_seed_to_fall():
@@ -147,16 +153,25 @@ def test_figure_3_wants_every_seed_to_fall():
     assert not figure3.claims([seed(0.8, 0.5, 0.2, 0.1), seed(0.8, 0.5, 0.2, 0.3)], "quick")[0].holds
 
 
+def diverging(*commits):
+    """Rows of Algorithm 1 that end so."""
+    rows = {"rule": "gem", "assumed": assumptions.PAPER, "workers": assumptions.ALL_WORKERS, "diverged_at": commits}
+    return pack(final=stack([rows]))
+
+
 def test_the_assumptions_are_compared_with_the_paper():
     theirs = assumptions.paper_medians(assumptions.ALL_WORKERS)
     names = [*assumptions.LAWS, *assumptions.VARIANTS]
     columns = {"assumed": np.repeat(names, len(theirs)), "rule": np.full(len(names) * len(theirs), "gem")}
     factor = np.where(columns["assumed"] == "gamma, cv .3", 1.0, 4.0)
     pi = np.tile(np.maximum(theirs, 0.01), len(names)) * factor
-    seed = {f"fifths.{k}": v for k, v in {**columns, "median_pi": 2 * pi, "mean_tensor_median_pi": pi}.items()}
+    columns |= {"median_pi": 2 * pi, "mean_tensor_median_pi": pi}
+    seed = {**diverging(44, 62, 68, 75), **pack(fifths=columns)}
     assert assumptions.distance([seed], "paper", "gamma, cv .3", "mean_tensor_median_pi") == pytest.approx(0)
     assert assumptions.distance([seed], "paper", "exponential", "median_pi") == pytest.approx(3)
     claim = assumptions.claims([seed], "paper")[0]
     assert claim.holds
     assert claim.measured.endswith("Nearest: gamma, cv .3, mean of each tensor's own")
+    assert assumptions.claims([seed], "paper")[1].holds
+    assert not assumptions.claims([{**seed, **diverging(44, 62, 68, np.nan)}], "paper")[1].holds
     assert assumptions.claims([{**seed, "fifths.mean_tensor_median_pi": 4 * pi}], "paper")[0].holds is False
