@@ -1,7 +1,7 @@
 """All figures of one scale in one folder: numbers, pictures, claims. What is there is not made again."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,11 +139,13 @@ class Book:
         """Where this book's runs are kept."""
         return Runs(self.out / "runs", progress)
 
-    def _circumstances(self, names: Sequence[str] | dict[str, Any]) -> str:
+    def _circumstances(self, names: Iterable[str]) -> str:
         """Tasks, seeds and versions."""
         usual = scale_of(self.scale).task
-        others = {name: task_of(find(name), self.scale) for name in names}
-        tasks = [usual, *(f"{name}: {task}" for name, task in others.items() if task != usual)]
+        others: dict[str, list[str]] = {}
+        for name in names:
+            others.setdefault(task_of(find(name), self.scale), []).append(name)
+        tasks = [usual, *(f"{', '.join(names)}: {task}" for task, names in others.items() if task != usual)]
         versions = ", ".join(f"{name} {version}" for name, version in versions_used().items())
         return f"{'; '.join(tasks)}. Seeds 0, 1, …, as many as there are numbers. {versions}."
 

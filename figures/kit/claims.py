@@ -36,11 +36,13 @@ def claims_table(claims: Mapping[str, Iterable[Claim]]) -> str:
     """
     lines = ["| figure | the paper says | judged by | measured, all seeds | |", "|---|---|---|---|---|"]
     for figure, rows in claims.items():
-        lines += [
-            f"| {figure} | {row.says} | {row.judged} | {row.measured} | {ANSWERS[row.holds]} |".replace("\n", " ")
-            for row in rows
-        ]
+        lines += [_row(figure, row.says, row.judged, row.measured, ANSWERS[row.holds]) for row in rows]
     return "\n".join(lines)
+
+
+def _row(*cells: str) -> str:
+    escaped = (cell.replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def numbers(values: Iterable[float]) -> str:

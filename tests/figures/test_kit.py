@@ -155,11 +155,12 @@ def test_a_curve_is_the_median_with_a_band_and_a_cross_where_all_have_ended():
 
 def test_the_table_of_claims_has_a_row_a_claim_and_says_what_does_not_hold():
     claims = {
-        "figure1": [Claim("a", "b", "c", True), Claim("d", "e", "f", False)],
+        "figure1": [Claim("a", "|b|", "c", True), Claim("d", "e", "f", False)],
         "energy": [Claim("g", "h", "i", None)],
     }
     rows = claims_table(claims).splitlines()[2:]
     assert [row.split(" | ")[-1] for row in rows] == ["holds |", "**does not hold** |", "cannot be told here |"]
+    assert rows[0] == r"| figure1 | a | \|b\| | c | holds |"
     assert [row.split(" | ")[0] for row in rows] == ["| figure1", "| figure1", "| energy"]
     assert numbers([0.07, 0.995, 0.9996, -0.5, 12.345]) == ".07 .995 1 -.5 12.3"
 
