@@ -13,11 +13,11 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots.style import AMBER, INK, SKY
 
-from .kit import Claim, Runs, pack, setup, stack, table, where
+from .kit import Claim, Runs, setup, table, where
 from .kit.claims import each_n
 from .kit.curves import COLOURS, draw_curve, draw_paper
 from .kit.paper import paper_curves
-from .kit.series import loss_by_step
+from .kit.series import losses_of
 from .kit.setup import FAILED, UNTRAINED
 from .kit.tables import over_seeds
 
@@ -44,14 +44,7 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
     """Loss curves, and for each run how it ended."""
-    runs = runs or Runs()
-    curves, final = [], []
-    for (name, n), scenario in scenarios(scale, seed).items():
-        outcome = runs.outcome(scenario)
-        which = {"rule": name, "workers": n}
-        curves.append({**which, **loss_by_step(outcome)})
-        final.append({**which, "training_loss": outcome.final_loss, "test_accuracy": outcome.test_accuracy})
-    return pack(curves=stack(curves), final=stack(final))
+    return losses_of(scenarios(scale, seed), runs or Runs())
 
 
 def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:

@@ -1,10 +1,14 @@
 """Curves in the form in which the paper draws them: means over blocks of a few worker steps, or of time."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .runs import Outcome
+from asyncsim import Scenario
+
+from .runs import Outcome, Runs
+from .tables import pack, stack
 
 BLOCK = 5  # worker steps in a mean, as the paper's curves show
 
@@ -50,6 +54,16 @@ def record_by_step(outcome: Outcome, name: str, block: int = BLOCK) -> np.ndarra
     if outcome.diverged_at is not None:
         means[outcome.diverged_at // (block * outcome.workers) :] = np.nan
     return means
+
+
+def losses_of(scenarios: Mapping[tuple[str, int], Scenario], runs: Runs) -> dict[str, np.ndarray]:
+    """Tables `curves` and `final` of runs named by rule and workers: the loss by worker steps, and how each ended."""
+    curves, final = [], []
+    for (rule, workers), scenario in scenarios.items():
+        outcome, which = runs.outcome(scenario), {"rule": rule, "workers": workers}
+        curves.append({**which, **loss_by_step(outcome)})
+        final.append({**which, "training_loss": outcome.final_loss, "test_accuracy": outcome.test_accuracy})
+    return pack(curves=stack(curves), final=stack(final))
 
 
 def ends(outcome: Outcome, block: int = BLOCK) -> np.ndarray:
