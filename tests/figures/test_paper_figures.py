@@ -175,3 +175,22 @@ def test_the_assumptions_are_compared_with_the_paper():
     assert assumptions.claims([seed], "paper")[1].holds
     assert not assumptions.claims([{**seed, **diverging(44, 62, 68, np.nan)}], "paper")[1].holds
     assert assumptions.claims([{**seed, "fifths.mean_tensor_median_pi": 4 * pi}], "paper")[0].holds is False
+
+
+def test_the_assumptions_are_run_and_drawn(monkeypatch):
+    monkeypatch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=30))
+    monkeypatch.setattr(assumptions, "workers_of", lambda scale: (5,))
+    few = {("gem_amplified", 5): "κ = 4", ("downpour_large", 5): "η doubled", ("downpour_large", 10): "more"}
+    monkeypatch.setattr(assumptions, "FAILING", few)
+    found = assumptions.compute("quick", 0, Runs())
+    final = table(found, "final")
+    assert len(final["rule"]) == len(assumptions.scenarios("quick", 0)) == 4 + 2 + 4 + 2 + 3 * 4
+    assert set(table(found, "fifths")["assumed"]) == {*assumptions.LAWS, *assumptions.VARIANTS}
+    laws = [scenario.cluster.compute for scenario in assumptions.scenarios("quick", 0).values()]
+    assert {str(law) for law in laws} == {str(law) for law in assumptions.LAWS.values()}
+    page = Figure()
+    assumptions.draw(page, [found], "quick")
+    (line,) = (line for line in page.axes[1].get_lines() if line.get_label() == "exponential")
+    expected = where(final, rule="downpour", assumed="exponential")["training_loss"]
+    np.testing.assert_allclose(line.get_ydata(), expected)
+    assert assumptions.claims([found], "quick")[0].holds is None
