@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
 METADATA = {"png": {"Software": None}, "pdf": {"CreationDate": None}}  # what Matplotlib writes and would differ
+DIGITS = 9  # of a position, as a share of the figure: far below what can be seen
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 
 
@@ -93,12 +94,27 @@ def save_figure(
     Raises:
         OSError: If a file cannot be written.
     """
+    from matplotlib import rcParams
     from matplotlib.figure import Figure
 
     with style():
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size, layout="constrained", dpi=rcParams["savefig.dpi"])
         draw(figure)
+        _settle(figure)
         for path in paths:
             format = kind or Path(path).suffix.removeprefix(".")
             save = partial(figure.savefig, format=format, metadata=METADATA[format])
             atomic_write(path, save)
+
+
+def _settle(figure: "Figure") -> None:
+    """Lay the figure out once, and round where its panels are.
+
+    The solver of the layout adds in an order that differs from run to run, and the last bit of a position can turn a
+    digit of a PDF.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        left, bottom, width, height = (round(value, DIGITS) for value in ax.get_position().bounds)
+        ax.set_position((left, bottom, width, height))
