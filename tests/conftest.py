@@ -2,8 +2,11 @@
 
 import jax
 import pytest
+from hypothesis import settings
 
 jax.config.update("jax_num_cpu_devices", 2)
+settings.register_profile("patient", deadline=None)  # a first example compiles, and tests share the cores
+settings.load_profile("patient")
 
 
 @pytest.fixture

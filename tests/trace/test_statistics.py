@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from asyncsim import theory
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.study.trace_assumptions import look_at
 from asyncsim.study.trace_report import trace_report
 from asyncsim.trace import Fate, Fault, Faults, Trace, statistics
 from tests.cluster.problems import clusters, over_seeds
@@ -50,7 +51,10 @@ def test_every_cluster(cluster, seed):
     in_flight = trace.unfinished.fate == Fate.IN_FLIGHT
     ages = (trace.steps - trace.unfinished.read_version[in_flight]).sum()  # the conservation law: what is left over
     left_over = 40 * (report.predicted["mean_staleness"].value - found.staleness.mean)
-    assert left_over == pytest.approx(ages, abs=1e-9)
+    # n - 1 is the mean where a trace looks asynchronous, and exact only while every worker has a job: one that is held
+    # back at the very end, after its last commit, has none.
+    if in_flight.sum() == cluster.workers or not look_at(trace).asynchronous:
+        assert left_over == pytest.approx(ages, abs=1e-9)
 
 
 def test_means_over_time_are_areas():
