@@ -16,7 +16,7 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
-from asyncsim.study.stability_map import LOST, schedule
+from asyncsim.study.stability_map import schedule, stays_bounded
 
 from .kit import Claim, Runs, pack, setup, stack, table, where
 from .kit.claims import numbers
@@ -77,24 +77,16 @@ def bounded_shares(
 ) -> list[dict[str, Any]]:
     """For each rule and number of workers the share of schedules on which each κ stays bounded.
 
-    All rules share the schedules. Those of `asyncsim.study.stability_map` have no seed.
+    All rules share the schedules, which depend on the figure's seed.
     """
     seeds = range(1) if law == "constant" else range(schedules * seed, schedules * (seed + 1))
     rows = []
     for n in sizes:
         traces = [schedule(n, LAWS[law], CYCLES * n, k, most=max(sizes)) for k in seeds]
         for rule, make in RULES.items():
-            share = np.mean([stays_bounded(trace, make, kappas) for trace in traces], axis=0)
+            share = np.mean([stays_bounded(trace, kappas, make) for trace in traces], axis=0)
             rows.append({"law": law, "rule": rule, "workers": n, "kappa": kappas, "bounded": share})
     return rows
-
-
-def stays_bounded(trace: asim.Trace, make: Callable[[Any], asim.Rule], kappas: np.ndarray) -> np.ndarray:
-    """Whether the largest |x| in the last quarter of a run is at most that in the second, as in `stability_map`."""
-    quarter = len(trace) // 4
-    loss = asim.replay(trace, make(kappas), asim.workloads.quadratic([1.0]), seed=[0] * len(kappas)).loss
-    early, late = loss[:, quarter : 2 * quarter].max(axis=1), loss[:, -quarter:].max(axis=1)
-    return np.isfinite(late) & (late <= np.maximum(early, LOST * loss[:, 0]))
 
 
 def limits(law: str, rule: str, workers: int) -> dict[str, float]:

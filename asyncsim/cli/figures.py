@@ -54,9 +54,9 @@ def kit(name: str) -> ModuleType:
 
 def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:
     """Make figure after figure, with a progress bar that names the figure and the seed; conclude whatever happens."""
-    missing, made = book.missing(names), []
-    if book.scale == "paper" and missing:
-        say_how_long(book, missing)
+    made: list[Any] = []
+    if book.scale == "paper":
+        say_how_long(book, names)
     try:
         with Bar() as bar:
             for name in names:
@@ -69,10 +69,11 @@ def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:
     return made
 
 
-def say_how_long(book: Any, missing: list[tuple[str, int]]) -> None:
-    """What has to be replayed, and about how long that takes here."""
+def say_how_long(book: Any, names: tuple[str, ...]) -> None:
+    """What has to be replayed, and about how long that takes here; nothing where nothing has to be."""
     estimates = kit("estimate")
-    ahead = estimates.estimate([(kit("figure").find(name), seed) for name, seed in missing], book.scale, book.runs())
+    missing = [(kit("figure").find(name), seed) for name, seed in book.missing(names)]
+    ahead = estimates.estimate(missing, book.scale, book.runs())
     if ahead.runs:
         words = estimates.in_words(ahead.seconds)
         click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
@@ -87,13 +88,13 @@ def state_of(made: Any) -> str:
 
 def show(made: list[Any]) -> None:
     """A row a claim."""
-    answers = {True: "holds", False: "does not hold", None: "cannot be told here"}
+    answers = kit("claims").ANSWERS
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
     for head in ("figure", "the paper says", "measured, all seeds", ""):
         table.add_column(head, overflow="fold")
     for figure in made:
         for claim in figure.claims:
-            table.add_row(figure.name, claim.says, claim.measured, answers[claim.holds])
+            table.add_row(figure.name, claim.says, claim.measured, answers[claim.holds].strip("*"))
     Console().print(table)
 
 

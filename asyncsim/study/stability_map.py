@@ -158,13 +158,16 @@ def _grown(
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
     cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of fewer say nothing.")
     kappas, commits = checked_kappas(kappas), cycles * workers
-    rows = []
-    for seed in range(1 if isinstance(compute, Constant) else seeds):
-        trace = schedule(workers, compute, commits, seed, most)
-        loss = replay(trace, rule(kappas), quadratic([1.0]), seed=[0] * len(kappas)).loss
-        early, late = loss[:, commits // 4 : commits // 2].max(axis=1), loss[:, -(commits // 4) :].max(axis=1)
-        rows.append(~(np.isfinite(late) & (late <= np.maximum(early, LOST * loss[:, 0]))))
-    return np.array(rows)
+    schedules = range(1 if isinstance(compute, Constant) else seeds)
+    traces = (schedule(workers, compute, commits, seed, most) for seed in schedules)
+    return ~np.array([stays_bounded(trace, kappas, rule) for trace in traces])
+
+
+def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.downpour) -> NDArray[np.bool_]:
+    """For each κ whether the largest |x| in the last quarter of the trace is at most that in the second."""
+    loss = replay(trace, rule(kappas), quadratic([1.0]), seed=[0] * len(kappas)).loss
+    early, late = loss[:, len(trace) // 4 : len(trace) // 2].max(axis=1), loss[:, -(len(trace) // 4) :].max(axis=1)
+    return np.isfinite(late) & (late <= np.maximum(early, LOST * loss[:, 0]))
 
 
 def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | None) -> Trace:

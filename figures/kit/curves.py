@@ -55,8 +55,3 @@ def draw_paper(ax: "Axes", x: ArrayLike, y: ArrayLike) -> "Line2D":
     named = any(line.get_label() == THE_PAPER for line in ax.get_lines())
     label = f"_{THE_PAPER}" if named else THE_PAPER
     return ax.plot(np.asarray(x), np.asarray(y), color=PAPER_COLOUR, linewidth=0.8, zorder=1, label=label)[0]
-
-
-def is_papers(line: "Line2D") -> bool:
-    """Whether `draw_paper` drew this line."""
-    return str(line.get_label()).removeprefix("_") == THE_PAPER

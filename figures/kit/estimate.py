@@ -36,12 +36,12 @@ def estimate(figures: Iterable[tuple[FigureModule, int]], scale: str, runs: Runs
     """
     wanted = [scenario for module, seed in figures for scenario in module.scenarios(scale, seed).values()]
     todo = {scenario.digest: scenario for scenario in wanted if not runs.has(scenario)}
-    works = {(id(scenario.workload), scenario.workload.batch_size): scenario.workload for scenario in todo.values()}
+    works = {id(scenario.workload): scenario.workload for scenario in todo.values()}
     cost = {key: SLOWER * seconds_a_commit(workload) for key, workload in works.items()}
     commits = seconds = 0.0
     for scenario in todo.values():
         commits += scenario.total or 0
-        seconds += (scenario.total or 0) * cost[id(scenario.workload), scenario.workload.batch_size]
+        seconds += (scenario.total or 0) * cost[id(scenario.workload)]
     programs = len({(s.rule.name, s.cluster.workers, id(s.workload)) for s in todo.values()})
     return Estimate(len(todo), int(commits), seconds + COMPILING * programs)
 

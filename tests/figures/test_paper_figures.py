@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from figures import assumptions, figure1, figure3, figure6, figure8
 from figures.kit import Runs, pack, setup, stack, table, where
-from figures.kit.curves import is_papers
+from figures.kit.curves import THE_PAPER
 from figures.kit.paper import paper_curves
 from figures.kit.series import loss_by_step
 from figures.kit.tables import over_seeds
@@ -36,6 +36,10 @@ def numbers(computed, tiny, monkeypatch):
     for module, workers in FEW:
         monkeypatch.setattr(module, "WORKERS", workers)
     return computed
+
+
+def is_papers(line):
+    return line.get_label().removeprefix("_") == THE_PAPER
 
 
 def drawn(module, seeds, scale="quick"):
