@@ -10,7 +10,8 @@ from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simula
 from asyncsim.engine import ReplayInterrupted, Run, replay
 from asyncsim.rules import Rule
 from asyncsim.rules.citations import citation
-from asyncsim.study import Comparison, Experiment, Result, Scenario, compare, loss_against_time, run
+from asyncsim.scenario import Scenario
+from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 

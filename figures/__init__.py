@@ -1,6 +1,6 @@
 """The paper's figures, and four that it implies: one module each, drawn by `asyncsim figures`.
 
-A figure is a module with `TITLE`, `SIZE` and four functions; `figures/kit/figure.py` says what they are. To add
+A figure is a module with `TITLE`, `SIZE` and four functions; `figures/common/figure.py` says what they are. To add
 one, copy the nearest and name it here.
 """
 

@@ -16,22 +16,22 @@ from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots.style import AMBER, INK, VERMILION
 from asyncsim.rules.rule import from_pulled
 
+from .common import Claim, Runs, pack, scales, stack, table, where
+from .common.claims import each_n
+from .common.curves import COLOURS, draw_curve
+from .common.paper import paper_curves
+from .common.scales import UNTRAINED
+from .common.tables import each, over_seeds
 from .figure1 import RULES
 from .figure1 import WORKERS as ALL_WORKERS
 from .figure3 import MEDIANS, medians
-from .kit import Claim, Runs, pack, setup, stack, table, where
-from .kit.claims import each_n
-from .kit.curves import COLOURS, draw_curve
-from .kit.paper import paper_curves
-from .kit.setup import UNTRAINED
-from .kit.tables import each, over_seeds
 
 TITLE = "Which assumptions reproduce the paper"
 SIZE = (12.0, 7.6)
 LAWS = {
     "round robin": Constant(1.0),
     "gamma, cv .1": Gamma(mean=1.0, cv=0.1),
-    "gamma, cv .3": setup.NEARLY_EQUAL,
+    "gamma, cv .3": scales.NEARLY_EQUAL,
     "exponential": Exponential(1.0),
 }
 BEFORE, PAPER = "gradient before the own commit", "Algorithm 1 as printed"
@@ -48,19 +48,19 @@ THE_PAPER = {"color": INK, "marker": "s", "markersize": 4, "linestyle": (0, (2, 
 
 def scenarios(scale: str, seed: int) -> dict[tuple[str, str, int], asim.Scenario]:
     """GEM under every law and in every variant, DOWNPOUR under every law."""
-    rate = setup.scale_of(scale).learning_rate
-    rules = {("gem", law): setup.gem(rate) for law in LAWS} | {("gem", name): variant(name, rate) for name in VARIANTS}
+    rate = scales.scale_of(scale).learning_rate
+    rules = {("gem", law): scales.gem(rate) for law in LAWS} | {("gem", name): variant(name, rate) for name in VARIANTS}
     rules |= {("downpour", law): asim.rules.downpour(rate) for law in LAWS}
     rules |= {("adaptive_staleness", eta): asim.rules.adaptive_staleness(f * rate) for eta, f in ETAS.items()}
     lost = {
-        "gem_amplified": setup.gem(setup.scale_of(scale).kappa_learning_rate, KAPPA),
-        "downpour_large": asim.rules.downpour(setup.scale_of(scale).large_learning_rate),
+        "gem_amplified": scales.gem(scales.scale_of(scale).kappa_learning_rate, KAPPA),
+        "downpour_large": asim.rules.downpour(scales.scale_of(scale).large_learning_rate),
     }
     runs = [(name, assumed, n, rule) for (name, assumed), rule in rules.items() for n in workers_of(scale)]
     runs += [(name, law, n, lost[name]) for name, n in FAILING for law in LAWS]
     return {
-        (name, assumed, n): setup.scenario(
-            scale, rule, n, seed, compute=law_of(assumed), record=setup.gem_record(n) if "gem" in name else {}
+        (name, assumed, n): scales.scenario(
+            scale, rule, n, seed, compute=law_of(assumed), record=scales.gem_record(n) if "gem" in name else {}
         )
         for name, assumed, n, rule in runs
     }
@@ -68,7 +68,7 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, str, int], asim.Scenario
 
 def law_of(assumed: str) -> asim.delays.Delay:
     """The law of the compute times; nearly equal ones where something else is assumed."""
-    return LAWS.get(assumed, setup.NEARLY_EQUAL)
+    return LAWS.get(assumed, scales.NEARLY_EQUAL)
 
 
 def workers_of(scale: str) -> tuple[int, ...]:
@@ -79,8 +79,8 @@ def workers_of(scale: str) -> tuple[int, ...]:
 def variant(name: str, rate: float) -> asim.Rule:
     """GEM as printed, or the script with gradients at the value pulled before the own commit."""
     if name == PAPER:
-        return asim.rules.gem(rate, setup.MOMENTUM, variant="paper")
-    return replace(setup.gem(rate), name="gem_before_commit", resume=from_pulled)
+        return asim.rules.gem(rate, scales.MOMENTUM, variant="paper")
+    return replace(scales.gem(rate), name="gem_before_commit", resume=from_pulled)
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:

@@ -17,13 +17,13 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
 
-from .kit import Claim, Outcome, Runs, pack, setup, stack, table, where
-from .kit.claims import each_n, numbers
-from .kit.curves import draw_curve
-from .kit.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
-from .kit.series import ends, record_by_step
-from .kit.setup import FAILED
-from .kit.tables import over_seeds
+from .common import Claim, Outcome, Runs, pack, scales, stack, table, where
+from .common.averages import ends, record_by_step
+from .common.claims import each_n, numbers
+from .common.curves import draw_curve
+from .common.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
+from .common.scales import FAILED
+from .common.tables import over_seeds
 
 TITLE = "Kinetic energies of the centre and its proxy"
 SIZE = (9.6, 7.4)
@@ -37,10 +37,10 @@ ERRORS = 5  # standard errors by which measurement and exact result may differ
 
 def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     """GEM's runs are those of figure 1."""
-    rate = setup.scale_of(scale).learning_rate
-    rules = {"gem": setup.gem(rate), "downpour": beside(rate)}
+    rate = scales.scale_of(scale).learning_rate
+    rules = {"gem": scales.gem(rate), "downpour": beside(rate)}
     return {
-        (name, n): setup.scenario(scale, rule, n, seed, record=None if name == "gem" else energies(n))
+        (name, n): scales.scenario(scale, rule, n, seed, record=None if name == "gem" else energies(n))
         for name, rule in rules.items()
         for n in WORKERS
     }
@@ -48,7 +48,7 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
 
 def energies(workers: int) -> dict[str, int | None]:
     """Both energies, as often as GEM's runs record them."""
-    return {name: setup.gem_record(workers)[name] for name in ENERGIES}
+    return {name: scales.gem_record(workers)[name] for name in ENERGIES}
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
@@ -186,7 +186,7 @@ def draw_ratios(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
 
 def limiting_ratios() -> dict[tuple[str, str], np.ndarray]:
     """(rule, where) -> ratios for each number of workers, on a constant gradient or on noise alone."""
-    law, momentum = setup.NEARLY_EQUAL, setup.MOMENTUM
+    law, momentum = scales.NEARLY_EQUAL, scales.MOMENTUM
     drift, noise = theory.proxy_drift_energy(momentum), theory.proxy_noise_energy(momentum)
     formulas = {
         ("downpour", "slope alone"): lambda n: theory.drift_energy(workers=n, compute=law) / drift,
@@ -201,7 +201,7 @@ def draw_quadratic(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
     row = quadratic_of(seeds)
     for (law, delay), colour in zip(LAWS.items(), (BLUE, VERMILION), strict=True):
         own, n = where(row, law=law), np.arange(WORKERS[0], WORKERS[-1] + 1)
-        exact = [theory.energy_ratio(KAPPA, workers=k, compute=delay, momentum=setup.MOMENTUM) for k in n.tolist()]
+        exact = [theory.energy_ratio(KAPPA, workers=k, compute=delay, momentum=scales.MOMENTUM) for k in n.tolist()]
         ax.plot(n, exact, color=colour, label=f"{law} times, exact")
         ax.errorbar(own["workers"], own["ratio"], 2 * own["error"], fmt="o", color=colour, markersize=5)
         ax.plot(own["workers"], own["estimate"], "x", color=colour)

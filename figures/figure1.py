@@ -13,13 +13,13 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots.style import AMBER, INK, SKY
 
-from .kit import Claim, Runs, setup, table, where
-from .kit.claims import each_n
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.series import losses_of
-from .kit.setup import FAILED, UNTRAINED
-from .kit.tables import over_seeds
+from .common import Claim, Runs, scales, table, where
+from .common.averages import losses_of
+from .common.claims import each_n
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.scales import FAILED, UNTRAINED
+from .common.tables import over_seeds
 
 TITLE = "Figure 1: GEM, DOWNPOUR and adaptive staleness"
 SIZE = (9.6, 7.0)
@@ -33,13 +33,13 @@ RULE_COLOURS = (INK, AMBER, SKY)
 
 def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     """One run a rule and number of workers."""
-    rate = setup.scale_of(scale).learning_rate
+    rate = scales.scale_of(scale).learning_rate
     rules = {
-        "gem": setup.gem(rate),
+        "gem": scales.gem(rate),
         "downpour": asim.rules.downpour(rate),
         "adaptive_staleness": asim.rules.adaptive_staleness(rate),
     }
-    return {(name, n): setup.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
+    return {(name, n): scales.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 import asyncsim as asim
 
 from . import figure9
-from .kit import Claim, Runs
+from .common import Claim, Runs
 
 TITLE = "Figure 10: median of π of AlexNet's tensors, 16 workers"
 SIZE = figure9.SIZE

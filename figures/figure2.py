@@ -16,13 +16,13 @@ import numpy as np
 
 import asyncsim as asim
 
-from .kit import Claim, Runs, pack, setup, table
-from .kit.claims import numbers
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.series import loss_by_time
-from .kit.setup import FAILED
-from .kit.tables import over_seeds
+from .common import Claim, Runs, pack, scales, table
+from .common.averages import loss_by_time
+from .common.claims import numbers
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.scales import FAILED
+from .common.tables import over_seeds
 
 TITLE = "Figure 2: GEM with 100 workers"
 SIZE = (7.2, 4.2)
@@ -34,15 +34,15 @@ ACCURATE = 0.99  # below the paper's 99.38 % by about what seeds differ
 
 def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
     """One run."""
-    rule = setup.gem(setup.scale_of(scale).learning_rate)
-    law = asim.delays.scaled(setup.NEARLY_EQUAL, SECONDS_A_COMMIT)
-    return {WORKERS: setup.scenario(scale, rule, WORKERS, seed, compute=law, record={})}
+    rule = scales.gem(scales.scale_of(scale).learning_rate)
+    law = asim.delays.scaled(scales.NEARLY_EQUAL, SECONDS_A_COMMIT)
+    return {WORKERS: scales.scenario(scale, rule, WORKERS, seed, compute=law, record={})}
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
     """Loss in equal intervals of time, the mean losses of the thirds of the run, and how it ended."""
     outcome = (runs or Runs()).outcome(scenarios(scale, seed)[WORKERS])
-    edges = np.linspace(0, setup.scale_of(scale).steps * SECONDS_A_COMMIT, BINS + 1)
+    edges = np.linspace(0, scales.scale_of(scale).commits_per_worker * SECONDS_A_COMMIT, BINS + 1)
     return pack(
         curves={"seconds": edges[1:], "training_loss": loss_by_time(outcome, edges)},
         thirds={"training_loss": [part.mean(dtype=np.float64) for part in np.array_split(outcome.loss, 3)]},

@@ -14,13 +14,13 @@ import numpy as np
 
 import asyncsim as asim
 
+from .common import Claim, Runs, pack, scales, stack, table, where
+from .common.averages import ends, record_by_step
+from .common.claims import each_n
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.tables import over_seeds
 from .figure1 import WORKERS
-from .kit import Claim, Runs, pack, setup, stack, table, where
-from .kit.claims import each_n
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.series import ends, record_by_step
-from .kit.tables import over_seeds
 
 TITLE = "Figure 3: the median of π against the number of workers"
 SIZE = (9.6, 4.2)
@@ -29,8 +29,8 @@ MEDIANS = {"median_pi": "over all parameters", "mean_tensor_median_pi": "mean of
 
 def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
     """GEM's runs of figure 1."""
-    rule = setup.gem(setup.scale_of(scale).learning_rate)
-    return {n: setup.scenario(scale, rule, n, seed) for n in WORKERS}
+    rule = scales.gem(scales.scale_of(scale).learning_rate)
+    return {n: scales.scenario(scale, rule, n, seed) for n in WORKERS}
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:

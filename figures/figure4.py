@@ -26,12 +26,12 @@ import asyncsim as asim
 from asyncsim.plots.curves import use_plain_numbers
 from asyncsim.plots.style import GREY
 
-from .kit import Claim, Outcome, Runs, pack, setup, stack, table, where
-from .kit.claims import each_n, numbers
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.series import BLOCK, loss_by_time
-from .kit.tables import over_seeds
+from .common import Claim, Outcome, Runs, pack, scales, stack, table, where
+from .common.averages import BLOCK, loss_by_time
+from .common.claims import each_n, numbers
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.tables import over_seeds
 
 TITLE = "Figure 4: total batch of 256 shared by n workers"
 SIZE = (9.6, 4.2)
@@ -40,7 +40,7 @@ BATCH = 256
 MEASURED = {256: 0.25, 16: 0.052}  # examples -> seconds of a mini-batch, the two calibrated numbers
 PER_EXAMPLE = (MEASURED[256] - MEASURED[16]) / (256 - 16)
 OVERHEAD = MEASURED[16] - 16 * PER_EXAMPLE
-CV = setup.NEARLY_EQUAL.cv
+CV = scales.NEARLY_EQUAL.cv
 SECONDS = {"quick": 20.0, "paper": 60.0}
 SPARE = 1.1  # times these seconds are simulated on average, so that slow schedules fill them too
 BIN = 0.5  # seconds, as in the paper's curves
@@ -55,10 +55,12 @@ def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
 
 def one(scale: str, workers: int, seed: int) -> asim.Scenario:
     """The standard experiment with mini-batches of 256/n, which take as long as they are large."""
-    rule, share = setup.gem(setup.scale_of(scale).learning_rate), BATCH // workers
+    rule, share = scales.gem(scales.scale_of(scale).learning_rate), BATCH // workers
     law = asim.delays.for_batch(share, PER_EXAMPLE, OVERHEAD, CV)
     steps = round(SPARE * SECONDS[scale] / law.mean)
-    return setup.scenario(scale, rule, workers, seed, compute=law, batch_size=share, steps=steps, record={})
+    return scales.scenario(
+        scale, rule, workers, seed, compute=law, batch_size=share, commits_per_worker=steps, record={}
+    )
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:

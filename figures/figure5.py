@@ -21,11 +21,11 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots.curves import use_plain_numbers
 
-from .kit import Claim, Outcome, Runs, pack, setup, stack, table, where
-from .kit.claims import numbers
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.tables import over_seeds
+from .common import Claim, Outcome, Runs, pack, scales, stack, table, where
+from .common.claims import numbers
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.tables import over_seeds
 
 TITLE = "Figure 5: thirty epochs"
 SIZE = (9.6, 4.2)
@@ -41,19 +41,19 @@ RISEN = 1.2
 
 def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
     """GEM with several workers and momentum SGD with one, with the same number of mini-batches."""
-    rate, epoch = setup.scale_of(scale).learning_rate, mini_batches(scale)
-    rules = {"gem": (setup.gem(rate), WORKERS), "momentum": (asim.rules.momentum_sgd(rate, setup.MOMENTUM), 1)}
+    rate, epoch = scales.scale_of(scale).learning_rate, mini_batches(scale)
+    rules = {"gem": (scales.gem(rate), WORKERS), "momentum": (asim.rules.momentum_sgd(rate, scales.MOMENTUM), 1)}
     record = {"test_loss": epoch}
     return {
-        name: setup.scenario(scale, rule, n, seed, steps=EPOCHS * epoch // n, record=record)
+        name: scales.scenario(scale, rule, n, seed, commits_per_worker=EPOCHS * epoch // n, record=record)
         for name, (rule, n) in rules.items()
     }
 
 
 def mini_batches(scale: str) -> int:
     """Of one pass over the data, the last one left out where it is not full."""
-    usual = setup.scale_of(scale)
-    return setup.workload(scale, usual.batch_size).examples // usual.batch_size
+    usual = scales.scale_of(scale)
+    return scales.workload(scale, usual.batch_size).examples // usual.batch_size
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:

@@ -11,13 +11,13 @@ import numpy as np
 
 import asyncsim as asim
 
-from .kit import Claim, Runs, Table, setup, table, where
-from .kit.claims import each_n, numbers
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.series import losses_of
-from .kit.setup import FAILED
-from .kit.tables import over_seeds
+from .common import Claim, Runs, Table, scales, table, where
+from .common.averages import losses_of
+from .common.claims import each_n, numbers
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.scales import FAILED
+from .common.tables import over_seeds
 
 TITLE = "Figure 6: a step size twice too large"
 SIZE = (9.6, 4.2)
@@ -27,11 +27,11 @@ PAPER = {"gem": "figure6a_gem_lr01", "downpour": "figure6b_downpour_lr01"}
 
 def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     """GEM and DOWNPOUR with several workers, and momentum SGD, GEM's proxy, with one."""
-    rate = setup.scale_of(scale).large_learning_rate
-    rules = {"gem": setup.gem(rate), "downpour": asim.rules.downpour(rate)}
-    runs = {(name, n): setup.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
-    proxy = asim.rules.momentum_sgd(rate, setup.MOMENTUM)
-    return {**runs, ("momentum_sgd", 1): setup.scenario(scale, proxy, 1, seed)}
+    rate = scales.scale_of(scale).large_learning_rate
+    rules = {"gem": scales.gem(rate), "downpour": asim.rules.downpour(rate)}
+    runs = {(name, n): scales.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
+    proxy = asim.rules.momentum_sgd(rate, scales.MOMENTUM)
+    return {**runs, ("momentum_sgd", 1): scales.scenario(scale, proxy, 1, seed)}
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
@@ -41,7 +41,7 @@ def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> di
 
 def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
     """GEM learns, DOWNPOUR does not."""
-    rate = setup.scale_of(scale).large_learning_rate
+    rate = scales.scale_of(scale).large_learning_rate
     gem, downpour = (over_seeds(seeds, "final", "training_loss", rule=rule) for rule in PAPER)
     proxy = over_seeds(seeds, "final", "training_loss", rule="momentum_sgd")
     lost = ~(downpour[:, 1:] < FAILED)

@@ -20,12 +20,12 @@ import numpy as np
 
 import asyncsim as asim
 
-from .kit import Claim, Runs, pack, setup, stack, table, where
-from .kit.claims import each_n
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.series import loss_by_step
-from .kit.tables import over_seeds
+from .common import Claim, Runs, pack, scales, stack, table, where
+from .common.averages import loss_by_step
+from .common.claims import each_n
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.tables import over_seeds
 
 TITLE = "Figure 7: AlexNet"
 SIZE = (8.0, 4.2)
@@ -44,13 +44,13 @@ class Setup:
         task: In words.
         batch: Total batch that the workers share.
         learning_rate: η.
-        steps: Commits of each worker.
+        commits_per_worker: Commits of each worker.
     """
 
     task: str
     batch: int
     learning_rate: float
-    steps: int
+    commits_per_worker: int
 
 
 QUICK = Setup("not ImageNet: a small AlexNet, same 16 tensors, on digits as 32 × 32 × 3", 128, 0.05, 200)
@@ -60,7 +60,7 @@ FULL = Setup("AlexNet on the images of ASYNCSIM_IMAGENET", 1024, 0.01, 2015)
 
 def setup_of(scale: str) -> Setup:
     """Digits at scale quick; else the paper's set-up where its data are named, or the small one."""
-    if setup.scale_of(scale).name == "quick":
+    if scales.scale_of(scale).name == "quick":
         return QUICK
     return FULL if os.environ.get(VARIABLE) else SMALL
 
@@ -90,10 +90,10 @@ def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
     chosen = setup_of(scale)
     return {
         n: asim.Scenario(
-            cluster=asim.Cluster(n, setup.NEARLY_EQUAL),
-            rule=setup.gem(chosen.learning_rate),
+            cluster=asim.Cluster(n, scales.NEARLY_EQUAL),
+            rule=scales.gem(chosen.learning_rate),
             workload=workload(scale, n),
-            steps=chosen.steps,
+            commits_per_worker=chosen.commits_per_worker,
             seed=seed,
             record={"pi_median_by_tensor": n},
         )

@@ -14,14 +14,14 @@ import numpy as np
 
 import asyncsim as asim
 
+from .common import Claim, Runs, pack, scales, stack, table, where
+from .common.averages import loss_by_step
+from .common.claims import each
+from .common.curves import COLOURS, draw_curve, draw_paper
+from .common.paper import paper_curves
+from .common.scales import FAILED
+from .common.tables import over_seeds
 from .figure3 import MEDIANS, medians
-from .kit import Claim, Runs, pack, setup, stack, table, where
-from .kit.claims import each
-from .kit.curves import COLOURS, draw_curve, draw_paper
-from .kit.paper import paper_curves
-from .kit.series import loss_by_step
-from .kit.setup import FAILED
-from .kit.tables import over_seeds
 
 TITLE = "Figure 8: amplified proxies, 5 workers"
 SIZE = (9.6, 4.2)
@@ -35,8 +35,8 @@ PAPER = {  # our column -> the paper's file and column
 
 def scenarios(scale: str, seed: int) -> dict[float, asim.Scenario]:
     """One run a κ."""
-    rate = setup.scale_of(scale).kappa_learning_rate
-    return {kappa: setup.scenario(scale, setup.gem(rate, kappa), WORKERS, seed) for kappa in KAPPAS}
+    rate = scales.scale_of(scale).kappa_learning_rate
+    return {kappa: scales.scenario(scale, scales.gem(rate, kappa), WORKERS, seed) for kappa in KAPPAS}
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:

@@ -14,8 +14,8 @@ import asyncsim as asim
 from asyncsim.plots.style import BLUE, VERMILION
 
 from . import figure7
-from .kit import Claim, Runs, pack, table
-from .kit.claims import numbers
+from .common import Claim, Runs, pack, table
+from .common.claims import numbers
 
 TITLE = "Figure 9: median of π of AlexNet's tensors, 8 workers"
 SIZE = (9.6, 4.8)

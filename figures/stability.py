@@ -16,11 +16,11 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
-from asyncsim.study.stability_map import schedule, stays_bounded
+from asyncsim.reports.stability_map import schedule, stays_bounded
 
-from .kit import Claim, Runs, pack, setup, stack, table, where
-from .kit.claims import numbers
-from .kit.tables import over_seeds
+from .common import Claim, Runs, pack, scales, stack, table, where
+from .common.claims import numbers
+from .common.tables import over_seeds
 
 TITLE = "Step sizes that stay bounded"
 SEEDS_SHOWN = "all together"
@@ -34,8 +34,8 @@ LAWS: dict[str, Delay] = {"exponential": Exponential(1.0), "constant": Constant(
 RULES: dict[str, Callable[[Any], asim.Rule]] = {
     "downpour": asim.rules.downpour,
     "adaptive_staleness": asim.rules.adaptive_staleness,
-    "momentum_sgd": partial(asim.rules.momentum_sgd, momentum=setup.MOMENTUM),
-    "gem": partial(asim.rules.gem, momentum=setup.MOMENTUM),
+    "momentum_sgd": partial(asim.rules.momentum_sgd, momentum=scales.MOMENTUM),
+    "gem": partial(asim.rules.gem, momentum=scales.MOMENTUM),
 }
 NAMES = {
     "downpour": "DOWNPOUR",
@@ -60,7 +60,7 @@ def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
 def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
     """Shares of bounded runs, and the limits that theory knows."""
     del runs
-    sizes = WORKERS[setup.scale_of(scale).name]
+    sizes = WORKERS[scales.scale_of(scale).name]
     cells = [row for law in LAWS for row in bounded_shares(law, sizes, KAPPAS[scale], SCHEDULES[scale], seed)]
     known = [
         {"law": law, "rule": rule, "workers": n, "limit": name, "kappa": kappa}
@@ -93,7 +93,7 @@ def limits(law: str, rule: str, workers: int) -> dict[str, float]:
     """Limits of κ by name; the one that a single run is held against comes last."""
     if law == "constant":
         return {"exact" if rule != "gem" else "exact for n = 1": in_turn(rule, workers)}
-    momentum = {"momentum": setup.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
+    momentum = {"momentum": scales.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
     if rule in ("downpour", "momentum_sgd"):
         square = theory.stability_limit(workers, LAWS[law], **momentum)
         return {"mean square, exact": square, "almost sure, numeric": almost_sure(rule, workers)}
@@ -109,9 +109,9 @@ def in_turn(rule: str, workers: int) -> float:
     Adaptive staleness divides every step by n. GEM's limit is that of one worker, which others were seen to share.
     """
     if rule == "gem":
-        return theory.gem_single_worker_limit(setup.MOMENTUM)
+        return theory.gem_single_worker_limit(scales.MOMENTUM)
     if rule == "momentum_sgd":
-        return theory.constant_delay_limit(workers - 1, setup.MOMENTUM, "worker")
+        return theory.constant_delay_limit(workers - 1, scales.MOMENTUM, "worker")
     return theory.constant_delay_limit(workers - 1) * (workers if rule == "adaptive_staleness" else 1)
 
 
@@ -119,10 +119,10 @@ def in_turn(rule: str, workers: int) -> float:
 def almost_sure(rule: str, workers: int, schedules: int = 8, commits: int = 4000) -> float:
     """Where the Lyapunov exponent of exponential workers becomes positive, from long products of random commits."""
     order = np.random.default_rng(workers).integers(workers, size=(schedules, commits))  # exponential workers' order
-    momentum = {"momentum": setup.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
+    momentum = {"momentum": scales.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
     square = theory.stability_limit(workers, Exponential(1.0), **momentum)
     low, high = square / 2, 2.5 if rule == "gem" else 3 * square
-    return theory.almost_sure_limit(order, low=low, high=high, rule=rule, momentum=setup.MOMENTUM, workers=workers)
+    return theory.almost_sure_limit(order, low=low, high=high, rule=rule, momentum=scales.MOMENTUM, workers=workers)
 
 
 def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:

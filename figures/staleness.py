@@ -13,13 +13,13 @@ from scipy import stats
 import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
-from asyncsim.study.settling import settling_commits
-from asyncsim.study.staleness_report import by_chance, find
+from asyncsim.reports.staleness import by_chance, find
+from asyncsim.reports.warm_up import settling_commits
 
-from .kit import Claim, Runs, pack, stack, table, where
-from .kit.claims import numbers
-from .kit.curves import COLOURS
-from .kit.tables import over_seeds
+from .common import Claim, Runs, pack, stack, table, where
+from .common.claims import numbers
+from .common.curves import COLOURS
+from .common.tables import over_seeds
 
 TITLE = "Staleness, predicted beside simulated"
 SEEDS_SHOWN = "all together"

@@ -143,9 +143,9 @@ def draw_bound(ax, workers: int, windows: np.ndarray) -> None:
     ax.annotate("0.64 n", (bound, ax.get_ylim()[1]), (0, 2), **above)
 
 
-scenario = asim.Experiment(
+experiment = asim.Experiment(
     compute, draw, title="Windows: test accuracy in %, ×k where k seeds failed", size=(11.0, 6.4)
 )
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

@@ -75,7 +75,7 @@ def draw(figure, numbers) -> None:
         ax.set(xlabel="backup workers", xticks=range(0, int(x.max()) + 1, 4))
 
 
-scenario = asim.Experiment(compute, draw, title="How many backup workers", size=(9.0, 4.2))
+experiment = asim.Experiment(compute, draw, title="How many backup workers", size=(9.0, 4.2))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

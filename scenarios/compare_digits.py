@@ -23,9 +23,11 @@ RULES = {
     "adaptive_staleness": asim.rules.adaptive_staleness(learning_rate=0.1),
 }
 workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
-scenario = asim.Comparison(
+comparison = asim.Comparison(
     {
-        f"{name}_{n}": asim.Scenario(asim.Cluster(n, asim.delays.Gamma(mean=1.0, cv=0.3)), rule, workload, steps=200)
+        f"{name}_{n}": asim.Scenario(
+            asim.Cluster(n, asim.delays.Gamma(mean=1.0, cv=0.3)), rule, workload, commits_per_worker=200
+        )
         for name, rule in RULES.items()
         for n in WORKERS
     },
@@ -33,4 +35,4 @@ scenario = asim.Comparison(
 )
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(comparison)

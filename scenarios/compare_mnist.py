@@ -18,9 +18,11 @@ RULES = {
     "downpour": asim.rules.downpour(learning_rate=0.05),
 }
 workload = asim.workloads.convnet(asim.datasets.mnist(), batch_size=64)
-scenario = asim.Comparison(
+comparison = asim.Comparison(
     {
-        f"{name}_{n}": asim.Scenario(asim.Cluster(n, asim.delays.Gamma(mean=1.0, cv=0.3)), rule, workload, steps=937)
+        f"{name}_{n}": asim.Scenario(
+            asim.Cluster(n, asim.delays.Gamma(mean=1.0, cv=0.3)), rule, workload, commits_per_worker=937
+        )
         for name, rule in RULES.items()
         for n in WORKERS
     },
@@ -28,4 +30,4 @@ scenario = asim.Comparison(
 )
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(comparison)

@@ -111,7 +111,7 @@ def draw(figure, numbers) -> None:
     axes[-1].legend(bbox_to_anchor=(1.01, 1), loc="upper left")
 
 
-scenario = asim.Experiment(compute, draw, title="Momentum under asynchrony", size=(11.0, 4.2))
+experiment = asim.Experiment(compute, draw, title="Momentum under asynchrony", size=(11.0, 4.2))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

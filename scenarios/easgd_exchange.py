@@ -193,7 +193,7 @@ def draw_losses(ax, numbers, x, losses: np.ndarray) -> None:
     ax.annotate("diverged", (0.02, WORST), (0, 3), ("axes fraction", "data"), "offset points", fontsize=8, color=GREY)
 
 
-scenario = asim.Experiment(compute, draw, title="Elastic exchange: atomic or separate", size=(12.0, 4.4))
+experiment = asim.Experiment(compute, draw, title="Elastic exchange: atomic or separate", size=(12.0, 4.4))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

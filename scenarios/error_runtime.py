@@ -127,7 +127,7 @@ def draw(figure, numbers) -> None:
     ax.set(xscale="log", yscale="log", xlabel="simulated seconds", ylabel="mean square distance from the optimum")
 
 
-scenario = asim.Experiment(compute, draw, title="Error against time: fast but high", size=(8.0, 4.8))
+experiment = asim.Experiment(compute, draw, title="Error against time: fast but high", size=(8.0, 4.8))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

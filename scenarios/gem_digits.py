@@ -16,7 +16,7 @@ scenario = asim.Scenario(
     cluster=asim.Cluster(workers=20, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
     rule=asim.rules.gem(learning_rate=0.2),
     workload=asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32),
-    steps=400,
+    commits_per_worker=400,
 )
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ scenario = asim.Scenario(
     cluster=asim.Cluster(workers=20, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
     rule=asim.rules.gem(learning_rate=0.05, momentum=0.9),
     workload=asim.workloads.convnet(asim.datasets.mnist(), batch_size=64),
-    steps=937,
+    commits_per_worker=937,
 )
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def draw(figure, numbers) -> None:
         ax.set_xticks(place, [str(number) for number in n])
 
 
-scenario = asim.Experiment(compute, draw, title="Asynchrony looks like momentum", size=(9.6, 4.2))
+experiment = asim.Experiment(compute, draw, title="Asynchrony looks like momentum", size=(9.6, 4.2))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

@@ -17,7 +17,7 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Exponential
 from asyncsim.plots.style import GREY, INK
-from asyncsim.study.noise_floor import Floor, simulated_floor
+from asyncsim.reports.noise_floor import Floor, simulated_floor
 
 LAW = Exponential(1.0)
 POINTS = 60  # of a curve
@@ -118,7 +118,7 @@ def draw_against_workers(ax, numbers) -> None:
     ax.legend(loc="upper left")
 
 
-scenario = asim.Experiment(compute, draw, title="The floor that noise leaves", size=(11.0, 4.4))
+experiment = asim.Experiment(compute, draw, title="The floor that noise leaves", size=(11.0, 4.4))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

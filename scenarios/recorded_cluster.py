@@ -83,7 +83,7 @@ def draw(figure, numbers) -> None:
     bottom.legend()
 
 
-scenario = asim.Experiment(compute, draw, title="A recorded schedule, replayed with three rules", size=(8.4, 7.2))
+experiment = asim.Experiment(compute, draw, title="A recorded schedule, replayed with three rules", size=(8.4, 7.2))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

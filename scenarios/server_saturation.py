@@ -91,7 +91,7 @@ def draw(figure, numbers) -> None:
     right.set_title("Staleness")
 
 
-scenario = asim.Experiment(compute, draw, title="A server that is busy", size=(9.6, 4.2))
+experiment = asim.Experiment(compute, draw, title="A server that is busy", size=(9.6, 4.2))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

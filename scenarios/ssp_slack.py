@@ -88,7 +88,7 @@ def draw(figure, numbers) -> None:
         ax.set(xlabel="slack, commits")
 
 
-scenario = asim.Experiment(compute, draw, title="How much slack", size=(11.0, 4.2))
+experiment = asim.Experiment(compute, draw, title="How much slack", size=(11.0, 4.2))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

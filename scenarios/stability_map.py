@@ -18,7 +18,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import plots, theory
 from asyncsim.delays import Constant, Exponential
-from asyncsim.study.stability_map import stability_map
+from asyncsim.reports.stability_map import stability_map
 
 TITLES = ("DOWNPOUR, exponential times", "DOWNPOUR, constant times", "GEM, exponential times")
 
@@ -85,7 +85,7 @@ def draw(figure, numbers) -> None:
         ax.label_outer()
 
 
-scenario = asim.Experiment(compute, draw, title="Which step sizes stay bounded", size=(11.0, 4.6))
+experiment = asim.Experiment(compute, draw, title="Which step sizes stay bounded", size=(11.0, 4.6))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

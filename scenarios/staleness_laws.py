@@ -18,8 +18,8 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
 from asyncsim.plots.staleness import total_variation
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
-from asyncsim.study.predictions import predicted_staleness, staleness_theory
-from asyncsim.study.settling import settling_commits
+from asyncsim.reports.predictions import predicted_staleness, staleness_theory
+from asyncsim.reports.warm_up import settling_commits
 
 LAWS = {  # all of mean 1
     "constant": Constant(1.0),
@@ -110,7 +110,7 @@ def draw(figure, numbers) -> None:
     figure.legend(handles, labels, loc="outside lower left", ncols=4)
 
 
-scenario = asim.Experiment(compute, draw, title="One mean, many shapes", size=(9.6, 5.8))
+experiment = asim.Experiment(compute, draw, title="One mean, many shapes", size=(9.6, 5.8))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

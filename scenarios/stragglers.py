@@ -96,7 +96,7 @@ def draw(figure, numbers) -> None:
     ax.legend(bbox_to_anchor=(1.01, 1), loc="upper left")
 
 
-scenario = asim.Experiment(compute, draw, title="Stragglers: whom to wait for", size=(9.0, 4.8))
+experiment = asim.Experiment(compute, draw, title="Stragglers: whom to wait for", size=(9.0, 4.8))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

@@ -75,7 +75,7 @@ def _fixed(ticks):
     return FixedLocator(ticks)
 
 
-scenario = asim.Experiment(compute, draw, title="A real cluster's training times", size=(6.4, 5.4))
+experiment = asim.Experiment(compute, draw, title="A real cluster's training times", size=(6.4, 5.4))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

@@ -209,7 +209,7 @@ def draw(figure, numbers) -> None:
     right.set(xscale="log", xlabel="step sizes within twice the best loss")
 
 
-scenario = asim.Experiment(compute, draw, title="The zoo: every rule at its best step size", size=(9.0, 10.5))
+experiment = asim.Experiment(compute, draw, title="The zoo: every rule at its best step size", size=(9.0, 10.5))
 
 if __name__ == "__main__":
-    asim.main(scenario)
+    asim.main(experiment)

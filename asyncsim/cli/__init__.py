@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from asyncsim.study import Comparison, Experiment, Scenario
+    from asyncsim.scenario import Scenario
+    from asyncsim.study import Comparison, Experiment
 
 EXTRAS = ("click", "rich")
 
@@ -23,7 +24,7 @@ def main(study: "Scenario | Comparison | Experiment | None" = None, arguments: S
 
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> scenario = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), steps=10)
+        >>> scenario = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), commits=20)
         >>> if __name__ == "__main__":
         ...     asim.main(scenario)  # doctest: +SKIP
     """

@@ -22,8 +22,8 @@ from asyncsim.cli.stability import stability
 from asyncsim.cli.staleness import staleness
 from asyncsim.cli.trace import trace
 from asyncsim.engine import ReplayInterrupted
+from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study import Comparison, Experiment, compare, run
-from asyncsim.study.catalogue import all_fields
 
 TRACEBACK = "ASYNCSIM_TRACEBACK"
 RUN_HELP = """Simulate a scenario, replay it, and keep its summary, its numbers and a picture.

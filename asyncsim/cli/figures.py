@@ -31,7 +31,7 @@ names, and are drawn of a small network on MNIST without it.
 
 
 def kit(name: str) -> ModuleType:
-    """A module of figures/kit: the folder stands beside the library in a clone, and inside it when installed.
+    """A module of figures/common: the folder stands beside the library in a clone, and inside it when installed.
 
     Raises:
         FileNotFoundError: If it is in neither place.

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from asyncsim.study.catalogue import all_fields
-from asyncsim.study.fields import Field
+from asyncsim.scenario.catalogue import all_fields
+from asyncsim.scenario.fields import Field
 
 METAVARS = {
     "integer": "INTEGER",

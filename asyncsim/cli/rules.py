@@ -8,7 +8,7 @@ import click
 
 from asyncsim.rules import CONSTRUCTORS
 from asyncsim.rules.citations import KEYS
-from asyncsim.study.fields import arguments
+from asyncsim.scenario.fields import arguments
 
 
 @click.command("rules")

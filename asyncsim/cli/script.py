@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from asyncsim.study import Comparison, Experiment, Scenario
+from asyncsim.scenario import Scenario
+from asyncsim.study import Comparison, Experiment
 
 Study = Scenario | Comparison | Experiment
 RUN_NAME = "__asyncsim__"  # not "__main__": a script that is also a program must not start itself

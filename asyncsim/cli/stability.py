@@ -15,12 +15,12 @@ from asyncsim.checks import require_integer, require_positive
 from asyncsim.cli.options import field_option
 from asyncsim.cli.show import number, percent
 from asyncsim.delays import Exponential
-from asyncsim.study.catalogue import all_fields
-from asyncsim.study.fields import Field, arguments
-from asyncsim.study.override import unknown_field
-from asyncsim.study.parts import LAWS, law_part
-from asyncsim.study.stability_map import momentum_rule, stability_map
-from asyncsim.study.stability_report import Question, predict_limits, stability_report
+from asyncsim.reports.stability import Question, predict_limits, stability_report
+from asyncsim.reports.stability_map import momentum_rule, stability_map
+from asyncsim.scenario.catalogue import all_fields
+from asyncsim.scenario.components import LAWS, law_part
+from asyncsim.scenario.fields import Field, arguments
+from asyncsim.scenario.override import unknown_field
 from asyncsim.study.summary import write_json
 from asyncsim.theory.linear_rule import WHERE, check_momentum
 

@@ -16,13 +16,13 @@ from asyncsim.cli.options import field_option
 from asyncsim.cli.show import number
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Exponential, Gamma, fleet
-from asyncsim.study.catalogue import all_fields
-from asyncsim.study.cluster_parts import protocol_part, rebuild
-from asyncsim.study.fields import Field
-from asyncsim.study.override import unknown_field
-from asyncsim.study.parts import law_part
-from asyncsim.study.predictions import predicted_worker_means
-from asyncsim.study.staleness_report import Outcome, find
+from asyncsim.reports.predictions import predicted_worker_means
+from asyncsim.reports.staleness import Outcome, find
+from asyncsim.scenario.catalogue import all_fields
+from asyncsim.scenario.cluster_components import protocol_part, rebuild
+from asyncsim.scenario.components import law_part
+from asyncsim.scenario.fields import Field
+from asyncsim.scenario.override import unknown_field
 from asyncsim.study.summary import write_json
 
 USUAL = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))

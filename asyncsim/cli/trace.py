@@ -12,7 +12,7 @@ from rich.table import Table
 
 from asyncsim.checks import nearest
 from asyncsim.cli.show import number, percent
-from asyncsim.study.trace_report import Prediction, TraceReport, trace_report
+from asyncsim.reports.trace import Prediction, TraceReport, trace_report
 from asyncsim.trace import Statistics, Trace
 
 FORMATS: dict[str, tuple[str, Callable[[Trace, str], None]]] = {

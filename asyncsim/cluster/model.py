@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from asyncsim.checks import require_integer
 from asyncsim.cluster import faults as fault_kinds
 from asyncsim.cluster.faults import AnyFault
-from asyncsim.cluster.laws import law_or_one_each, require_one_each
 from asyncsim.cluster.network import Network
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.cluster.server import Server
 from asyncsim.delays import Delay, Paced
+from asyncsim.delays.per_worker import law_or_one_each, require_one_each
 
 
 @dataclass(frozen=True)

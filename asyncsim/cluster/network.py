@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from asyncsim.checks import require_not_negative, require_positive
-from asyncsim.cluster.laws import NOTHING, is_nothing, law_or_one_each
 from asyncsim.delays import Delay
+from asyncsim.delays.per_worker import NOTHING, is_nothing, law_or_one_each
 
 
 @dataclass(frozen=True)

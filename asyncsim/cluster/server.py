@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from asyncsim.checks import one_of, require_integer
-from asyncsim.cluster.laws import NOTHING, is_nothing, require_law
 from asyncsim.delays import Delay
+from asyncsim.delays.per_worker import NOTHING, is_nothing, require_law
 
 PULLS = ("before_commit", "at_read")
 

@@ -6,9 +6,9 @@ from simpy import Environment
 from simpy.core import EmptySchedule
 
 from asyncsim.checks import require_integer, require_positive
-from asyncsim.cluster.general import General
+from asyncsim.cluster.fast_path import Plain
+from asyncsim.cluster.full import General
 from asyncsim.cluster.model import Cluster
-from asyncsim.cluster.plain import Plain
 from asyncsim.trace import Trace
 from asyncsim.trace.columns import MOST_COMMITS
 

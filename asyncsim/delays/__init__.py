@@ -30,8 +30,8 @@ from asyncsim.delays.gamma import Erlang, Gamma
 from asyncsim.delays.law import Delay, FloatArray
 from asyncsim.delays.mixture import HyperExponential, Mixture, Straggler
 from asyncsim.delays.normal import HalfNormal, LogNormal
-from asyncsim.delays.pace import Paced, Profile, SlowPeriods, Speed
 from asyncsim.delays.scaling import Scaled, scaled
+from asyncsim.delays.speed import Paced, Profile, SlowPeriods, Speed
 from asyncsim.delays.tails import Pareto, Weibull
 from asyncsim.delays.timer import Timer, slowed, steady
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from asyncsim.engine.packing import Packing
+from asyncsim.engine.layout import Packing
 from asyncsim.engine.plan import BUFFER, EVENTS, PULL, RESUME
-from asyncsim.engine.record import QUANTITIES, Step, require
+from asyncsim.engine.quantities import QUANTITIES, CommitView, require
 from asyncsim.engine.state import Circumstances
 from asyncsim.rules import Rule, View
 
@@ -136,7 +136,7 @@ def apply_commit(
     loss: jax.Array,
     work: jax.Array,
     when: Circumstances,
-) -> tuple[jax.Array, Any, Any, Row, Step]:
+) -> tuple[jax.Array, Any, Any, Row, CommitView]:
     """Send, apply, resume: the new central vector, server state, buffer and row, and the step to be recorded.
 
     `work` is the packed gradient, or what the worker made of its local steps; see `Layout.work`.
@@ -164,14 +164,14 @@ def apply_commit(
         resumed = _choose(when.prompt, resumed, read)
     vector = theta.astype(params.dtype) if sees_vector(rule, params) else params.pack(theta)
     kept = view.pulled if keeps_pull else ()
-    return vector, after, buffer, Row(resumed, kept, state), Step(theta, view, info, loss)
+    return vector, after, buffer, Row(resumed, kept, state), CommitView(theta, view, info, loss)
 
 
 def _choose(condition: jax.Array, yes: Any, no: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def measure(layout: Layout, rule: Rule, name: str, step: Step) -> jax.Array:
+def measure(layout: Layout, rule: Rule, name: str, step: CommitView) -> jax.Array:
     """The value of a recorded quantity."""
     if name == FINITE:
         leaves = jax.tree.leaves((step.central, step.loss))
@@ -179,5 +179,5 @@ def measure(layout: Layout, rule: Rule, name: str, step: Step) -> jax.Array:
     require(name, step.info, rule.name)
     if QUANTITIES[name].by_tensor and sees_vector(rule, layout.params):
         unpacked = jax.tree.map(layout.params.unpack, step.info)
-        step = Step(central=step.central, view=step.view, info=unpacked, loss=step.loss)
+        step = CommitView(central=step.central, view=step.view, info=unpacked, loss=step.loss)
     return QUANTITIES[name].measure(step)

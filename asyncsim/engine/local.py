@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from asyncsim.engine.commit import Layout, Row, as_seen, first_row, sees_vector
-from asyncsim.engine.packing import Packing
+from asyncsim.engine.layout import Packing
 from asyncsim.rules import Rule
 
 
 def work_packing(rule: Rule, params: Packing) -> Packing | None:
     """How `(displacement, state)` lie in a vector; None for a rule without local steps."""
-    if rule.step is None:
+    if rule.local_step is None:
         return None
 
     def made(vector: jax.Array) -> tuple[Any, Any]:
@@ -37,9 +37,9 @@ def take_steps(
         batches: Mini-batches, leading axis `window`; or None.
         keys: (window,) random keys.
     """
-    assert rule.step is not None
+    assert rule.local_step is not None
     assert layout.work is not None
-    params, step = layout.params, rule.step
+    params, step = layout.params, rule.local_step
     kept: Row = layout.row.unpack(row)
     vector = sees_vector(rule, params)
 

@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.trace.commit_order import previous_own_row
-from asyncsim.trace.steps import in_steps
+from asyncsim.trace.regroup import in_steps
 
 BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit

@@ -22,19 +22,19 @@ import jax
 import numpy as np
 
 from asyncsim.engine.batches import Shuffles, commit_key, init_key
-from asyncsim.engine.record import Step
+from asyncsim.engine.quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
-from asyncsim.trace.steps import in_steps
+from asyncsim.trace.regroup import in_steps
 from asyncsim.workloads import Workload
 
 
 class PlainRun(NamedTuple):
-    """Result of the plain loop: `loss` of shape (commits,), the last `central`, and every commit's `Step`."""
+    """Result of the plain loop: `loss` of shape (commits,), the last `central`, and every commit's `CommitView`."""
 
     loss: np.ndarray
     central: Any
-    steps: list[Step]
+    steps: list[CommitView]
 
 
 def take_batch(workload: Workload, seed: int, worker: int, job: int, key: jax.Array) -> Any:
@@ -80,7 +80,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             messages = []
         jobs[w] += 1
         losses.append(loss)
-        steps.append(Step(central=central, view=views[w], info=info, loss=loss))
+        steps.append(CommitView(central=central, view=views[w], info=info, loss=loss))
     return PlainRun(np.asarray(losses), central, steps)
 
 
@@ -91,9 +91,9 @@ def work_from(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, 
         key = commit_key(jax.random.key(seed), worker, one)
         loss, gradient = workload.loss_and_gradient(x, take_batch(workload, seed, worker, one, key), key)
         losses.append(loss)
-        if rule.step is not None:
-            x, state = rule.step(rule.hyper, x, gradient, state)
-    work = gradient if rule.step is None else jax.tree.map(lambda end, start: end - start, x, read)
+        if rule.local_step is not None:
+            x, state = rule.local_step(rule.hyper, x, gradient, state)
+    work = gradient if rule.local_step is None else jax.tree.map(lambda end, start: end - start, x, read)
     return sum(losses) / rule.window, work, state
 
 

@@ -48,7 +48,7 @@ def replay(
         workload: Loss and data.
         seed: A seed, or several that are replayed side by side over the same trace.
         record: Names of what else to record, or name -> every how many commits (None for the default): see
-            `asyncsim.engine.record.QUANTITIES`, and "test_loss" and "test_accuracy". By default nothing, or what
+            `asyncsim.engine.quantities.QUANTITIES`, and "test_loss" and "test_accuracy". By default nothing, or what
             the resumed run recorded.
         commits: Stop after so many commits of the trace; all by default.
         resume: A run of the same trace, rule, workload and seed to go on from. Two pieces equal one run bit for bit.

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim.engine import compiled, request
+from asyncsim.engine import arguments, compiled
 from asyncsim.engine.batches import init_key
+from asyncsim.engine.chunks import Feeder, piece_length
 from asyncsim.engine.commit import FINITE, Layout, row_packing
 from asyncsim.engine.devices import choose_lanes
 from asyncsim.engine.history import History
+from asyncsim.engine.layout import Packing
 from asyncsim.engine.local import work_packing
-from asyncsim.engine.packing import Packing
-from asyncsim.engine.pieces import Feeder, piece_length
 from asyncsim.engine.plan import plan_for
-from asyncsim.engine.record import EVALUATIONS, by_stride
+from asyncsim.engine.quantities import EVALUATIONS, by_stride
 from asyncsim.engine.run import Run, evaluate
 from asyncsim.engine.state import Carry, Problem
 from asyncsim.rules import Rule
@@ -45,13 +45,13 @@ class Replayer:
         resume: Run | None = None,
         lanes: int | None = None,
     ) -> None:
-        request.require_types(trace, rule, workload)
+        arguments.require_types(trace, rule, workload)
         self.plan, self.rule, self.workload, self.resume = plan_for(trace, rule), rule, workload, resume
-        self.seed, self.seeds = request.seeds_of(seed, rule)
-        self.total = request.how_many(commits, len(trace))
-        first = request.first_params(workload, init_key(self.seeds[0]))
+        self.seed, self.seeds = arguments.seeds_of(seed, rule)
+        self.total = arguments.how_many(commits, len(trace))
+        first = arguments.first_params(workload, init_key(self.seeds[0]))
         self.params = Packing.of(first)
-        self.strides = request.what_to_record(record, resume, workload, self.plan, first)
+        self.strides = arguments.what_to_record(record, resume, workload, self.plan, first)
         groups = by_stride(self.strides)
         self.layout = Layout(
             params=self.params,
@@ -72,11 +72,11 @@ class Replayer:
         if self.layout.mesh is not None:
             self.problem = jax.device_put(self.problem, self.layout.everywhere)
         length = piece_length(self.params.size, workload.batch_size, len(self.seeds), rule.window)
-        window = None if rule.step is None else rule.window
+        window = None if rule.local_step is None else rule.window
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
         self.history = History(self.strides, len(self.seeds))
         if resume is not None:
-            request.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
+            arguments.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
             self.history.restore(*resume.seeds_second())
         self.carry, self.done = self._start()
         self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
@@ -133,7 +133,7 @@ class Replayer:
         if self.resume is not None:
             carry, done = jax.tree.map(jnp.copy, self.resume.state), self.resume.commits
         else:
-            inits = [request.first_params(self.workload, init_key(s)) for s in self.seeds]
+            inits = [arguments.first_params(self.workload, init_key(s)) for s in self.seeds]
             first = jnp.stack([self.params.pack(params) for params in inits])
             carry, done = (
                 compiled.begin(self.problem, first, layout=self.layout, workers=self.plan.workers),

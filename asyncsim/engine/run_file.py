@@ -19,7 +19,7 @@ from asyncsim import npz
 from asyncsim.engine.batches import init_key
 from asyncsim.engine.commit import Layout, row_packing
 from asyncsim.engine.compiled import begin
-from asyncsim.engine.packing import Packing
+from asyncsim.engine.layout import Packing
 from asyncsim.engine.state import Carry, Problem
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload

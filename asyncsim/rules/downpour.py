@@ -77,7 +77,9 @@ def downpour(learning_rate: Any, window: int = 1) -> Rule:
     if window == 1:
         return Rule(hyper=hyper, name="downpour", send=raw_update)
     options = (("window", window),)
-    return Rule(hyper=hyper, name="downpour", send=send_displacement, options=options, step=step_down, window=window)
+    return Rule(
+        hyper=hyper, name="downpour", send=send_displacement, options=options, local_step=step_down, window=window
+    )
 
 
 def adaptive_staleness(learning_rate: Any) -> Rule:

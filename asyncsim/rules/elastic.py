@@ -74,7 +74,7 @@ def easgd(
     steps["hyper"]["beta"] = checks.not_negative("beta", beta)
     steps["options"] = (("workers", workers), *steps["options"])
     chosen = transformation(optimiser)
-    steps |= {"start": StartSpring(chosen, pending=True), "step": StepPulled(chosen)}
+    steps |= {"start": StartSpring(chosen, pending=True), "local_step": StepPulled(chosen)}
     return Rule(name="easgd", send=ExchangeInRound(workers), resume=from_own, collect=workers, **steps)
 
 
@@ -192,7 +192,7 @@ def eamsgd(
         options=(("window", window), ("atomic", atomic)),
         start=start_ball,
         resume=from_ahead,
-        step=step_ball,
+        local_step=step_ball,
         window=window,
         **exchange_fields(atomic),
     )

@@ -128,7 +128,7 @@ def fadas(
         options=(("buffer", buffer), ("window", window)),
         start_server=start_moments,
         apply=apply_adaptively,
-        step=descend_locally,
+        local_step=descend_locally,
         window=window,
         collect=buffer,
     )

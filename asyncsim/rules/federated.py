@@ -72,7 +72,9 @@ def fedbuff(
     }
     buffer, window = whole("buffer", buffer), whole("window", window)
     options = (("buffer", buffer), ("window", window))
-    return Rule(hyper, "fedbuff", send_by_age, options, apply=add_scaled, step=descend, window=window, collect=buffer)
+    return Rule(
+        hyper, "fedbuff", send_by_age, options, apply=add_scaled, local_step=descend, window=window, collect=buffer
+    )
 
 
 def send_difference(hyper: Hyper, displacement: Params, state: Params, view: View) -> Sent:
@@ -145,7 +147,7 @@ def ca2fl(learning_rate: Any, workers: int, buffer: int = 10, window: int = 1, s
         start=at_rest,
         start_server=at_rest,
         apply=apply_calibrated,
-        step=descend,
+        local_step=descend,
         window=window,
         collect=hyper["buffer"],
     )

@@ -114,7 +114,7 @@ def local_steps(window: int, learning_rate: Any, optimiser: Optimiser, elementwi
         "hyper": hyper,
         "options": options,
         "start": StartLocal(chosen),
-        "step": StepLocal(chosen),
+        "local_step": StepLocal(chosen),
         "window": window,
         "elementwise": elementwise or isinstance(optimiser, str),
     }

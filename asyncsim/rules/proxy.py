@@ -117,7 +117,7 @@ def _check(rule: Rule, learning_rate: Any) -> None:
     """Refuse rules beside which there is no proxy to keep."""
     if not isinstance(rule, Rule):
         raise ValueError(f"`rule` must be an asyncsim.Rule; got {rule!r:.60}. Give rules.downpour(0.1), for one.")
-    if rule.step is not None:
+    if rule.local_step is not None:
         raise ValueError(
             f"`rule` must commit what one gradient says; got {rule.name!r}, whose workers make local steps and send "
             "displacements, of which equation (23) says nothing. Give a rule without a window."

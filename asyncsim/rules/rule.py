@@ -2,7 +2,7 @@
 
 The life of one commit, in the order in which the engine calls the functions:
 
-1. the worker has taken a gradient at the value it `read`; or, by a rule with a local `step`, it has made `window`
+1. the worker has taken a gradient at the value it `read`; or, by a rule with a `local_step`, it has made `window`
    steps of its own from there, each with a mini-batch of its own;
 2. it pulls the central variable and decides what to `send`;
 3. the server `apply`s the message;
@@ -100,7 +100,7 @@ class Rule:
         hyper: Hyper-parameters by name, handed to every function first. A value may be an array with one entry
             per replayed seed.
         name: The constructor's name.
-        send: `(hyper, gradient, state, view) -> Sent`: what the worker commits. By a rule with a local `step` it gets
+        send: `(hyper, gradient, state, view) -> Sent`: what the worker commits. By a rule with a `local_step` it gets
             the displacement x - s that the steps made from `view.read`, in place of the gradient there.
         options: Settings that choose code, such as a variant, by name.
         start: `(hyper, params) -> state`: what a worker keeps, made from the value that its first commit's job read,
@@ -110,8 +110,8 @@ class Rule:
             messages (which must be arrays that can be averaged) and the view of the commit that closes it.
         resume: `(hyper, central, server, state, view) -> params`: where the next gradient is taken, with the central
             variable and the server's state at that read and the view of the worker's last commit.
-        step: `(hyper, params, gradient, state) -> (params, state)`: a local step of the worker; None for rules that
-            send what one gradient says.
+        local_step: `(hyper, params, gradient, state) -> (params, state)`: a local step of the worker; None for rules
+            that send what one gradient says.
         window: Local steps between two commits, λ; 1 without local steps.
         collect: Commits whose messages make a step of the server; None for what the trace says. A trace without
             buffering is cut into steps of so many commits.
@@ -132,7 +132,7 @@ class Rule:
     start_server: Callable[..., State] = field(default=keep_nothing, metadata={"static": True})
     apply: Callable[..., tuple[Params, State]] = field(default=add_message, metadata={"static": True})
     resume: Callable[..., Params] = field(default=from_central, metadata={"static": True})
-    step: Callable[..., tuple[Params, State]] | None = field(default=None, metadata={"static": True})
+    local_step: Callable[..., tuple[Params, State]] | None = field(default=None, metadata={"static": True})
     window: int = field(default=1, metadata={"static": True})
     collect: int | None = field(default=None, metadata={"static": True})
     elementwise: bool = field(default=True, metadata={"static": True})

@@ -135,7 +135,7 @@ def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Para
     Parameters that did not move are left out (half of them count as high, half as low). Not finite where it cannot be
     known: the versions are no longer kept, there is none before r, or nothing moved.
     """
-    from asyncsim.engine.median import median  # the engine imports the rules
+    from asyncsim.median import median  # the engine imports the rules
 
     kept = len(jax.tree.leaves(server.history)[0])
     version = server.steps - staleness

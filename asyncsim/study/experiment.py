@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from asyncsim import npz
-from asyncsim.study import fingerprint
-from asyncsim.study.fields import Field, fields_of
-from asyncsim.study.folder import REPORT, SUMMARY, Folder
-from asyncsim.study.override import did_you_mean
+from asyncsim.scenario import fingerprint
+from asyncsim.scenario.fields import Field, fields_of
+from asyncsim.scenario.override import did_you_mean
+from asyncsim.study.keep import REPORT, SUMMARY, Folder
 from asyncsim.study.summary import write_json
 
 LABEL, NUMBERS = "experiment.json", "numbers.npz"

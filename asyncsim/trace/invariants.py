@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asyncsim.trace.columns import NEVER, Fate, Fault
 
 if TYPE_CHECKING:
-    from asyncsim.trace.record import Trace
+    from asyncsim.trace.trace import Trace
 
 _CLOCKS = ("read_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
 _JOB_CLOCKS = ("read_time", "start_time", "finish_time", "end_time")

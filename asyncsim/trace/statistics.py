@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from asyncsim.trace.columns import Fate, Fault, TimeColumn
 
 if TYPE_CHECKING:
-    from asyncsim.trace.record import Trace
+    from asyncsim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
 

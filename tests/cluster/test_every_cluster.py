@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster.general import General
+from asyncsim.cluster.full import General
 from asyncsim.cluster.simulation import _run
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.columns import COMMIT_COLUMNS

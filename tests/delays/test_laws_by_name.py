@@ -6,7 +6,7 @@ import math
 import pytest
 
 from asyncsim.delays import Constant, Exponential, Gamma, Paced, Pareto, Profile, Weibull
-from asyncsim.study.parts import LAWS, law_arguments
+from asyncsim.scenario.components import LAWS, law_arguments
 
 SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal", "weibull", "pareto"]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.record import QUANTITIES
+from asyncsim.engine.quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Sent
 from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, trace_for, tree_workload

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import pieces
+from asyncsim.engine import chunks
 from tests.problems import gamma_trace, noisy_quadratic
 
 
 @pytest.fixture
 def short_pieces(monkeypatch):
-    monkeypatch.setattr(pieces, "SHORTEST", 16)
-    monkeypatch.setattr(pieces, "LONGEST", 16)
+    monkeypatch.setattr(chunks, "SHORTEST", 16)
+    monkeypatch.setattr(chunks, "LONGEST", 16)
 
 
 def test_interrupt_and_resume_is_one_run(short_pieces):

@@ -11,7 +11,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Rule, Sent
-from asyncsim.trace.steps import in_steps
+from asyncsim.trace.regroup import in_steps
 from tests.problems import TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 ADAM = optax.adam(0.05)
@@ -40,7 +40,7 @@ def send_displacement(hyper, displacement, state, view):
 
 def local(window=4, scale=1.0, **more):
     hyper = {"scale": scale}
-    return Rule(hyper, "local", send_displacement, start=Start(ADAM), step=Step(ADAM), window=window, **more)
+    return Rule(hyper, "local", send_displacement, start=Start(ADAM), local_step=Step(ADAM), window=window, **more)
 
 
 def close(actual, expected, rtol=1e-10):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from figures.kit import setup
+from figures.common import scales
 from tests.quick_compile import quick_compile
 
 __all__ = ["quick_compile"]
@@ -13,4 +13,4 @@ __all__ = ["quick_compile"]
 @pytest.fixture
 def tiny(monkeypatch):
     """Scale quick with twenty commits of each worker."""
-    monkeypatch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=20))
+    monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=20))

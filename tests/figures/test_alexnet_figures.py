@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from figures import figure7, figure9, figure10
-from figures.kit import pack, stack
+from figures.common import pack, stack
 
 
 @pytest.fixture(autouse=True)

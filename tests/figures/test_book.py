@@ -10,8 +10,8 @@ import pytest
 import asyncsim as asim
 from asyncsim.cli import figures as command_module
 from figures import NAMES
-from figures.kit import Claim, book, figure, kept, pack, table
-from figures.kit.book import Book
+from figures.common import Claim, book, figure, kept, pack, table
+from figures.common.book import Book
 
 
 def fake(calls, **changes):

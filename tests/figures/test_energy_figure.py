@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 
 from asyncsim import theory
 from figures import energy, figure1
-from figures.kit import Outcome, table, where
-from figures.kit.claims import Claim
+from figures.common import Outcome, table, where
+from figures.common.claims import Claim
 
 WORKERS = (3, 6)
 STEPS = 20

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 import asyncsim as asim
 from figures import figure2, figure4, figure5
-from figures.kit import Outcome, Runs, pack, setup, stack, table, where
-from figures.kit.paper import paper_curves
-from figures.kit.series import loss_by_time
-from figures.kit.tables import over_seeds
+from figures.common import Outcome, Runs, pack, scales, stack, table, where
+from figures.common.averages import loss_by_time
+from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds
 from tests.quick_compile import quick_compile  # noqa: F401
 
 Numbers = dict[str, np.ndarray]
@@ -22,7 +22,7 @@ Numbers = dict[str, np.ndarray]
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few workers and few steps, so that a test takes what its compilation takes."""
-    monkeypatch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=42, batch_size=32))
+    monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=42, batch_size=32))
     monkeypatch.setattr(figure2, "WORKERS", 10)
     monkeypatch.setattr(figure2, "BINS", 20)
     monkeypatch.setattr(figure4, "WORKERS", (1, 2, 4))
@@ -87,7 +87,7 @@ class TestFigure2:
 
     def test_the_papers_run_takes_the_papers_two_thousand_seconds(self) -> None:
         law: Any = figure2.scenarios("quick", 0)[10].cluster.compute
-        assert setup.SCALES["paper"].steps * law.mean == pytest.approx(2000)
+        assert scales.SCALES["paper"].commits_per_worker * law.mean == pytest.approx(2000)
 
     @pytest.mark.parametrize(
         ("change", "expected"),

@@ -5,15 +5,15 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
-from figures.kit import Claim, Runs, columns_of, pack, stack, table, where
-from figures.kit import runs as runs_module
-from figures.kit.claims import claims_table, numbers
-from figures.kit.curves import draw_curve
-from figures.kit.estimate import estimate, in_words
-from figures.kit.figure import find
-from figures.kit.runs import outcome_of
-from figures.kit.series import ends, loss_by_step, record_by_step
-from figures.kit.tables import from_csv, names_of, over_seeds, to_csv
+from figures.common import Claim, Runs, columns_of, pack, stack, table, where
+from figures.common import runs as runs_module
+from figures.common.averages import ends, loss_by_step, record_by_step
+from figures.common.claims import claims_table, numbers
+from figures.common.curves import draw_curve
+from figures.common.estimate import estimate, in_words
+from figures.common.figure import find
+from figures.common.runs import outcome_of
+from figures.common.tables import from_csv, names_of, over_seeds, to_csv
 
 WORKLOAD = asim.workloads.quadratic([1.0, 0.1])
 RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
@@ -21,7 +21,7 @@ RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
 
 def scenario(rate=0.01, steps=30, **more):
     cluster = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3))
-    return asim.Scenario(cluster, asim.rules.gem(rate), WORKLOAD, steps=steps, record=RECORD, **more)
+    return asim.Scenario(cluster, asim.rules.gem(rate), WORKLOAD, commits_per_worker=steps, record=RECORD, **more)
 
 
 def same(one, other):

@@ -7,11 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from figures import assumptions, figure1, figure3, figure6, figure8
-from figures.kit import Runs, pack, setup, stack, table, where
-from figures.kit.curves import THE_PAPER
-from figures.kit.paper import paper_curves
-from figures.kit.series import loss_by_step
-from figures.kit.tables import over_seeds
+from figures.common import Runs, pack, scales, stack, table, where
+from figures.common.averages import loss_by_step
+from figures.common.curves import THE_PAPER
+from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds
 
 MODULES = (figure1, figure3, figure6, figure8)
 
@@ -23,7 +23,7 @@ FEW = ((figure1, (5, 10)), (figure3, (5, 10)), (figure6, (5, 10)), (figure8, 5))
 def computed(tmp_path_factory):
     """Numbers of two seeds of every figure, with few workers and steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=20))
+        patch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=20))
         for module, workers in FEW:
             patch.setattr(module, "WORKERS", workers)
         runs = Runs(tmp_path_factory.mktemp("runs"))
@@ -182,7 +182,7 @@ def test_the_assumptions_are_compared_with_the_paper():
 
 
 def test_the_assumptions_are_run_and_drawn(monkeypatch):
-    monkeypatch.setitem(setup.SCALES, "quick", replace(setup.SCALES["quick"], steps=30))
+    monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=30))
     monkeypatch.setattr(assumptions, "workers_of", lambda scale: (5,))
     few = {("gem_amplified", 5): "κ = 4", ("downpour_large", 5): "η doubled", ("downpour_large", 10): "more"}
     monkeypatch.setattr(assumptions, "FAILING", few)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from asyncsim import theory
 from figures import stability, staleness
-from figures.kit import table, where
+from figures.common import table, where
 
 SIZES, GRID = (1, 3), np.geomspace(0.2, 3.2, 9)
 

@@ -13,7 +13,7 @@ import asyncsim as asim
 from asyncsim.engine import compiled
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import CONSTRUCTORS, View
-from asyncsim.study.parts import rule_part
+from asyncsim.scenario.components import rule_part
 from tests.problems import RULES, SOLVED_ON, gamma_trace, trace_for, tree_workload
 
 SIZES = (1000, 2000, 4000)  # of one parameter tensor
@@ -75,8 +75,8 @@ def operations(rule, size):
 
     def commit(rule, params, gradient):
         state, server = rule.start(rule.hyper, params), rule.start_server(rule.hyper, params)
-        if rule.step is not None:
-            ended, state = rule.step(rule.hyper, params, gradient, state)
+        if rule.local_step is not None:
+            ended, state = rule.local_step(rule.hyper, params, gradient, state)
             gradient = jax.tree.map(jnp.subtract, ended, params)
         view = View(read=params, pulled=params, staleness=jnp.int32(1), server=server)
         sent = rule.send(rule.hyper, gradient, state, view)

@@ -6,7 +6,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from asyncsim.trace.steps import in_steps
+from asyncsim.trace.regroup import in_steps
 from tests.problems import gamma_trace, random_trace, round_robin
 from tests.rules.by_hand import START, H, local_steps, serve
 

@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import protocols, rules
 from asyncsim.engine.batches import commit_key
-from asyncsim.trace.steps import in_steps
+from asyncsim.trace.regroup import in_steps
 from tests.problems import TRACES, gamma_trace
 
 RATE, SEED = 0.01, 7

@@ -89,7 +89,7 @@ def test_fresh_commits_are_not_damped(x64):
 
 def test_a_window_of_1_leaves_downpour_as_it_was():
     assert rules.downpour(0.1, window=1) == rules.downpour(0.1)
-    assert rules.downpour(0.1).step is None
+    assert rules.downpour(0.1).local_step is None
     assert rules.downpour(0.1).describe() == {"name": "downpour", "learning_rate": 0.1}
 
 

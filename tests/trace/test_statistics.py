@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from asyncsim import theory
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.study.trace_assumptions import look_at
-from asyncsim.study.trace_report import trace_report
+from asyncsim.reports.diagnose import look_at
+from asyncsim.reports.trace import trace_report
 from asyncsim.trace import Fate, Fault, Faults, Trace, statistics
 from tests.cluster.problems import clusters, over_seeds
 

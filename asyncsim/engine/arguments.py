@@ -1,0 +1,106 @@
+"""What `replay` is asked for, checked: one line for each thing that cannot be meant."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.engine.plan import Plan
+from asyncsim.engine.quantities import EVALUATIONS, strides
+from asyncsim.engine.run import Run
+from asyncsim.rules import Rule
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+
+MOST_SEED = 2**31 - 1
+
+
+def require_types(trace: Any, rule: Any, workload: Any) -> None:
+    """Refuse what is no trace, rule or workload."""
+    for name, value, kind in (("trace", trace, Trace), ("rule", rule, Rule), ("workload", workload, Workload)):
+        if not isinstance(value, kind):
+            raise ValueError(f"`{name}` must be a {kind.__name__}; got {type(value).__name__} {value!r:.60}.")
+
+
+def seeds_of(seed: int | Sequence[int], rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
+    """The seed as `Run` keeps it, and as a tuple; every hyper-parameter must be one number or one a seed."""
+    several = not isinstance(seed, (int, np.integer, float, str, type(None)))
+    seeds = tuple(
+        checks.require_integer("seed", one, least=0, remedy="Give a whole number, or a sequence of them.")
+        for one in (seed if several else (seed,))
+    )
+    if not seeds or max(seeds) > MOST_SEED:
+        raise ValueError(f"`seed` must be one or more numbers from 0 to {MOST_SEED}; got {seed!r}.")
+    for name, value in rule.hyper.items():
+        if np.shape(value) not in ((), (len(seeds),)):
+            raise ValueError(
+                f"`{name}` must be one number or one a seed, here {len(seeds)}; got shape {np.shape(value)}."
+            )
+    return (seeds if several else seeds[0]), seeds
+
+
+def how_many(commits: int | None, available: int) -> int:
+    """Commits to replay."""
+    if commits is None:
+        return available
+    wanted = checks.require_integer("commits", commits, least=0, remedy="Leave it out for the whole trace.")
+    if wanted > available:
+        raise ValueError(f"`commits` must be at most the trace's {available}; got {wanted}. Simulate a longer trace.")
+    return wanted
+
+
+def first_params(workload: Workload, key: jax.Array) -> Any:
+    """The workload's first parameters as JAX arrays of floating-point numbers."""
+    params = jax.tree.map(jnp.asarray, workload.init(key))
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            where = jax.tree_util.keystr(path) or "it"
+            raise ValueError(f"`init` must give floating-point parameters; {where} is {leaf.dtype}. Convert it.")
+    if not jax.tree.leaves(params):
+        raise ValueError("`init` must give at least one parameter; got an empty pytree.")
+    return params
+
+
+def what_to_record(
+    record: Iterable[str] | Mapping[str, int | None] | None,
+    resume: Run | None,
+    workload: Workload,
+    plan: Plan,
+    first: Any,
+) -> dict[str, int]:
+    """Name -> stride. A resumed run goes on recording what it recorded."""
+    if record is None:
+        return dict(resume.strides) if resume is not None else {}
+    wanted = strides(record, plan.workers)
+    if resume is not None and wanted != dict(resume.strides):
+        raise ValueError(f"`record` must be that of `resume`, {dict(resume.strides)}; got {wanted}. Leave it out.")
+    available = jax.eval_shape(workload.evaluate, first) if workload.evaluate is not None else {}
+    for name in wanted:
+        if name in EVALUATIONS and name not in available:
+            raise ValueError(f"`record` names {name!r}, which this workload does not evaluate; leave it out.")
+    return wanted
+
+
+def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:
+    """Refuse to go on from a run of something else."""
+    if resume.seed != seed:
+        raise ValueError(f"`resume` must be a run of the same seed; it has {resume.seed}, not {seed}.")
+    if not _alike(resume.rule, rule):
+        raise ValueError(f"`resume` must be a run of the same rule; it has {resume.rule.describe()}.")
+    if resume.digest != plan.digest(resume.commits):
+        raise ValueError(f"`resume` must be a run of the same trace; its first {resume.commits} commits are others.")
+    if resume.state.central.shape[-1] != parameters:
+        raise ValueError(f"`resume` must be a run of the same workload; this one has {parameters} parameters.")
+    if resume.commits > total:
+        raise ValueError(
+            f"`resume` has {resume.commits} commits already; `commits` must be at least that, got {total}."
+        )
+
+
+def _alike(a: Rule, b: Rule) -> bool:
+    numbers = a.hyper.keys() == b.hyper.keys() and all(np.array_equal(a.hyper[n], b.hyper[n]) for n in a.hyper)
+    return numbers and replace(a, hyper={}) == replace(b, hyper={})

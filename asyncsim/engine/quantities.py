@@ -1,0 +1,155 @@
+"""Named quantities that a replay can record: a function of one commit each, and how often it is worth its cost."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim import checks, energy
+from asyncsim.median import median
+from asyncsim.rules import Info, View
+
+Params = Any
+
+
+class CommitView(NamedTuple):
+    """One commit as a recorded quantity sees it.
+
+    Attributes:
+        central: θ_{t+1}, the central variable just after the commit.
+        view: What the rule saw: `read`, `pulled`, `staleness`.
+        info: What the rule reports: `update`, `proxy`, `pi`; None where it has no such thing.
+        loss: Mini-batch loss at `view.read`.
+    """
+
+    central: Params
+    view: View
+    info: Info
+    loss: jax.Array
+
+
+class Quantity(NamedTuple):
+    """A recorded quantity.
+
+    Attributes:
+        measure: `step -> array`.
+        needs: What the rule must report for it, a field of `Info`.
+        rarely: Whether one commit in `workers` is often enough, because it costs dozens of passes over all parameters.
+        by_tensor: Whether it looks at whole tensors and not only at numbers.
+    """
+
+    measure: Callable[[CommitView], jax.Array]
+    needs: str | None = None
+    rarely: bool = False
+    by_tensor: bool = False
+
+
+def all_values(tree: Params) -> jax.Array:
+    """Every number of a pytree in one vector."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def energy_central(step: CommitView) -> jax.Array:
+    """Σ ½(θ_{t+1} - s)², equations (11) and (16): displacement since the gradient's point s was read.
+
+    In the script's variant of GEM, π is made for θ - s between two pulls of the worker, which lies one own update
+    further back: what it matches is not exactly this energy.
+    """
+    return energy.total(energy.central(step.central, step.view.read))
+
+
+def energy_proxy(step: CommitView) -> jax.Array:
+    """Σ ½(κm)², equations (15), (23) and (27), of the moment m after this gradient."""
+    return energy.total(energy.proxy(step.info.proxy))
+
+
+def compliance(step: CommitView) -> jax.Array:
+    """E_k(central)/E_k(proxy): above 1 where the stability condition (12) is violated in the sum."""
+    return energy_central(step) / energy_proxy(step)
+
+
+def pi_mean(step: CommitView) -> jax.Array:
+    """Mean of π over all parameters."""
+    return jnp.mean(all_values(step.info.pi))
+
+
+def pi_median(step: CommitView) -> jax.Array:
+    """Median of π over all parameters, as in the paper's figure 3."""
+    return median(all_values(step.info.pi))
+
+
+def pi_median_by_tensor(step: CommitView) -> jax.Array:
+    """Median of π in each tensor, in the order of the pytree's leaves, as in figures 9 and 10."""
+    return jnp.stack([median(leaf) for leaf in jax.tree.leaves(step.info.pi)])
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "energy_central": Quantity(energy_central),
+    "energy_proxy": Quantity(energy_proxy, needs="proxy"),
+    "compliance": Quantity(compliance, needs="proxy"),
+    "pi_mean": Quantity(pi_mean, needs="pi"),
+    "pi_median": Quantity(pi_median, needs="pi", rarely=True),
+    "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", rarely=True, by_tensor=True),
+}
+EVALUATIONS = ("test_loss", "test_accuracy")
+EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
+
+
+def strides(record: Iterable[str] | Mapping[str, int | None], workers: int) -> dict[str, int]:
+    """What to record and every how many commits.
+
+    Args:
+        record: Names, or name -> number of commits between two records (None for the default).
+        workers: n. By default means and energies are taken at every commit, medians at every n-th (they need dozens
+            of passes over all parameters), test loss and accuracy at every 50·n-th.
+
+    Raises:
+        ValueError: For an unknown name or a stride below 1.
+
+    Example:
+        >>> strides(("energy_central", "pi_median"), workers=20)
+        {'energy_central': 1, 'pi_median': 20}
+        >>> strides({"pi_median": 5}, workers=20)
+        {'pi_median': 5}
+    """
+    if isinstance(record, str):
+        record = (record,)
+    chosen = dict(record) if isinstance(record, Mapping) else dict.fromkeys(record)
+    for name, every in chosen.items():
+        checks.one_of("record", name, (*QUANTITIES, *EVALUATIONS))
+        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
+    return {name: every or default_stride(name, workers) for name, every in chosen.items()}
+
+
+def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    """Stride -> names of what the compiled loop records so often, the most frequent first.
+
+    Example:
+        >>> by_stride({"pi_median": 20, "energy_central": 1, "pi_mean": 1, "test_loss": 1000})
+        {1: ('energy_central', 'pi_mean'), 20: ('pi_median',)}
+    """
+    groups: dict[int, tuple[str, ...]] = {}
+    for name, every in sorted(strides.items(), key=lambda item: item[1]):
+        if name not in EVALUATIONS:
+            groups[every] = (*groups.get(every, ()), name)
+    return groups
+
+
+def default_stride(name: str, workers: int) -> int:
+    """Commits between two records of a quantity where the user names no number."""
+    if name in EVALUATIONS:
+        return EVALUATE_EVERY * workers
+    return workers if QUANTITIES[name].rarely else 1
+
+
+def require(name: str, info: Info, rule_name: str) -> None:
+    """Refuse a quantity that the rule cannot report."""
+    need = QUANTITIES[name].needs
+    if need and getattr(info, need) is None:
+        what = {"proxy": "proxy", "pi": "scaling π"}[need]
+        raise ValueError(
+            f"`record` names {name!r}, but the rule {rule_name!r} has no {what}; leave it out or use a rule such as "
+            "gem."
+        )

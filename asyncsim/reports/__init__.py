@@ -1,0 +1,1 @@
+"""Predicted beside measured, in numbers: staleness, stability, traces."""

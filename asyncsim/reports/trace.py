@@ -1,0 +1,161 @@
+"""What a trace measures beside what theory predicts of it, and on which assumption; nothing where none holds."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim import theory
+from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.reports.diagnose import Look, look_at
+from asyncsim.trace import Fate, Statistics, Trace, statistics
+from asyncsim.trace.invariants import conservation
+
+LONG = 10  # commits a worker, from which on averages are compared with those of the long run
+HARDLY = 0.01  # share of a job's time at the server, up to which the server takes no time
+MOST_SPREAD = 3.0  # cv of jobs, beyond which a trace is too short to measure it
+MOST_WORKERS = 200  # beyond, the moments of a queue take too long (their cost grows as n³)
+
+
+class Prediction(NamedTuple):
+    """A number that theory gives.
+
+    Attributes:
+        value: The number.
+        assumes: On which assumptions it stands.
+    """
+
+    value: float
+    assumes: str
+
+
+class TraceReport(NamedTuple):
+    """Measured beside predicted.
+
+    Attributes:
+        statistics: What the trace comes to.
+        measured: Name -> number, of what may be predicted: "mean_staleness", "staleness_sd", "commits_per_second",
+            "at_server" (mean number of commits that wait or are worked on) and "utilisation" (of the workers).
+        predicted: Name -> prediction, only where one applies; besides, "knee", the number of workers at which the
+            server becomes the bottleneck.
+    """
+
+    statistics: Statistics
+    measured: dict[str, float]
+    predicted: dict[str, Prediction]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers, lists and dictionaries; None for what is not finite."""
+        found = self.statistics._asdict()
+        found |= {name: found[name]._asdict() for name in ("staleness", "by_worker")}
+        predicted = {name: prediction._asdict() for name, prediction in self.predicted.items()}
+        return _plain({"statistics": found, "measured": self.measured, "predicted": predicted})
+
+
+def trace_report(trace: Trace) -> TraceReport:
+    """Compare a trace with theory.
+
+    What the trace does not say (protocol, laws) is tested on it, and a prediction whose assumption fails is left out:
+
+    - mean staleness: the other outstanding reads at steps, per commit, by the conservation law; n - 1 where every
+      worker reads right after its own commit.
+    - throughput, commits at the server, utilisation: mean value analysis with the measured mean times, for such
+      workers of equal speed and a first-in first-out server whose service is exponential.
+    - standard deviation of staleness: renewal theory for the measured mean and spread of the jobs, where the server
+      is hardly used; a closed form for exponential workers with an exponential server.
+    - the number of workers at which the server becomes the bottleneck, for any laws.
+
+    Args:
+        trace: A valid trace.
+
+    Returns:
+        See `TraceReport`.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=8, compute=asim.delays.Exponential(mean=2.0))
+        >>> report = trace_report(asim.simulate(cluster, commits=4000, seed=0))
+        >>> round(report.measured["mean_staleness"], 1), report.predicted["mean_staleness"].value
+        (7.0, 7.0)
+        >>> round(report.measured["staleness_sd"], 1), round(report.predicted["staleness_sd"].value, 1)
+        (7.3, 7.3)
+    """
+    found = statistics(trace)
+    measured = {
+        "mean_staleness": found.staleness.mean,
+        "staleness_sd": found.staleness.sd,
+        "commits_per_second": found.commits_per_second,
+        "at_server": found.waiting + found.in_service,
+        "utilisation": found.utilisation,
+    }
+    if not len(trace):
+        return TraceReport(found, measured, {})
+    look = look_at(trace)
+    predicted = {"mean_staleness": _mean_staleness(trace, look)}
+    if look.asynchronous and look.fifo and look.equal and len(trace) >= LONG * trace.workers:
+        predicted |= _queue(trace, look) | _spread(trace, look)
+    return TraceReport(found, measured, predicted)
+
+
+def _mean_staleness(trace: Trace, look: Look) -> Prediction:
+    if look.asynchronous:
+        value = theory.staleness_mean(workers=trace.workers)
+        return Prediction(value, "every worker reads right after its own commit; long run")
+    rest = trace.unfinished
+    ended = rest.fate != Fate.IN_FLIGHT
+    ages = int((rest.end_version[ended].astype(np.int64) - rest.read_version[ended]).sum())
+    value = (conservation(trace)[1] - ages) / len(trace)
+    return Prediction(value, "other outstanding reads at steps, per commit, without jobs that end in vain; long run")
+
+
+def _queue(trace: Trace, look: Look) -> dict[str, Prediction]:
+    """What depends on the server."""
+    outside = look.compute + look.network
+    if not look.service or not outside:
+        return {}
+    predicted = {}
+    if look.slots == 1:
+        value = theory.knee(compute_rate=1 / outside, service_rate=1 / look.service)
+        predicted["knee"] = Prediction(value, "any laws with the measured mean times")
+    if not look.exponential_service:
+        return predicted
+    network = theory.mean_value_analysis(
+        workers=trace.workers,
+        service=Exponential(look.service),
+        delays=[Constant(look.compute), Constant(look.network)],
+        slots=look.slots,
+    )
+    assumes = "first-in first-out server, exponential service, delays of any law, no shared link; long run"
+    return predicted | {
+        "commits_per_second": Prediction(network.throughput, assumes),
+        "at_server": Prediction(network.queue_length, assumes),
+        "utilisation": Prediction(float(network.delay_lengths[0]) / trace.workers, assumes),
+    }
+
+
+def _spread(trace: Trace, look: Look) -> dict[str, Prediction]:
+    """Standard deviation of staleness."""
+    job, workers = look.compute + look.network, trace.workers
+    settled = look.cv == 0 or len(trace) / workers >= 1 / look.cv**2
+    renewal = job > 0 and settled and look.cv <= MOST_SPREAD
+    if look.at_server <= HARDLY * job and renewal:
+        law = Constant(job) if look.cv == 0 else Gamma(job, look.cv)
+        variance = theory.staleness_variance(compute=law, workers=workers)
+        assumes = f"gamma law with the measured cv {look.cv:.3g}, server takes no time; long run"
+    elif look.memoryless and look.slots == 1 and workers <= MOST_WORKERS:
+        rates = {"compute_rate": 1 / job, "service_rate": 1 / look.service}
+        variance = theory.queue_staleness_variance(workers=workers, **rates)
+        assumes = "exponential compute and service, first-in first-out; long run"
+    else:
+        return {}
+    return {"staleness_sd": Prediction(math.sqrt(max(variance, 0.0)), assumes)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,5 @@
+"""A scenario: one study as one frozen object, its fields, and what it is made of."""
+
+from asyncsim.scenario.scenario import Scenario
+
+__all__ = ["Scenario"]

@@ -1,0 +1,249 @@
+"""A scenario: one study as one frozen object."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim.checks import require_integer, require_positive
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.engine.arguments import MOST_SEED
+from asyncsim.engine.commit import as_seen
+from asyncsim.engine.layout import Packing
+from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, strides
+from asyncsim.rules import Info, Rule, View
+from asyncsim.scenario import cluster_components, fingerprint
+from asyncsim.scenario.components import Part, law_part, rule_part, workload_part
+from asyncsim.scenario.describe import describe_law, describe_rule, describe_workload
+from asyncsim.scenario.fields import Field, described_arguments, kind_of
+from asyncsim.scenario.override import LENGTHS, override
+from asyncsim.trace import Trace
+from asyncsim.trace.regroup import in_steps
+from asyncsim.workloads import Workload
+
+RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
+OFTEN = 5  # times a worker step: enough for a curve, and at every commit energies would cost small models more
+RECORD_HELP = (  # of the flag, whose syntax is not that of the argument
+    "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or "
+    f"none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scenario:
+    """A cluster that trains a workload by a rule, for so long, from one seed.
+
+    Two scenarios are equal if they describe the same thing, however it was written: with 4 workers, 10
+    `commits_per_worker` are 40 `commits`.
+
+    Attributes:
+        cluster: Who computes, and how fast.
+        rule: Update rule.
+        workload: What is learned.
+        commits: Length of the run in commits to the server. Exactly one of commits, seconds and commits_per_worker must
+            be given.
+        seconds: Length of the run in simulated seconds.
+        commits_per_worker: Length of the run in commits of each worker on average: n times as many in all.
+        seed: Seed of the compute times, the mini-batches and the first parameters.
+        record: Names of what is recorded beside the loss, or name -> every how many commits; see
+            `asyncsim.replay`. By default energy_central, energy_proxy and pi_mean five times a worker step
+            and pi_median once, as far as the rule has them.
+
+    Raises:
+        ValueError: If not exactly one length is given, or a number or name does not fit.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> scenario = Scenario(
+        ...     cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+        ...     rule=asim.rules.gem(learning_rate=0.05),
+        ...     workload=asim.workloads.quadratic([1.0, 0.1]),
+        ...     commits_per_worker=100,
+        ... )
+        >>> scenario
+        Scenario(gem on quadratic, 4 workers, 400 commits, seed 0)
+        >>> scenario.override(workers=8, compute="exponential", rule="downpour", commits=1000)
+        Scenario(downpour on quadratic, 8 workers, 1000 commits, seed 0)
+        >>> scenario.override(commits=400) == scenario, scenario.override(kappa=2.0) == scenario
+        (True, False)
+    """
+
+    cluster: Cluster
+    rule: Rule
+    workload: Workload
+    commits: int | None = None
+    seconds: float | None = None
+    commits_per_worker: int | None = None
+    seed: int = 0
+    record: Iterable[str] | Mapping[str, int | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("cluster", Cluster), ("rule", Rule), ("workload", Workload)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ValueError(f"`{name}` must be an asyncsim.{kind.__name__}; got {type(value).__name__}.")
+        self._check_length()
+        require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
+        if self.seed > MOST_SEED:
+            raise ValueError(f"`seed` must be at most {MOST_SEED}; got {self.seed}. Give a smaller one.")
+        if self.record is not None and not isinstance(self.record, (str, Mapping)):
+            object.__setattr__(self, "record", tuple(self.record))
+        self._check_record()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scenario) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        length = f"{self.seconds:g} seconds" if self.total is None else f"{self.total} commits"
+        what = f"{self.rule.name} on {self.workload.describe()['name']}"
+        return f"Scenario({what}, {self.cluster.workers} workers, {length}, seed {self.seed})"
+
+    @property
+    def total(self) -> int | None:
+        """Commits in all; None where `seconds` decide."""
+        return self.commits if self.commits_per_worker is None else self.commits_per_worker * self.cluster.workers
+
+    @cached_property
+    def reportable(self) -> tuple[str, ...]:
+        """Names of what this rule and workload can report."""
+        info = jax.eval_shape(self._first_info)
+        names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
+        if self.workload.evaluate is None:
+            return tuple(names)
+        measured = jax.eval_shape(self.workload.evaluate, jax.eval_shape(self.workload.init, jax.random.key(0)))
+        return (*names, *(name for name in EVALUATIONS if name in measured))
+
+    @cached_property
+    def strides(self) -> dict[str, int]:
+        """What is recorded: name -> every how many commits."""
+        n = self.cluster.workers
+        if self.record is not None:
+            return strides(self.record, n)
+        often = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
+        return {name: every for name, every in often.items() if name in self.reportable}
+
+    def describe(self) -> dict[str, Any]:
+        """The scenario as plain data, fit for JSON; code and data of the user's own stand there as hashes.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).describe()["cluster"]
+            {'workers': 2, 'compute': {'law': 'constant', 'value': 1.0}}
+        """
+        return {
+            "cluster": {
+                "workers": self.cluster.workers,
+                "compute": describe_law(self.cluster.compute),
+                **cluster_components.describe(self.scheduled),
+            },
+            "rule": describe_rule(self.rule),
+            "workload": describe_workload(self.workload),
+            "commits": self.total,
+            "seconds": self.seconds,
+            "seed": self.seed,
+            "record": self.strides,
+            "precision": jnp.result_type(float).name,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the description: scenarios that share it give the same result."""
+        return fingerprint.digest(self.describe())
+
+    @cached_property
+    def scheduled(self) -> Cluster:
+        """The cluster as it is simulated: where bandwidth matters, a message is as large as the parameters."""
+        network = self.cluster.network
+        if not network.limits_bytes or network.message_bytes is not None:
+            return self.cluster
+        size = cluster_components.message_bytes(jax.eval_shape(self.workload.init, jax.random.key(0)))
+        return dataclasses.replace(self.cluster, network=dataclasses.replace(network, message_bytes=size))
+
+    def simulate(self) -> Trace:
+        """The schedule of this scenario."""
+        trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self.seed)
+        return in_steps(trace, self.rule.collect)
+
+    @property
+    def parts(self) -> tuple[Part, Part, Part, Part]:
+        """Compute law, protocol, rule and workload, taken apart."""
+        cluster = law_part(self.cluster.compute), cluster_components.protocol_part(self.cluster.protocol)
+        return *cluster, rule_part(self.rule), workload_part(self.workload)
+
+    def fields(self) -> tuple[Field, ...]:
+        """Everything that `override` takes, with present values and what it means."""
+        law, protocol, rule, workload = self.parts
+        helps = described_arguments(Cluster.__doc__ or "")
+        workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
+        cluster = (workers, *law.fields(), *protocol.fields(), *cluster_components.surroundings(self.cluster))
+        return (*cluster, *rule.fields(), *workload.fields(), *own_fields(self))
+
+    def override(self, **changes: Any) -> "Scenario":
+        """The scenario with some fields changed, by the names of the constructors' own arguments.
+
+        Another law of compute times keeps the mean and, where it has one, the coefficient of variation;
+        another rule or workload keeps the arguments that both have, and of `record` what can still be
+        reported. A new length replaces the old one.
+
+        Raises:
+            ValueError: If a field is unknown (the nearest is named) or a value does not fit.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).override(wokers=8)
+            Traceback (most recent call last):
+            ValueError: `wokers` is no field of this scenario. Did you mean `workers`?
+        """
+        return override(self, changes)
+
+    def _first_info(self) -> Info:
+        tree = self.workload.init(jax.random.key(0))
+        packing = Packing.of(tree)
+        params = as_seen(self.rule, packing, packing.pack(tree))
+        state = self.rule.start(self.rule.hyper, params)
+        server = self.rule.start_server(self.rule.hyper, params)
+        view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server)
+        return self.rule.send(self.rule.hyper, params, state, view).info
+
+    def _check_length(self) -> None:
+        given = {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
+        if len(given) != 1:
+            found = " and ".join(f"{name}={value!r}" for name, value in given.items()) or "none"
+            raise ValueError(
+                f"Exactly one of `commits`, `seconds` and `commits_per_worker` must be given; got {found}."
+            )
+        for name in given.keys() & {"commits", "commits_per_worker"}:
+            require_integer(name, given[name], least=1, remedy="Ask for 1 or more.")
+        if "seconds" in given:
+            seconds = require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
+            object.__setattr__(self, "seconds", seconds)
+
+    def _check_record(self) -> None:
+        impossible = [name for name in self.strides if name not in self.reportable]
+        if impossible:
+            raise ValueError(
+                f"`record` names {impossible[0]!r}, which {self.rule.name!r} on this workload cannot report; "
+                f"it has {', '.join(self.reportable)}."
+            )
+
+
+def own_fields(scenario: Scenario | None = None) -> list[Field]:
+    """The fields of a scenario that belong to none of its parts, with its values where there is one."""
+    helps = described_arguments(Scenario.__doc__ or "")
+    kinds = {f.name: kind_of(f.type) for f in dataclasses.fields(Scenario)} | {"record": "names"}
+    helps["record"] = RECORD_HELP
+    values: dict[str, Any] = dict.fromkeys((*LENGTHS, "seed", "record"))
+    if scenario is not None:
+        values = {name: getattr(scenario, name) for name in values} | {"record": scenario.strides}
+    return [Field(name, kinds[name], helps[name], "Study", value) for name, value in values.items()]

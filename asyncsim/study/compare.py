@@ -1,0 +1,191 @@
+"""A comparison: several scenarios side by side, one table and one picture."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim.engine import Replayer, Run
+from asyncsim.scenario import fingerprint
+from asyncsim.scenario.fields import Field
+from asyncsim.scenario.override import did_you_mean
+from asyncsim.scenario.scenario import Scenario
+from asyncsim.study.keep import REPORT, SUMMARY, Folder
+from asyncsim.study.run import FILES, Result, run
+from asyncsim.study.run import LABEL as SCENARIO
+from asyncsim.study.summary import write_json
+from asyncsim.trace import Trace
+
+LABEL = "comparison.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Scenarios by name.
+
+    Attributes:
+        scenarios: Name -> scenario; the name is that of the sub-folder in which its results are kept.
+        title: A line above the picture.
+
+    Raises:
+        ValueError: If there are none, or a name cannot be that of a folder.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+        >>> one = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), commits_per_worker=10)
+        >>> both = asim.Comparison({"gem": one, "downpour": one.override(rule="downpour")})
+        >>> both.override(learning_rate=0.2).scenarios["downpour"].rule.hyper
+        {'learning_rate': 0.2}
+    """
+
+    scenarios: Mapping[str, Scenario]
+    title: str = "Comparison"
+
+    def __post_init__(self) -> None:
+        if not self.scenarios:
+            raise ValueError("`scenarios` must hold at least one scenario; got none.")
+        for name, scenario in self.scenarios.items():
+            if not isinstance(name, str) or name != Path(name).name or name.startswith("."):
+                raise ValueError(f"`scenarios` must have names that can be those of folders; got {name!r}.")
+            if not isinstance(scenario, Scenario):
+                raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all scenarios under their names."""
+        return fingerprint.digest(self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """Name -> description of the scenario."""
+        return {"scenarios": {name: scenario.describe() for name, scenario in self.scenarios.items()}}
+
+    def fields(self) -> tuple[Field, ...]:
+        """Everything that `override` takes: what some scenario has and in which they do not differ."""
+        found: dict[str, list[Field]] = {}
+        for scenario in self.scenarios.values():
+            for field in scenario.fields():
+                found.setdefault(field.name, []).append(field)
+        return tuple(fields[0] for fields in found.values() if _alike(fields))
+
+    def override(self, **changes: Any) -> "Comparison":
+        """The comparison with some fields changed in every scenario that has them.
+
+        Raises:
+            ValueError: If no scenario has a field (the nearest is named), if it is one in which scenarios
+                differ, as they are compared by it, or if a value does not fit.
+        """
+        has = {n: {field.name for field in scenario.fields()} for n, scenario in self.scenarios.items()}
+        allowed = {field.name for field in self.fields()}
+        for name in changes.keys() - allowed:
+            if any(name in names for names in has.values()):
+                raise ValueError(f"`{name}` is what is compared here; run one scenario to change it.")
+            raise ValueError(f"`{name}` is no field of these scenarios.{did_you_mean(name, allowed)}")
+        changed = {
+            name: scenario.override(**{key: value for key, value in changes.items() if key in has[name]})
+            for name, scenario in self.scenarios.items()
+        }
+        return Comparison(changed, self.title)
+
+
+def compare(
+    comparison: Comparison,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    progress: Callable[[str, Replayer], None] | None = None,
+    force: bool = False,
+) -> dict[str, Result]:
+    """Run every scenario of a comparison, as `asyncsim.run` does, each in a sub-folder of its name.
+
+    Args:
+        comparison: What to run.
+        out: Folder; summary.json (name -> summary) and report.png are written beside the sub-folders. By
+            default nothing is kept.
+        progress: Called with the scenario's name and the `Replayer` after every piece.
+        force: Begin anew and replace what the folder holds, once all is complete.
+
+    Returns:
+        Name -> result.
+
+    Raises:
+        As `asyncsim.run` does.
+    """
+    if out is None:
+        return _run_all(comparison, None, progress, force)
+    place = Folder(out, LABEL, (SUMMARY, REPORT))
+    folder = place.claim(comparison.digest, comparison.describe(), force)
+    results = _run_all(comparison, folder, progress, force)
+    _write(folder, comparison, results)
+    for name in results:
+        Folder(place / name, SCENARIO, FILES).take(Folder(folder / name, SCENARIO, FILES))
+    place.take(folder)
+    return {name: replace(result, folder=place / name) for name, result in results.items()}
+
+
+def _run_all(
+    comparison: Comparison, folder: Folder | None, progress: Callable[[str, Replayer], None] | None, force: bool
+) -> dict[str, Result]:
+    results = {}
+    for name, scenario in comparison.scenarios.items():
+        report = None if progress is None else lambda replayer, name=name: progress(name, replayer)
+        results[name] = run(scenario, folder and folder / name, progress=report, force=force)
+    return results
+
+
+def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, float | None]]]:
+    """Line -> (workers, final training loss) of each of its scenarios.
+
+    "gem_5" and "gem_10" with 5 and 10 workers are one line, "gem"; a name without that end is one of its own.
+    """
+    losses: dict[str, list[tuple[int, float | None]]] = {}
+    for name, result in results.items():
+        workers = result.scenario.cluster.workers
+        losses.setdefault(line_of(name, workers), []).append((workers, result.summary["final_loss"]))
+    return losses
+
+
+def line_of(name: str, workers: int) -> str:
+    """A scenario's name without the number of its workers.
+
+    Example:
+        >>> line_of("gem_kappa_2_20", 20), line_of("gem_kappa_2", 20)
+        ('gem_kappa_2', 'gem_kappa_2')
+    """
+    return re.sub(rf"(?<=.)_0*{workers}$", "", name)
+
+
+def loss_before_training(trace: Trace, run: Run) -> float:
+    """Mean loss of the workers' first gradients, all of them taken at the first central variable."""
+    return float(run.loss[np.unique(trace.worker[: run.commits], return_index=True)[1]].mean())
+
+
+def subtitle(comparison: Comparison) -> str:
+    """What the scenarios have in common."""
+    everywhere = [{field.name for field in scenario.fields()} for scenario in comparison.scenarios.values()]
+    common = set.intersection(*everywhere) - {"record", "workload"}
+    shown = [field for field in comparison.fields() if field.name in common and field.value is not None]
+    return ", ".join(f"{field.name} {field.show()}" for field in shown)
+
+
+def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
+    recomputed = any(result.recomputed for result in results.values())
+    if recomputed or not folder.has(SUMMARY):
+        write_json(folder / SUMMARY, {name: result.summary for name, result in results.items()})
+    if recomputed or not folder.has(REPORT):
+        from asyncsim.plots.comparison import SIZE, draw_comparison
+        from asyncsim.plots.style import save_png
+
+        start = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
+        losses = final_losses(results)
+        words = comparison.title, subtitle(comparison)
+        save_png(folder / REPORT, lambda figure: draw_comparison(figure, losses, start, *words), SIZE)
+
+
+def _alike(fields: list[Field]) -> bool:
+    """Whether a field may be overridden: one in which scenarios differ is what they are compared by."""
+    return fields[0].name == "record" or all(field.value == fields[0].value for field in fields)

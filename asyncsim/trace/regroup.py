@@ -1,0 +1,54 @@
+"""The same commits, counted in other steps."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asyncsim.trace.columns import NEVER
+
+if TYPE_CHECKING:
+    from asyncsim.trace.trace import Trace
+
+
+def in_steps(trace: "Trace", collect: int | None) -> "Trace":
+    """The trace of a server that collects so many commits before it makes a step, on the same schedule.
+
+    For asynchronous workers this is exactly what `asyncsim.protocols.KBatchAsync` would have recorded: nobody waits
+    for a step, so only the count of versions differs.
+
+    Args:
+        trace: A trace in which every commit is a step; or one in steps of `collect` already.
+        collect: Commits in a step; None leaves the trace as it is.
+
+    Raises:
+        ValueError: If the trace is in steps of another size.
+
+    Example:
+        >>> from asyncsim.trace import Trace
+        >>> trace = Trace.from_commits([0, 1, 2, 0, 1, 2])
+        >>> in_steps(trace, 2).version.tolist(), in_steps(trace, 2).staleness.tolist()
+        ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 1])
+    """
+    closing = np.flatnonzero(trace.closes_step)
+    if collect is None or (
+        (np.diff(closing, prepend=-1) == collect).all() and len(trace) - trace.steps * collect < collect
+    ):
+        return trace
+    if trace.steps != len(trace):
+        sizes = np.diff(closing, prepend=-1)
+        wanted = "1 commit" if collect == 1 else f"1 or {collect} commits"
+        raise ValueError(
+            f"`trace` must be in steps of {wanted} for this rule; its first step that is not has "
+            f"{sizes[(sizes != collect).argmax()]}. Simulate it with `protocols.Asynchronous()`."
+        )
+    rest = trace.unfinished
+    ended = np.where(rest.end_version == NEVER, NEVER, rest.end_version // collect)
+    return replace(
+        trace,
+        version=trace.version // collect,
+        read_version=trace.read_version // collect,
+        pull_version=trace.pull_version // collect,
+        closes_step=np.arange(1, len(trace) + 1) % collect == 0,
+        unfinished=replace(rest, read_version=rest.read_version // collect, end_version=ended),
+    )

@@ -1,0 +1,70 @@
+"""DOWNPOUR's energies on a noisy quadratic, where theory knows their ratio exactly."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import asyncsim as asim
+from asyncsim import theory
+from asyncsim.delays import Constant, Exponential
+from asyncsim.reports.stability_map import schedule
+
+from . import scales
+
+ENERGIES = ("energy_central", "energy_proxy")
+LAWS = {"exponential": Exponential(1.0), "constant": Constant(1.0)}  # for which the ratio on a quadratic is known
+KAPPA = 0.02  # step size times curvature; 30 workers in turn bear .053
+COORDINATES = 32  # of the quadratic, each with noise of its own
+SCHEDULES = 4  # of each law and number of workers, a seed
+FORGOTTEN = 0.2  # share of the commits left out, so that the start is forgotten
+
+
+def beside(learning_rate: Any) -> asim.Rule:
+    """DOWNPOUR with a proxy beside it."""
+    return asim.rules.beside_proxy(asim.rules.downpour(learning_rate), momentum=scales.MOMENTUM)
+
+
+class Measured(NamedTuple):
+    """A mean over schedules and its standard error."""
+
+    value: float
+    error: float
+
+
+def on_quadratic(commits: int, seed: int, workers: Sequence[int]) -> list[dict[str, Any]]:
+    """DOWNPOUR's ratio on a noisy quadratic, against momentum SGD on its own and against the workers' own estimate."""
+    seeds = range(SCHEDULES * seed, SCHEDULES * (seed + 1))
+    simulated = partial(mean_energies, commits=commits, most=max(workers))
+    alone = simulated(asim.rules.momentum_sgd(KAPPA, scales.MOMENTUM), 1, LAWS["constant"], seeds=seeds)[:, :1]
+    rows = []
+    for law, compute in LAWS.items():
+        for n in workers:
+            found = simulated(beside(KAPPA), n, compute, seeds=[(n << 20) + k for k in seeds])  # noise of its own
+            ratio, estimate = ratio_of_means(found[:, 0], alone[:, 0]), ratio_of_means(*found.T)
+            predicted = theory.energy_ratio(KAPPA, workers=n, compute=compute, momentum=scales.MOMENTUM)
+            which = {"law": law, "workers": n, "predicted": predicted}
+            which |= {"ratio": ratio.value, "error": ratio.error}
+            rows.append({**which, "estimate": estimate.value, "estimate_error": estimate.error})
+    return rows
+
+
+def mean_energies(
+    rule: asim.Rule, workers: int, compute: asim.delays.Delay, *, commits: int, seeds: Sequence[int], most: int
+) -> np.ndarray:
+    """(schedules, 2): mean energies of the centre and the proxy in a stationary run."""
+    workload = asim.workloads.quadratic([1.0] * COORDINATES, noise=1.0, start=0.0)
+    first, rows = int(FORGOTTEN * commits), []
+    for seed in seeds:
+        trace = schedule(workers, compute, commits, seed, most)
+        records = asim.replay(trace, rule, workload, seed=seed, record=ENERGIES).records
+        rows.append([records[name][first:].mean() for name in ENERGIES])
+    return np.array(rows, np.float64)
+
+
+def ratio_of_means(above: np.ndarray, below: np.ndarray) -> Measured:
+    """Ratio of two means over schedules; the errors of both count, as if independent."""
+    ratio = above.mean() / below.mean()
+    relative = [values.std(ddof=1) / values.mean() / np.sqrt(len(values)) for values in (above, below)]
+    return Measured(float(ratio), float(ratio * np.hypot(*relative)))

@@ -1,0 +1,333 @@
+"""The command line: what it prints where, and with which status it leaves."""
+
+import errno
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.cli.options import find_script
+from asyncsim.cli.show import Bar
+from asyncsim.scenario.catalogue import all_fields
+from asyncsim.study.summary import KEYS
+
+run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
+SCRIPT = """
+import asyncsim as asim
+
+print("a script may print")
+scenario = asim.Scenario(
+    cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+    rule=asim.rules.gem(learning_rate=0.05),
+    workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
+    commits_per_worker=50,
+)
+
+if __name__ == "__main__":
+    asim.main(scenario)
+"""
+COMPARISON = SCRIPT.replace(
+    "if __name__",
+    """
+comparison = asim.Comparison({"gem": scenario, "downpour": scenario.override(rule="downpour")})
+
+if __name__""",
+)
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`asyncsim …` in a fresh folder that holds study.py and both.py."""
+    monkeypatch.chdir(tmp_path)
+    Path("study.py").write_text(SCRIPT)
+    Path("both.py").write_text(COMPARISON)
+
+    def run(*arguments: str) -> Done:
+        with pytest.raises(SystemExit) as left:
+            asim.main(arguments=arguments)
+        assert isinstance(left.value.code, int)
+        return Done(left.value.code, *capsys.readouterr())
+
+    return run
+
+
+def assert_one_line(done: Done, status: int, *words: str) -> None:
+    """An error is one line on standard error that holds these words."""
+    assert done.status == status
+    assert done.out == ""
+    lines = [line for line in done.err.splitlines() if line != "a script may print"]
+    assert len(lines) == 1, done.err
+    assert lines[0].startswith("Error: ")
+    for word in words:
+        assert word in lines[0]
+
+
+class TestRun:
+    def test_table_and_folder(self, command: Command) -> None:
+        done = command("run", "study.py")
+        assert done.status == 0
+        for words in ("commits", "200", "mean staleness", "final training loss", "diverged", "runs/study"):
+            assert words in done.out
+        assert "a script may print" not in done.out
+        assert Path("runs/study/report.png").is_file()
+        assert "--force" in command("run", "study.py").out
+
+    def test_json_alone_on_standard_output(self, command: Command) -> None:
+        done = command("run", "study.py", "--json", "--out", "here")
+        assert tuple(json.loads(done.out)) == KEYS
+        assert json.loads(done.out) == json.loads(Path("here/summary.json").read_text())
+
+    @pytest.mark.parametrize("place", [0, 2])
+    def test_flags(self, command: Command, place: int) -> None:
+        flags = [
+            "--workers",
+            "3",
+            "--learning_rate=0.01",
+            "--compute",
+            "exponential",
+            "--commits",
+            "30",
+            "--json",
+        ]
+        flags.insert(place, "study.py")
+        assert json.loads(command("run", *flags).out)["commits"] == 30
+        described = json.loads(Path("runs/study/scenario.json").read_text())
+        assert described["cluster"] == {"workers": 3, "compute": {"law": "exponential", "mean": 1.0}}
+        assert described["rule"]["learning_rate"] == 0.01
+
+    def test_flags_of_another_law_and_lists(self, command: Command) -> None:
+        flags = (
+            "--compute",
+            "uniform",
+            "--low",
+            "1",
+            "--high",
+            "2",
+            "--eigenvalues",
+            "1,2,3",
+            "--record",
+            "none",
+        )
+        assert command("run", "study.py", *flags).status == 0
+        described = json.loads(Path("runs/study/scenario.json").read_text())
+        assert described["cluster"]["compute"] == {"law": "uniform", "low": 1.0, "high": 2.0}
+        assert described["workload"]["eigenvalues"] == [1.0, 2.0, 3.0]
+        assert described["record"] == {}
+
+    def test_comparison(self, command: Command) -> None:
+        done = command("run", "both.py", "--commits-per-worker", "20")
+        assert done.status == 0
+        assert "gem" in done.out
+        assert "downpour" in done.out
+        assert Path("runs/both/downpour/report.png").is_file()
+        assert set(json.loads(command("run", "both.py", "--commits-per-worker", "20", "--json").out)) == {
+            "gem",
+            "downpour",
+        }
+
+    def test_record_with_strides(self, command: Command) -> None:
+        assert command("run", "study.py", "--record", "pi_mean,pi_median=5").status == 0
+        described = json.loads(Path("runs/study/scenario.json").read_text())
+        assert described["record"] == {"pi_mean": 1, "pi_median": 5}
+
+    def test_a_whole_number_is_the_same_scenario(self, command: Command) -> None:
+        command("run", "study.py")
+        assert "found there" in command("run", "study.py", "--mean", "1").out
+
+    def test_different_scenario_needs_force(self, command: Command) -> None:
+        command("run", "study.py")
+        refused = command("run", "study.py", "--seed", "1")
+        assert_one_line(refused, 1, "`out` 'runs/study' holds a different scenario", "--out", "--force")
+        assert command("run", "study.py", "--seed", "1", "--force").status == 0
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("run", "study.py", "--wokers", "3"), ("'--wokers'", "'--workers'?")),
+            (("run", "study.py", "--workers", "many"), ("'--workers'", "'many' is no whole number")),
+            (("run", "study.py", "--workers", "0"), ("`workers` must be an integer of at least 1; got 0",)),
+            (("run", "study.py", "--commits", "0"), ("`commits` must be an integer of at least 1; got 0",)),
+            (("run", "study.py", "--cv", "-1"), ("`cv` must be finite and positive; got -1.0",)),
+            (("run", "study.py", "--variant", "scrpt"), ("`variant`", "Did you mean 'script'?")),
+            (("run", "study.py", "--rule", "gme"), ("`rule`", "Did you mean 'gem'?")),
+            (
+                ("run", "study.py", "--rule", "downpour", "--kappa", "2"),
+                ("`kappa` is no field of rule 'downpour'",),
+            ),
+            (("run", "study.py", "--compute", "constant", "--value", "nan"), ("`value`", "got nan")),
+            (("run", "study.py", "--seconds", "1", "--commits", "2"), ("Exactly one of",)),
+            (("run", "study.py", "--record", "pi_medain"), ("`record`", "Did you mean 'pi_median'?")),
+            (("run", "study.py", "--record", "pi_median=often"), ("'--record'", "no list of name or name=number")),
+            (("run", "study.py", "--record", "pi_median=0"), ("whole number of commits, at least 1; got 0",)),
+            (("run", "study.py", "--out", ""), ("`--out` must name a folder; got ''",)),
+            (("run", "study.py", "more.py"), ("unexpected extra argument", "more.py")),
+            (("run", "nowhere.py"), ("'nowhere.py' is no file", "asyncsim run --help")),
+            (("run",), ("Missing argument SCENARIO.py",)),
+            (("rum",), ("No such command 'rum'", "asyncsim --help")),
+        ],
+    )
+    def test_wrong_usage_is_status_2(
+        self, command: Command, arguments: tuple[str, ...], words: tuple[str, ...]
+    ) -> None:
+        assert_one_line(command(*arguments), 2, *words)
+        assert not Path("runs").exists()
+
+    def test_comparison_flags(self, command: Command) -> None:
+        assert_one_line(command("run", "both.py", "--rule", "gem"), 2, "`rule` is what is compared here")
+
+    def test_version(self, command: Command) -> None:
+        assert command("--version") == Done(0, f"asyncsim {asim.__version__}\n", "")
+
+    def test_help_explains_every_field(self, command: Command) -> None:
+        done = command("run", "--help")
+        assert done.status == 0
+        text = "".join(done.out.split())  # lines are also broken at hyphens
+        for field in all_fields():
+            assert f"--{field.name.replace('_', '-')}" in text
+            assert "".join(field.help.split()) in text
+
+    def test_help_of_a_script_shows_present_values(self, command: Command) -> None:
+        text = " ".join(command("run", "study.py", "--help").out.split())
+        assert "--workers INTEGER Number of workers n, at least 1. [4]" in text
+        assert "[0.05]" in text
+        assert "--hidden" not in text
+
+    def test_find_script(self) -> None:
+        assert find_script(["--out", "x.py", "study.py"]) == 2
+        assert find_script(["--json", "study.py"]) == 1
+        assert find_script(["--help"]) is None
+
+
+class TestScripts:
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("x = (", ("broken.py, line 1", "SyntaxError")),
+            ("\n\n1 / 0", ("broken.py, line 3", "ZeroDivisionError: division by zero")),
+            (
+                "import asyncsim as asim\nasim.Cluster(0, asim.delays.Constant(1.0))",
+                ("line 2: `workers` must be",),
+            ),
+            ("import nosuchmodule", ("broken.py, line 1", "No module named 'nosuchmodule'")),
+            ("open('no/such/file')", ("line 1", "No such file or directory: no/such/file")),
+            ("raise SystemExit(3)", ("broken.py, line 1", "SystemExit")),
+            ("scenario = 3", ("broken.py defines no `scenario`", "Write `scenario = asim.Scenario(...)`")),
+            (SCRIPT.replace("scenario", "senario"), ("Rename `senario`",)),
+        ],
+    )
+    def test_mistakes_name_file_and_line(self, command: Command, text: str, words: tuple[str, ...]) -> None:
+        Path("broken.py").write_text(text)
+        assert_one_line(command("run", "broken.py"), 1, *words)
+
+
+class TestFailures:
+    def test_full_disk(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full_disk(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", full_disk)
+        done = command("run", "study.py")
+        assert_one_line(done, 1, "scenario.json' could not be written: No space left", "Free some space")
+        assert list(Path("runs/study").iterdir()) == []
+
+    def test_damaged_file(self, command: Command) -> None:
+        command("run", "study.py")
+        Path("runs/study/trace.npz").write_bytes(b"nonsense")
+        assert_one_line(command("run", "study.py"), 1, "trace.npz' is damaged or no trace file")
+
+    def test_a_bug_is_one_line_and_a_traceback_on_demand(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def bug(*args: object, **kwargs: object) -> None:
+            raise TypeError("oops")
+
+        monkeypatch.setattr(run_module, "replay", bug)
+        assert_one_line(command("run", "study.py"), 1, "TypeError: oops", "ASYNCSIM_TRACEBACK=1")
+        monkeypatch.setenv("ASYNCSIM_TRACEBACK", "1")
+        assert "Traceback" in command("run", "study.py").err
+
+    def test_missing_extra(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in [name for name in sys.modules if name.startswith("asyncsim.cli.")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "rich", None)
+        for name in [name for name in sys.modules if name.startswith("rich.")]:
+            monkeypatch.delitem(sys.modules, name)
+        assert_one_line(command("run", "study.py"), 1, "needs rich", "pip install 'asyncsim[cli]'")
+
+
+class TestInterrupts:
+    def interrupted(self, command: Command, monkeypatch: pytest.MonkeyPatch, part: str, *flags: str) -> str:
+        def interrupt(*args: object, **kwargs: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(*((run_module.Scenario, part) if part == "simulate" else (Bar, part)), interrupt)
+        done = command("run", "study.py", *flags)
+        assert_one_line(done, 1, "Interrupted")
+        return done.err
+
+    def test_before_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert "Interrupted. Nothing has been replayed" in self.interrupted(command, monkeypatch, "simulate")
+
+    def test_during_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert "commits; the same command goes on from there." in self.interrupted(command, monkeypatch, "update")
+        forced = self.interrupted(command, monkeypatch, "update", "--force")
+        assert "commits; without --force, the same command goes on from there." in forced
+
+
+class TestProcesses:
+    def test_a_reader_that_leaves(self, command: Command) -> None:
+        command("run", "study.py")
+        for flags in ([], ["--json"], ["--help"]):
+            line = [sys.executable, "-c", "import asyncsim; asyncsim.main()", "run", "study.py", *flags]
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+            os.close(writer)
+            assert done.returncode == 1
+            assert done.stderr == "a script may print\n"
+
+    def test_ctrl_c_and_the_same_command_again(self, command: Command) -> None:
+        """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
+        checkpoints = "import sys\nsys.modules['asyncsim.study.run'].CHECKPOINT_EVERY = 0.0\n"
+        Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
+        flags = ("--commits", "600000", "--record", "none", "--json")
+        arguments = [sys.executable, "study.py", *flags]
+        started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not Path("runs/study/run.npz").exists() and started.poll() is None:
+            time.sleep(0.001)
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=60)
+        assert started.returncode == 1, (out, err)
+        assert err.count("\n") == 1
+        assert "of 600,000 commits; the same command goes on from there." in err
+        assert set(os.listdir("runs/study")) == {"scenario.json", "trace.npz", "run.npz"}
+        assert 0 < np.load("runs/study/run.npz")["commits"] < 600_000
+        assert json.loads(command("run", "study.py", *flags).out)["commits"] == 600_000
+
+    def test_import_stays_light(self) -> None:
+        heavy = "{'matplotlib', 'sklearn', 'pandas', 'click', 'rich', 'pooch'}"
+        check = f"import sys, asyncsim; sys.exit(' '.join({heavy} & set(sys.modules)) or None)"
+        assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

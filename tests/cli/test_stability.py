@@ -1,0 +1,83 @@
+"""`asyncsim stability`: its numbers, its errors, its files."""
+
+import json
+
+import pytest
+
+import asyncsim as asim
+from asyncsim import theory
+from asyncsim.cli import stability
+from asyncsim.reports import stability as reports
+
+PREDICTED = {"stability_limit", "mean_limit", "constant_delay_limit", "kappa", "noise_floor", "kinetic_energy"}
+ERRORS = {"almost_sure_limit_error", "noise_floor_error", "kinetic_energy_error"}
+SIMULATED = ERRORS | {"almost_sure_limit", "kappa", "noise_floor", "kinetic_energy", "bounded_kappa", "bounded_share"}
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reports, "SCHEDULES", 4)
+    monkeypatch.setattr(stability, "COLUMNS", 3)
+    monkeypatch.setattr(stability, "MAP_SCHEDULES", 2)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as left:
+            asim.main(arguments=["stability", *arguments])
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_json_is_one_object_and_a_picture_is_kept(command, tmp_path):
+    status, out, err = command("--workers", "3", "--kappa", "0.2", "--json", "--out", "here")
+    assert (status, err) == (0, "")
+    report = json.loads(out)
+    assert set(report) == {"workers", "compute", "momentum", "where", "predicted", "simulated", "note"}
+    assert set(report["predicted"]) == PREDICTED
+    assert set(report["simulated"]) == SIMULATED
+    assert report["predicted"]["stability_limit"] == pytest.approx(theory.exponential_limit(3))
+    assert report["predicted"]["noise_floor"][1] == pytest.approx(theory.exponential_noise_floor(0.2, 3))
+    assert json.loads((tmp_path / "here" / "stability.json").read_text()) == report
+    assert (tmp_path / "here" / "stability.png").stat().st_size > 10_000
+
+
+def test_a_law_without_a_result_is_no_failure(command, tmp_path):
+    status, out, err = command("--workers", "2", "--compute", "uniform", "--low", "0.5", "--high", "1.5")
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert "Theory: `compute` has no closed form; got Uniform" in words
+    assert "There are results for equal `Constant` laws" in words
+    assert "limit of κ, of single runs" in words
+    assert (tmp_path / "runs" / "stability" / "stability.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--workers", "0"], "`workers` must be an integer of at least 1; got 0"),
+        (["--workers", "two"], "'two' is no whole number"),
+        (["--compute", "gama"], "Did you mean 'gamma'"),
+        (["--cv", "0.3"], "`cv` is no field of compute 'exponential'"),
+        (["--compute", "uniform", "--low", "2", "--high", "1"], "`high`"),
+        (["--momentum", "0.5"], "`where` must be 'server' or 'worker' with momentum"),
+        (["--momentum", "1", "--where", "server"], "`momentum` must be at least 0 and less than 1"),
+        (["--where", "sever"], "Did you mean 'server'"),
+        (["--kappa", "0"], "`kappa` must be finite and positive; got 0.0"),
+        (["--out", " "], "`--out` must name a folder"),
+        (["--worker", "3"], "No such option"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(command, arguments, words):
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert words in err
+    assert "asyncsim stability --help" in err
+
+
+def test_help_shows_the_present_values(command):
+    status, out, _ = command("--help")
+    assert status == 0
+    assert "--workers" in out
+    assert "[exponential]" in out

@@ -1,0 +1,192 @@
+"""`asyncsim staleness`: what it prints and writes, and that both of its columns are right."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays, theory
+from asyncsim.cli.staleness import cluster_of
+from asyncsim.reports import staleness as module
+from asyncsim.reports.staleness import by_chance, find
+
+NUMBERS = ["mean", "sd", "median", "p99"]
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """`asyncsim staleness …` in a fresh folder: status, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as left:
+            asim.main(arguments=["staleness", *map(str, arguments)])
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+def found(command, *arguments):
+    status, out, err = command(*arguments, "--json")
+    assert (status, err) == (0, "")
+    assert len(out.splitlines()) == 1
+    return json.loads(out)
+
+
+def test_json_keys_and_files(command):
+    numbers = found(command, "--commits", 2000)
+    assert list(numbers)[:3] == ["predicted", "simulated", "total_variation"]
+    assert list(numbers["predicted"]) == list(numbers["simulated"]) == NUMBERS
+    assert (numbers["workers"], numbers["commits"], numbers["seed"]) == (20, 2000, 0)
+    assert json.loads(Path("runs/staleness/staleness.json").read_text()) == numbers
+    assert Path("runs/staleness/staleness.png").stat().st_size > 10_000
+
+
+def test_table(command):
+    status, out, err = command("--compute", "gamma", "--cv", "0.3", "--commits", 2000, "--out", "here")
+    assert (status, err) == (0, "")
+    for words in ("predicted", "simulated", "standard deviation", "Total variation", "exact", "here"):
+        assert words in out
+    assert Path("here/staleness.png").is_file()
+
+
+LAWS = {
+    "gamma": ({"compute": "gamma", "cv": 0.3}, delays.Gamma(1.0, 0.3)),
+    "exponential": ({"compute": "exponential", "mean": 2.0}, delays.Exponential(2.0)),
+    "lognormal": ({"compute": "lognormal", "cv": 0.8}, delays.LogNormal(1.0, 0.8)),
+    "uniform": ({"compute": "uniform", "low": 0.5, "high": 1.5}, delays.Uniform(0.5, 1.5)),
+    "weibull": ({"compute": "weibull", "mean": 1.0, "shape": 0.8}, delays.Weibull(1.0, 0.8)),
+}
+
+
+@pytest.mark.parametrize(("given", "law"), LAWS.values(), ids=LAWS)
+def test_predicted_beside_simulated(given, law):
+    workers, commits, seeds = 10, 10_000, 5
+    cluster = cluster_of({"workers": workers, **given})
+    assert cluster.compute == law
+    runs = [find(cluster, commits, seed).numbers for seed in range(seeds)]
+    predicted = runs[0]["predicted"]
+    assert predicted["mean"] == workers - 1
+    assert predicted["sd"] == pytest.approx(math.sqrt(theory.staleness_variance(law, workers)))
+    cdf = np.cumsum(theory.staleness_pmf(law, workers, 400))
+    for name, share in (("median", 0.5), ("p99", 0.99)):
+        assert cdf[predicted[name]] >= share > cdf[predicted[name] - 1]
+    for name in NUMBERS:
+        values = [run["simulated"][name] for run in runs]
+        error = np.std(values, ddof=1) / math.sqrt(seeds)
+        slack = {"mean": workers * predicted["p99"] / commits, "sd": 0.0}.get(name, 1.0)  # in flight; whole numbers
+        assert abs(np.mean(values) - predicted[name]) <= 5 * error + slack
+    assert np.mean([run["total_variation"] for run in runs]) < 2.5 * runs[0]["total_variation_by_chance"]
+
+
+def test_service_is_an_exponential_queue(command):
+    numbers = found(command, "--workers", 8, "--compute", "exponential", "--service", 0.25, "--commits", 20_000)
+    variance = theory.queue_staleness_variance(workers=8, compute_rate=1.0, service_rate=4.0)
+    assert numbers["predicted"]["sd"] == pytest.approx(math.sqrt(variance))
+    assert numbers["simulated"]["sd"] == pytest.approx(math.sqrt(variance), rel=0.05)
+    assert math.sqrt(variance) < 0.9 * math.sqrt(8 * 7)  # or the queue would not show
+
+
+def test_protocols(command):
+    flags = ("--workers", 8, "--compute", "exponential", "--protocol", "k_async", "--k", 2, "--commits", 20_000)
+    numbers = found(command, *flags)
+    assert numbers["predicted"]["mean"] == 3.0
+    assert numbers["simulated"]["mean"] == pytest.approx(3.0, rel=0.02)
+    assert numbers["predicted"]["sd"] == pytest.approx(math.sqrt(12))
+    assert found(command, "--protocol", "round_robin", "--commits", 100)["total_variation"] == 0.0
+
+
+def test_slow_workers(command):
+    numbers = found(command, "--workers", 6, "--slow", 2, "--slowness", 3, "--commits", 20_000, "--out", "two")
+    laws = delays.fleet.two_classes(delays.Gamma(1.0, 0.3), 6, 2, 3.0)
+    assert numbers["predicted"]["sd"] == pytest.approx(math.sqrt(theory.staleness_variance(laws, 6)))
+    assert numbers["simulated"]["sd"] == pytest.approx(numbers["predicted"]["sd"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("flags", "mean", "words"),
+    [
+        (["--protocol", "ssp", "--slack", 1], None, "at most (n - 1)(2 slack + 1) = 57"),
+        (["--protocol", "k_async", "--k", 4], 4.0, "n/K - 1 = 4"),
+        (["--latency", 0.2], 19.0, "n - 1 = 19"),
+        (["--compute", "weibull", "--mean", 1, "--shape", 0.1], 19.0, "too heavy"),
+        (["--protocol", "ringmaster", "--limit", 9], None, "nothing is known for this protocol"),
+    ],
+)
+def test_where_theory_has_no_result(command, flags, mean, words):
+    status, out, err = command(*flags, "--commits", 500)
+    assert (status, err) == (0, "")
+    assert words in out.replace("\n", " ")
+    numbers = found(command, *flags, "--commits", 500)
+    assert numbers["predicted"] is None
+    assert numbers["total_variation"] is None
+    assert numbers["predicted_mean"] == mean
+    assert list(numbers["simulated"]) == NUMBERS
+
+
+def test_the_prediction_does_not_depend_on_the_simulation():
+    cluster = cluster_of({"compute": "exponential", "workers": 8})
+    short, long = (find(cluster, commits, 0).numbers["predicted"] for commits in (1, 5000))
+    assert short == pytest.approx(long)
+
+
+def test_infinite_variance_is_null(command):
+    numbers = found(command, "--workers", 4, "--compute", "pareto", "--minimum", 1, "--shape", 1.9, "--commits", 500)
+    assert numbers["predicted"]["mean"] == 3.0
+    assert numbers["predicted"]["sd"] is None
+
+
+def test_a_start_that_is_too_long_is_said(command, monkeypatch):
+    monkeypatch.setattr(module, "MOST_LEFT_OUT", 100)
+    status, out, _ = command("--cv", 0.05, "--commits", 500)
+    assert status == 0
+    assert "too few" in out
+    assert "100 " in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--wokers", 3], "--workers"),
+        (["--compute", "gama"], "Did you mean 'gamma'?"),
+        (["--protocol", "asynchronus"], "Did you mean 'asynchronous'?"),
+        (["--compute", "exponential", "--cv", 0.3], "`cv`"),
+        (["--protocol", "k_async"], "`k`"),
+        (["--workers", 0], "`workers`"),
+        (["--workers", "many"], "no whole number"),
+        (["--cv", "nan"], "`cv`"),
+        (["--commits", 0], "`commits`"),
+        (["--seed", -1], "`seed`"),
+        (["--service", -1], "`service`"),
+        (["--slow", 21], "`slow`"),
+        (["--bandwidth", 10], "`message_bytes`"),
+        (["--out", ""], "`--out`"),
+        (["more"], "more"),
+    ],
+)
+def test_wrong_usage_is_one_line(command, flags, words):
+    status, out, err = command(*flags)
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert words in err
+
+
+def test_help_shows_the_usual_values(command):
+    status, out, _ = command("--help")
+    assert status == 0
+    for words in ("--workers", "[20]", "--cv", "[0.3]", "--service", "--protocol", "--json"):
+        assert words in out
+
+
+def test_cluster_of_keeps_what_is_not_given():
+    assert cluster_of({"compute": "lognormal", "mean": None}).compute == delays.LogNormal(1.0, 0.3)
+    assert cluster_of({"service": 0.0}).is_plain
+
+
+def test_by_chance_is_what_independent_values_give():
+    pmf, generator = theory.staleness_pmf(delays.Exponential(1.0), 8, 200), np.random.default_rng(0)
+    measured = [np.abs(generator.multinomial(5000, pmf / pmf.sum()) / 5000 - pmf).sum() / 2 for _ in range(200)]
+    assert by_chance(pmf, 5000) == pytest.approx(np.mean(measured), rel=0.05)

@@ -1,0 +1,107 @@
+"""Cut = whole, side by side = one at a time, and nothing is compiled twice."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine import chunks, compiled
+from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, tree_workload
+
+
+@pytest.fixture
+def short_pieces(monkeypatch):
+    """Pieces of 16 commits, so that a small trace has many."""
+    monkeypatch.setattr(chunks, "SHORTEST", 16)
+    monkeypatch.setattr(chunks, "LONGEST", 16)
+
+
+def same(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def cut_and_whole(rule, workload, cut, seed, record, lanes=None, kind="ordinary"):
+    # Unclamped GEM may have diverged by the end; it goes on all the same, for the comparison.
+    trace = TRACES[kind][0](commits=100)
+    ask = partial(asim.replay, trace, rule, workload, seed=seed, lanes=lanes, stop_on_divergence=False)
+    whole, half = ask(record=record), ask(record=record, commits=cut)
+    assert (half.commits, half.loss.shape[-1]) == (cut, cut)
+    both = ask(resume=half)
+    assert both.strides == whole.strides
+    same((both.loss, both.central, dict(both.records)), (whole.loss, whole.central, dict(whole.records)))
+    same(dict(both.recorded_at), dict(whole.recorded_at))
+
+
+@pytest.mark.parametrize(("name", "cut"), [*((name, 37) for name in CORE), ("gem_script", 0), ("gem_script", 100)])
+def test_two_pieces_are_one_run_bit_for_bit(name, cut, short_pieces):
+    workload = asim.Workload(**{**vars(tree_workload()), "evaluate": _evaluate})
+    cut_and_whole(RULES[name][0](), workload, cut, 2, {"energy_central": 1, "test_loss": 30})
+
+
+@pytest.mark.parametrize("seed", [3, (3, 5)])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_so_are_noise_rare_records_several_seeds_and_lanes(seed, lanes, short_pieces):
+    record = {"pi_median": 7, "energy_proxy": 1, "pi_mean": 3}
+    cut_and_whole(RULES["gem_script"][0](), noisy_quadratic(), 37, seed, record, lanes)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 16, 37, 99, 100])
+@pytest.mark.parametrize(("name", "seed", "lanes"), [("gem_paper", 3, 1), ("gem_script", (3, 5), 4)])
+def test_so_are_traces_with_every_trait(name, cut, seed, lanes, short_pieces):
+    cut_and_whole(RULES[name][0](), noisy_quadratic(), cut, seed, ("pi_mean",), lanes, "everything")
+
+
+def _evaluate(params):
+    return {"test_loss": (params["bias"] ** 2).sum()}
+
+
+@pytest.mark.parametrize("length", [1, 8, 64])
+def test_the_length_of_pieces_is_another_program_with_the_same_result(length, monkeypatch, x64):
+    trace, rule, workload = gamma_trace(commits=100), RULES["gem_script"][0](), noisy_quadratic()
+    whole = asim.replay(trace, rule, workload)
+    monkeypatch.setattr(chunks, "SHORTEST", length)
+    monkeypatch.setattr(chunks, "LONGEST", length)
+    np.testing.assert_allclose(asim.replay(trace, rule, workload).loss, whole.loss, rtol=1e-9)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
+def test_seeds_side_by_side_are_seeds_one_at_a_time(workload, lanes, x64):
+    trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), workload()
+    several = asim.replay(trace, rule, workload, seed=[4, 0, 7], record=("energy_proxy", "pi_median"), lanes=lanes)
+    for place, seed in enumerate((4, 0, 7)):
+        single = asim.replay(trace, rule, workload, seed=seed, record=("energy_proxy", "pi_median"))
+        np.testing.assert_allclose(several.loss[place], single.loss, rtol=1e-9)
+        for name, values in single.records.items():
+            np.testing.assert_allclose(several.records[name][place], values, rtol=1e-7, atol=1e-12)
+    assert not np.array_equal(several.loss[0], several.loss[1])
+
+
+def test_hyper_parameters_may_differ_from_seed_to_seed(x64):
+    trace, workload = gamma_trace(), tree_workload()
+    rates = [0.01, 0.05, 0.2]
+    sweep = asim.replay(trace, asim.rules.gem(np.array(rates), kappa=2.0), workload, seed=[5, 5, 5])
+    for place, rate in enumerate(rates):
+        single = asim.replay(trace, asim.rules.gem(rate, kappa=2.0), workload, seed=5)
+        np.testing.assert_allclose(sweep.loss[place], single.loss, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "everything"])
+@pytest.mark.parametrize("variant", ["script", "paper", "signed"])
+def test_new_numbers_are_not_a_new_program(variant, kind):
+    """A new trace, another length of it, step sizes, κ, μ, seed: one program. Another variant: another."""
+    workload = tree_workload()
+
+    def replay(seed, *numbers, commits=60):
+        trace = TRACES[kind][0](seed=seed, commits=commits)
+        asim.replay(trace, asim.rules.gem(*numbers, variant=variant), workload, seed=seed)
+
+    replay(0, 0.05, 0.9, 1.0)
+    before = compiled.replay_piece._cache_size()
+    replay(1, 0.01, 0.5, 2.0)
+    replay(2, 0.01, 0.5, 2.0, commits=30)
+    asim.replay(TRACES[kind][0](), asim.rules.gem(0.05, variant=variant), tree_workload())
+    assert compiled.replay_piece._cache_size() == before

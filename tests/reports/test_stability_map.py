@@ -1,0 +1,160 @@
+"""Simulated stability and floors: where closed forms say what they must be."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import theory
+from asyncsim.delays import Constant, Erlang, Exponential, Gamma
+from asyncsim.reports import stability as reports
+from asyncsim.reports.noise_floor import simulated_floor
+from asyncsim.reports.stability import Question, predict_limits, stability_report
+from asyncsim.reports.stability_map import momentum_rule, simulated_limit, stability_map
+
+LAW = Exponential(1.0)
+KINDS = [(0.0, "none"), (0.6, "server"), (0.6, "worker")]
+
+
+def test_one_worker_is_bounded_below_two():
+    share = stability_map([1], [0.01, 0.5, 1.0, 1.5, 1.97, 2.03, 3.0, 100.0], LAW, seeds=2)
+    assert share.tolist() == [[1, 1, 1, 1, 1, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(("momentum", "where"), KINDS)
+def test_a_round_robin_changes_at_its_limit(momentum, where):
+    workers = [2, 7]
+    limits = np.array([theory.constant_delay_limit(n - 1, momentum, where) for n in workers])
+    for n, limit in zip(workers, limits, strict=True):
+        share = stability_map(
+            [n], limit * np.array([0.3, 0.97, 1.03, 3.0]), Constant(2.0), momentum_rule(momentum, where)
+        )
+        assert share.tolist() == [[1, 1, 0, 0]]
+
+
+@pytest.mark.parametrize(("momentum", "where"), KINDS)
+def test_random_schedules_agree_well_below_and_above_the_mean_square_limit(momentum, where):
+    for n in (3, 16):
+        limit = theory.stability_limit(workers=n, compute=LAW, momentum=momentum, where=where)
+        share = stability_map([n], [0.5 * limit, 3 * limit], LAW, momentum_rule(momentum, where), seeds=8)
+        assert share.tolist() == [[1, 0]]
+
+
+def test_single_runs_look_stable_beyond_the_mean_square_limit():
+    """At 1.05 times the limit E x² grows, and most single runs decay all the same."""
+    n, kappa = 8, 1.05 * theory.exponential_limit(8)
+    path = theory.exponential_moments(kappa, n, 3200)
+    assert path[2400:].max() > 1e4 * path[800:1600].max()
+    assert stability_map([n], [kappa], LAW, seeds=32, cycles=400)[0, 0] > 0.8
+
+
+def test_numbers_of_workers_side_by_side_are_what_each_is_alone():
+    kappas = [0.3, 0.7, 1.1]
+    together = stability_map([2, 5], kappas, LAW, seeds=4)
+    alone = [stability_map([n], kappas, LAW, seeds=4)[0] for n in (2, 5)]
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_gem_is_lost_where_one_worker_is():
+    limit = theory.gem_single_worker_limit(0.9)
+    share = stability_map(
+        [1, 3], [0.1, 0.97 * limit, 1.03 * limit], Constant(1.0), partial(asim.rules.gem, momentum=0.9)
+    )
+    assert share.tolist() == [[1, 1, 0], [1, 1, 0]]
+
+
+@pytest.mark.parametrize(("momentum", "where"), KINDS)
+def test_the_limit_of_a_round_robin_is_found(momentum, where):
+    expected = theory.constant_delay_limit(4, momentum, where)
+    rule = momentum_rule(momentum, where)
+    found = simulated_limit(5, Constant(1.0), rule, low=expected / 5, high=20 * expected, cycles=400)
+    assert abs(found.value - expected) < 3 * found.error
+    assert found.error < 0.01 * expected
+
+
+def test_the_limit_of_single_runs_is_the_zero_of_the_lyapunov_exponent():
+    found = simulated_limit(4, LAW, low=0.3, high=4.0, seeds=16)
+    order = np.random.default_rng(5).integers(4, size=(16, 4000))
+    expected = theory.almost_sure_limit(order, low=0.5, high=2.0)
+    assert abs(found.value - expected) < 4 * np.hypot(found.error, 0.012)  # the scatter of `expected` is .012
+    assert found.error < 0.05
+
+
+@pytest.mark.parametrize(("low", "high", "what"), [(0.01, 0.1, "stays bounded up to"), (3.0, 9.0, "grows at `low`")])
+def test_a_limit_elsewhere_is_an_error(low, high, what):
+    with pytest.raises(ValueError, match=what):
+        simulated_limit(3, LAW, low=low, high=high, seeds=2)
+
+
+@pytest.mark.parametrize(
+    ("workers", "compute", "momentum", "where"),
+    [
+        (1, LAW, 0.0, "none"),
+        (6, LAW, 0.0, "none"),
+        (6, Constant(1.0), 0.5, "server"),
+        (3, Erlang(1.0, 2), 0.5, "worker"),
+    ],
+)
+def test_floors_are_the_predicted_ones(workers, compute, momentum, where):
+    cluster = {"workers": workers, "compute": compute, "momentum": momentum, "where": where}
+    kappas = np.array([0.3, 0.6]) * theory.stability_limit(**cluster)
+    floor = simulated_floor(workers, kappas, compute, momentum_rule(momentum, where), seeds=8, commits=5000)
+    for found, error, predict in (
+        (floor.variance, floor.variance_error, theory.noise_floor),
+        (floor.energy, floor.energy_error, theory.kinetic_energy),
+    ):
+        expected = np.array([predict(kappa, **cluster) for kappa in kappas])
+        # A t distribution with seven degrees of freedom: beyond 6.2 in less than one of a thousand cases.
+        assert np.all(abs(found - expected) < 6.2 * error)
+        assert np.all(error < 0.05 * expected)
+
+
+def test_a_report_holds_prediction_and_simulation():
+    report = stability_report(Question(5, LAW), [0.1])
+    predicted, simulated = report["predicted"], report["simulated"]
+    assert predicted["stability_limit"] == pytest.approx(theory.exponential_limit(5))
+    assert predicted["kappa"] == simulated["kappa"] == [predicted["stability_limit"] / 2, 0.1]
+    for key in ("noise_floor", "kinetic_energy"):
+        for mean, found, error in zip(predicted[key], simulated[key], simulated[f"{key}_error"], strict=True):
+            assert abs(mean - found) < 6.2 * error < 0.5 * mean
+    assert predicted["stability_limit"] < simulated["almost_sure_limit"] < predicted["mean_limit"]
+    assert simulated["bounded_share"][0] == 1.0
+    assert simulated["bounded_share"][-1] < 0.25
+
+
+def test_a_report_without_a_result_still_simulates(monkeypatch):
+    monkeypatch.setattr(reports, "SCHEDULES", 8)
+    report = stability_report(Question(4, Gamma(1.0, 0.3)), [100.0])
+    assert "no closed form" in report["note"]
+    assert report["predicted"]["stability_limit"] is None
+    assert report["predicted"]["noise_floor"] == [None, None]
+    limit = report["simulated"]["almost_sure_limit"]
+    assert theory.constant_delay_limit(3) < limit < theory.exponential_limit(4)
+    assert report["simulated"]["kappa"][0] == limit / 2
+    assert report["simulated"]["noise_floor"][0] > 0
+    assert report["simulated"]["noise_floor"][1] is None
+
+
+def test_momentum_at_the_server_has_no_limit_of_the_mean():
+    limits, note = predict_limits(Question(4, LAW, 0.5, "server"))
+    assert note is None
+    assert limits["mean_limit"] is None
+    assert limits["stability_limit"] == theory.stability_limit(workers=4, compute=LAW, momentum=0.5, where="server")
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda: stability_map([0], [1.0], LAW), "`workers` must be an integer of at least 1"),
+        (lambda: stability_map([2], [-1.0], LAW), "`kappas` must be positive"),
+        (lambda: stability_map([2], [1.0], LAW, seeds=0), "`seeds` must be an integer of at least 1"),
+        (lambda: stability_map([2], [1.0], LAW, cycles=2), "`cycles` must be an integer of at least 8"),
+        (lambda: simulated_floor(2, [0.1], LAW, seeds=1), "`seeds` must be an integer of at least 2"),
+        (lambda: simulated_floor(2, [0.1], LAW, commits=1), "`commits` must be an integer of at least 10"),
+        (lambda: momentum_rule(0.5), "`where` must be 'server' or 'worker'"),
+    ],
+)
+def test_errors(ask, error):
+    with pytest.raises(ValueError, match=error):
+        ask()

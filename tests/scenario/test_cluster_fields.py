@@ -1,0 +1,127 @@
+"""Network, server, protocol and faults as fields of a scenario."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import optax
+import pytest
+
+import asyncsim as asim
+from asyncsim import faults, protocols
+from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.scenario.catalogue import all_fields
+
+
+@pytest.fixture
+def scenario():
+    cluster = asim.Cluster(
+        workers=6,
+        compute=Gamma(mean=1.0, cv=0.3),
+        network=asim.Network(latency=Exponential(0.1), bandwidth=1e3),
+        server=asim.Server(slots=2, service=Gamma(0.2, 0.5)),
+        protocol=protocols.KAsync(3),
+        faults=[faults.Crash(1, 5.0, restart_after=2.0)],
+    )
+    return asim.Scenario(cluster, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0, 0.5]), commits_per_worker=10)
+
+
+def test_a_law_is_set_by_its_mean_and_keeps_its_shape(scenario):
+    cluster = scenario.override(service=0.4, latency=0.0).cluster
+    assert cluster.server == asim.Server(slots=2, service=Gamma(0.4, 0.5))
+    assert cluster.network.latency == Constant(0.0)
+    assert scenario.override(latency=0.0).override(latency=0.3).cluster.network.latency == Constant(0.3)
+
+
+def test_every_other_field_is_kept(scenario):
+    changed = scenario.override(workers=8)
+    assert changed.cluster == dataclasses.replace(scenario.cluster, workers=8)
+    assert scenario.override(slots=3, atomic=False, pull="at_read").cluster == dataclasses.replace(
+        scenario.cluster, server=asim.Server(slots=3, service=Gamma(0.2, 0.5), atomic=False, pull="at_read")
+    )
+
+
+def test_another_protocol_keeps_the_arguments_that_both_have(scenario):
+    assert scenario.override(protocol="k_batch_async").cluster.protocol == protocols.KBatchAsync(3)
+    assert scenario.override(protocol="ssp", slack=2).cluster.protocol == protocols.SSP(2)
+    assert scenario.override(k=5).cluster.protocol == protocols.KAsync(5)
+    with pytest.raises(ValueError, match="`slack` must be given as well with `protocol` 'ssp'"):
+        scenario.override(protocol="ssp")
+    with pytest.raises(ValueError, match=r"`slack` is no field of protocol 'k_async', only of ssp; .* has `k`"):
+        scenario.override(slack=2)
+    with pytest.raises(ValueError, match=r"`protocol` must be one of .*; got 'k_asink'. Did you mean 'k_async'"):
+        scenario.override(protocol="k_asink", k=2)
+
+
+def test_a_message_is_as_large_as_the_parameters(scenario):
+    size = jnp.zeros(2).dtype.itemsize * 2
+    assert scenario.scheduled.network.message_bytes == size
+    assert scenario.override(message_bytes=100.0).scheduled.network.message_bytes == 100
+    assert scenario.override(bandwidth=float("inf")).scheduled.network.message_bytes is None
+    assert len(scenario.simulate()) == 60
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"service": 0.3}, {"k": 2}, {"slots": 1}, {"atomic": False}, {"bandwidth": 2e3}, {"latency": 0.2}],
+)
+def test_what_changes_the_schedule_changes_the_digest(scenario, changes):
+    assert scenario.override(**changes).digest != scenario.digest
+    assert scenario.override(**changes) != scenario
+
+
+def test_what_a_cluster_has_anyway_is_not_in_the_description():
+    plain = asim.Cluster(workers=2, compute=Constant(1.0))
+    written = asim.Cluster(2, Constant(1.0), asim.Network(), asim.Server(), protocols.Asynchronous(), ())
+    rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+    one, other = (asim.Scenario(cluster, rule, workload, commits_per_worker=1) for cluster in (plain, written))
+    assert one == other
+    assert one.describe()["cluster"] == {"workers": 2, "compute": {"law": "constant", "value": 1.0}}
+
+
+def test_faults_are_described(scenario):
+    described = scenario.describe()["cluster"]["faults"]
+    assert described == [
+        {"class": "Crash", "worker": 1, "time": 5.0, "restart_after": 2.0, "keeps_state": False},
+    ]
+
+
+def test_laws_of_laws_and_samples_offer_only_their_numbers():
+    for law, names in (
+        (asim.delays.Empirical([1.0, 2.0]), []),
+        (asim.delays.Straggler(Gamma(1.0, 0.3), probability=0.05, factor=10.0), ["probability", "factor"]),
+        (asim.delays.Paced(Constant(1.0), asim.delays.Profile([0.0], [1.0])), []),
+    ):
+        cluster = asim.Cluster(2, law)
+        scenario = asim.Scenario(
+            cluster, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]), commits_per_worker=1
+        )
+        assert [field.name for field in scenario.parts[0].fields()[1:]] == names
+        assert scenario.override(workers=3).cluster.compute == law
+    assert scenario.override(compute="gamma", cv=0.2).cluster.compute == Gamma(1.0, 0.2)
+
+
+class TestRuleArgumentsThatAClusterHasToo:
+    def test_no_name_is_twice_in_the_command_line(self):
+        names = [field.name for field in all_fields()]
+        assert len(names) == len(set(names))
+
+    def test_the_cluster_keeps_its_name_and_the_rule_says_whose(self, scenario):
+        changed = scenario.override(protocol="ringmaster", limit=4, rule="drop_stale", rule_limit=3)
+        assert changed.cluster.protocol == protocols.Ringmaster(4)
+        assert changed.rule.describe()["limit"] == 3
+        with pytest.raises(ValueError, match="`limit` must be given as well with `rule` 'drop_stale'"):
+            scenario.override(rule="drop_stale")
+
+    def test_a_rule_that_counts_the_workers_counts_those_of_the_cluster(self, scenario):
+        changed = scenario.override(rule="ia2sgd")
+        assert changed.rule.describe()["workers"] == 6
+        assert changed.override(workers=9).rule.describe()["workers"] == 9
+        assert changed.override(workers=9, rule_workers=8).rule.describe()["workers"] == 8
+
+
+def test_optimisers_that_differ_in_a_number_are_different_scenarios(scenario):
+    def with_adam(rate):
+        return dataclasses.replace(scenario, rule=asim.rules.worker(optax.adam(rate)))
+
+    assert with_adam(0.1).digest == with_adam(0.1).digest
+    assert with_adam(0.1).digest != with_adam(0.2).digest

@@ -1,0 +1,280 @@
+"""Scenarios: what they are, what they equal, and how their fields are overridden."""
+
+import dataclasses
+import json
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.scenario.catalogue import all_fields
+from asyncsim.scenario.components import LAWS, law_arguments
+
+
+def scenario(**changes: Any) -> asim.Scenario:
+    made: dict[str, Any] = {
+        "cluster": asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=2.0, cv=0.3)),
+        "rule": asim.rules.gem(learning_rate=0.05),
+        "workload": asim.workloads.quadratic([1.0, 0.1]),
+        "commits_per_worker": 25,
+    }
+    return asim.Scenario(**made | changes)
+
+
+class TestLength:
+    def test_steps_are_commits_of_each_worker(self) -> None:
+        assert scenario().total == 100
+        assert len(scenario().simulate()) == 100
+        assert scenario().override(workers=8).total == 200
+
+    def test_seconds(self) -> None:
+        timed = scenario(commits_per_worker=None, seconds=30.0)
+        assert timed.total is None
+        assert timed.simulate().seconds <= 30.0
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (
+                {"commits_per_worker": None},
+                "Exactly one of `commits`, `seconds` and `commits_per_worker` must be given; got none",
+            ),
+            ({"commits": 3}, "Exactly one of .*; got commits=3 and commits_per_worker=25"),
+            ({"commits_per_worker": 0}, "`commits_per_worker` must be an integer of at least 1; got 0"),
+            ({"commits_per_worker": None, "commits": -1}, "`commits` must be an integer of at least 1; got -1"),
+            ({"commits_per_worker": None, "seconds": float("nan")}, "`seconds` must be finite and positive; got nan"),
+            ({"seed": -1}, "`seed` must be an integer of at least 0; got -1"),
+            ({"seed": 2**31}, "`seed` must be at most 2147483647"),
+            ({"cluster": 4}, r"`cluster` must be an asyncsim\.Cluster; got int"),
+        ],
+    )
+    def test_is_checked(self, changes: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            scenario(**changes)
+
+    def test_a_new_length_replaces_the_old_one(self) -> None:
+        assert scenario().override(commits=7).total == 7
+        assert scenario().override(seconds=9.0).seconds == 9.0
+        with pytest.raises(ValueError, match="Exactly one of"):
+            scenario().override(commits=7, seconds=9.0)
+
+
+class TestRecord:
+    def test_default_is_what_the_rule_has(self) -> None:
+        assert set(scenario().strides) == {"energy_central", "energy_proxy", "pi_mean", "pi_median"}
+        assert set(scenario(rule=asim.rules.downpour(0.1)).strides) == {"energy_central"}
+        assert set(scenario(rule=asim.rules.momentum_sgd(0.1)).strides) == {"energy_central", "energy_proxy"}
+
+    def test_what_the_rule_lacks_is_refused(self) -> None:
+        with pytest.raises(ValueError, match=r"`record` names 'pi_mean', which 'downpour' .* cannot report; it has"):
+            scenario(rule=asim.rules.downpour(0.1), record=("pi_mean",))
+        with pytest.raises(ValueError, match=r"`record` must be one of .* Did you mean 'pi_median'"):
+            scenario(record=("pi_medain",))
+
+    def test_another_rule_keeps_what_it_can_report(self) -> None:
+        recording = scenario(record={"energy_central": 3, "pi_mean": 2})
+        assert recording.override(rule="downpour").strides == {"energy_central": 3}
+        assert recording.override(record=()).strides == {}
+
+    def test_only_what_the_workload_evaluates(self) -> None:
+        assert "test_loss" in scenario().reportable
+        with pytest.raises(ValueError, match=r"`record` names 'test_accuracy', which 'gem' .* cannot report"):
+            scenario(record=("test_accuracy",))
+
+    def test_one_name_may_stand_alone(self) -> None:
+        assert scenario(record="compliance").strides == {"compliance": 1}
+
+
+class TestOverride:
+    @pytest.mark.parametrize("law", LAWS)
+    def test_another_law_keeps_mean_and_spread(self, law: str) -> None:
+        compute = scenario().override(compute=law).cluster.compute
+        assert isinstance(compute, LAWS[law])  # type: ignore[arg-type]
+        assert compute.mean == pytest.approx(2.0)
+        if law not in ("constant", "exponential"):
+            assert compute.variance == pytest.approx(0.36)
+
+    def test_spread_that_is_not_there_must_be_given(self) -> None:
+        constant = scenario().override(compute="constant")
+        with pytest.raises(ValueError, match="`cv` must be given as well with `compute` 'gamma'"):
+            constant.override(compute="gamma")
+        assert constant.override(compute="gamma", cv=0.5).cluster.compute == asim.delays.Gamma(2.0, 0.5)
+
+    def test_a_wide_law_becomes_uniform_from_zero(self) -> None:
+        assert law_arguments(asim.delays.Exponential(1.5), "uniform") == {"low": 0.0, "high": 3.0}
+
+    def test_another_rule_keeps_what_both_have(self) -> None:
+        changed = scenario().override(rule="momentum_sgd", momentum=0.5)
+        assert changed.rule.describe() == {"name": "momentum_sgd", "learning_rate": 0.05, "momentum": 0.5}
+        assert scenario().override(variant="paper", kappa=2.0).rule.describe()["variant"] == "paper"
+
+    def test_workload_keeps_its_data(self) -> None:
+        digits = scenario(workload=asim.workloads.softmax(_tiny_data(), batch_size=4))
+        mlp = digits.override(workload="mlp", hidden=[3])
+        assert mlp.workload.describe()["hidden"] == [3]
+        assert mlp.workload.batch_size == 4
+        assert mlp.workload.dataset is digits.workload.dataset
+        with pytest.raises(ValueError, match=r"`batch_size` must be at most .* 8; got 9"):
+            digits.override(batch_size=9)
+        with pytest.raises(ValueError, match="`workload` 'mlp' needs a data set"):
+            scenario().override(workload="mlp")
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"wokers": 3}, "`wokers` is no field of this scenario. Did you mean `workers`?"),
+            (
+                {"learning_rat": 3},
+                "`learning_rat` is no field of this scenario. Did you mean `learning_rate`?",
+            ),
+            ({"rule": "gme"}, "`rule` must be one of .*; got 'gme'. Did you mean 'gem'?"),
+            ({"variant": "scirpt"}, "`variant` must be one of .* Did you mean 'script'?"),
+            (
+                {"rule": "downpour", "kappa": 2.0},
+                "`kappa` is no field of rule 'downpour', only of gem; 'downpour' has",
+            ),
+            (
+                {"value": 2.0},
+                "`value` is no field of compute 'gamma', only of constant; 'gamma' has `mean`, `cv`",
+            ),
+            ({"cv": 0.0}, "`cv` must be finite and positive; got 0.0"),
+            ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
+        ],
+    )
+    def test_what_does_not_fit_is_named(self, changes: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+            scenario().override(**changes)
+
+    def test_one_law_per_worker_fixes_the_number(self) -> None:
+        laws = [asim.delays.Constant(1.0), asim.delays.Constant(3.0)]
+        uneven = scenario(cluster=asim.Cluster(2, laws))
+        with pytest.raises(ValueError, match=r"`workers` cannot become 3 .* choose one law for all as well"):
+            uneven.override(workers=3)
+        assert uneven.override(workers=3, compute="exponential").cluster.compute == asim.delays.Exponential(2.0)
+
+    def test_every_field_sets_itself(self) -> None:
+        for field in scenario().fields():
+            if field.value is not None:
+                assert scenario().override(**{field.name: field.parse(field.show())}) == scenario()
+
+    def test_every_field_is_explained(self) -> None:
+        assert all(field.help for field in (*scenario().fields(), *all_fields()))
+
+
+class TestOwnParts:
+    def test_own_rule_and_model_have_fields(self) -> None:
+        own = asim.Rule(hyper={"rate": 0.1}, name="mine", send=_send)
+        mine = scenario(rule=own, workload=_line(), cluster=asim.Cluster(2, Slow(1.0)))
+        changed = mine.override(rate=0.2, batch_size=3, seconds_each=2.0)
+        assert changed.rule.hyper == {"rate": 0.2}
+        assert changed.workload.batch_size == 3
+        assert changed.cluster.compute == Slow(2.0)
+        assert mine.override(rule="gem", learning_rate=0.1).rule.name == "gem"
+
+    def test_code_and_data_count(self) -> None:
+        digests = {
+            scenario(workload=workload).digest
+            for workload in (_line(), _line(slope=2.0), dataclasses.replace(_line(), loss=_other_loss))
+        }
+        assert len(digests) == 3
+        assert scenario(workload=_line()) == scenario(workload=_line())
+
+
+class TestDigest:
+    def test_whole_numbers_are_numbers(self) -> None:
+        whole = scenario(cluster=asim.Cluster(4, asim.delays.Gamma(mean=2, cv=1)), commits_per_worker=None, seconds=30)
+        assert whole == scenario(
+            cluster=asim.Cluster(4, asim.delays.Gamma(2.0, 1.0)), commits_per_worker=None, seconds=30.0
+        )
+
+    def test_content_counts_not_wording(self) -> None:
+        assert scenario() == scenario(commits_per_worker=None, commits=100)
+        assert hash(scenario()) == hash(scenario(commits_per_worker=None, commits=100))
+        assert scenario() == scenario().override(learning_rate=0.05)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"workers": 5},
+            {"cv": 0.4},
+            {"kappa": 2.0},
+            {"noise": 0.1},
+            {"commits": 99},
+            {"seed": 1},
+            {"record": ()},
+        ],
+    )
+    def test_every_change_counts(self, changes: dict[str, Any]) -> None:
+        assert scenario().override(**changes).digest != scenario().digest
+
+    def test_description_is_json(self) -> None:
+        described = scenario(workload=_line()).describe()
+        assert json.loads(json.dumps(described, allow_nan=False)) == described
+
+
+class TestComparison:
+    def both(self) -> asim.Comparison:
+        return asim.Comparison({"gem": scenario(), "downpour": scenario().override(rule="downpour")})
+
+    def test_overrides_go_where_they_fit(self) -> None:
+        changed = self.both().override(learning_rate=0.2, kappa=2.0, workers=7).scenarios
+        assert changed["gem"].rule.hyper == {"learning_rate": 0.2, "momentum": 0.9, "kappa": 2.0}
+        assert changed["downpour"].rule.hyper == {"learning_rate": 0.2}
+        assert {one.cluster.workers for one in changed.values()} == {7}
+
+    def test_errors(self) -> None:
+        with pytest.raises(ValueError, match="`rule` is what is compared here"):
+            self.both().override(rule="gem")
+        with pytest.raises(ValueError, match=r"`kapa` is no field of these scenarios. Did you mean `kappa`\?"):
+            self.both().override(kapa=2.0)
+        with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
+            asim.Comparison({})
+        with pytest.raises(ValueError, match=r"names that can be those of folders; got '\.\./x'"):
+            asim.Comparison({"../x": scenario()})
+
+
+@dataclasses.dataclass(frozen=True)
+class Slow:
+    """A law of the user's own."""
+
+    seconds_each: float
+    variance = 0.0
+
+    @property
+    def mean(self) -> float:
+        return self.seconds_each
+
+    def cdf(self, t: Any) -> Any:
+        return np.asarray(t) >= self.seconds_each
+
+    def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
+        return np.full(size, self.seconds_each)
+
+
+def _send(hyper: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
+    return asim.rules.Sent(-hyper["rate"] * gradient, state, asim.rules.Info())
+
+
+def _loss(params: Any, batch: Any, key: Any) -> Any:
+    return jnp.mean((params["slope"] * batch[0] - batch[1]) ** 2)
+
+
+def _other_loss(params: Any, batch: Any, key: Any) -> Any:
+    return jnp.mean(jnp.abs(params["slope"] * batch[0] - batch[1]))
+
+
+def _line(slope: float = 3.0) -> asim.Workload:
+    x = np.linspace(-1.0, 1.0, 100)
+    return asim.Workload(init=_zero, loss=_loss, data=(x, slope * x), batch_size=10)
+
+
+def _zero(key: Any) -> dict[str, Any]:
+    return {"slope": jnp.zeros(())}
+
+
+def _tiny_data() -> asim.datasets.Dataset:
+    inputs = np.linspace(-1.0, 1.0, 24).reshape(8, 3)
+    labels = np.array([0, 1] * 4)
+    return asim.datasets.Dataset("tiny", inputs, labels, inputs[:4], labels[:4], classes=2)

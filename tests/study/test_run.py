@@ -1,0 +1,327 @@
+"""A study's folder: written whole, never computed twice, gone on with after an interruption."""
+
+import dataclasses
+import errno
+import importlib
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine import Replayer, chunks
+from asyncsim.study import clock
+from asyncsim.study.compare import final_losses
+from asyncsim.study.summary import KEYS, summarise
+
+run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
+FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
+
+
+def scenario(**changes: Any) -> asim.Scenario:
+    made = asim.Scenario(
+        cluster=asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0)),
+        rule=asim.rules.gem(learning_rate=0.05),
+        workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
+        commits_per_worker=100,
+    )
+    return made.override(**changes) if changes else made
+
+
+@pytest.fixture
+def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of 64 commits, so that there is something to interrupt."""
+    monkeypatch.setattr(chunks, "LONGEST", 64)
+
+
+def no_replay(*args: object, **kwargs: object) -> None:
+    raise AssertionError("replayed again")
+
+
+def full_disk(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def assert_same_run(one: asim.Run, other: asim.Run) -> None:
+    np.testing.assert_array_equal(one.loss, other.loss, strict=True)
+    np.testing.assert_array_equal(one.state.rows, other.state.rows, strict=True)
+    assert one.records.keys() == other.records.keys()
+    for name, values in one.records.items():
+        np.testing.assert_array_equal(values, other.records[name], strict=True)
+        np.testing.assert_array_equal(one.recorded_at[name], other.recorded_at[name], strict=True)
+
+
+class TestFiles:
+    def test_all_are_written(self, tmp_path: Path) -> None:
+        result = asim.run(scenario(), tmp_path / "deep" / "folder")
+        assert result.folder is not None
+        assert {path.name for path in result.folder.iterdir()} == FILES
+        label = json.loads((result.folder / "scenario.json").read_text())
+        assert label.pop("digest") == scenario().digest
+        assert label == scenario().describe()
+        assert len(asim.Trace.load(result.folder / "trace.npz")) == 400
+
+    def test_summary(self, tmp_path: Path) -> None:
+        uneven = asim.Cluster(4, [asim.delays.Exponential(mean) for mean in (0.5, 1.0, 2.0, 8.0)])
+        result = asim.run(dataclasses.replace(scenario(), cluster=uneven), tmp_path)
+        assert (result.trace.worker == 3).sum() < 50
+        summary = json.loads((tmp_path / "summary.json").read_text())
+        assert tuple(summary) == KEYS
+        assert summary == result.summary
+        assert summary["commits"] == 400
+        assert summary["simulated_seconds"] == result.trace.seconds
+        assert summary["mean_staleness"] == pytest.approx(result.trace.staleness.mean())
+        last = np.concatenate([result.run.loss[result.trace.worker == worker][-50:] for worker in range(4)])
+        assert summary["final_loss"] == pytest.approx(last.mean())
+        assert summary["test_accuracy"] is None
+        assert summary["diverged_at"] is None
+        assert 0 < summary["commits"] / summary["wall_seconds"] <= summary["commits_per_second"]
+
+    def test_without_a_folder_nothing_is_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert asim.run(scenario()).folder is None
+        assert not list(tmp_path.iterdir())
+
+    def test_divergence_is_a_result(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        lost = scenario(rule="downpour", learning_rate=9.0, commits=2000)
+        summary = asim.run(lost, tmp_path).summary
+        assert summary["diverged_at"] is not None
+        assert summary["final_loss"] is None
+        json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail)
+        monkeypatch.setattr(run_module, "replay", no_replay)
+        assert asim.run(lost, tmp_path).summary == summary
+
+
+class TestSecondRun:
+    def test_recomputes_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = asim.run(scenario(), tmp_path)
+        before = contents(tmp_path)
+        monkeypatch.setattr(run_module, "replay", no_replay)
+        second = asim.run(scenario(), tmp_path)
+        assert first.recomputed
+        assert not second.recomputed
+        assert contents(tmp_path) == before
+        assert_same_run(first.run, second.run)
+        assert second.summary == first.summary
+
+    @pytest.mark.parametrize("name", ["summary.json", "report.png", "trace.npz"])
+    def test_makes_what_is_missing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        asim.run(scenario(), tmp_path)
+        before = contents(tmp_path)
+        (tmp_path / name).unlink()
+        monkeypatch.setattr(run_module, "replay", no_replay)
+        asim.run(scenario(), tmp_path)
+        assert contents(tmp_path) == before
+
+    def test_elsewhere_gives_the_same_bytes(self, tmp_path: Path) -> None:
+        for name in ("one", "two"):
+            asim.run(scenario(), tmp_path / name)
+        one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+        for name in ("scenario.json", "trace.npz", "report.png"):
+            assert one[name] == two[name]
+
+    def test_a_different_scenario_is_refused(self, tmp_path: Path) -> None:
+        asim.run(scenario(), tmp_path)
+        before = contents(tmp_path)
+        with pytest.raises(
+            ValueError, match=r"`out` .* different scenario: `seed` is 0 there and 1 here\. .*--out.*--force"
+        ):
+            asim.run(scenario(seed=1), tmp_path)
+        assert contents(tmp_path) == before
+        forced = asim.run(scenario(seed=1), tmp_path, force=True)
+        assert json.loads((tmp_path / "scenario.json").read_text())["digest"] == forced.scenario.digest
+
+    def test_files_of_unknown_origin_are_left_alone(self, tmp_path: Path) -> None:
+        (tmp_path / "report.png").write_bytes(b"precious")
+        with pytest.raises(ValueError, match=r"holds a 'report\.png' but no 'scenario\.json'"):
+            asim.run(scenario(), tmp_path)
+        assert contents(tmp_path) == {"report.png": b"precious"}
+
+    def test_damage_is_named(self, tmp_path: Path) -> None:
+        asim.run(scenario(), tmp_path)
+        (tmp_path / "run.npz").write_bytes(b"nonsense")
+        with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file.*`--force`"):
+            asim.run(scenario(), tmp_path)
+        asim.run(scenario(), tmp_path, force=True)
+        assert {path.name for path in tmp_path.iterdir()} == FILES
+
+    @pytest.mark.parametrize("text", ["{", "[]", "{}", None])
+    def test_a_damaged_label_is_named(self, tmp_path: Path, text: str | None) -> None:
+        asim.run(scenario(), tmp_path)
+        label = tmp_path / "scenario.json"
+        label.write_text(label.read_text().replace('"digest": "', '"digest": "x') if text is None else text)
+        with pytest.raises(ValueError, match=r"holds a damaged 'scenario\.json'.*--force"):
+            asim.run(scenario(), tmp_path)
+
+    @pytest.mark.parametrize("text", ["nonsense", "3", "{}", '{"commits": 400}'])
+    def test_a_damaged_summary_is_made_again(self, tmp_path: Path, text: str) -> None:
+        asim.run(scenario(), tmp_path)
+        before = contents(tmp_path)
+        (tmp_path / "summary.json").write_text(text)
+        asim.run(scenario(), tmp_path)
+        assert contents(tmp_path) == before
+
+    @pytest.mark.parametrize("changes", [{"seed": 1}, {"commits": 300}, {"workers": 5, "commits": 400}])
+    def test_a_foreign_trace_is_refused(self, tmp_path: Path, changes: dict[str, Any]) -> None:
+        kept = asim.run(scenario(), tmp_path).run
+        scenario(**changes).simulate().save(tmp_path / "trace.npz")
+        with pytest.raises(ValueError, match=r"trace\.npz' is not the trace of .*Delete it.*`--force`"):
+            asim.run(scenario(), tmp_path)
+        (tmp_path / "trace.npz").unlink()
+        assert_same_run(asim.run(scenario(), tmp_path).run, kept)
+
+
+@pytest.mark.usefixtures("short_pieces")
+class TestForce:
+    def test_old_results_stay_until_the_new_are_complete(self, tmp_path: Path) -> None:
+        def interrupt(replayer: Replayer) -> None:
+            raise KeyboardInterrupt
+
+        asim.run(scenario(), tmp_path)
+        before = contents(tmp_path)
+        with pytest.raises(asim.ReplayInterrupted):
+            asim.run(scenario(seed=1), tmp_path, force=True, progress=interrupt)
+        assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
+        assert asim.run(scenario(), tmp_path).summary == json.loads(before["summary.json"])
+        begun: list[int] = []
+        asim.run(scenario(seed=1), tmp_path, progress=lambda replayer: begun.append(replayer.done))
+        assert begun[0] == 128
+        assert {path.name for path in tmp_path.iterdir()} == FILES
+        assert not asim.run(scenario(seed=1), tmp_path).recomputed
+
+    def test_comparison(self, tmp_path: Path) -> None:
+        def interrupt(name: str, replayer: Replayer) -> None:
+            if name == "two":
+                raise KeyboardInterrupt
+
+        both = asim.Comparison({"one": scenario(), "two": scenario(rule="downpour")})
+        asim.compare(both, tmp_path)
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        other = both.override(seed=1)
+        with pytest.raises(asim.ReplayInterrupted):
+            asim.compare(other, tmp_path, force=True, progress=interrupt)
+        assert {path: path.read_bytes() for path in before} == before
+        results = asim.compare(other, tmp_path)
+        assert not results["one"].recomputed
+        assert results["two"].folder == tmp_path / "two"
+        assert {path for path in tmp_path.rglob("*") if path.is_file()} == before.keys()
+        assert not any(result.recomputed for result in asim.compare(other, tmp_path).values())
+
+
+@pytest.mark.usefixtures("short_pieces")
+class TestInterruption:
+    @pytest.mark.parametrize("how", ["callback", "signal"])
+    def test_goes_on_bit_for_bit(self, tmp_path: Path, how: str) -> None:
+        def interrupt(replayer: Replayer) -> None:
+            if replayer.done >= 128:
+                if how == "callback":
+                    raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
+
+        with pytest.raises(asim.ReplayInterrupted) as caught:
+            asim.run(scenario(), tmp_path / "cut", progress=interrupt)
+        assert caught.value.run.commits == 128
+        assert {path.name for path in (tmp_path / "cut").iterdir()} == {
+            "scenario.json",
+            "trace.npz",
+            "run.npz",
+        }
+        begun: list[int] = []
+        resumed = asim.run(scenario(), tmp_path / "cut", progress=lambda replayer: begun.append(replayer.done))
+        assert begun[0] == 192
+        whole = asim.run(scenario(), tmp_path / "whole")
+        assert_same_run(resumed.run, whole.run)
+        assert (tmp_path / "cut" / "report.png").read_bytes() == (tmp_path / "whole" / "report.png").read_bytes()
+
+    def test_checkpoints_survive_a_crash(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", 0.0)
+
+        def crash(replayer: Replayer) -> None:
+            if replayer.done >= 256:
+                raise RuntimeError("power cut")
+
+        with pytest.raises(RuntimeError, match="power cut"):
+            asim.run(scenario(), tmp_path, progress=crash)
+        done = asim.Run.load(tmp_path / "run.npz", scenario().rule, scenario().workload).commits
+        assert done == 192
+        assert_same_run(asim.run(scenario(), tmp_path).run, asim.run(scenario()).run)
+
+    def test_time_adds_up(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupt(replayer: Replayer) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(asim.ReplayInterrupted):
+            asim.run(scenario(), tmp_path, progress=interrupt)
+        before = np.load(tmp_path / "run.npz")["note/wall_seconds"]
+        assert asim.run(scenario(), tmp_path).summary["wall_seconds"] > before > 0
+
+
+class TestFullDisk:
+    def test_old_files_stay_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        asim.run(scenario(), tmp_path)
+        (tmp_path / "report.png").unlink()
+        before = contents(tmp_path)
+        monkeypatch.setattr(os, "fsync", full_disk)
+        with pytest.raises(OSError, match=r"report\.png' could not be written: No space left.*Free some space"):
+            asim.run(scenario(), tmp_path)
+        assert contents(tmp_path) == before
+
+    def test_out_that_is_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        with pytest.raises(OSError, match=r"`out` .*file' cannot be made: File exists.*Choose another"):
+            asim.run(scenario(), tmp_path / "file")
+
+
+class TestComparison:
+    def both(self) -> asim.Comparison:
+        return asim.Comparison({"gem_4": scenario(), "downpour_4": scenario(rule="downpour")}, title="Two")
+
+    def test_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[str] = []
+        results = asim.compare(self.both(), tmp_path, progress=lambda name, replayer: seen.append(name))
+        assert set(seen) == {"gem_4", "downpour_4"}
+        summary = json.loads((tmp_path / "summary.json").read_text())
+        assert summary == {name: result.summary for name, result in results.items()}
+        assert {path.name for path in (tmp_path / "gem_4").iterdir()} == FILES
+        before = contents(tmp_path / "gem_4")
+        monkeypatch.setattr(run_module, "replay", no_replay)
+        assert not any(result.recomputed for result in asim.compare(self.both(), tmp_path).values())
+        assert contents(tmp_path / "gem_4") == before
+
+    def test_a_different_one_is_refused(self, tmp_path: Path) -> None:
+        asim.compare(self.both(), tmp_path)
+        with pytest.raises(ValueError, match=r"different comparison: `scenarios\.gem_4\.seed` is 0 there and 3 here"):
+            asim.compare(self.both().override(seed=3), tmp_path)
+
+
+def test_lines_of_a_comparison_are_its_names() -> None:
+    scenarios = {
+        f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5)
+        for name, kappa in (("gem", 1.0), ("gem_2", 2.0))
+        for n in (2, 4)
+    }
+    losses = final_losses(asim.compare(asim.Comparison(scenarios)))
+    assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
+
+
+def test_compilation_is_counted_once() -> None:
+    watch = clock.Clock()
+    watch._start, watch._end = 0.0, 10.0
+    watch._spans = [(2.0, 3.0), (1.0, 4.0), (3.5, 5.0), (-1.0, 0.5)]
+    assert watch.compiling == pytest.approx(4.5)
+
+
+def test_a_run_without_commits_has_a_summary() -> None:
+    trace = asim.simulate(asim.Cluster(2, asim.delays.Constant(1.0)), seconds=0.5)
+    run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+    summary = summarise(trace, run, 1.0)
+    assert summary["commits"] == 0
+    assert summary["final_loss"] is summary["mean_staleness"] is None

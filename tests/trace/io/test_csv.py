@@ -1,0 +1,333 @@
+"""Flat columns and CSV: what goes out comes back to the last bit, and recorded logs become valid traces."""
+
+import csv
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import asyncsim as asim
+from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
+from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.engine.plan import make_plan
+from asyncsim.trace import Fate, Trace
+from asyncsim.trace.io.csv_cells import beside
+from asyncsim.trace.table import COLUMNS
+from tests.cluster.problems import MOVING, NETWORKS, clusters
+from tests.problems import TRACES, noisy_quadratic, random_trace
+from tests.trace.test_trace import ORDERS, assert_equal
+
+FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CHANGES: dict[str, Any] = {"closing": 0.4, "waiting": 0.6, "early": 0.5, "crashing": 0.2}
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def read_log(path: Path, text: str, **options) -> Trace:
+    return Trace.from_csv(write(path, text), **options)
+
+
+class TestRoundTrip:
+    @FEW
+    @given(clusters(), st.integers(0, 3))
+    def test_every_cluster(self, tmp_path_factory, cluster, seed):
+        trace, path = simulate(cluster, commits=40, seed=seed), tmp_path_factory.getbasetemp() / "every.csv"
+        assert_equal(Trace.from_columns(trace.to_columns(), faults=trace.faults), trace)
+        trace.to_csv(path)
+        assert_equal(Trace.from_csv(path), trace)
+        assert beside(path).exists() == bool(len(trace.faults))
+
+    @FEW
+    @given(st.integers(0, 99), st.fixed_dictionaries({}, optional={k: st.just(v) for k, v in CHANGES.items()}))
+    def test_every_valid_trace(self, tmp_path_factory, seed, changes):
+        """Workers that never read at all are among them."""
+        trace = random_trace(seed, workers=7, commits=12, **changes)
+        path = tmp_path_factory.getbasetemp() / "valid.csv"
+        trace.to_csv(path)
+        assert_equal(Trace.from_csv(path), trace)
+        assert_equal(Trace.from_columns(trace.to_columns()), trace)
+
+    def test_empty_trace(self, tmp_path):
+        trace = Trace.from_commits([], workers=3)
+        trace.to_csv(tmp_path / "empty.csv")
+        assert_equal(Trace.from_csv(tmp_path / "empty.csv"), trace)
+
+    def test_longer_than_a_block(self, tmp_path):
+        trace = simulate(Cluster(3, Gamma(1.0, 0.5)), commits=40_000)
+        trace.to_csv(tmp_path / "long.csv")
+        assert_equal(Trace.from_csv(tmp_path / "long.csv"), trace)
+
+    def test_columns_are_plain_and_equally_long(self):
+        trace = random_trace(workers=9, commits=5, **CHANGES)
+        columns = trace.to_columns()
+        assert tuple(columns) == COLUMNS
+        assert {values.dtype.kind for values in columns.values()} == set("iUbf")
+        jobs = len(trace) + len(trace.unfinished)
+        idle = columns["fate"][jobs:]
+        assert (idle == "idle").all()
+        assert {len(values) for values in columns.values()} == {jobs + len(idle)}
+        assert set(columns["worker"].tolist()) == set(range(9))
+
+    def test_tables_with_gaps_hold_floats(self):
+        """As a data frame does once it has read the empty cells."""
+        trace = random_trace(**CHANGES)
+        columns = trace.to_columns()
+        loose = {name: v.astype(float) if v.dtype.kind in "ib" else v.tolist() for name, v in columns.items()}
+        assert_equal(Trace.from_columns(loose), trace)
+
+    def test_stale_faults_do_not_stay(self, tmp_path):
+        path = tmp_path / "a.csv"
+        crash = asim.faults.Crash(0, 3.0, 1.0)
+        simulate(Cluster(2, Constant(1.0), faults=[crash]), commits=9).to_csv(path)
+        assert beside(path).is_file()
+        Trace.from_commits([0, 1]).to_csv(path)
+        assert not beside(path).exists()
+
+    def test_full_disk_leaves_the_old_file_whole(self, tmp_path, monkeypatch):
+        def full_disk(descriptor):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        path, trace = tmp_path / "trace.csv", Trace.from_commits([0, 1, 0])
+        trace.to_csv(path)
+        monkeypatch.setattr(os, "fsync", full_disk)
+        with pytest.raises(OSError, match=r"trace\.csv' could not be written"):
+            Trace.from_commits([0]).to_csv(path)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["trace.csv"]
+        assert_equal(Trace.from_csv(path), trace)
+
+
+def minimal(trace: Trace, *names: str) -> dict[str, np.ndarray]:
+    return {name: getattr(trace, name) for name in names}
+
+
+class TestRecorded:
+    @FEW
+    @given(ORDERS.filter(lambda order: len(order[1]) > 0), st.randoms(use_true_random=False))
+    def test_who_and_when_is_from_commits(self, order, random):
+        """In any order of the rows, because no two times are equal."""
+        trace = Trace.from_commits(order[1], workers=order[0])
+        rows = list(range(len(trace)))
+        random.shuffle(rows)
+        log = {name: values[rows] for name, values in minimal(trace, "worker", "commit_time").items()}
+        assert_equal(Trace.from_columns(log, workers=order[0]), trace)
+
+    @FEW
+    @given(st.integers(1, 5), MOVING, NETWORKS, st.sampled_from([Constant(0.0), Constant(0.3), Exponential(0.2)]))
+    def test_asynchronous_from_reads_and_commits(self, workers, law, network, service):
+        """An atomic server: versions follow from the times, whatever the delays, ties included."""
+        trace = simulate(Cluster(workers, law, network, Server(service=service)), commits=40)
+        log = minimal(trace, "worker", "read_time", "finish_time", "commit_time")
+        found = Trace.from_columns(log, workers=workers)
+        for name in (*log, "read_version", "version", "pull_version", "closes_step"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(trace, name), err_msg=name)
+        assert make_plan(found).digest(40) == make_plan(trace).digest(40)
+
+    @pytest.mark.parametrize("pull", ["before_commit", "at_read"])
+    def test_separate_requests_and_buffers_from_times(self, pull):
+        """Continuous times do not tie by chance, and who waits reads just when the step is complete."""
+        network, server = Network(latency=Gamma(0.1, 0.5)), Server(service=Exponential(0.05), atomic=False, pull=pull)
+        for protocol in (protocols.Asynchronous(), protocols.KBatchAsync(3), protocols.SSP(1)):
+            trace = simulate(Cluster(5, Gamma(1.0, 0.5), network, server, protocol), commits=200)
+            names = ("worker", "read_time", "commit_time", "closes_step", "pull_version")
+            found = Trace.from_columns(minimal(trace, *names))
+            np.testing.assert_array_equal(found.read_version, trace.read_version)
+            np.testing.assert_array_equal(found.version, trace.version)
+
+    def test_jobs_that_never_commit_from_times(self):
+        trace = simulate(Cluster(5, Gamma(1.0, 0.5), protocol=protocols.Ringmaster(3, stop=True)), commits=200)
+        columns = trace.to_columns()
+        assert (columns["fate"] == "cancelled").sum() > 10
+        for name in ("version", "pull_version", "end_version"):
+            del columns[name]
+        assert_equal(Trace.from_columns(columns), trace)
+
+    def test_a_missing_clock_is_the_next_known(self):
+        log = {"worker": [0], "read_time": [1.0], "arrive_time": [4.0], "commit_time": [6.0]}
+        trace = Trace.from_columns(log)
+        clocks = ("read_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
+        assert [getattr(trace, name).item() for name in clocks] == [1.0, 1.0, 4.0, 4.0, 6.0, 6.0]
+
+    def test_reads_that_tie(self):
+        """Worker 0 reads right after its own commit at 2, before that of worker 1; worker 2 waited and sees both."""
+        log = {
+            "worker": [2, 0, 1, 0, 2],
+            "read_time": [0, 0, 0, 2, 2],
+            "commit_time": [1, 2, 2, 3, 4],
+        }
+        assert Trace.from_columns(log).read_version.tolist() == [0, 0, 0, 2, 3]
+
+    def test_all_begin_with_version_0(self):
+        """Even if somebody has committed at time 0 already; a read there after an own commit sees it."""
+        log = {"worker": [0, 1, 0], "read_time": [0, 0, 0], "commit_time": [0, 0, 1]}
+        assert Trace.from_columns(log).read_version.tolist() == [0, 0, 1]
+
+    def test_names_in_natural_order(self, tmp_path):
+        text = "commit_time,worker\n3,ps-10\n1,ps-9\n2,ps-10\n"
+        trace = read_log(tmp_path / "log.csv", text)
+        assert trace.worker.tolist() == [0, 1, 1]
+        assert trace.commit_time.tolist() == [1.0, 2.0, 3.0]
+
+    def test_names_of_workers_in_faults(self, tmp_path):
+        write(tmp_path / "log.faults.csv", "kind,worker,start_time,end_time\nslowdown,b,101,\nserver_pause,,102,103\n")
+        trace = read_log(tmp_path / "log.csv", "worker,commit_time\na,102\nb,104\n", start=100)
+        assert trace.faults.worker.tolist() == [1, -1]
+        assert trace.faults.start_time.tolist() == [1.0, 2.0]
+        assert trace.faults.end_time.tolist() == [np.inf, 3.0]
+
+    def test_what_spreadsheets_write(self, tmp_path):
+        text = '\ufeffworker,commit_time,closes_step\r\n0.0,"1.5",TRUE\r\n\r\n1.0, 2 ,FALSE\r\n'
+        trace = read_log(tmp_path / "log.csv", text)
+        assert trace.closes_step.tolist() == [True, False]
+        assert trace.commit_time.tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("kind", TRACES)
+def test_replaying_the_file_is_replaying_the_trace(tmp_path, kind):
+    trace = TRACES[kind][0]()
+    trace.to_csv(tmp_path / "trace.csv")
+    rule, workload = asim.rules.gem(0.05), noisy_quadratic()
+    runs = [asim.replay(t, rule, workload, seed=1) for t in (trace, Trace.from_csv(tmp_path / "trace.csv"))]
+    np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
+    np.testing.assert_array_equal(runs[0].central["x"], runs[1].central["x"])
+    assert np.isfinite(runs[0].loss).all()
+
+
+@pytest.mark.parametrize("protocol", [protocols.Asynchronous(), protocols.KAsync(2), protocols.Ringmaster(3)])
+def test_replaying_a_simulated_cluster_from_its_file(tmp_path, protocol):
+    trace = simulate(Cluster(4, Gamma(1.0, 0.5), Network(Exponential(0.1)), protocol=protocol), commits=80)
+    trace.to_csv(tmp_path / "trace.csv")
+    logs = [Trace.from_csv(tmp_path / "trace.csv")]
+    if protocol == protocols.Asynchronous():
+        logs.append(Trace.from_columns(minimal(trace, "worker", "read_time", "finish_time", "commit_time")))
+    loss = asim.replay(trace, asim.rules.downpour(0.1), noisy_quadratic()).loss
+    for log in logs:
+        np.testing.assert_array_equal(asim.replay(log, asim.rules.downpour(0.1), noisy_quadratic()).loss, loss)
+
+
+BAD_LOGS = [
+    ("", "its first line must name the columns"),
+    ("\n", "its first line must name the columns"),
+    ("worker,commit_time\n", "`worker` must name at least one worker"),
+    ("wroker,commit_time\n0,1\n", "`worker` is missing; .* Rename `wroker`"),
+    ("worker,time\n0,1\n", "`commit_time` is missing; .* Rename `time`"),
+    ("worker;commit_time\n0;1\n", "`worker` is missing"),
+    ("worker,commit_time,read_tme\n0,1,0\n", "`read_tme` is no column of a trace. Did you mean `read_time`"),
+    ("worker,commit_time,worker\n0,1,0\n", "`worker` must be named once; got it 2 times"),
+    ("worker,commit_time\n0,1\n0,soon\n", "`commit_time` must be a number; line 3 has 'soon'"),
+    ("worker,commit_time\n0,1\n0,nan\n", "`commit_time` must be a number; line 3 has 'nan'"),
+    ("worker,commit_time\n0,1\n0,inf\n", "`commit_time` must be known for a commit; line 3 has nothing"),
+    ("worker,commit_time\n0,1\n\n0,\n", "`commit_time` must be known for a commit; line 4 has nothing"),
+    ("worker,commit_time\n0,-1\n", "`commit_time` must be finite and not negative; line 2 has -1.0"),
+    ("worker,commit_time\n0,1\n0\n", "a row must have 2 cells; line 3 has 1"),
+    ("worker,commit_time\n0,1,2\n", "a row must have 2 cells; line 2 has 3"),
+    ("worker,commit_time\n0,1\nx,2\n", "`worker` must be all numbers or all names; line 3 has 'x'"),
+    ("worker,commit_time\n0,1\n,2\n", "`worker` must be all numbers or all names; line 3 has ''"),
+    ("worker,commit_time\n0,1\n2,1\n", "`worker` must leave no number out; line 3 has 2, and none has 1"),
+    ("worker,commit_time\n0,1\n-3,2\n", "`worker` must be from 0 to 0; line 3 has -3"),
+    ("worker,commit_time,read_time\n0,3,0\n1,1,2\n", "`commit_time` must not precede `read_time`; line 3 has 1.0"),
+    ("worker,commit_time,read_time\n0,3,0\n0,9,2\n", "`read_time` must not precede the end .*; line 3 has 2.0"),
+    ("worker,commit_time,read_time\n0,5,2\n0,3,0\n", "`read_time` must not precede the end .*; line 2 has 2.0"),
+    ("worker,commit_time,version\n0,3,0\n1,2,1\n", "`commit_time` must not decrease .*; line 3 has 2.0"),
+    ("worker,commit_time,version\n0,1,0\n1,2,0\n", "`version` must count .*; line 3 has 0"),
+    ("worker,commit_time,version\n0,1,0\n1,2,1.5\n", "`version` must be a whole number; line 3 has 1.5"),
+    ("worker,commit_time,read_version\n0,1,0\n1,2,1\n", "`read_version` must be .* closed by `read_time`; line 3"),
+    ("worker,commit_time,closes_step\n0,1,\n", "`closes_step` must be true or false; line 2 has nothing"),
+    ("worker,commit_time,closes_step\n0,1,2\n", "`closes_step` must be true or false; line 2 has 2"),
+    ("worker,commit_time,finish_time\n0,1,2\n", "`.*_time` must not precede `finish_time`; line 2 has 1.0"),
+    ("worker,commit_time,fate\n0,1,commited\n", "`fate` must be one of .*; line 2 has 'commited'. .*'committed'"),
+    ("worker,commit_time,fate\n0,1,lost\n", "`commit_time` must be empty where it does not apply; line 2 has 1.0"),
+    ("worker,commit_time,end_time\n0,1,1\n", "`end_time` must be empty where it does not apply; line 2 has 1.0"),
+    ("worker,commit_time,fate,read_time\n0,1,committed,0\n0,,lost,1\n", "`end_time` must be infinite .*; line 3"),
+    ('worker,commit_time\n"0,1\n', "it must be a CSV file"),
+]
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(("text", "message"), BAD_LOGS)
+    def test_is_named_with_its_line(self, tmp_path, text, message):
+        with pytest.raises(ValueError, match=rf"log\.csv' holds no valid trace: {message}") as caught:
+            read_log(tmp_path / "log.csv", text)
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).endswith((".", "?"))
+
+    def test_not_utf_8(self, tmp_path):
+        path = tmp_path / "log.csv"
+        path.write_bytes("worker,commit_time\nRhône,1\n".encode("latin-1"))
+        with pytest.raises(ValueError, match=r"it must be UTF-8 text; got byte 0xf4"):
+            Trace.from_csv(path)
+
+    def test_missing_file(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"none\.csv' is no file\. Check the name"):
+            Trace.from_csv(tmp_path / "none.csv")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("kind,worker,start_time\n", "the columns must be kind, worker"),
+            ("kind,worker,start_time,end_time\ncrush,0,1,2\n", "`kind` must be known; line 2 has 'crush'. .*'crash'"),
+            ("kind,worker,start_time,end_time\ncrash,9,1,2\n", "`worker` must be known; line 2 has '9'"),
+            ("kind,worker,start_time,end_time\ncrash,0,1,2\ncrash,0,3,2\n", "faults.csv, line 3, has 2.0"),
+        ],
+    )
+    def test_faults(self, tmp_path, text, message):
+        write(tmp_path / "log.faults.csv", text)
+        with pytest.raises(ValueError, match=rf"holds no valid trace: .*{message}"):
+            read_log(tmp_path / "log.csv", "worker,commit_time\n0,4\n")
+
+    def test_rows_of_columns_are_those_given(self):
+        """The last row given is the first commit."""
+        log = {"worker": [0, 1, 0], "read_time": [1.0, 0.0, 3.0], "commit_time": [3.0, 2.0, 1.0]}
+        with pytest.raises(ValueError, match=r"`commit_time` must not precede `read_time`; row 2 has 1\.0"):
+            Trace.from_columns(log)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"worker": [0]}, "`commit_time` must have one entry per row; got 2 for 1 rows"),
+            ({"worker": [[0, 1]]}, r"`worker` must be one-dimensional; got shape \(1, 2\)"),
+            ({"commit_time": ["1", "b"]}, "`commit_time` must be a number; row 1 has 'b'"),
+            ({"state_lost": [0, 3]}, "`state_lost` must be true or false; row 1 has 3"),
+        ],
+    )
+    def test_columns(self, change, message):
+        with pytest.raises(ValueError, match=message):
+            Trace.from_columns({"worker": [0, 1], "commit_time": [1.0, 2.0]} | change)
+
+    @pytest.mark.parametrize("name", ["fate", "read_version", "version", "closes_step"])
+    def test_no_altered_cell_goes_unnoticed(self, tmp_path, name):
+        """Every time differs here, so that each says which version was read."""
+        trace, path = random_trace(commits=12, **CHANGES), tmp_path / "trace.csv"
+        trace.to_csv(path)
+        with open(path, newline="") as file:
+            header, *rows = list(csv.reader(file))
+        column = header.index(name)
+        swapped = {"True": "False", "False": "True", "committed": "lost", "": "1"}
+        for row in rows:
+            before = row[column]
+            if name == "closes_step" and row is rows[len(trace) - 1]:
+                continue  # whether the last step is complete is for no other row to say
+            row[column] = swapped.get(before) or ("committed" if name == "fate" else str(int(before) + 1))
+            write(path, "\n".join(map(",".join, [header, *rows])))
+            with pytest.raises(ValueError, match=r"trace\.csv' holds no valid trace"):
+                Trace.from_csv(path)
+            row[column] = before
+
+    def test_reads_by_version_alone(self):
+        """Each at the time of the worker's commit before, which it must fit."""
+        trace = Trace.from_commits([0, 1, 0, 1, 1])
+        log = minimal(trace, "worker", "commit_time", "read_version", "start_time")
+        assert_equal(Trace.from_columns(log), trace)
+
+
+def test_fates_are_those_of_the_trace():
+    trace = random_trace(**CHANGES)
+    fate = trace.to_columns()["fate"][len(trace) : len(trace) + len(trace.unfinished)]
+    assert [Fate[name.upper()] for name in fate] == trace.unfinished.fate.tolist()
