@@ -6,7 +6,7 @@ from typing import Any
 
 from asyncsim.checks import require_integer, require_not_negative, require_positive
 from asyncsim.delays import Delay
-from asyncsim.delays.per_worker import require_law
+from asyncsim.delays.law import require_law
 
 _NUMBERED = "Workers are numbered from 0."
 _SINCE = "Give seconds from the start of the run."

@@ -14,8 +14,8 @@ from asyncsim.cluster.model import Cluster
 from asyncsim.cluster.queue import Queue, pauses_until
 from asyncsim.cluster.random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.cluster.worker import Worker
-from asyncsim.delays import Delay, Paced, Uniform, slowed, steady
-from asyncsim.delays.per_worker import is_nothing
+from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
+from asyncsim.delays.per_worker import is_zero
 from asyncsim.trace import Fault, Faults, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
@@ -75,7 +75,7 @@ class General:
     def _worker(self, worker: int) -> Worker:
         cluster = self.cluster
         law = cluster.laws[worker]
-        work = law.work if isinstance(law, Paced) else law
+        work = law.work if isinstance(law, VariableSpeed) else law
         return Worker(
             self.env,
             worker,
@@ -87,9 +87,9 @@ class General:
             pulls=None if cluster.server.atomic else cluster.server.pull,
         )
 
-    def _duration(self, worker: int, law: Delay | Paced) -> Callable[[float, float], float]:
+    def _duration(self, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
         spells = [(f.start, f.start + f.seconds, f.factor) for f in self._faults(Slowdown) if f.worker == worker]
-        if isinstance(law, Paced):
+        if isinstance(law, VariableSpeed):
             timer = law.timer(stream(self.seed, worker, Purpose.SPEED))
         elif spells:
             timer = steady()
@@ -99,7 +99,7 @@ class General:
 
     def _link(self, worker: int) -> Link:
         law = self.cluster.network.latencies(self.cluster.workers)[worker]
-        latency = None if is_nothing(law) else self._draws(worker, law, Purpose.LATENCY)
+        latency = None if is_zero(law) else self._draws(worker, law, Purpose.LATENCY)
         losses = [
             (fault, self._draws(worker, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * place))
             for place, fault in enumerate(self.cluster.faults)

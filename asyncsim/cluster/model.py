@@ -9,8 +9,8 @@ from asyncsim.cluster.faults import AnyFault
 from asyncsim.cluster.network import Network
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.cluster.server import Server
-from asyncsim.delays import Delay, Paced
-from asyncsim.delays.per_worker import law_or_one_each, require_one_each
+from asyncsim.delays import Delay, VariableSpeed
+from asyncsim.delays.per_worker import expand, require_laws, require_one_per_worker
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Cluster:
     """
 
     workers: int
-    compute: Delay | Paced | Sequence[Delay | Paced]
+    compute: Delay | VariableSpeed | Sequence[Delay | VariableSpeed]
     network: Network = field(default_factory=Network)
     server: Server = field(default_factory=Server)
     protocol: CommitProtocol = field(default_factory=Asynchronous)
@@ -49,25 +49,25 @@ class Cluster:
     def __post_init__(self) -> None:
         workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
         object.__setattr__(self, "workers", workers)
-        object.__setattr__(self, "compute", law_or_one_each("compute", self.compute, (Delay, Paced)))
-        require_one_each("compute", self.compute, workers)
+        object.__setattr__(self, "compute", require_laws("compute", self.compute, (Delay, VariableSpeed)))
+        require_one_per_worker("compute", self.compute, workers)
         _require("network", self.network, Network, "Network(latency=…, bandwidth=…)")
-        require_one_each("latency", self.network.latency, workers)
+        require_one_per_worker("latency", self.network.latency, workers)
         _require("server", self.server, Server, "Server(service=…)")
         _require("protocol", self.protocol, CommitProtocol, "protocols.KAsync(4)")
         self.protocol.terms(workers)
         object.__setattr__(self, "faults", fault_kinds.checked(self.faults, workers))
 
     @property
-    def laws(self) -> tuple[Delay | Paced, ...]:
+    def laws(self) -> tuple[Delay | VariableSpeed, ...]:
         """The compute law of each worker, length n."""
-        return self.compute if isinstance(self.compute, tuple) else (self.compute,) * self.workers  # type: ignore[return-value]
+        return expand(self.compute, self.workers)
 
     @property
     def is_plain(self) -> bool:
         """Whether workers only compute: the order and times of the commits then fix the whole trace."""
         at_once = self.network.is_instant and self.server.is_instant and self.server.atomic
-        steady = not any(isinstance(law, Paced) for law in self.laws)
+        steady = not any(isinstance(law, VariableSpeed) for law in self.laws)
         return at_once and steady and self.protocol == Asynchronous() and not self.faults
 
 

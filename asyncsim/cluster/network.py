@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncsim.checks import require_not_negative, require_positive
 from asyncsim.delays import Delay
-from asyncsim.delays.per_worker import NOTHING, is_nothing, law_or_one_each
+from asyncsim.delays.per_worker import ZERO, expand, is_zero, require_laws
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Network:
         0.004
     """
 
-    latency: Delay | Sequence[Delay] = NOTHING
+    latency: Delay | Sequence[Delay] = ZERO
     bandwidth: float = math.inf
     upload_bandwidth: float | None = None
     message_bytes: float | None = None
@@ -47,7 +47,7 @@ class Network:
     shared: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "latency", law_or_one_each("latency", self.latency))
+        object.__setattr__(self, "latency", require_laws("latency", self.latency))
         for name in ("bandwidth", "upload_bandwidth"):
             _set_bandwidth(self, name)
         if self.message_bytes is not None:
@@ -58,7 +58,7 @@ class Network:
 
     def latencies(self, workers: int) -> tuple[Delay, ...]:
         """The latency law of each worker, length n."""
-        return self.latency if isinstance(self.latency, tuple) else (self.latency,) * workers  # type: ignore[return-value]
+        return expand(self.latency, workers)
 
     @property
     def limits_bytes(self) -> bool:
@@ -78,8 +78,8 @@ class Network:
     @property
     def is_instant(self) -> bool:
         """Whether no message takes any time."""
-        laws = self.latency if isinstance(self.latency, tuple) else (self.latency,)
-        return all(map(is_nothing, laws)) and not self.download_seconds and not self.upload_seconds
+        laws = expand(self.latency, 1)
+        return all(map(is_zero, laws)) and not self.download_seconds and not self.upload_seconds
 
 
 def _set_bandwidth(network: Any, name: str) -> None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from asyncsim.checks import one_of, require_integer
 from asyncsim.delays import Delay
-from asyncsim.delays.per_worker import NOTHING, is_nothing, require_law
+from asyncsim.delays.law import require_law
+from asyncsim.delays.per_worker import ZERO, is_zero
 
 PULLS = ("before_commit", "at_read")
 
@@ -40,7 +41,7 @@ class Server:
     """
 
     slots: int = 1
-    service: Delay = NOTHING
+    service: Delay = ZERO
     atomic: bool = True
     pull: str = "before_commit"
 
@@ -54,4 +55,4 @@ class Server:
     @property
     def is_instant(self) -> bool:
         """Whether a commit takes no time, so that none ever queues."""
-        return is_nothing(self.service)
+        return is_zero(self.service)

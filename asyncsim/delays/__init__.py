@@ -12,13 +12,14 @@
 | `scaling` | `Scaled`, and `scaled` for a slower or faster law of the same family |
 | `batch` | `for_batch`, the law of a mini-batch |
 | `fleet` | one law per worker, for workers of different speeds |
-| `pace` | `Paced` work at a `Speed` that changes with time: `Profile`, `SlowPeriods` |
+| `speed` | `VariableSpeed`: work done at a `Speed` that changes with time, a `Profile` or `SlowPeriods` |
+| `per_worker` | an argument that is one law for all workers, or one law per worker |
 | `timer` | `Timer`, the clock of one worker: `steady`, `slowed` by faults |
 
-A law of your own is any object with the four members of `Delay` (module `law`). A law for the library goes into
-the module of its family, into `__all__` below, into the table of `tests/delays/laws.py`, so that every test of
-every law runs over it, and, if its arguments are plain numbers, into `LAWS` of `asyncsim/study/parts.py`, so that
-the command line knows it.
+A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
+module of its family, in `__all__` below, in the table of `tests/delays/laws.py`, so that every test of every law runs
+over it, and, if its arguments are plain numbers, in the table of laws in `asyncsim/scenario/components.py`, so that the
+command line knows it.
 """
 
 from asyncsim.delays import fleet
@@ -31,7 +32,7 @@ from asyncsim.delays.law import Delay, FloatArray
 from asyncsim.delays.mixture import HyperExponential, Mixture, Straggler
 from asyncsim.delays.normal import HalfNormal, LogNormal
 from asyncsim.delays.scaling import Scaled, scaled
-from asyncsim.delays.speed import Paced, Profile, SlowPeriods, Speed
+from asyncsim.delays.speed import Profile, SlowPeriods, Speed, VariableSpeed
 from asyncsim.delays.tails import Pareto, Weibull
 from asyncsim.delays.timer import Timer, slowed, steady
 
@@ -47,7 +48,6 @@ __all__ = [
     "HyperExponential",
     "LogNormal",
     "Mixture",
-    "Paced",
     "Pareto",
     "Profile",
     "Scaled",
@@ -57,6 +57,7 @@ __all__ = [
     "Straggler",
     "Timer",
     "Uniform",
+    "VariableSpeed",
     "Weibull",
     "fleet",
     "for_batch",

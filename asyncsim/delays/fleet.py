@@ -22,7 +22,7 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
     """Worker i takes `factors[i - 1]` times as long as `law` says.
 
     Args:
-        law: The law of a worker with factor 1; `Paced` work too.
+        law: The law of a worker with factor 1; or a `VariableSpeed`.
         factors: One positive factor per worker.
 
     Returns:

@@ -1,47 +1,119 @@
-"""Laws of delays as arguments of a cluster."""
+"""One law for all workers, or one law per worker: how such an argument is checked, expanded and grouped."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from asyncsim.delays import Constant, Delay
+from asyncsim.checks import require_integer, require_positive
+from asyncsim.delays.bounded import Constant
+from asyncsim.delays.law import Delay
 
-NOTHING = Constant(0.0)
-REMEDY = "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
+Law = TypeVar("Law")
+
+ZERO = Constant(0.0)
 
 
-def is_nothing(law: Any) -> bool:
+def is_zero(law: Any) -> bool:
     """Whether every delay of this law is zero."""
     return isinstance(law, Constant) and law.value == 0
 
 
-def require_law(name: str, law: Any) -> Delay:
-    """The law itself.
+def require_laws(name: str, laws: Any, kinds: Any = Delay) -> Any:
+    """One law as it is, or a sequence of laws as a tuple.
+
+    Args:
+        name: Name of the argument, for messages.
+        laws: One law, or a sequence of laws.
+        kinds: The type of a law, or a tuple of types.
 
     Raises:
-        ValueError: If it is none.
-    """
-    if not isinstance(law, Delay):
-        raise ValueError(f"`{name}` must be a law of delays; got {law!r}. {REMEDY}")
-    return law
-
-
-def law_or_one_each(name: str, laws: Any, kinds: Any = Delay) -> Any:
-    """One law, or a tuple of them where a sequence was given.
-
-    Raises:
-        ValueError: If one of them is no law.
+        ValueError: If it is neither a law nor a sequence of laws.
     """
     if isinstance(laws, kinds):
         return laws
     if not isinstance(laws, Sequence) or isinstance(laws, str) or not all(isinstance(law, kinds) for law in laws):
-        raise ValueError(f"`{name}` must be a law of delays or a sequence of them; got {laws!r}. {REMEDY}")
+        raise ValueError(
+            f"`{name}` must be a law of delays or a sequence of them; got {laws!r}. "
+            "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
+        )
     return tuple(laws)
 
 
-def require_one_each(name: str, laws: Any, workers: int) -> None:
-    """Refuse a sequence of laws that is not one per worker."""
+def require_one_per_worker(name: str, laws: Any, workers: int) -> None:
+    """Refuse a tuple of laws whose length is not the number of workers."""
     if isinstance(laws, tuple) and len(laws) != workers:
         raise ValueError(
             f"`{name}` must have one law per worker; got {len(laws)} for {workers} workers. "
             "Give one law for all or as many as `workers`."
         )
+
+
+def expand(laws: Law | Sequence[Law], workers: int) -> tuple[Law, ...]:
+    """The law of each worker, length n, of an argument that was checked: one law, or a tuple of laws."""
+    return laws if isinstance(laws, tuple) else (laws,) * workers  # type: ignore[return-value]
+
+
+def one_law_per_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[Delay, ...]:
+    """The law of each worker, length n.
+
+    Args:
+        compute: One law for all workers, or a sequence of one law per worker.
+        workers: Number of workers n, at least 1.
+
+    Raises:
+        ValueError: If `compute` does not fit `workers`.
+
+    Example:
+        >>> one_law_per_worker(Constant(2.0), workers=2)
+        (Constant(value=2.0), Constant(value=2.0))
+    """
+    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    laws = require_laws("compute", compute)
+    require_one_per_worker("compute", laws, workers)
+    return expand(laws, workers)
+
+
+def distinct(laws: Iterable[Law]) -> list[tuple[Law, int]]:
+    """The different laws, in the order of their first worker, each with its number of workers.
+
+    Laws are told apart by value; laws that are not hashable, by identity.
+
+    Example:
+        >>> distinct([Constant(1.0), Constant(2.0), Constant(1.0)])
+        [(Constant(value=1.0), 2), (Constant(value=2.0), 1)]
+    """
+    same: dict[object, list[Law]] = {}
+    for law in laws:
+        same.setdefault(law if isinstance(law, Hashable) else id(law), []).append(law)
+    return [(alike[0], len(alike)) for alike in same.values()]
+
+
+class Group(NamedTuple):
+    """Workers with one law: how many, and the share of all commits that each of them makes."""
+
+    law: Delay
+    workers: int
+    share: float
+
+
+def groups(compute: Delay | Sequence[Delay], workers: int) -> tuple[Group, ...]:
+    """The distinct laws of asynchronous workers that are always busy, in the order of their first worker.
+
+    Args:
+        compute: One law for all workers, or a sequence of one law per worker.
+        workers: Number of workers n, at least 1.
+
+    Returns:
+        One `Group` per distinct law; the shares, times the counts, sum to 1.
+
+    Raises:
+        ValueError: If `compute` does not fit `workers`, or a mean is not finite and positive.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> [group.share for group in groups([Exponential(1.0), Exponential(3.0), Exponential(1.0)], 3)]
+        [0.42857142857142855, 0.14285714285714285]
+    """
+    counted = distinct(one_law_per_worker(compute, workers))
+    rates = [1 / require_positive("mean", law.mean, remedy=f"Correct {law!r}.") for law, _ in counted]
+    total = sum(rate * count for rate, (_, count) in zip(rates, counted, strict=True))
+    return tuple(Group(law, count, rate / total) for rate, (law, count) in zip(rates, counted, strict=True))

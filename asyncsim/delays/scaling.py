@@ -69,8 +69,8 @@ class Scaled:
 def scaled(law: Law, factor: float) -> Law:
     """The law of `factor` times as long delays, of the same family where that is one.
 
-    It works on every law of the library, on `Paced` work too, and on any dataclass that names the arguments
-    that are times in `in_seconds`; any other law becomes a `Scaled` one.
+    It works on every law of the library, on `VariableSpeed`, and on any dataclass that names the arguments that
+    are times in `in_seconds`; any other law becomes a `Scaled` one.
 
     Args:
         law: The law to scale.

@@ -46,7 +46,7 @@ class Profile:
         >>> nights.mean
         0.75
         >>> from asyncsim.delays import Constant
-        >>> Paced(Constant(10.0), nights).timer(np.random.default_rng(0)).duration(8.0, 10.0)
+        >>> VariableSpeed(Constant(10.0), nights).timer(np.random.default_rng(0)).duration(8.0, 10.0)
         16.0
     """
 
@@ -129,7 +129,7 @@ class SlowPeriods:
 
 
 @dataclass(frozen=True)
-class Paced:
+class VariableSpeed:
     """A compute law in which a job with work W from `work` ends when the integral of the speed reaches W.
 
     A job's duration depends on when it starts, so that this is no `Delay`: it has no distribution function.
@@ -144,7 +144,7 @@ class Paced:
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential
-        >>> law = Paced(Constant(1.0), SlowPeriods(4.0, fast=Exponential(3.0), slow=Exponential(1.0)))
+        >>> law = VariableSpeed(Constant(1.0), SlowPeriods(4.0, fast=Exponential(3.0), slow=Exponential(1.0)))
         >>> round(law.mean, 6)
         1.230769
     """

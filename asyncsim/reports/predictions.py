@@ -10,9 +10,10 @@ from asyncsim import theory
 from asyncsim.checks import require_integer
 from asyncsim.cluster import Cluster
 from asyncsim.cluster.protocols import Terms
-from asyncsim.delays import Delay, Exponential, FloatArray, Paced
+from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
+from asyncsim.delays.per_worker import groups
 from asyncsim.reports.warm_up import distinct_laws, settling_commits, squared_cv
-from asyncsim.theory.laws import groups, has_atoms
+from asyncsim.theory.laws import has_atoms
 from asyncsim.trace import Trace
 
 MOST_QUEUED = 200  # workers, beyond which the variance behind a queue takes too long
@@ -86,7 +87,7 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
     """
     if cluster.faults:
         return StalenessTheory("nothing is known with faults")
-    laws = [law for law in cluster.laws if not isinstance(law, Paced)]
+    laws = [law for law in cluster.laws if not isinstance(law, VariableSpeed)]
     if len(laws) < cluster.workers:
         return StalenessTheory("nothing is known for speeds that change with time")
     if not all(0 < law.mean < math.inf for law in laws):

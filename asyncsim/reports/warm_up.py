@@ -1,10 +1,10 @@
 """How long a cluster remembers that its workers started together."""
 
 import math
-from collections.abc import Hashable
 
 from asyncsim.cluster import Cluster
-from asyncsim.delays import Delay, Paced
+from asyncsim.delays import Delay, VariableSpeed
+from asyncsim.delays.per_worker import distinct
 
 
 def settling_commits(cluster: Cluster) -> int:
@@ -25,7 +25,7 @@ def settling_commits(cluster: Cluster) -> int:
         >>> settling_commits(Cluster(20, Exponential(1.0)))
         420
     """
-    means = [law.work.mean if isinstance(law, Paced) else law.mean for law in cluster.laws]
+    means = [law.work.mean if isinstance(law, VariableSpeed) else law.mean for law in cluster.laws]
     positive = [mean for mean in means if 0 < mean < math.inf]
     a_round = sum(max(positive) / mean for mean in positive) if positive else cluster.workers
     return math.ceil(max(map(_rounds, distinct_laws(cluster))) * a_round)
@@ -33,8 +33,8 @@ def settling_commits(cluster: Cluster) -> int:
 
 def distinct_laws(cluster: Cluster) -> list[Delay]:
     """The different laws of the workers' jobs."""
-    laws = (law.work if isinstance(law, Paced) else law for law in cluster.laws)
-    return list({law if isinstance(law, Hashable) else id(law): law for law in laws}.values())
+    laws = (law.work if isinstance(law, VariableSpeed) else law for law in cluster.laws)
+    return [law for law, _ in distinct(laws)]
 
 
 def squared_cv(law: Delay) -> float:

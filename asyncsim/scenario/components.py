@@ -141,7 +141,7 @@ def law_arguments(law: Any, name: str) -> dict[str, float]:
     """
     laws = law if isinstance(law, tuple) else (law,)
     mean = sum(one.mean for one in laws) / len(laws)
-    variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `Paced` work has none
+    variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `VariableSpeed` has none
     half = min(math.sqrt(3 * variance), mean)  # a uniform law's; no law reaches below zero
     carried = {"value": mean, "mean": mean, "low": mean - half, "high": mean + half}
     if variance:

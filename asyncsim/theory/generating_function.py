@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.delays import FloatArray
-from asyncsim.theory.laws import Group
+from asyncsim.delays.per_worker import Group
 from asyncsim.theory.quadrature import Rule, longest_time, quadrature
 from asyncsim.theory.renewal import count_tails
 

@@ -1,69 +1,14 @@
-"""What the predictions need to know about a law of delays beyond `Delay`: quantiles, continuity, equal workers."""
+"""What the predictions need to know about a law of delays beyond `Delay`: quantiles, continuity, integrals."""
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.checks import require_integer, require_positive
 from asyncsim.delays import Delay, FloatArray
 
 _BISECTIONS = 110  # from the largest float bracket in use down to neighbouring floats
 _SMALLEST_ATOM = 1e-7
-
-
-class Group(NamedTuple):
-    """Workers with one law: how many, and the share of all commits that one of them makes."""
-
-    law: Delay
-    workers: int
-    share: float
-
-
-def groups(compute: Delay | Sequence[Delay], workers: int) -> tuple[Group, ...]:
-    """The distinct laws of a cluster, in the order of their first worker.
-
-    Args:
-        compute: One law for all workers, or a sequence of one law per worker.
-        workers: Number of workers n, at least 1.
-
-    Returns:
-        One `Group` per distinct law; the shares, times the counts, sum to 1.
-
-    Raises:
-        ValueError: If `compute` does not fit `workers`, or a mean is not finite and positive.
-
-    Example:
-        >>> from asyncsim.delays import Exponential
-        >>> [group.share for group in groups([Exponential(1.0), Exponential(3.0), Exponential(1.0)], 3)]
-        [0.42857142857142855, 0.14285714285714285]
-    """
-    laws = one_law_a_worker(compute, workers)
-    same: dict[object, list[Delay]] = {}
-    for law in laws:
-        same.setdefault(law if isinstance(law, Hashable) else id(law), []).append(law)
-    distinct = [(alike[0], len(alike)) for alike in same.values()]
-    rates = [1 / require_positive("mean", law.mean, remedy=f"Correct {law!r}.") for law, _ in distinct]
-    total = sum(rate * count for rate, (_, count) in zip(rates, distinct, strict=True))
-    return tuple(Group(law, count, rate / total) for rate, (law, count) in zip(rates, distinct, strict=True))
-
-
-def one_law_a_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[Delay, ...]:
-    """The law of each worker, length n; errors as in `groups`."""
-    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
-    if isinstance(compute, Delay):
-        return (compute,) * workers
-    if not isinstance(compute, Sequence) or not all(isinstance(law, Delay) for law in compute):
-        raise ValueError(
-            f"`compute` must be a law of delays or a sequence of them; got {compute!r}. Use one of `asyncsim.delays`."
-        )
-    if len(compute) != workers:
-        raise ValueError(
-            f"`compute` must have one law per worker; got {len(compute)} for {workers} workers. "
-            "Give one law for all or as many as `workers`."
-        )
-    return tuple(compute)
 
 
 def quantile(law: Delay, probability: ArrayLike) -> FloatArray:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import checks, delays
 from asyncsim.delays import Delay
-from asyncsim.theory.laws import one_law_a_worker
+from asyncsim.delays.per_worker import one_law_per_worker
 from asyncsim.theory.linear_rule import check_momentum
 
 FloatArray = NDArray[np.float64]
@@ -185,7 +185,7 @@ def expected_quadratic_path(
     """
     kappa = checks.require_positive("kappa", kappa, remedy=KAPPA_REMEDY)
     commits = checks.require_integer("commits", commits, least=0, remedy=COMMITS_REMEDY)
-    laws = one_law_a_worker(compute, workers)
+    laws = one_law_per_worker(compute, workers)
     if not all(isinstance(law, delays.Exponential) for law in laws):
         raise ValueError(f"`compute` must be exponential; got {compute!r}. `kernel_path` approximates other laws.")
     share = np.array([1 / law.mean for law in laws])

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from asyncsim import checks
 from asyncsim.delays import Delay
+from asyncsim.delays.per_worker import one_law_per_worker
 from asyncsim.theory import phase_type
 from asyncsim.theory.constant_delay import constant_delay_moments
-from asyncsim.theory.laws import one_law_a_worker
 from asyncsim.theory.linear_rule import check_momentum
 from asyncsim.theory.moment_system import moment_system
 
@@ -71,7 +71,7 @@ def _both(
     kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float, where: str
 ) -> tuple[float, float]:
     kappa = checks.require_positive("kappa", kappa, remedy="Give step size times curvature.")
-    laws = one_law_a_worker(compute, workers)
+    laws = one_law_per_worker(compute, workers)
     momentum, where = check_momentum(momentum, where)
     if phase_type.in_turn(laws):
         return constant_delay_moments(kappa, workers - 1, momentum, where)

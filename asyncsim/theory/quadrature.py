@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim.delays import Delay, FloatArray
-from asyncsim.theory.laws import Group, quantile
+from asyncsim.delays.per_worker import Group
+from asyncsim.theory.laws import quantile
 
 _NODES = 8  # a panel: where g is evaluated
 _FINE = 16  # a panel: where F is evaluated

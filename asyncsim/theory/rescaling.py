@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from asyncsim.delays import Delay, Exponential
-from asyncsim.theory.laws import groups
+from asyncsim.delays.per_worker import groups
 from asyncsim.theory.staleness import is_round_robin, require_no_atoms
 
 _PANEL_NODES = 12

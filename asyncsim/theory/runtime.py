@@ -2,7 +2,7 @@
 
 from asyncsim.checks import require_positive
 from asyncsim.delays import Delay, Exponential
-from asyncsim.theory.laws import groups
+from asyncsim.delays.per_worker import groups
 from asyncsim.theory.order_statistics import expected_order_statistic
 from asyncsim.theory.protocols import checked_step
 

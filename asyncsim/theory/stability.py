@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from asyncsim.delays import Delay
+from asyncsim.delays.per_worker import one_law_per_worker
 from asyncsim.theory import phase_type
 from asyncsim.theory.constant_delay import constant_delay_limit
-from asyncsim.theory.laws import one_law_a_worker
 from asyncsim.theory.linear_rule import check_momentum
 from asyncsim.theory.moment_system import moment_system
 from asyncsim.theory.momentum import implicit_momentum
@@ -47,7 +47,7 @@ def stability_limit(
         >>> round(stability_limit(workers=10, compute=delays.Exponential(1.0), momentum=0.9, where="worker"), 4)
         0.0881
     """
-    laws = one_law_a_worker(compute, workers)
+    laws = one_law_per_worker(compute, workers)
     momentum, where = check_momentum(momentum, where)
     if phase_type.in_turn(laws):
         return constant_delay_limit(workers - 1, momentum, where)

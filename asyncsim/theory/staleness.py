@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from asyncsim.checks import require_integer
 from asyncsim.delays import Delay, Exponential, FloatArray
-from asyncsim.theory.laws import Group, groups, has_atoms
+from asyncsim.delays.per_worker import Group, groups
+from asyncsim.theory.laws import has_atoms
 
 
 def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: int) -> FloatArray:

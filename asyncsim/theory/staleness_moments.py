@@ -6,7 +6,8 @@ import numpy as np
 
 from asyncsim.checks import require_integer
 from asyncsim.delays import Delay, Exponential, FloatArray
-from asyncsim.theory.laws import Group, groups, integrated_cdf, one_law_a_worker, quantile
+from asyncsim.delays.per_worker import Group, groups, one_law_per_worker
+from asyncsim.theory.laws import integrated_cdf, quantile
 from asyncsim.theory.staleness import is_round_robin, require_no_atoms
 
 
@@ -59,7 +60,7 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
         [1.25, 1.25, 8.0]
     """
     groups(compute, workers)  # refuses means that are not finite and positive
-    means = np.array([law.mean for law in one_law_a_worker(compute, workers)])
+    means = np.array([law.mean for law in one_law_per_worker(compute, workers)])
     return means * np.sum(1 / means) - 1
 
 

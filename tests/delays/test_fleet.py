@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.delays import Constant, Delay, Exponential, Gamma, Paced, Profile, Straggler, fleet
+from asyncsim.delays import Constant, Delay, Exponential, Gamma, Profile, Straggler, VariableSpeed, fleet
 
 LAW = Gamma(mean=2.0, cv=0.5)
 MAKERS = {
@@ -49,9 +49,9 @@ def test_means_worker_by_worker() -> None:
 def test_any_law_can_be_a_fleet() -> None:
     straggler = Straggler(Exponential(1.0), 0.1, 5.0)
     assert fleet.linear(straggler, 2)[1] == Straggler(Exponential(2.0), 0.1, 5.0)
-    paced = Paced(Constant(1.0), Profile((0.0,), (0.5,)))
-    assert [law.mean for law in fleet.linear(paced, 3)] == [2.0, 4.0, 6.0]
-    assert fleet.linear(paced, 3)[2].speed == paced.speed
+    law = VariableSpeed(Constant(1.0), Profile((0.0,), (0.5,)))
+    assert [law.mean for law in fleet.linear(law, 3)] == [2.0, 4.0, 6.0]
+    assert fleet.linear(law, 3)[2].speed == law.speed
 
 
 def test_gamma_machines_have_gamma_means() -> None:

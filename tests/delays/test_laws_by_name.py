@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from asyncsim.delays import Constant, Exponential, Gamma, Paced, Pareto, Profile, Weibull
+from asyncsim.delays import Constant, Exponential, Gamma, Pareto, Profile, VariableSpeed, Weibull
 from asyncsim.scenario.components import LAWS, law_arguments
 
 SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal", "weibull", "pareto"]
@@ -34,7 +34,13 @@ def test_a_law_becomes_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [Constant(2.0), Pareto(1.0, 2.0), (Pareto(1.0, 2.0), Constant(2.0)), Paced(Constant(2.0), Profile([0], [1]))]
+    "law",
+    [
+        Constant(2.0),
+        Pareto(1.0, 2.0),
+        (Pareto(1.0, 2.0), Constant(2.0)),
+        VariableSpeed(Constant(2.0), Profile([0], [1])),
+    ],
 )
 @pytest.mark.parametrize("name", ["gamma", "weibull", "pareto"])
 def test_a_spread_that_is_no_number_must_be_given(law, name: str) -> None:

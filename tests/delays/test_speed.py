@@ -12,10 +12,10 @@ from asyncsim.delays import (
     Delay,
     Exponential,
     Gamma,
-    Paced,
     Profile,
     SlowPeriods,
     Uniform,
+    VariableSpeed,
     scaled,
     slowed,
 )
@@ -38,7 +38,7 @@ def generator(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def busy(law: Paced, jobs: int, seed: int = 1) -> np.ndarray:
+def busy(law: VariableSpeed, jobs: int, seed: int = 1) -> np.ndarray:
     """Durations of the jobs of a worker who is always busy."""
     timer, now, durations = law.timer(generator(seed)), 0.0, []
     for work in law.work.sample(generator(seed + 1000), jobs).tolist():
@@ -50,7 +50,7 @@ def busy(law: Paced, jobs: int, seed: int = 1) -> np.ndarray:
 @pytest.mark.parametrize("speed", SPEEDS, ids=repr)
 class TestEverySpeed:
     def test_integral_of_the_speed_is_the_work(self, speed) -> None:
-        law = Paced(Exponential(1.0), speed)
+        law = VariableSpeed(Exponential(1.0), speed)
         works = law.work.sample(generator(1001), 60)
         durations = busy(law, 60)
         ends = np.cumsum(durations)
@@ -60,7 +60,7 @@ class TestEverySpeed:
             assert done(known, end - duration, end) == pytest.approx(work, rel=1e-9)
 
     def test_same_generator_same_speed(self, speed) -> None:
-        law = Paced(Exponential(1.0), speed)
+        law = VariableSpeed(Exponential(1.0), speed)
         assert (busy(law, 50) == busy(law, 50)).all()
 
     def test_equal_by_value(self, speed) -> None:
@@ -74,7 +74,7 @@ def test_profile_by_numerical_integration() -> None:
     def speed(time: float) -> float:
         return day.speeds[int(np.searchsorted(day.times, time % 4.0, side="right")) - 1]
 
-    timer = Paced(Constant(1.0), day).timer(generator())
+    timer = VariableSpeed(Constant(1.0), day).timer(generator())
     for start, work in [(0.0, 0.1), (0.3, 5.0), (2.4, 11.0), (9.9, 0.01), (10.0, 20.0)]:
         end = start + timer.duration(start, work)
         corners = [4.0 * day + t for day in range(12) for t in (0.0, 1.0, 2.5) if start < 4.0 * day + t < end]
@@ -83,7 +83,7 @@ def test_profile_by_numerical_integration() -> None:
 
 
 def test_a_constant_profile_is_its_work() -> None:
-    law = Paced(Gamma(1.0, 0.5), Profile((0.0,), (1.0,)))
+    law = VariableSpeed(Gamma(1.0, 0.5), Profile((0.0,), (1.0,)))
     np.testing.assert_array_equal(busy(law, 100), law.work.sample(generator(1001), 100))
     assert law.mean == 1.0
 
@@ -96,7 +96,7 @@ def test_mean_speed_of_profiles() -> None:
 @pytest.mark.parametrize("jobs", [1, 7, 1000])
 def test_a_repeating_profile_has_an_exact_mean(jobs: int) -> None:
     # Jobs of one period's work each take one period each, wherever in the period they start.
-    law = Paced(Constant(4.7), Profile((0.0, 1.0, 2.5), (0.2, 0.0, 3.0), period=4.0))
+    law = VariableSpeed(Constant(4.7), Profile((0.0, 1.0, 2.5), (0.2, 0.0, 3.0), period=4.0))
     timer = law.timer(generator())
     now = 1.7
     for _ in range(jobs):
@@ -109,7 +109,7 @@ def test_a_repeating_profile_has_an_exact_mean(jobs: int) -> None:
 
 @pytest.mark.parametrize("speed", [speed for speed in SPEEDS if isinstance(speed, SlowPeriods)], ids=repr)
 def test_long_run_mean_of_slow_periods(speed: SlowPeriods) -> None:
-    law = Paced(Exponential(0.5), speed)
+    law = VariableSpeed(Exponential(0.5), speed)
     means = np.array([busy(law, 1000, seed).mean() for seed in range(24)])
     # A worker begins fast; over 1000 jobs the bias is far below the standard error.
     assert abs(means.mean() - law.mean) <= 5 * means.std(ddof=1) / math.sqrt(24)
@@ -130,28 +130,28 @@ def test_share_of_time_that_a_markov_worker_is_slow() -> None:
 
 
 def test_slow_periods_of_constant_length_by_hand() -> None:
-    timer = Paced(Constant(1.0), SlowPeriods(2.0, Constant(3.0), Constant(1.0))).timer(generator())
+    timer = VariableSpeed(Constant(1.0), SlowPeriods(2.0, Constant(3.0), Constant(1.0))).timer(generator())
     assert [timer.duration(start, work) for start, work in [(0, 3), (2, 1.5), (2.5, 1), (3, 0.5), (3, 4)]] == [
         *(3.0, 2.0, 1.5, 1.0),
         5.0,
     ]
 
 
-def test_a_fault_slows_a_paced_worker_further() -> None:
-    law = Paced(Constant(1.0), SlowPeriods(2.0, Constant(3.0), Constant(1.0)))
+def test_a_fault_slows_a_worker_of_variable_speed_further() -> None:
+    law = VariableSpeed(Constant(1.0), SlowPeriods(2.0, Constant(3.0), Constant(1.0)))
     timer = slowed(law.timer(generator()), [(2.0, 5.0, 2.0)])
     # 2 s at 1, 1 s at 1/2, 1 s at 1/4, 1 s at 1/2, then 1
     assert timer.duration(0.0, 4.0) == pytest.approx(5.0 + 4.0 - 3.25)
 
 
 def test_scaled_work() -> None:
-    law = scaled(Paced(Gamma(1.0, 0.3), MARKOV), 2.0)
-    assert law == Paced(Gamma(2.0, 0.3), MARKOV)
+    law = scaled(VariableSpeed(Gamma(1.0, 0.3), MARKOV), 2.0)
+    assert law == VariableSpeed(Gamma(2.0, 0.3), MARKOV)
     assert law.mean == pytest.approx(2.0 / MARKOV.mean)
 
 
-def test_paced_work_is_no_delay() -> None:
-    assert not isinstance(Paced(Constant(1.0), MARKOV), Delay)
+def test_variable_speed_is_not_a_delay() -> None:
+    assert not isinstance(VariableSpeed(Constant(1.0), MARKOV), Delay)
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_paced_work_is_no_delay() -> None:
         (lambda: SlowPeriods(2.0, 1.0, Constant(1.0)), r"`fast` must be a law of delays; got 1\.0"),  # type: ignore[arg-type]
         (lambda: SlowPeriods(2.0, Constant(1.0), None), "`slow` must be a law of delays; got None"),  # type: ignore[arg-type]
         (lambda: SlowPeriods(2.0, Constant(0.0), Constant(0.0)), "`fast` and `slow` must not both be 0"),
-        (lambda: Paced(1.0, MARKOV), r"`work` must be a law of delays; got 1\.0"),  # type: ignore[arg-type]
-        (lambda: Paced(Constant(1.0), 2.0), r"`speed` must be a speed; got 2\.0\. Use a `Profile`"),  # type: ignore[arg-type]
+        (lambda: VariableSpeed(1.0, MARKOV), r"`work` must be a law of delays; got 1\.0"),  # type: ignore[arg-type]
+        (lambda: VariableSpeed(Constant(1.0), 2.0), r"`speed` must be a speed; got 2\.0\. Use a `Profile`"),  # type: ignore[arg-type]
     ],
 )
 def test_what_does_not_fit_is_named(make, message: str) -> None:
