@@ -7,7 +7,7 @@ replays them, compiled and vectorised (`replay`).
 from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
 from asyncsim.cli import main
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
-from asyncsim.engine import ReplayInterrupted, Run, replay
+from asyncsim.engine import Progress, ReplayInterrupted, Run, replay
 from asyncsim.rules import Rule
 from asyncsim.rules.citations import citation
 from asyncsim.scenario import Scenario
@@ -22,6 +22,7 @@ __all__ = [
     "Comparison",
     "Experiment",
     "Network",
+    "Progress",
     "ReplayInterrupted",
     "Result",
     "Rule",

@@ -4,14 +4,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+from rich import progress as rich_progress
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from asyncsim.engine import Replayer
-
-SMOOTHED = 5  # steps of each worker in the loss shown while running
+from asyncsim.engine import Progress
 
 
 class Bar:
@@ -25,7 +23,7 @@ class Bar:
             TimeRemainingColumn(compact=True),
         )
         console = Console(stderr=True)
-        self.bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.done: tuple[int, int] | None = None  # commits done and wanted in the replay that is under way
         self._tasks: dict[str, tuple[TaskID, float, int]] = {}  # with the time and commits of the first report
 
@@ -40,34 +38,34 @@ class Bar:
         """Show that work has begun."""
         self._tasks[name] = (self.bar.add_task(name, total=None, state="preparing"), 0.0, 0)
 
-    def show(self, figure: str, seed: int, scenario: object, replayer: Replayer) -> None:
+    def show(self, figure: str, seed: int, scenario: object, progress: Progress) -> None:
         """Take in how far one of a figure's replays is, which share a line."""
         del scenario  # The figure and the seed are enough.
-        if self.done is None or replayer.done <= self.done[0]:
+        if self.done is None or progress.done <= self.done[0]:
             self.close(figure)  # another replay: its speed is counted anew
-        self.update(f"{figure}, seed {seed}", replayer)
+        self.update(f"{figure}, seed {seed}", progress)
 
     def close(self, name: str) -> None:
         """Take away the lines of what is done: those that begin with this name."""
         for task in [task for task in self._tasks if task.split(",")[0] == name]:
             self.bar.remove_task(self._tasks.pop(task)[0])
 
-    def update(self, name: str, replayer: Replayer) -> None:
+    def update(self, name: str, progress: Progress) -> None:
         """Take in how far a replay is."""
-        self.done = (replayer.done, replayer.total)
+        self.done = (progress.done, progress.total)
         now = time.monotonic()
         if name not in self._tasks:
             self.expect(name)
         task, begun, first = self._tasks[name]
         if not begun:
-            begun, first = now, replayer.done
+            begun, first = now, progress.done
             self._tasks[name] = (task, begun, first)
-        state = [f"{replayer.done:,} of {replayer.total:,} commits"]
+        state = [f"{progress.done:,} of {progress.total:,} commits"]
         if now > begun:
-            state.append(f"{(replayer.done - first) / (now - begun):,.0f}/s")
-        if replayer.history.losses:
-            state.append(f"loss {np.mean(replayer.history.losses[-1][-SMOOTHED * replayer.plan.workers :]):.4g}")
-        self.bar.update(task, completed=replayer.done, total=replayer.total, state="  ".join(state))
+            state.append(f"{(progress.done - first) / (now - begun):,.0f}/s")
+        if progress.loss is not None:
+            state.append(f"loss {progress.loss:.4g}")
+        self.bar.update(task, completed=progress.done, total=progress.total, state="  ".join(state))
 
 
 def show_summary(summary: Mapping[str, Any]) -> None:

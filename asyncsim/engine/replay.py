@@ -2,11 +2,12 @@
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from asyncsim.engine.replayer import Replayer
+from asyncsim.engine.replayer import Progress, Replayer
 from asyncsim.engine.run import Run
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
@@ -30,7 +31,9 @@ def replay(
     record: Iterable[str] | Mapping[str, int | None] | None = None,
     commits: int | None = None,
     resume: Run | None = None,
-    progress: Callable[[Replayer], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Callable[[Run], None] | None = None,
+    checkpoint_every: float = 60.0,
     stop_on_divergence: bool = True,
     lanes: int | None = None,
 ) -> Run:
@@ -52,7 +55,10 @@ def replay(
             the resumed run recorded.
         commits: Stop after so many commits of the trace; all by default.
         resume: A run of the same trace, rule, workload and seed to go on from. Two pieces equal one run bit for bit.
-        progress: Called with the `Replayer` (`done`, `total`, `run()`) after every piece.
+        progress: Called with a `Progress(done, total, loss)` after every piece. A KeyboardInterrupt that it raises is
+            taken as Ctrl-C.
+        checkpoint: Called now and then with the run so far, say to save it: a `Run` that can be resumed.
+        checkpoint_every: Seconds between two checkpoints, at least; 0 for one after every piece.
         stop_on_divergence: Leave out the rest once every seed has a non-finite state.
         lanes: Gradients taken together. By default one on a CPU, and as many as there are workers (at most 64) on an
             accelerator or where several devices share them.
@@ -78,14 +84,25 @@ def replay(
         True
     """
     replayer = Replayer(trace, rule, workload, seed, record=record, commits=commits, resume=resume, lanes=lanes)
+    due = time.monotonic() + checkpoint_every
     with _deferred_interrupt() as interrupted:
         while not replayer.finished(stop_on_divergence):
             replayer.advance()
             if progress is not None:
-                progress(replayer)
+                _report(replayer, progress)
             if interrupted.is_set():
                 raise ReplayInterrupted(replayer.run())
+            if checkpoint is not None and time.monotonic() >= due:
+                checkpoint(replayer.run())
+                due = time.monotonic() + checkpoint_every
     return replayer.run()
+
+
+def _report(replayer: Replayer, progress: Callable[[Progress], None]) -> None:
+    try:
+        progress(replayer.progress())
+    except KeyboardInterrupt:  # between two pieces the state is whole
+        raise ReplayInterrupted(replayer.run()) from None
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,23 @@ from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads.workload import as_pytree
+
+SHOWN_COMMITS = 5  # of each worker, in the loss of `Progress`: few enough to be recent, many enough to be steady
+
+
+class Progress(NamedTuple):
+    """How far a replay has come.
+
+    Attributes:
+        done: Commits handed to the device so far, those of an earlier run that is resumed included.
+        total: Commits wanted.
+        loss: Mean mini-batch loss, over all seeds, of the last few commits whose results have been collected; None
+            before there are any.
+    """
+
+    done: int
+    total: int
+    loss: float | None
 
 
 class Replayer:
@@ -100,6 +117,11 @@ class Replayer:
     def finished(self, stop_on_divergence: bool = True) -> bool:
         """Whether nothing is left to do, or nothing finite is left to do it with."""
         return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
+
+    def progress(self) -> Progress:
+        """How far it has come; does not wait for the device."""
+        last = self.history.losses[-1][-SHOWN_COMMITS * self.plan.workers :] if self.history.losses else np.empty(0)
+        return Progress(self.done, self.total, float(np.mean(last)) if last.size else None)
 
     def central(self) -> Any:
         """The central variables, leading axis `seeds`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.engine import Replayer, Run
+from asyncsim.engine import Progress, Run
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field
 from asyncsim.scenario.override import did_you_mean
@@ -97,7 +97,7 @@ def compare(
     comparison: Comparison,
     out: str | os.PathLike[str] | None = None,
     *,
-    progress: Callable[[str, Replayer], None] | None = None,
+    progress: Callable[[str, Progress], None] | None = None,
     force: bool = False,
 ) -> dict[str, Result]:
     """Run every scenario of a comparison, as `asyncsim.run` does, each in a sub-folder of its name.
@@ -106,7 +106,7 @@ def compare(
         comparison: What to run.
         out: Folder; summary.json (name -> summary) and report.png are written beside the sub-folders. By
             default nothing is kept.
-        progress: Called with the scenario's name and the `Replayer` after every piece.
+        progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
         force: Begin anew and replace what the folder holds, once all is complete.
 
     Returns:
@@ -128,11 +128,11 @@ def compare(
 
 
 def _run_all(
-    comparison: Comparison, folder: Folder | None, progress: Callable[[str, Replayer], None] | None, force: bool
+    comparison: Comparison, folder: Folder | None, progress: Callable[[str, Progress], None] | None, force: bool
 ) -> dict[str, Result]:
     results = {}
     for name, scenario in comparison.scenarios.items():
-        report = None if progress is None else lambda replayer, name=name: progress(name, replayer)
+        report = None if progress is None else lambda done, name=name: progress(name, done)
         results[name] = run(scenario, folder and folder / name, progress=report, force=force)
     return results
 

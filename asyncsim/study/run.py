@@ -3,14 +3,13 @@
 import json
 import math
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from asyncsim.engine import Replayer, ReplayInterrupted, Run, replay, run_file
+from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
 from asyncsim.reports.predictions import report_prediction
 from asyncsim.scenario.scenario import Scenario
@@ -23,7 +22,6 @@ LABEL, TRACE, RUN = "scenario.json", "trace.npz", "run.npz"
 FILES = (TRACE, RUN, SUMMARY, REPORT)
 CHECKPOINT_EVERY = 60.0  # seconds: at most so much is lost when the machine goes down
 
-Progress = Callable[[Replayer], None]
 Kept = TypeVar("Kept", Trace, Run)
 
 
@@ -52,7 +50,7 @@ def run(
     scenario: Scenario,
     out: str | os.PathLike[str] | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Callable[[Progress], None] | None = None,
     force: bool = False,
     picture: bool = True,
 ) -> Result:
@@ -65,7 +63,7 @@ def run(
     Args:
         scenario: What to run.
         out: Folder; made if missing. By default nothing is kept.
-        progress: Called with the `Replayer` (`done`, `total`, `run()`) after every piece.
+        progress: Called with a `Progress(done, total, loss)` now and then.
         force: Begin anew and replace what the folder holds; it stays there until the new results are complete.
             After an interruption the same call without `force` goes on.
         picture: Whether to draw report.png, which takes a second.
@@ -111,7 +109,7 @@ def _kept_trace(scenario: Scenario, folder: Folder) -> Trace:
 
 
 def _kept_run(
-    scenario: Scenario, trace: Trace, folder: Folder, progress: Progress | None
+    scenario: Scenario, trace: Trace, folder: Folder, progress: Callable[[Progress], None] | None
 ) -> tuple[Run, dict[str, float], bool]:
     """The finished run, the time it took, and whether anything had to be replayed for it."""
     path = folder / RUN
@@ -157,37 +155,28 @@ def _replay(
     trace: Trace,
     before: Run | None,
     seconds: dict[str, float],
-    progress: Progress | None,
+    progress: Callable[[Progress], None] | None,
     checkpoint: Callable[[Run, dict[str, float]], None],
 ) -> tuple[Run, dict[str, float]]:
     """Replay to the end, with a checkpoint now and then, one on Ctrl-C and one at the end."""
-    due = time.monotonic() + CHECKPOINT_EVERY
 
     def so_far() -> dict[str, float]:
         spent = {"wall_seconds": clock.seconds, "compile_seconds": clock.compiling}
         return {name: seconds.get(name, 0.0) + value for name, value in spent.items()}
 
-    def after_piece(replayer: Replayer) -> None:
-        nonlocal due
-        try:
-            if progress is not None:
-                progress(replayer)
-        except KeyboardInterrupt:  # between two pieces the state is whole
-            raise ReplayInterrupted(replayer.run()) from None
-        if time.monotonic() >= due:
-            checkpoint(replayer.run(), so_far())
-            due = time.monotonic() + CHECKPOINT_EVERY
+    def keep(run: Run) -> None:
+        checkpoint(run, so_far())
 
-    arguments = (trace, scenario.rule, scenario.workload, scenario.seed)
+    go_on = partial(replay, trace, scenario.rule, scenario.workload, scenario.seed, record=scenario.strides)
     done = before
     with Clock() as clock:
         try:
             while done is None or not _finished(done, trace):
-                done = replay(*arguments, record=scenario.strides, resume=done, progress=after_piece)
+                done = go_on(resume=done, progress=progress, checkpoint=keep, checkpoint_every=CHECKPOINT_EVERY)
         except ReplayInterrupted as interrupted:
-            checkpoint(interrupted.run, so_far())
+            keep(interrupted.run)
             raise
-    checkpoint(done, so_far())
+    keep(done)
     return done, so_far()
 
 

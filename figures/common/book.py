@@ -96,7 +96,7 @@ class Book:
 
         Args:
             name: Of the figure.
-            progress: Called with the seed, the scenario and its `Replayer` after every piece of a replay.
+            progress: Called with the seed, the scenario and a `Progress(done, total, loss)` now and then.
 
         Raises:
             ValueError: If there is no such figure.

@@ -12,11 +12,10 @@ import numpy as np
 
 import asyncsim
 from asyncsim import Result, Scenario, npz, run
-from asyncsim.engine import Replayer
+from asyncsim.engine import Progress
 
 FORMAT_VERSION = 1
 COLUMNS = ("worker", "staleness", "commit_time")
-Progress = Callable[[Scenario, Replayer], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,7 @@ class Runs:
     Attributes:
         folder: Where they are kept, one file for each scenario and version of asyncsim and JAX, with checkpoints of one
             that is under way; None to keep nothing.
-        progress: Called with the scenario and its `Replayer` after every piece.
+        progress: Called with the scenario and a `Progress(done, total, loss)` now and then.
 
     Example:
         >>> import asyncsim as asim
@@ -70,7 +69,7 @@ class Runs:
     """
 
     folder: Path | None = None
-    progress: Progress | None = None
+    progress: Callable[[Scenario, Progress], None] | None = None
 
     def has(self, scenario: Scenario) -> bool:
         """Whether the run is there and need not be made."""

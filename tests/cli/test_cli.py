@@ -311,7 +311,7 @@ class TestProcesses:
 
     def test_ctrl_c_and_the_same_command_again(self, command: Command) -> None:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
-        checkpoints = "import sys\nsys.modules['asyncsim.study.run'].CHECKPOINT_EVERY = 0.0\n"
+        checkpoints = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
         Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
         flags = ("--commits", "600000", "--record", "none", "--json")
         arguments = [sys.executable, "study.py", *flags]

@@ -16,13 +16,18 @@ def short_pieces(monkeypatch):
     monkeypatch.setattr(chunks, "LONGEST", 16)
 
 
-def test_interrupt_and_resume_is_one_run(short_pieces):
+def raise_interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("how", [lambda: signal.raise_signal(signal.SIGINT), raise_interrupt])
+def test_interrupt_and_resume_is_one_run(short_pieces, how):
     trace, rule, workload = gamma_trace(commits=100), asim.rules.gem(0.01), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
 
-    def press_ctrl_c(replayer):
-        if replayer.done == 48:
-            signal.raise_signal(signal.SIGINT)
+    def press_ctrl_c(progress):
+        if progress.done == 48:
+            how()
 
     with pytest.raises(asim.ReplayInterrupted, match="after 48 commits") as caught:
         asim.replay(trace, rule, workload, progress=press_ctrl_c)
@@ -40,14 +45,20 @@ def test_the_handler_is_put_back():
 def test_progress_sees_every_piece(short_pieces):
     seen = []
     trace = gamma_trace(commits=40)
-    asim.replay(trace, asim.rules.gem(0.01), noisy_quadratic(), progress=lambda r: seen.append((r.done, r.total)))
-    assert seen == [(16, 40), (32, 40), (40, 40)]
+    run = asim.replay(trace, asim.rules.gem(0.01), noisy_quadratic(), progress=seen.append)
+    assert [(progress.done, progress.total) for progress in seen] == [(16, 40), (32, 40), (40, 40)]
+    # The device is one chunk ahead of what has been collected; with five workers all of a chunk is recent.
+    assert [progress.loss for progress in seen] == [
+        None,
+        *(pytest.approx(run.loss[k : k + 16].mean()) for k in (0, 16)),
+    ]
 
 
 def test_a_run_can_be_looked_at_on_the_way(short_pieces):
     trace, rule, workload = gamma_trace(commits=40), asim.rules.gem(0.01), noisy_quadratic()
     snapshots = []
-    whole = asim.replay(trace, rule, workload, progress=lambda r: snapshots.append(r.run()))
+    whole = asim.replay(trace, rule, workload, checkpoint=snapshots.append, checkpoint_every=0)
+    assert [snapshot.commits for snapshot in snapshots] == [16, 32, 40]
     for snapshot in snapshots:
         np.testing.assert_array_equal(snapshot.loss, whole.loss[: snapshot.commits])
         resumed = asim.replay(trace, rule, workload, resume=snapshot)

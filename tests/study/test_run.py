@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import Replayer, chunks
+from asyncsim.engine import chunks
 from asyncsim.study import clock
 from asyncsim.study.compare import final_losses
 from asyncsim.study.summary import KEYS, summarise
@@ -182,7 +182,7 @@ class TestSecondRun:
 @pytest.mark.usefixtures("short_pieces")
 class TestForce:
     def test_old_results_stay_until_the_new_are_complete(self, tmp_path: Path) -> None:
-        def interrupt(replayer: Replayer) -> None:
+        def interrupt(progress: asim.Progress) -> None:
             raise KeyboardInterrupt
 
         asim.run(scenario(), tmp_path)
@@ -192,13 +192,13 @@ class TestForce:
         assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
         assert asim.run(scenario(), tmp_path).summary == json.loads(before["summary.json"])
         begun: list[int] = []
-        asim.run(scenario(seed=1), tmp_path, progress=lambda replayer: begun.append(replayer.done))
+        asim.run(scenario(seed=1), tmp_path, progress=lambda progress: begun.append(progress.done))
         assert begun[0] == 128
         assert {path.name for path in tmp_path.iterdir()} == FILES
         assert not asim.run(scenario(seed=1), tmp_path).recomputed
 
     def test_comparison(self, tmp_path: Path) -> None:
-        def interrupt(name: str, replayer: Replayer) -> None:
+        def interrupt(name: str, progress: asim.Progress) -> None:
             if name == "two":
                 raise KeyboardInterrupt
 
@@ -220,8 +220,8 @@ class TestForce:
 class TestInterruption:
     @pytest.mark.parametrize("how", ["callback", "signal"])
     def test_goes_on_bit_for_bit(self, tmp_path: Path, how: str) -> None:
-        def interrupt(replayer: Replayer) -> None:
-            if replayer.done >= 128:
+        def interrupt(progress: asim.Progress) -> None:
+            if progress.done >= 128:
                 if how == "callback":
                     raise KeyboardInterrupt
                 signal.raise_signal(signal.SIGINT)
@@ -235,7 +235,7 @@ class TestInterruption:
             "run.npz",
         }
         begun: list[int] = []
-        resumed = asim.run(scenario(), tmp_path / "cut", progress=lambda replayer: begun.append(replayer.done))
+        resumed = asim.run(scenario(), tmp_path / "cut", progress=lambda progress: begun.append(progress.done))
         assert begun[0] == 192
         whole = asim.run(scenario(), tmp_path / "whole")
         assert_same_run(resumed.run, whole.run)
@@ -244,8 +244,8 @@ class TestInterruption:
     def test_checkpoints_survive_a_crash(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", 0.0)
 
-        def crash(replayer: Replayer) -> None:
-            if replayer.done >= 256:
+        def crash(progress: asim.Progress) -> None:
+            if progress.done >= 256:
                 raise RuntimeError("power cut")
 
         with pytest.raises(RuntimeError, match="power cut"):
@@ -255,7 +255,7 @@ class TestInterruption:
         assert_same_run(asim.run(scenario(), tmp_path).run, asim.run(scenario()).run)
 
     def test_time_adds_up(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupt(replayer: Replayer) -> None:
+        def interrupt(progress: asim.Progress) -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(asim.ReplayInterrupted):
@@ -286,7 +286,7 @@ class TestComparison:
 
     def test_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[str] = []
-        results = asim.compare(self.both(), tmp_path, progress=lambda name, replayer: seen.append(name))
+        results = asim.compare(self.both(), tmp_path, progress=lambda name, progress: seen.append(name))
         assert set(seen) == {"gem_4", "downpour_4"}
         summary = json.loads((tmp_path / "summary.json").read_text())
         assert summary == {name: result.summary for name, result in results.items()}
