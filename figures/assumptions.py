@@ -15,16 +15,15 @@ import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots.style import AMBER, INK, VERMILION
 from asyncsim.rules.rule import from_pulled
-
-from .common import Claim, Runs, pack, scales, stack, table, where
-from .common.claims import each_n
-from .common.curves import COLOURS, draw_curve
-from .common.paper import paper_curves
-from .common.scales import UNTRAINED
-from .common.tables import each, over_seeds
-from .figure1 import RULES
-from .figure1 import WORKERS as ALL_WORKERS
-from .figure3 import MEDIANS, medians
+from figures.common import Claim, Runs, pack, scales, stack, table, where
+from figures.common.claims import each_n
+from figures.common.curves import COLOURS, draw_curve
+from figures.common.paper import paper_curves
+from figures.common.scales import UNTRAINED
+from figures.common.tables import each, over_seeds
+from figures.figure1 import RULES
+from figures.figure1 import WORKERS as ALL_WORKERS
+from figures.figure3 import MEDIANS, medians
 
 TITLE = "Which assumptions reproduce the paper"
 SIZE = (12.0, 7.6)

@@ -16,14 +16,13 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
-
-from .common import Claim, Outcome, Runs, pack, scales, stack, table, where
-from .common.averages import ends, record_by_step
-from .common.claims import each_n, numbers
-from .common.curves import draw_curve
-from .common.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
-from .common.scales import FAILED
-from .common.tables import over_seeds
+from figures.common import Claim, Outcome, Runs, pack, scales, stack, table, where
+from figures.common.averages import ends, record_by_step
+from figures.common.claims import each_n, numbers
+from figures.common.curves import draw_curve
+from figures.common.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
+from figures.common.scales import FAILED
+from figures.common.tables import over_seeds
 
 TITLE = "Kinetic energies of the centre and its proxy"
 SIZE = (9.6, 7.4)

@@ -12,14 +12,13 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.style import AMBER, INK, SKY
-
-from .common import Claim, Runs, scales, table, where
-from .common.averages import losses_of
-from .common.claims import each_n
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.scales import FAILED, UNTRAINED
-from .common.tables import over_seeds
+from figures.common import Claim, Runs, scales, table, where
+from figures.common.averages import losses_of
+from figures.common.claims import each_n
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.scales import FAILED, UNTRAINED
+from figures.common.tables import over_seeds
 
 TITLE = "Figure 1: GEM, DOWNPOUR and adaptive staleness"
 SIZE = (9.6, 7.0)

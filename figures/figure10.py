@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 import asyncsim as asim
-
-from . import figure9
-from .common import Claim, Runs
+from figures import figure9
+from figures.common import Claim, Runs
 
 TITLE = "Figure 10: median of π of AlexNet's tensors, 16 workers"
 SIZE = figure9.SIZE

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-
-from .common import Claim, Runs, pack, scales, table
-from .common.averages import loss_by_time
-from .common.claims import numbers
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.scales import FAILED
-from .common.tables import over_seeds
+from figures.common import Claim, Runs, pack, scales, table
+from figures.common.averages import loss_by_time
+from figures.common.claims import numbers
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.scales import FAILED
+from figures.common.tables import over_seeds
 
 TITLE = "Figure 2: GEM with 100 workers"
 SIZE = (7.2, 4.2)

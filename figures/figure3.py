@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-
-from .common import Claim, Runs, pack, scales, stack, table, where
-from .common.averages import ends, record_by_step
-from .common.claims import each_n
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.tables import over_seeds
-from .figure1 import WORKERS
+from figures.common import Claim, Runs, pack, scales, stack, table, where
+from figures.common.averages import ends, record_by_step
+from figures.common.claims import each_n
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds
+from figures.figure1 import WORKERS
 
 TITLE = "Figure 3: the median of π against the number of workers"
 SIZE = (9.6, 4.2)

@@ -25,13 +25,12 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots.curves import use_plain_numbers
 from asyncsim.plots.style import GREY
-
-from .common import Claim, Outcome, Runs, pack, scales, stack, table, where
-from .common.averages import BLOCK, loss_by_time
-from .common.claims import each_n, numbers
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.tables import over_seeds
+from figures.common import Claim, Outcome, Runs, pack, scales, stack, table, where
+from figures.common.averages import BLOCK, loss_by_time
+from figures.common.claims import each_n, numbers
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds
 
 TITLE = "Figure 4: total batch of 256 shared by n workers"
 SIZE = (9.6, 4.2)

@@ -20,12 +20,11 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.curves import use_plain_numbers
-
-from .common import Claim, Outcome, Runs, pack, scales, stack, table, where
-from .common.claims import numbers
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.tables import over_seeds
+from figures.common import Claim, Outcome, Runs, pack, scales, stack, table, where
+from figures.common.claims import numbers
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds
 
 TITLE = "Figure 5: thirty epochs"
 SIZE = (9.6, 4.2)

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-
-from .common import Claim, Runs, Table, scales, table, where
-from .common.averages import losses_of
-from .common.claims import each_n, numbers
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.scales import FAILED
-from .common.tables import over_seeds
+from figures.common import Claim, Runs, Table, scales, table, where
+from figures.common.averages import losses_of
+from figures.common.claims import each_n, numbers
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.scales import FAILED
+from figures.common.tables import over_seeds
 
 TITLE = "Figure 6: a step size twice too large"
 SIZE = (9.6, 4.2)

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-
-from .common import Claim, Runs, pack, scales, stack, table, where
-from .common.averages import loss_by_step
-from .common.claims import each_n
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.tables import over_seeds
+from figures.common import Claim, Runs, pack, scales, stack, table, where
+from figures.common.averages import loss_by_step
+from figures.common.claims import each_n
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds
 
 TITLE = "Figure 7: AlexNet"
 SIZE = (8.0, 4.2)

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-
-from .common import Claim, Runs, pack, scales, stack, table, where
-from .common.averages import loss_by_step
-from .common.claims import each
-from .common.curves import COLOURS, draw_curve, draw_paper
-from .common.paper import paper_curves
-from .common.scales import FAILED
-from .common.tables import over_seeds
-from .figure3 import MEDIANS, medians
+from figures.common import Claim, Runs, pack, scales, stack, table, where
+from figures.common.averages import loss_by_step
+from figures.common.claims import each
+from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.paper import paper_curves
+from figures.common.scales import FAILED
+from figures.common.tables import over_seeds
+from figures.figure3 import MEDIANS, medians
 
 TITLE = "Figure 8: amplified proxies, 5 workers"
 SIZE = (9.6, 4.2)

@@ -12,10 +12,9 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.style import BLUE, VERMILION
-
-from . import figure7
-from .common import Claim, Runs, pack, table
-from .common.claims import numbers
+from figures import figure7
+from figures.common import Claim, Runs, pack, table
+from figures.common.claims import numbers
 
 TITLE = "Figure 9: median of π of AlexNet's tensors, 8 workers"
 SIZE = (9.6, 4.8)

@@ -17,10 +17,9 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
 from asyncsim.reports.stability_map import schedule, stays_bounded
-
-from .common import Claim, Runs, pack, scales, stack, table, where
-from .common.claims import numbers
-from .common.tables import over_seeds
+from figures.common import Claim, Runs, pack, scales, stack, table, where
+from figures.common.claims import numbers
+from figures.common.tables import over_seeds
 
 TITLE = "Step sizes that stay bounded"
 SEEDS_SHOWN = "all together"

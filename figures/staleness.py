@@ -15,11 +15,10 @@ from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogN
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.staleness import by_chance, find
 from asyncsim.reports.warm_up import settling_commits
-
-from .common import Claim, Runs, pack, stack, table, where
-from .common.claims import numbers
-from .common.curves import COLOURS
-from .common.tables import over_seeds
+from figures.common import Claim, Runs, pack, stack, table, where
+from figures.common.claims import numbers
+from figures.common.curves import COLOURS
+from figures.common.tables import over_seeds
 
 TITLE = "Staleness, predicted beside simulated"
 SEEDS_SHOWN = "all together"

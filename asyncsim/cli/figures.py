@@ -1,8 +1,6 @@
 """`asyncsim figures`: the paper's figures, their numbers, and which of its claims hold."""
 
-import importlib.util
 import json
-import sys
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -12,13 +10,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-import asyncsim
+from asyncsim.cli.script import load_figures
 from asyncsim.cli.show import Bar
 from asyncsim.engine import ReplayInterrupted
 
 SCALES = ("quick", "paper")
 OUT = str(Path("runs", "figures", "SCALE"))
-PACKAGE = "asyncsim_figures"
 HELP = """Compute and draw the paper's figures, and judge its claims by the numbers.
 
 NAME: figure1 to figure10, energy, stability, staleness, assumptions; all of them by default. What is there is not made
@@ -30,26 +27,9 @@ names, and are drawn of a small network on MNIST without it.
 """
 
 
-def kit(name: str) -> ModuleType:
-    """A module of figures/common: the folder stands beside the library in a clone, and inside it when installed.
-
-    Raises:
-        FileNotFoundError: If it is in neither place.
-    """
-    if PACKAGE not in sys.modules:
-        library = Path(asyncsim.__file__).parent
-        places = [library / "_figures", library.parent / "figures"]
-        found = next((place for place in places if (place / "kit" / "book.py").is_file()), None)
-        if found is None:
-            raise FileNotFoundError(f"The figures are in none of {[str(p) for p in places]}. Install asyncsim again.")
-        spec = importlib.util.spec_from_file_location(
-            PACKAGE, found / "__init__.py", submodule_search_locations=[str(found)]
-        )
-        assert spec is not None  # of a Python file there is one
-        assert spec.loader is not None
-        sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[PACKAGE])
-    return importlib.import_module(f"{PACKAGE}.kit.{name}")
+def common(name: str) -> ModuleType:
+    """A module of figures/common."""
+    return load_figures(f"common.{name}")
 
 
 def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:
@@ -71,8 +51,8 @@ def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:
 
 def say_how_long(book: Any, names: tuple[str, ...]) -> None:
     """What has to be replayed, and about how long that takes here; nothing where nothing has to be."""
-    estimates = kit("estimate")
-    missing = [(kit("figure").find(name), seed) for name, seed in book.missing(names)]
+    estimates = common("estimate")
+    missing = [(common("figure").find(name), seed) for name, seed in book.missing(names)]
     ahead = estimates.estimate(missing, book.scale, book.runs())
     if ahead.runs:
         words = estimates.in_words(ahead.seconds)
@@ -88,7 +68,7 @@ def state_of(made: Any) -> str:
 
 def show(made: list[Any]) -> None:
     """A row a claim."""
-    answers = kit("claims").ANSWERS
+    answers = common("claims").ANSWERS
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
     for head in ("figure", "the paper says", "measured, all seeds", ""):
         table.add_column(head, overflow="fold")
@@ -108,12 +88,12 @@ def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, a
         raise click.UsageError(f"`--out` must name a folder; got {out!r}. Leave it out for {OUT}.")
     place = out or OUT.replace("SCALE", scale)
     try:
-        names = tuple(dict.fromkeys(names)) or kit("figure").all_names()
+        names = tuple(dict.fromkeys(names)) or common("figure").all_names()
         for name in names:
-            kit("figure").find(name)
+            common("figure").find(name)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    book = kit("book").Book(Path(place), scale, seeds)
+    book = common("book").Book(Path(place), scale, seeds)
     book.open()
     try:
         if force:
@@ -126,7 +106,7 @@ def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, a
         click.echo(json.dumps(as_plain(made), allow_nan=False))
         return
     show(made)
-    click.echo(f"Pictures, numbers and {kit('book').SUMMARY} in {place}")
+    click.echo(f"Pictures, numbers and {common('book').SUMMARY} in {place}")
 
 
 figures = click.Command(

@@ -1,12 +1,14 @@
 """Loading a scenario's script, with its mistakes told in one line."""
 
 import contextlib
+import importlib
 import os
 import runpy
 import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import click
 
@@ -36,6 +38,25 @@ def load(path: str) -> Study:
     others = [name for name, value in names.items() if isinstance(value, Study)]
     hint = f" Rename `{others[0]}`." if others else f" Write `{WANTED}` at its top level."
     raise click.ClickException(f"{path} defines no `scenario`.{hint}")
+
+
+def load_figures(module: str) -> ModuleType:
+    """A module of the package `figures`, which is part of a clone of asyncsim and not of an installation.
+
+    The clone is the working directory or one of its parents, unless the package has been imported already.
+
+    Raises:
+        click.ClickException: If the working directory is not in a clone.
+    """
+    if "figures" not in sys.modules:
+        here = Path.cwd()
+        root = next((place for place in (here, *here.parents) if (place / "figures" / "common").is_dir()), None)
+        if root is None:
+            raise click.ClickException(
+                f"The figures are not in {str(here)!r} or above it. Run `asyncsim figures` in a clone of asyncsim."
+            )
+        sys.path.insert(0, str(root))
+    return importlib.import_module(f"figures.{module}")
 
 
 def _execute(path: str) -> dict[str, object]:

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim import Scenario
-
-from .runs import Outcome, Runs
-from .tables import pack, stack
+from figures.common.runs import Outcome, Runs
+from figures.common.tables import pack, stack
 
 BLOCK = 5  # worker steps in a mean, as the paper's curves show
 

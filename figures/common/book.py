@@ -11,13 +11,12 @@ from asyncsim.files import atomic_write
 from asyncsim.plots.report import draw_title
 from asyncsim.plots.style import save_figure
 from asyncsim.study.summary import write_json
-
-from .claims import Claim, claims_table
-from .figure import FigureModule, all_names, find, source_digest, task_of
-from .kept import Kept, Numbers, digest_of, hash_of, versions_used
-from .runs import Runs
-from .scales import scale_of
-from .tables import columns_of, names_of, to_csv
+from figures.common.claims import Claim, claims_table
+from figures.common.figure import FigureModule, all_names, find, source_digest, task_of
+from figures.common.kept import Kept, Numbers, digest_of, hash_of, versions_used
+from figures.common.runs import Runs
+from figures.common.scales import scale_of
+from figures.common.tables import columns_of, names_of, to_csv
 
 SUMMARY, LABEL = "summary.md", "figures.json"
 PICTURES = ("pdf", "png")

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import asyncsim as asim
-
-from .figure import FigureModule
-from .runs import Runs
+from figures.common.figure import FigureModule
+from figures.common.runs import Runs
 
 COMPILING = 8.0  # seconds for one of the larger networks' programs
 PROBED = 8  # workers and commits of each in a probe

@@ -12,14 +12,13 @@ import numpy as np
 
 from asyncsim import Scenario
 from asyncsim.scenario.override import did_you_mean
-
-from .claims import Claim
-from .runs import Runs
-from .scales import scale_of
+from figures.common.claims import Claim
+from figures.common.runs import Runs
+from figures.common.scales import scale_of
 
 PACKAGE = __name__.split(".")[0]
 FOLDER = Path(__file__).parents[1]
-OTHER_FIGURES = re.compile(r"^from \.(\w+) import|^from \. import (\w+)", re.MULTILINE)
+OTHER_FIGURES = re.compile(r"^from figures\.(\w+) import|^from figures import (\w+)", re.MULTILINE)
 Numbers = Mapping[str, np.ndarray]
 
 
@@ -84,7 +83,7 @@ def task_of(module: FigureModule, scale: str) -> str:
 def source_digest(module: FigureModule) -> str:
     """Hash of the code that makes a figure's numbers: its module, the figures that it imports from, and the kit."""
     total = hashlib.sha256()
-    for path in (*_sources(Path(cast(ModuleType, module).__file__ or "")), *sorted((FOLDER / "kit").glob("*.py"))):
+    for path in (*_sources(Path(cast(ModuleType, module).__file__ or "")), *sorted((FOLDER / "common").glob("*.py"))):
         total.update(path.read_bytes())
     return total.hexdigest()[:16]
 

@@ -11,8 +11,7 @@ import numpy as np
 
 import asyncsim
 from asyncsim import npz
-
-from .figure import FigureModule, source_digest, task_of
+from figures.common.figure import FigureModule, source_digest, task_of
 
 FORMAT_VERSION = 1
 VERSIONED = ("jax", "numpy", "matplotlib")  # whose version a number or a picture may depend on

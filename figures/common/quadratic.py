@@ -10,8 +10,7 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential
 from asyncsim.reports.stability_map import schedule
-
-from . import scales
+from figures.common import scales
 
 ENERGIES = ("energy_central", "energy_proxy")
 LAWS = {"exponential": Exponential(1.0), "constant": Constant(1.0)}  # for which the ratio on a quadratic is known

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.cli import figures as command_module
 from figures import NAMES
 from figures.common import Claim, book, figure, kept, pack, table
 from figures.common.book import Book
@@ -147,9 +146,9 @@ def command(tmp_path, monkeypatch, capsys):
 class TestCommand:
     @pytest.fixture(autouse=True)
     def one_figure(self, monkeypatch):
-        """The command's own copy of the package has one figure, which is fast."""
+        """The one figure that there is is fast."""
         self.calls = []
-        monkeypatch.setattr(command_module.kit("book"), "find", lambda name: fake(self.calls))
+        monkeypatch.setattr(book, "find", lambda name: fake(self.calls))
 
     def test_json_is_one_object_on_standard_output(self, command, tmp_path):
         status, out, err = command("figure3", "--seeds", 2, "--json")
@@ -189,7 +188,7 @@ class TestCommand:
             raise KeyboardInterrupt
 
         broken, figure1 = fake(self.calls, compute=interrupt), fake(self.calls)
-        monkeypatch.setattr(command_module.kit("book"), "find", lambda name: broken if name == "energy" else figure1)
+        monkeypatch.setattr(book, "find", lambda name: broken if name == "energy" else figure1)
         status, out, err = command("figure1", "energy")
         assert (status, out) == (1, "")
         assert "Interrupted; the same command goes on from there." in err

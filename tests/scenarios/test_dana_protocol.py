@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-SCRIPT = Path(__file__).parent.parent / "scenarios" / "dana_protocol.py"
+SCRIPT = Path(__file__).parents[2] / "scenarios" / "dana_protocol.py"
 
 
 def test_dana_protocol(tmp_path):
-    experiment = runpy.run_path(str(SCRIPT))["scenario"]
+    experiment = runpy.run_path(str(SCRIPT))["experiment"]
     numbers = experiment.override(workers=(1, 16), commits=800, seeds=1).run(tmp_path).numbers
     assert (tmp_path / "report.png").stat().st_size > 10_000
     rules = list(numbers["rule"])

@@ -8,11 +8,11 @@ import pytest
 
 import asyncsim as asim
 
-SCENARIOS = Path(__file__).parent.parent / "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
 def run(name, tmp_path, **small):
-    experiment = runpy.run_path(str(SCENARIOS / f"{name}.py"))["scenario"]
+    experiment = runpy.run_path(str(SCENARIOS / f"{name}.py"))["experiment"]
     findings = experiment.override(**small).run(tmp_path)
     assert (tmp_path / "report.png").stat().st_size > 10_000
     return findings.numbers

@@ -10,12 +10,12 @@ import pytest
 import asyncsim as asim
 from asyncsim.rules import CONSTRUCTORS
 
-ZOO = runpy.run_path(str(Path(__file__).parent.parent / "scenarios" / "zoo.py"))
+ZOO = runpy.run_path(str(Path(__file__).parents[2] / "scenarios" / "zoo.py"))
 SMALL = {"workers": 4, "batches": 12, "seeds": 3, "step_sizes": (0.1, 1e6), "hidden": 4, "batch_size": 8}
 
 
 def test_the_table_is_what_single_replays_give(tmp_path):
-    findings = ZOO["scenario"].override(**SMALL, only="downpour").run(tmp_path)
+    findings = ZOO["experiment"].override(**SMALL, only="downpour").run(tmp_path)
     numbers = findings.numbers
     assert (tmp_path / "report.png").stat().st_size > 10_000
     assert (np.diff(numbers["loss"]) >= 0).all()
@@ -48,7 +48,7 @@ def test_every_rule_is_in_the_zoo():
 
 def test_a_rule_that_is_none():
     with pytest.raises(ValueError, match="`only` must name rules; got 'downpuor'"):
-        ZOO["scenario"].override(**SMALL, only="downpuor").run()
+        ZOO["experiment"].override(**SMALL, only="downpuor").run()
 
 
 def test_forgiven():
