@@ -78,7 +78,7 @@ def workers_of(scale: str) -> tuple[int, ...]:
 def variant(name: str, rate: float) -> asim.Rule:
     """GEM as printed, or the script with gradients at the value pulled before the own commit."""
     if name == PAPER:
-        return asim.rules.gem(rate, scales.MOMENTUM, variant="paper")
+        return asim.rules.gem(rate, momentum=scales.MOMENTUM, variant="paper")
     return replace(scales.gem(rate), name="gem_before_commit", resume=from_pulled)
 
 

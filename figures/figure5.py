@@ -41,7 +41,10 @@ RISEN = 1.2
 def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
     """GEM with several workers and momentum SGD with one, with the same number of mini-batches."""
     rate, epoch = scales.scale_of(scale).learning_rate, mini_batches(scale)
-    rules = {"gem": (scales.gem(rate), WORKERS), "momentum": (asim.rules.momentum_sgd(rate, scales.MOMENTUM), 1)}
+    rules = {
+        "gem": (scales.gem(rate), WORKERS),
+        "momentum": (asim.rules.momentum_sgd(rate, momentum=scales.MOMENTUM), 1),
+    }
     record = {"test_loss": epoch}
     return {
         name: scales.scenario(scale, rule, n, seed, commits_per_worker=EPOCHS * epoch // n, record=record)

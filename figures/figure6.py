@@ -29,7 +29,7 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     rate = scales.scale_of(scale).large_learning_rate
     rules = {"gem": scales.gem(rate), "downpour": asim.rules.downpour(rate)}
     runs = {(name, n): scales.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
-    proxy = asim.rules.momentum_sgd(rate, scales.MOMENTUM)
+    proxy = asim.rules.momentum_sgd(rate, momentum=scales.MOMENTUM)
     return {**runs, ("momentum_sgd", 1): scales.scenario(scale, proxy, 1, seed)}
 
 

@@ -89,10 +89,10 @@ def schedule(workers: int, window: int, mini_batches: int, cv: float, room: int)
 def make_rule(name: str, window: int, steps: np.ndarray) -> asim.Rule:
     """The rule with these step sizes, one a seed."""
     if name == "aeasgd":
-        return asim.rules.aeasgd(window, rho=ELASTICITY / steps, learning_rate=steps)
+        return asim.rules.aeasgd(window=window, rho=ELASTICITY / steps, learning_rate=steps)
     if name == "agn":
-        return asim.rules.agn(window, steps)
-    return asim.rules.downpour(steps, window)
+        return asim.rules.agn(steps, window=window)
+    return asim.rules.downpour(steps, window=window)
 
 
 def largest_sound(sound: ArrayLike, steps: np.ndarray) -> np.ndarray:

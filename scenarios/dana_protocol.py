@@ -29,10 +29,10 @@ def contestants(rate: np.ndarray, momentum: float) -> dict[str, asim.Rule]:
     """The rules, by the names that the paper gives them; DANA-Slim is DANA-Zero in another variable."""
     return {
         "ASGD": rules.downpour(rate),
-        "NAG-ASGD": rules.shared_nesterov(rate, momentum),
-        "Multi-ASGD": rules.multi_asgd(rate, momentum),
-        "DANA-Zero": rules.dana(rate, momentum),
-        "DANA-DC": rules.dana(rate, momentum, variant="dc"),
+        "NAG-ASGD": rules.shared_nesterov(rate, momentum=momentum),
+        "Multi-ASGD": rules.multi_asgd(rate, momentum=momentum),
+        "DANA-Zero": rules.dana(rate, momentum=momentum),
+        "DANA-DC": rules.dana(rate, momentum=momentum, variant="dc"),
     }
 
 

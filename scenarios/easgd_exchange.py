@@ -94,7 +94,7 @@ def losses(
     trace: asim.Trace, window: int, atomic: bool, workload: asim.Workload, alphas: np.ndarray, seeds: int
 ) -> np.ndarray:
     """(seeds, alphas) test losses."""
-    rule = asim.rules.aeasgd(window, np.tile(alphas / STEP_SIZE, seeds), STEP_SIZE, atomic=atomic)
+    rule = asim.rules.aeasgd(STEP_SIZE, window=window, rho=np.tile(alphas / STEP_SIZE, seeds), atomic=atomic)
     run = asim.replay(trace, rule, workload, seed=[s for s in range(seeds) for _ in alphas])
     return run.evaluate()["test_loss"].reshape(seeds, len(alphas))
 
@@ -137,7 +137,7 @@ def simulated_limit(workers: int, lag: int, left: float) -> float:
     limit = exact_limit(workers, lag, left)
     alphas = limit * np.linspace(0.8, 1.2, GRID)
     rate = 1 - left  # of one local step on L = x²/2
-    rule = asim.rules.aeasgd(1, alphas / rate, rate, atomic=False)
+    rule = asim.rules.aeasgd(rate, window=1, rho=alphas / rate, atomic=False)
     trace = pulled_before(workers, 400 * workers, lag)
     loss = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=[0] * GRID, stop_on_divergence=False).loss
     quarter = len(trace) // 4

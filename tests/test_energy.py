@@ -74,7 +74,7 @@ def test_epsilons_stand_where_paper_and_script_put_them(x64):
 def test_the_sound_equation_of_motion_is_momentum_sgd(x64):
     """θ̈ = -(1-μ)θ̇ - η∇L, unit steps, semi-implicit Euler: momentum SGD to rounding (the docstring's claim)."""
     trace, workload = asim.Trace.from_commits([0] * 200), asim.workloads.quadratic([0.7, 0.2], start=2.0)
-    run = asim.replay(trace, asim.rules.momentum_sgd(0.3, 0.9), workload)
+    run = asim.replay(trace, asim.rules.momentum_sgd(0.3, momentum=0.9), workload)
     position, velocity, h = np.full(2, 2.0), np.zeros(2), np.array([0.7, 0.2])
     for _ in range(200):
         velocity = velocity + (-(1 - 0.9) * velocity - 0.3 * h * position)

@@ -24,7 +24,7 @@ class SendMean:
         return Sent(message=message, state=state, info=Info(update=displacement))
 
 
-def agn(window: int = 12, learning_rate: Any = 1.0, optimiser: Optimiser = "sgd", elementwise: bool = False) -> Rule:
+def agn(learning_rate: Any = 1.0, *, window: int = 12, optimiser: Optimiser = "sgd", elementwise: bool = False) -> Rule:
     """Accumulated gradient normalization (AGN): many local steps in a good direction, committed as one.
 
     x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/λ. T is the update of any optimiser (for SGD -g), whose
@@ -78,9 +78,10 @@ class SendDamped:
 
 
 def adag(
+    learning_rate: Any = 1.0,
+    *,
     window: int = 12,
     gamma: Any = 1e-4,
-    learning_rate: Any = 1.0,
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
 ) -> Rule:

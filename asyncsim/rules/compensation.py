@@ -91,7 +91,7 @@ VARIANCES: dict[str, dict[str, Any]] = {
 STRENGTHS = {"constant": 0.04, "adaptive": 2.0}
 
 
-def dc_asgd(learning_rate: Any, compensation: Any = None, variance: str = "constant", decay: Any = 0.95) -> Rule:
+def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "constant", decay: Any = 0.95) -> Rule:
     """Delay-compensated asynchronous SGD: a stale gradient plus its first-order change since it was taken.
 
     θ ← θ - η·(g + λ_t·g⊙g⊙(θ - s)), with g = ∇L(s), s the value that *this* worker read, and θ the server's at the
@@ -181,7 +181,7 @@ def apply_moment(hyper: Hyper, central: Params, server: Gap, message: Params, vi
     return theta, Gap(theta, moment, square, weight)
 
 
-def gap_aware(learning_rate: Any, momentum: Any = 0.9, decay: Any = 0.999) -> Rule:
+def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) -> Rule:
     """Asynchronous momentum SGD whose gradients are divided by how far θ has gone, counted in usual steps.
 
     g ← g/(1 + |θ - s|/C) elementwise, v ← γ·v + g, θ ← θ - η·v, with g = ∇L(s), s the value that this worker read, θ

@@ -81,7 +81,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def dana(learning_rate: Any, momentum: Any = 0.9, variant: str = "zero", compensation: Any = 2.0) -> Rule:
+def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", compensation: Any = 2.0) -> Rule:
     """Distributed asynchronous Nesterov: read where all workers' momenta will have carried the central variable.
 
     v_i ← γ·v_i + g and θ ← θ - η·v_i, as in `multi_asgd`, but the gradient is taken at the look-ahead:

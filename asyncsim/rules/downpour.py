@@ -33,7 +33,7 @@ def send_displacement(hyper: Hyper, displacement: Params, state: State, view: Vi
     return Sent(message=displacement, state=state, info=Info(update=displacement))
 
 
-def downpour(learning_rate: Any, window: int = 1) -> Rule:
+def downpour(learning_rate: Any, *, window: int = 1) -> Rule:
     """Asynchronous SGD: every update is applied as it arrives, at full size.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}), equations (1) and (2) of Hermans and Louppe 2018. With a window of λ > 1 a worker

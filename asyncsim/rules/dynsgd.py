@@ -16,7 +16,9 @@ def displacement_over_age(hyper: Hyper, displacement: Params, state: State, view
     return sent._replace(message=message)
 
 
-def dynsgd(window: int = 5, learning_rate: Any = 1.0, optimiser: Optimiser = "sgd", elementwise: bool = False) -> Rule:
+def dynsgd(
+    learning_rate: Any = 1.0, *, window: int = 5, optimiser: Optimiser = "sgd", elementwise: bool = False
+) -> Rule:
     """DynSGD: accumulated updates, divided by their staleness plus one.
 
     x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/(τ + 1), with τ the server versions between the read and

@@ -27,10 +27,11 @@ def require_switch(atomic: object) -> bool:
 
 
 def easgd(
+    learning_rate: Any = 1.0,
+    *,
     workers: int,
     window: int = 10,
     beta: Any = 0.9,
-    learning_rate: Any = 1.0,
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
 ) -> Rule:
@@ -79,9 +80,10 @@ def easgd(
 
 
 def aeasgd(
+    learning_rate: Any = 0.1,
+    *,
     window: int = 32,
     rho: Any = 5.0,
-    learning_rate: Any = 0.1,
     atomic: bool = True,
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
@@ -142,7 +144,7 @@ def aeasgd(
 
 
 def eamsgd(
-    window: int = 32, rho: Any = 5.0, learning_rate: Any = 0.1, momentum: Any = 0.9, atomic: bool = True
+    learning_rate: Any = 0.1, *, window: int = 32, rho: Any = 5.0, momentum: Any = 0.9, atomic: bool = True
 ) -> Rule:
     """Asynchronous elastic averaging with Nesterov's momentum on every worker.
 

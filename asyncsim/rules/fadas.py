@@ -68,6 +68,7 @@ def apply_adaptively(
 
 def fadas(
     learning_rate: Any,
+    *,
     buffer: int = 5,
     window: int = 1,
     momentum: Any = 0.9,

@@ -66,6 +66,7 @@ def descend(hyper: Hyper, params: Params, gradient: Params, state: State) -> tup
 
 def fedasync(
     learning_rate: Any,
+    *,
     mixing: Any = 0.6,
     weighting: str = "polynomial",
     decay: Any = None,

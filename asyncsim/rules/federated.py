@@ -31,7 +31,7 @@ def add_scaled(hyper: Hyper, central: Params, server: State, message: Params, vi
 
 
 def fedbuff(
-    learning_rate: Any, buffer: int = 10, window: int = 1, exponent: Any = 0.5, server_learning_rate: Any = 1.0
+    learning_rate: Any, *, buffer: int = 10, window: int = 1, exponent: Any = 0.5, server_learning_rate: Any = 1.0
 ) -> Rule:
     """Federated learning with a buffer: K updates of any age, weighed by age, make a step.
 
@@ -96,7 +96,9 @@ def apply_calibrated(
     return jax.tree.map(stepped, central, server, message), jax.tree.map(lambda h, d: h + share * d, server, message)
 
 
-def ca2fl(learning_rate: Any, workers: int, buffer: int = 10, window: int = 1, server_learning_rate: Any = 1.0) -> Rule:
+def ca2fl(
+    learning_rate: Any, *, workers: int, buffer: int = 10, window: int = 1, server_learning_rate: Any = 1.0
+) -> Rule:
     """Cached update calibration: every worker's last update stands in for what the buffer lacks of it.
 
     θ ← θ + η_g·(h̄ + (1/M)·Σ (Δ_i - h_i)) over a step's M updates, where h_i is the update that worker i sent before

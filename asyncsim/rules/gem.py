@@ -113,7 +113,7 @@ SHARED: dict[str, dict[str, Any]] = {
 
 
 def gem(
-    learning_rate: Any, momentum: Any = 0.9, kappa: Any = 1.0, variant: str = "script", proxy: str = "worker"
+    learning_rate: Any, *, momentum: Any = 0.9, kappa: Any = 1.0, variant: str = "script", proxy: str = "worker"
 ) -> Rule:
     """Gradient Energy Matching (GEM): a commit π·Δθ that gives the centre the energy of momentum SGD.
 

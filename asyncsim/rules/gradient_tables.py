@@ -72,7 +72,7 @@ def apply_table(
     return jax.tree.map(jnp.add, central, mean), Table(total, members)
 
 
-def ia2sgd(learning_rate: Any, workers: int) -> Rule:
+def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
     """Incremental aggregated asynchronous SGD (IA²SGD): every commit steps by the mean of all workers' last gradients.
 
     g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient; until then θ

@@ -18,8 +18,9 @@ def move_outer(hyper: Hyper, central: Params, server: State, message: Params, vi
 
 
 def local_sgd(
-    window: int,
     learning_rate: Any = 1.0,
+    *,
+    window: int,
     outer_learning_rate: Any = 1.0,
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
@@ -72,8 +73,9 @@ def nesterov_outer(hyper: Hyper, central: Params, server: State, message: Params
 
 
 def diloco(
-    window: int = 500,
     learning_rate: Any = 4e-4,
+    *,
+    window: int = 500,
     outer_learning_rate: Any = 0.7,
     momentum: Any = 0.9,
     optimiser: Optimiser = "adamw",
@@ -103,7 +105,7 @@ def diloco(
         One round with Δ = -0.5: v = -0.5, and the step is 0.5·(0.5·(-0.5) - 0.5):
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.diloco(1, learning_rate=0.5, outer_learning_rate=0.5, momentum=0.5, optimiser="sgd")
+        >>> rule = asim.rules.diloco(0.5, window=1, outer_learning_rate=0.5, momentum=0.5, optimiser="sgd")
         >>> run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.625]

@@ -79,7 +79,7 @@ def apply_when_balanced(
     return jax.tree.map(jnp.add, central, mean), after
 
 
-def malenia(learning_rate: Any, workers: int, batch: int = 20) -> Rule:
+def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
     """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
 
     θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker

@@ -28,7 +28,7 @@ def send_moment(hyper: Hyper, gradient: Params, state: State, view: View) -> Sen
     return Sent(message=moment, state=moment, info=Info(update=update, proxy=moment))
 
 
-def momentum_sgd(learning_rate: Any, momentum: Any = 0.9) -> Rule:
+def momentum_sgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """Momentum SGD: the proxy whose energy GEM matches, when one worker runs it.
 
     m ← μ·m - η·∇L(s), θ ← θ + m, equation (14) of Hermans and Louppe 2018. The moment is the worker's own, so with

@@ -66,7 +66,7 @@ def numbers(learning_rate: Any, momentum: Any) -> Hyper:
     }
 
 
-def shared_nesterov(learning_rate: Any, momentum: Any = 0.9) -> Rule:
+def shared_nesterov(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """Nesterov momentum at the server, of all workers' gradients together: NAG-ASGD.
 
     v ← γ·v + g, θ ← θ - η·(γ·v + g), with g = ∇L(θ_{t-τ}) of whichever worker commits. The formula is Nesterov's in
@@ -100,7 +100,7 @@ def shared_nesterov(learning_rate: Any, momentum: Any = 0.9) -> Rule:
     return Rule(hyper, "shared_nesterov", send_gradient, start_server=at_rest, apply=apply_nesterov)
 
 
-def multi_asgd(learning_rate: Any, momentum: Any = 0.9) -> Rule:
+def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """Asynchronous SGD with a momentum vector for each worker.
 
     v_i ← γ·v_i + g, θ ← θ - η·v_i: worker i's own momentum SGD, added to the central variable. Re-derived: with a
@@ -133,7 +133,7 @@ def multi_asgd(learning_rate: Any, momentum: Any = 0.9) -> Rule:
     return Rule(numbers(learning_rate, momentum), "multi_asgd", send_moment, start=at_rest)
 
 
-def delayed_nesterov(learning_rate: Any, momentum: Any = 0.9, interval: Any = 1, activation: Any = 0.0) -> Rule:
+def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any = 1, activation: Any = 0.0) -> Rule:
     """Nesterov momentum that is updated once in a while, and plain gradient steps in between.
 
     Δ ← Δ + g; every N-th step of the server m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0; at all others

@@ -125,7 +125,9 @@ def optimiser_options(optimiser: Optimiser, elementwise: bool) -> tuple[tuple[st
     return (("optimiser", optimiser), *([("elementwise", True)] if elementwise else []))
 
 
-def worker(optimiser: Optimiser = "sgd", learning_rate: Any = 1.0, window: int = 1, elementwise: bool = False) -> Rule:
+def worker(
+    learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", window: int = 1, elementwise: bool = False
+) -> Rule:
     """Any optax optimiser at the worker: DOWNPOUR whose local steps are those of the optimiser.
 
     x ← s, then `window` times x ← x + η·T(∇L(x)); θ ← θ + (x - s). T is the optimiser's update, and its state stays on
@@ -149,7 +151,7 @@ def worker(optimiser: Optimiser = "sgd", learning_rate: Any = 1.0, window: int =
         Adam's first step is η·g/|g|, whatever g is:
 
         >>> import asyncsim as asim
-        >>> rule, quadratic = asim.rules.worker("adam", learning_rate=0.25), asim.workloads.quadratic([8.0, 0.5])
+        >>> rule, quadratic = asim.rules.worker(0.25, optimiser="adam"), asim.workloads.quadratic([8.0, 0.5])
         >>> run = asim.replay(asim.Trace.from_commits([0]), rule, quadratic)
         >>> [round(float(x), 4) for x in run.central["x"]]
         [0.75, 0.75]
@@ -190,7 +192,7 @@ class StepServer:
         return descend(self.optimiser, hyper, central, message, state)
 
 
-def server(optimiser: Optimiser = "sgd", learning_rate: Any = 1.0, elementwise: bool = False) -> Rule:
+def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwise: bool = False) -> Rule:
     """Any optax optimiser at the server, fed with the gradients as they arrive.
 
     θ ← θ + η·T(∇L(s)), with T the optimiser's update. The server keeps one state for all workers, so that a momentum is
@@ -210,7 +212,7 @@ def server(optimiser: Optimiser = "sgd", learning_rate: Any = 1.0, elementwise: 
         by -0.25, then by 0.5·(-0.25) - 0.25:
 
         >>> import optax, asyncsim as asim
-        >>> rule = asim.rules.server(optax.sgd(0.25, momentum=0.5))
+        >>> rule = asim.rules.server(optimiser=optax.sgd(0.25, momentum=0.5))
         >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.375]

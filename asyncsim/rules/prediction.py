@@ -40,7 +40,7 @@ def ahead_by_staleness(hyper: Hyper, central: Params, server: Params, state: Sta
     return jax.tree.map(lambda t, m: t + jnp.asarray(view.staleness, m.dtype) * m, central, server)
 
 
-def weight_prediction(learning_rate: Any, momentum: Any = 0.9, horizon: Any = 1.0) -> Rule:
+def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any = 1.0) -> Rule:
     """Linear weight prediction: momentum SGD at the server, gradients taken where the velocity will have led.
 
     g = ∇L(θ - η·T·v), v ← μ·v + g, θ ← θ - η·v, with one velocity v for all workers. T = 0 is momentum SGD of all
@@ -85,7 +85,7 @@ def weight_prediction(learning_rate: Any, momentum: Any = 0.9, horizon: Any = 1.
     )
 
 
-def spectrain(learning_rate: Any, momentum: Any = 0.9) -> Rule:
+def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """SpecTrain: gradients taken where a smoothed gradient will have led by the time they arrive.
 
     g = ∇L(θ - s·η·v), v ← μ·v + (1 - μ)·g, θ ← θ - η·v, with one v for all workers. In a pipeline the version
@@ -152,7 +152,7 @@ def apply_and_count(hyper: Hyper, central: Params, server: Clock, message: Param
     return jax.tree.map(jnp.add, central, message), Clock(server.steps + 1)
 
 
-def pipemare(learning_rate: Any, anneal: Any) -> Rule:
+def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
     """PipeMare's step sizes: divided by the staleness at the beginning, whole after a number of steps.
 
     θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), k being the server's steps so far. Remembered, and

@@ -59,7 +59,7 @@ class ResumeBeside:
         return self.resume(hyper, central, server, state.own, view)
 
 
-def beside_proxy(rule: Rule, learning_rate: Any = None, momentum: Any = 0.9) -> Rule:
+def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) -> Rule:
     """A rule as it is, and beside it on each worker the proxy whose energy GEM matches.
 
     m ← μ·m - η·∇L(s), equations (23) and (24) of Hermans and Louppe 2018: the moment of the worker's own raw updates.

@@ -97,7 +97,7 @@ def apply_in_phases(
     return jax.tree.map(jnp.add, central, mean), after
 
 
-def ringleader(learning_rate: Any, workers: int) -> Rule:
+def ringleader(learning_rate: Any, *, workers: int) -> Rule:
     """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
 
     θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one;

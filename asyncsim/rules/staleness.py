@@ -83,7 +83,7 @@ def staleness_aware(learning_rate: Any) -> Rule:
     return Rule(hyper=hyper, name="staleness_aware", send=Weigh(at_most_one))
 
 
-def drop_stale(learning_rate: Any, limit: Any) -> Rule:
+def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
     """Asynchronous SGD that ignores updates older than a limit.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ limit, else θ_{t+1} = θ_t. The schedule is not told: an ignored commit is a
@@ -120,7 +120,7 @@ def drop_stale(learning_rate: Any, limit: Any) -> Rule:
     return Rule(hyper=hyper, name="drop_stale", send=send_if_fresh)
 
 
-def delay_adaptive(learning_rate: Any, concurrency: Any, smoothness: Any = None) -> Rule:
+def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = None) -> Rule:
     """Asynchronous SGD with full steps up to the usual staleness, and smaller ones for what is older.
 
     θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and

@@ -73,7 +73,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
-def rennala(learning_rate: Any, batch: int = 10, steps: str = "rule") -> Rule:
+def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule:
     """Rennala SGD: a step is the mean of B gradients taken at the present version; older ones are ignored.
 
     θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whoever is fast enough, of one worker several where it
@@ -148,7 +148,7 @@ def apply_and_age(
     return central, jnp.where(message["applied"] > 0, shifted, server) + 1
 
 
-def ringmaster(learning_rate: Any, limit: int = 10) -> Rule:
+def ringmaster(learning_rate: Any, *, limit: int = 10) -> Rule:
     """Ringmaster ASGD: asynchronous SGD that ignores gradients with a delay of R or more.
 
     θ ← θ - η·∇L(θ_{k-δ}) if δ < R, where δ counts the updates *applied* since the read: what is ignored makes no

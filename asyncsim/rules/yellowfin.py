@@ -192,6 +192,7 @@ def apply_tuned(hyper: Hyper, central: Params, server: Server, message: Report, 
 
 def yellowfin(
     learning_rate: Any = 1.0,
+    *,
     decay: Any = 0.999,
     feedback: Any = 0.01,
     closed_loop: bool = True,

@@ -45,7 +45,7 @@ def single_trainer(
         (True, True)
     """
     trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
-    return replay(trace, rules.worker(optimiser, learning_rate), workload, seed)
+    return replay(trace, rules.worker(learning_rate, optimiser=optimiser), workload, seed)
 
 
 def averaging_trainer(
@@ -83,7 +83,7 @@ def averaging_trainer(
     """
     window, epochs = epochs_in_batches(workload, 1), _require_epochs(epochs)
     cluster = Cluster(workers, Constant(1.0), protocol=protocols.Synchronous())
-    rule = rules.local_sgd(window, learning_rate, optimiser=optimiser)
+    rule = rules.local_sgd(learning_rate, window=window, optimiser=optimiser)
     return replay(simulate(cluster, commits=cluster.workers * epochs), rule, workload, seed)
 
 
@@ -136,7 +136,7 @@ def ensemble_trainer(
             "are not known. Use workloads.softmax, mlp or convnet."
         )
     trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
-    run = replay(trace, rules.worker(optimiser, learning_rate), workload, [*range(seed, seed + models)])
+    run = replay(trace, rules.worker(learning_rate, optimiser=optimiser), workload, [*range(seed, seed + models)])
     return Ensemble(run, *evaluate_mean(workload.evaluate, run.central))
 
 

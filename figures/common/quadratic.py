@@ -36,7 +36,7 @@ def on_quadratic(commits: int, seed: int, workers: Sequence[int]) -> list[dict[s
     """DOWNPOUR's ratio on a noisy quadratic, against momentum SGD on its own and against the workers' own estimate."""
     seeds = range(SCHEDULES * seed, SCHEDULES * (seed + 1))
     simulated = partial(mean_energies, commits=commits, most=max(workers))
-    alone = simulated(asim.rules.momentum_sgd(KAPPA, scales.MOMENTUM), 1, LAWS["constant"], seeds=seeds)[:, :1]
+    alone = simulated(asim.rules.momentum_sgd(KAPPA, momentum=scales.MOMENTUM), 1, LAWS["constant"], seeds=seeds)[:, :1]
     rows = []
     for law, compute in LAWS.items():
         for n in workers:

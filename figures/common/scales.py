@@ -99,7 +99,7 @@ def scenario(
 
 def gem(learning_rate: float, kappa: float = 1.0) -> asim.Rule:
     """GEM as the authors' script has it."""
-    return asim.rules.gem(learning_rate, MOMENTUM, kappa)
+    return asim.rules.gem(learning_rate, momentum=MOMENTUM, kappa=kappa)
 
 
 def gem_record(workers: int) -> dict[str, int | None]:

@@ -35,7 +35,10 @@ def test_json_says_what_must_be_given(printed):
     assert set(listed) == set(CONSTRUCTORS)
     for name, described in listed.items():
         given = inspect.signature(CONSTRUCTORS[name]).parameters
-        assert [*described["required"], *described["defaults"]] == list(given)
+        assert described["required"] == [
+            key for key, parameter in given.items() if parameter.default is parameter.empty
+        ]
+        assert set(described["required"]) | set(described["defaults"]) == set(given)
         for key, default in described["defaults"].items():
             assert default == given[key].default
         assert f"{{{described['citation']}," in asim.citation(name)

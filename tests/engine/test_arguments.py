@@ -114,8 +114,8 @@ def mixed_loss(params, batch, key):
 @pytest.mark.parametrize("seed", [0, (0, 1)])
 def test_mixed_precision_keeps_every_leafs_own(seed):
     workload, trace = asim.Workload(init_mixed, mixed_loss), gamma_trace()
-    central = asim.replay(trace, asim.rules.momentum_sgd(0.02, 0.5), workload, seed=seed).central
-    plain = replay_plainly(trace, asim.rules.momentum_sgd(0.02, 0.5), workload).central
+    central = asim.replay(trace, asim.rules.momentum_sgd(0.02, momentum=0.5), workload, seed=seed).central
+    plain = replay_plainly(trace, asim.rules.momentum_sgd(0.02, momentum=0.5), workload).central
     for name in ("a", "b"):
         one = central[name] if seed == 0 else central[name][0]
         assert one.dtype == plain[name].dtype

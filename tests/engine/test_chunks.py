@@ -95,9 +95,10 @@ def test_new_numbers_are_not_a_new_program(variant, kind):
     """A new trace, another length of it, step sizes, κ, μ, seed: one program. Another variant: another."""
     workload = tree_workload()
 
-    def replay(seed, *numbers, commits=60):
+    def replay(seed, learning_rate, momentum, kappa, commits=60):
         trace = TRACES[kind][0](seed=seed, commits=commits)
-        asim.replay(trace, asim.rules.gem(*numbers, variant=variant), workload, seed=seed)
+        rule = asim.rules.gem(learning_rate, momentum=momentum, kappa=kappa, variant=variant)
+        asim.replay(trace, rule, workload, seed=seed)
 
     replay(0, 0.05, 0.9, 1.0)
     before = compiled.replay_piece._cache_size()

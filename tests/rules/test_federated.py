@@ -37,7 +37,7 @@ def test_fedbuff_by_hand(trace, buffer, window, exponent, x64):
         return theta + step
 
     assert_steps_follow(trace, buffer)
-    rule = rules.fedbuff(0.1, buffer, window, exponent, server_learning_rate=0.9)
+    rule = rules.fedbuff(0.1, buffer=buffer, window=window, exponent=exponent, server_learning_rate=0.9)
     assert_ends(trace, rule, serve(in_commits(trace), on_arrival))
 
 
@@ -137,7 +137,7 @@ def test_ca2fl_by_hand(trace, buffer, window, x64):
         means = cached.mean(axis=0)
         return theta
 
-    rule = rules.ca2fl(0.1, n, buffer, window, server_learning_rate=0.5)
+    rule = rules.ca2fl(0.1, workers=n, buffer=buffer, window=window, server_learning_rate=0.5)
     assert_ends(trace, rule, serve(trace, on_arrival))
 
 

@@ -136,7 +136,9 @@ def test_a_step_applies_the_mean_of_its_messages(kind, x64):
     np.testing.assert_allclose(run.central["x"], -0.01 * shares[trace.version < trace.steps].sum(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("rule", [asim.rules.downpour(0.2), asim.rules.momentum_sgd(0.1, 0.5)], ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "rule", [asim.rules.downpour(0.2), asim.rules.momentum_sgd(0.1, momentum=0.5)], ids=lambda r: r.name
+)
 def test_workers_that_wait_for_each_other_are_one_with_all_their_data(rule, x64):
     """Synchronous SGD: a step of n commits that all read at its start is one on the mean of their gradients."""
     workers, steps = 4, 15
@@ -174,7 +176,7 @@ def test_a_lost_state_is_a_moment_at_rest(x64):
     for w, lost in zip(trace.worker, trace.state_lost, strict=True):
         since[w] = 1 if lost else since[w] + 1
         total -= 0.01 * (1 - 0.5 ** since[w]) / (1 - 0.5)
-    run = asim.replay(trace, asim.rules.momentum_sgd(0.01, 0.5), slope())
+    run = asim.replay(trace, asim.rules.momentum_sgd(0.01, momentum=0.5), slope())
     np.testing.assert_allclose(run.central["x"], total, rtol=1e-10)
 
 
@@ -207,7 +209,7 @@ BAD = [
     (lambda: asim.rules.downpour("fast"), "`learning_rate` must be a number"),
     (lambda: asim.rules.downpour(None), "`learning_rate` must be a number"),
     (lambda: asim.rules.downpour(True), "`learning_rate` must be a number"),
-    (lambda: asim.rules.momentum_sgd(0.1, 1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: asim.rules.momentum_sgd(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
     (lambda: asim.rules.gem(0.1, kappa=-1), "`kappa` must not be negative"),
     (lambda: asim.rules.gem(0.1, variant="scirpt"), "Did you mean 'script'"),
 ]

@@ -14,7 +14,9 @@ H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 KINDS = ("ordinary", "everything")
 
 
-@pytest.mark.parametrize("rule", [rules.shared_nesterov(0.02, 0.8), rules.delayed_nesterov(0.02, 0.8)])
+@pytest.mark.parametrize(
+    "rule", [rules.shared_nesterov(0.02, momentum=0.8), rules.delayed_nesterov(0.02, momentum=0.8)]
+)
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
 def test_one_worker_is_nesterov(workload, rule, x64):
     workload = workload()
@@ -36,23 +38,25 @@ def test_the_shared_momentum_sees_everybody(kind, x64):
             v = 0.8 * v + g
             thetas.append(thetas[-1] - 0.05 * (0.8 * v + g))
             gradients = []
-    run = asim.replay(trace, rules.shared_nesterov(0.05, 0.8), asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rules.shared_nesterov(0.05, momentum=0.8), asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10, atol=1e-14)
 
 
 def test_multi_asgd_is_momentum_sgd_of_every_worker(x64):
     trace = TRACES["everything"][0]()
-    several = asim.replay(trace, rules.multi_asgd(0.05, 0.7), noisy_quadratic())
-    expected = asim.replay(trace, rules.momentum_sgd(0.05, 0.7), noisy_quadratic())
+    several = asim.replay(trace, rules.multi_asgd(0.05, momentum=0.7), noisy_quadratic())
+    expected = asim.replay(trace, rules.momentum_sgd(0.05, momentum=0.7), noisy_quadratic())
     np.testing.assert_array_equal(several.loss, expected.loss)
 
 
-@pytest.mark.parametrize("rule", [rules.shared_nesterov(0.1, 0.0), rules.multi_asgd(0.1, 0.0)], ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "rule", [rules.shared_nesterov(0.1, momentum=0.0), rules.multi_asgd(0.1, momentum=0.0)], ids=lambda r: r.name
+)
 def test_without_momentum_they_are_asynchronous_sgd(rule, x64):
     trace = gamma_trace()
     expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic())
     np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected.loss, rtol=1e-12)
-    slow = asim.replay(trace, rules.delayed_nesterov(0.4, 0.0, interval=4), noisy_quadratic())
+    slow = asim.replay(trace, rules.delayed_nesterov(0.4, momentum=0.0, interval=4), noisy_quadratic())
     np.testing.assert_allclose(slow.loss, expected.loss, rtol=1e-12)
 
 
@@ -74,7 +78,7 @@ def test_delayed_nesterov_is_what_its_paper_says(activation, kind, x64):
         else:
             step = c * momentum * m + g / every
         thetas.append(thetas[-1] - rate * step)
-    rule = rules.delayed_nesterov(rate, momentum, interval=every, activation=c)
+    rule = rules.delayed_nesterov(rate, momentum=momentum, interval=every, activation=c)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10, atol=1e-14)
 
@@ -82,7 +86,7 @@ def test_delayed_nesterov_is_what_its_paper_says(activation, kind, x64):
 @pytest.mark.parametrize("activation", [0.0, 0.1, 0.25])
 def test_the_momentum_counts_once_in_every_interval(activation, x64):
     """On a constant gradient θ moves η·(β/(1-β) + 1) in N steps, however the momentum is shared out."""
-    rule = rules.delayed_nesterov(0.01, 0.5, interval=4, activation=activation)
+    rule = rules.delayed_nesterov(0.01, momentum=0.5, interval=4, activation=activation)
     trace = gamma_trace(commits=400)
     warm = asim.replay(trace, rule, slope(), commits=200)
     late = asim.replay(trace, rule, slope(), resume=warm)
@@ -95,7 +99,7 @@ BAD = [
     (lambda: rules.delayed_nesterov(0.1, interval=2.5), "`interval` must be a whole number of at least 1"),
     (lambda: rules.delayed_nesterov(0.1, interval=4, activation=0.5), "`activation` must be at most 1/interval"),
     (lambda: rules.shared_nesterov(np.inf), "`learning_rate` must be finite"),
-    (lambda: rules.multi_asgd(0.1, 1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.multi_asgd(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
 ]
 
 

@@ -50,7 +50,7 @@ def served(trace, optimiser, workload, seed, workers_step=False):
 def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
     """And η times an optimiser of step size 1 is that optimiser with step size η, weight decay included."""
     trace, workload = asim.Trace.from_commits([0] * 25), noisy_quadratic()
-    run = asim.replay(trace, make(name, 0.03), workload, seed=2)
+    run = asim.replay(trace, make(0.03, optimiser=name), workload, seed=2)
     close(run.central, served(trace, getattr(optax, name)(0.03), workload, seed=2))
 
 
@@ -60,7 +60,7 @@ def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
 )
 def test_an_optimiser_that_looks_at_whole_tensors(trace, at, x64):
     """Of a nested pytree, and fed with the mean of what a step collected."""
-    rule = rules.CONSTRUCTORS[at](CLIPPED)
+    rule = rules.CONSTRUCTORS[at](optimiser=CLIPPED)
     assert not rule.elementwise
     run = asim.replay(trace, rule, tree_workload(), seed=2)
     close(run.central, served(trace, CLIPPED, tree_workload(), seed=2, workers_step=at == "worker"), rtol=1e-8)
@@ -69,24 +69,28 @@ def test_an_optimiser_that_looks_at_whole_tensors(trace, at, x64):
 def test_as_one_vector_or_as_a_tree(x64):
     adam = optax.adam(0.05)
     for make in (rules.worker, rules.server):
-        tree, vector = (asim.replay(gamma_trace(), make(adam, elementwise=e), tree_workload()) for e in (False, True))
-        assert make(adam, elementwise=True).elementwise
+        by_tree, by_vector = (make(optimiser=adam, elementwise=elementwise) for elementwise in (False, True))
+        tree, vector = (asim.replay(gamma_trace(), rule, tree_workload()) for rule in (by_tree, by_vector))
+        assert by_vector.elementwise
         close(tree.central, vector.central)
 
 
 def test_step_sizes_side_by_side(x64):
     rates = np.array([0.01, 0.05])
-    for make in (lambda rate: rules.server("adam", rate), lambda rate: rules.agn(3, rate, "adam")):
+    for make in (
+        lambda rate: rules.server(rate, optimiser="adam"),
+        lambda rate: rules.agn(rate, window=3, optimiser="adam"),
+    ):
         both = asim.replay(gamma_trace(), make(rates), noisy_quadratic(), seed=(1, 1))
         for place, rate in enumerate(rates):
             close(both.loss[place], asim.replay(gamma_trace(), make(rate), noisy_quadratic(), seed=1).loss)
 
 
 SAME_PROGRAM = {
-    "worker": lambda rate: rules.worker(CLIPPED, rate),
-    "server": lambda rate: rules.server(CLIPPED, rate),
-    "agn": lambda rate: rules.agn(3, rate, CLIPPED),
-    "aeasgd by name": lambda rate: rules.aeasgd(2, 1.0, rate, optimiser="adam"),
+    "worker": lambda rate: rules.worker(rate, optimiser=CLIPPED),
+    "server": lambda rate: rules.server(rate, optimiser=CLIPPED),
+    "agn": lambda rate: rules.agn(rate, window=3, optimiser=CLIPPED),
+    "aeasgd by name": lambda rate: rules.aeasgd(rate, window=2, rho=1.0, optimiser="adam"),
 }
 
 
@@ -106,9 +110,9 @@ def test_counters_count(x64):
     trace = gamma_trace(workers=4, commits=80)
     commits = np.bincount(trace.worker)
     assert (commits >= 3).all()
-    run = asim.replay(trace, rules.worker(schedule, window=2), slope)
+    run = asim.replay(trace, rules.worker(optimiser=schedule, window=2), slope)
     np.testing.assert_allclose(run.central["x"], -sum(3 * 0.1 + (2 * commits - 3) * 0.05), rtol=1e-12)
-    run = asim.replay(trace, rules.server(schedule), slope)
+    run = asim.replay(trace, rules.server(optimiser=schedule), slope)
     np.testing.assert_allclose(run.central["x"], -(3 * 0.1 + 77 * 0.05), rtol=1e-12)
 
 
@@ -121,21 +125,21 @@ def test_a_lost_state_is_a_new_optimiser(x64):
         since[w] = 1 if lost else since[w] + 1
         total -= 0.01 * (1 - 0.5 ** since[w]) / (1 - 0.5)
     assert trace.state_lost.any()
-    run = asim.replay(trace, rules.worker(optax.sgd(0.01, momentum=0.5)), slope)
+    run = asim.replay(trace, rules.worker(optimiser=optax.sgd(0.01, momentum=0.5)), slope)
     np.testing.assert_allclose(run.central["x"], total, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        rules.worker(CLIPPED, 0.5, window=3),
-        rules.server(CLIPPED, elementwise=True),
-        rules.agn(5, 0.1, "adam"),
-        rules.adag(5, 0.1, 0.2),
-        rules.easgd(4, 5, 0.5, 0.1),
-        rules.aeasgd(5, 1.0, 0.2, atomic=False),
-        rules.eamsgd(5, atomic=False),
-        rules.diloco(5, 0.1),
+        rules.worker(0.5, optimiser=CLIPPED, window=3),
+        rules.server(optimiser=CLIPPED, elementwise=True),
+        rules.agn(0.1, window=5, optimiser="adam"),
+        rules.adag(0.2, window=5, gamma=0.1),
+        rules.easgd(0.1, workers=4, window=5, beta=0.5),
+        rules.aeasgd(0.2, window=5, rho=1.0, atomic=False),
+        rules.eamsgd(window=5, atomic=False),
+        rules.diloco(0.1, window=5),
     ],
     ids=lambda rule: rule.name,
 )
@@ -145,10 +149,13 @@ def test_its_description_is_enough_to_build_it_again(rule):
 
 
 BAD = [
-    (lambda: rules.worker("adma"), "Did you mean 'adam'"),
-    (lambda: rules.server(3), "`optimiser` must be an optax.GradientTransformation or a name; got 3"),
-    (lambda: rules.agn(5, 0.1, optax.adam), "`optimiser` must be an optax.GradientTransformation or a name"),
-    (lambda: rules.worker("sgd", "fast"), "`learning_rate` must be a number"),
+    (lambda: rules.worker(optimiser="adma"), "Did you mean 'adam'"),
+    (lambda: rules.server(optimiser=3), "`optimiser` must be an optax.GradientTransformation or a name; got 3"),
+    (
+        lambda: rules.agn(0.1, window=5, optimiser=optax.adam),
+        "`optimiser` must be an optax.GradientTransformation or a name",
+    ),
+    (lambda: rules.worker("fast", optimiser="sgd"), "`learning_rate` must be a number"),
 ]
 
 

@@ -35,9 +35,9 @@ def by_hand(trace, horizon=None):
 @pytest.mark.parametrize("horizon", [0, 3.5, None])
 def test_they_are_what_their_papers_say(horizon, kind, x64):
     trace = TRACES[kind][0](workers=5, commits=80)
-    rule = rules.spectrain(RATE, MOMENTUM)
+    rule = rules.spectrain(RATE, momentum=MOMENTUM)
     if horizon is not None:
-        rule = rules.weight_prediction(RATE, MOMENTUM, horizon)
+        rule = rules.weight_prediction(RATE, momentum=MOMENTUM, horizon=horizon)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], by_hand(trace, horizon), rtol=1e-9, atol=1e-14)
 
@@ -45,8 +45,8 @@ def test_they_are_what_their_papers_say(horizon, kind, x64):
 def test_one_worker_that_looks_ahead_by_its_momentum_is_nesterov(x64):
     """Gradients are taken where the optimiser's parameters are: the losses are its losses."""
     trace, workload = asim.Trace.from_commits([0] * 30), tree_workload()
-    run = asim.replay(trace, rules.weight_prediction(RATE, MOMENTUM, horizon=MOMENTUM), workload, seed=2)
-    shared = asim.replay(trace, rules.shared_nesterov(RATE, MOMENTUM), workload, seed=2)
+    run = asim.replay(trace, rules.weight_prediction(RATE, momentum=MOMENTUM, horizon=MOMENTUM), workload, seed=2)
+    shared = asim.replay(trace, rules.shared_nesterov(RATE, momentum=MOMENTUM), workload, seed=2)
     np.testing.assert_allclose(run.loss, shared.loss, rtol=1e-10)
     expected = plain_optax(optax.sgd(RATE, momentum=MOMENTUM, nesterov=True), workload, 30, seed=2)
     np.testing.assert_allclose(shared.central["bias"], expected["bias"], rtol=1e-10)
@@ -59,7 +59,7 @@ def test_spectrain_looks_as_far_as_round_robin_is_stale(x64):
     later = np.arange(len(trace)) >= 2 * workers  # by then no read was made with the staleness of the first commits
     assert (trace.staleness[later] == workers - 1).all()
     thetas = by_hand(trace)
-    run = asim.replay(trace, rules.spectrain(RATE, MOMENTUM), asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rules.spectrain(RATE, momentum=MOMENTUM), asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas, rtol=1e-10)
 
 
@@ -75,8 +75,8 @@ def test_looking_ahead_helps_against_delay(x64):
     """With momentum .9 and 5 workers in turn, a step size that diverges without prediction is stable with it."""
     trace = round_robin(5, 3000)
     workload = asim.workloads.quadratic([1.0])
-    blind = asim.replay(trace, rules.weight_prediction(0.035, 0.9, horizon=0), workload)
-    ahead = asim.replay(trace, rules.weight_prediction(0.035, 0.9, horizon=4), workload)
+    blind = asim.replay(trace, rules.weight_prediction(0.035, momentum=0.9, horizon=0), workload)
+    ahead = asim.replay(trace, rules.weight_prediction(0.035, momentum=0.9, horizon=4), workload)
     assert blind.loss[-1] > 1e3 or blind.diverged_at is not None
     assert ahead.loss[-1] < 1e-6
 

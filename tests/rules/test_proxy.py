@@ -18,7 +18,8 @@ def test_it_changes_nothing(name):
     rule = RULES[name][0]()
     trace = trace_for(rule, "everything", commits=60)
     alone = asim.replay(trace, rule, tree_workload(), seed=3)
-    beside = asim.replay(trace, beside_proxy(rule, 0.3), tree_workload(), seed=3, record=("energy_proxy",))
+    wrapped = beside_proxy(rule, learning_rate=0.3)
+    beside = asim.replay(trace, wrapped, tree_workload(), seed=3, record=("energy_proxy",))
     np.testing.assert_array_equal(beside.loss, alone.loss)
     jax.tree.map(np.testing.assert_array_equal, beside.central, alone.central)
     assert (beside.records["energy_proxy"] > 0).all()
@@ -68,9 +69,9 @@ def test_the_proxy_follows_the_step_size_unless_it_has_its_own():
 def test_scenarios_tell_wrapped_rules_apart():
     """The digest knows which rule is wrapped, and that it is wrapped."""
     cluster = asim.Cluster(2, asim.delays.Constant(1.0))
-    rules = [asim.rules.downpour(0.1), asim.rules.adaptive_staleness(0.1), asim.rules.server("adam", 0.1)]
+    rules = [asim.rules.downpour(0.1), asim.rules.adaptive_staleness(0.1), asim.rules.server(0.1, optimiser="adam")]
     rules += [beside_proxy(rule) for rule in rules] + [
-        beside_proxy(rules[0], 0.1),
+        beside_proxy(rules[0], learning_rate=0.1),
         beside_proxy(rules[0], momentum=0.5),
     ]
     digests = {asim.Scenario(cluster, rule, noisy_quadratic(), commits=10, record=()).digest for rule in rules}

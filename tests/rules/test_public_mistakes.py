@@ -72,7 +72,7 @@ def test_fedbuff_divides_once_and_by_the_number_of_updates(x64):
     trace, buffer = gamma_trace(commits=120, cv=1.0), 4
     weights = 1 / np.sqrt(1 + in_steps(trace, buffer).staleness)
     assert weights.min() < 0.6
-    assert end(trace, rules.fedbuff(RATE, buffer)) == pytest.approx(-RATE * weights.sum() / buffer, rel=1e-9)
+    assert end(trace, rules.fedbuff(RATE, buffer=buffer)) == pytest.approx(-RATE * weights.sum() / buffer, rel=1e-9)
 
 
 def test_staleness_is_counted_in_versions(x64):
@@ -89,7 +89,7 @@ WEIGHTS = {
     "staleness_aware": (rules.staleness_aware(RATE), lambda age: 1 / np.maximum(age, 1)),
     "drop_stale": (rules.drop_stale(RATE, limit=3), lambda age: age <= 3),
     "delay_adaptive": (rules.delay_adaptive(RATE, concurrency=3), lambda age: 3 / np.maximum(age, 3)),
-    "dynsgd": (rules.dynsgd(1, RATE), lambda age: 1 / (age + 1)),
+    "dynsgd": (rules.dynsgd(RATE, window=1), lambda age: 1 / (age + 1)),
     "fedbuff": (rules.fedbuff(RATE, buffer=1), lambda age: (age + 1) ** -0.5),
 }
 
@@ -118,7 +118,7 @@ def test_ca2fl_calibrates(x64):
     run = asim.replay(trace, rules.ca2fl(RATE, workers=5, buffer=buffer), slope())
     # All updates are alike, and every worker has sent one: h̄ is that update.
     np.testing.assert_allclose(run.state.server[0], -RATE, rtol=1e-9)
-    plain = end(trace, rules.fedbuff(RATE, buffer, exponent=0.0))
+    plain = end(trace, rules.fedbuff(RATE, buffer=buffer, exponent=0.0))
     assert end(trace, rules.ca2fl(RATE, workers=5, buffer=buffer)) != pytest.approx(plain, rel=1e-3)
 
 

@@ -131,14 +131,14 @@ def test_fedasync_with_a_mixing_factor_of_one_keeps_the_last_model(x64):
 
 BAD = [
     (lambda: rules.staleness_aware(np.nan), "`learning_rate` must be finite"),
-    (lambda: rules.drop_stale(0.1, -1), "`limit` must not be negative"),
-    (lambda: rules.delay_adaptive(0.1, 0), "`concurrency` must be at least 1"),
-    (lambda: rules.delay_adaptive(0.0, 2, smoothness=1.0), "`learning_rate` must be positive"),
-    (lambda: rules.delay_adaptive(0.1, 2, smoothness=0.0), "`smoothness` must be positive"),
+    (lambda: rules.drop_stale(0.1, limit=-1), "`limit` must not be negative"),
+    (lambda: rules.delay_adaptive(0.1, concurrency=0), "`concurrency` must be at least 1"),
+    (lambda: rules.delay_adaptive(0.0, concurrency=2, smoothness=1.0), "`learning_rate` must be positive"),
+    (lambda: rules.delay_adaptive(0.1, concurrency=2, smoothness=0.0), "`smoothness` must be positive"),
     (lambda: rules.fedasync(0.1, mixing=1.5), "`mixing` must be at most 1"),
     (lambda: rules.fedasync(0.1, weighting="hing"), "Did you mean 'hinge'"),
     (lambda: rules.fedasync(0.1, window=0), "`window` must be an integer of at least 1"),
-    (lambda: rules.pipemare(0.1, 0), "`anneal` must be positive"),
+    (lambda: rules.pipemare(0.1, anneal=0), "`anneal` must be positive"),
 ]
 
 
@@ -151,9 +151,9 @@ def test_bad_numbers_are_named(make, message):
 
 def test_numbers_may_differ_from_seed_to_seed(x64):
     trace, limits = gamma_trace(), np.array([0, 2, 50])
-    several = asim.replay(trace, rules.drop_stale(0.1, limits), noisy_quadratic(), seed=[4, 4, 4])
+    several = asim.replay(trace, rules.drop_stale(0.1, limit=limits), noisy_quadratic(), seed=[4, 4, 4])
     for lane, limit in enumerate(limits):
-        alone = asim.replay(trace, rules.drop_stale(0.1, int(limit)), noisy_quadratic(), seed=4)
+        alone = asim.replay(trace, rules.drop_stale(0.1, limit=int(limit)), noisy_quadratic(), seed=4)
         np.testing.assert_allclose(several.loss[lane], alone.loss, rtol=1e-10)
     assert len(np.unique(several.loss[:, -1])) == 3
-    assert jax.tree.structure(rules.drop_stale(0.1, 3)) == jax.tree.structure(rules.drop_stale(0.2, 4))
+    assert jax.tree.structure(rules.drop_stale(0.1, limit=3)) == jax.tree.structure(rules.drop_stale(0.2, limit=4))

@@ -43,7 +43,7 @@ def test_rennala_by_hand(trace, batch, x64):
 
     thetas = serve(trace, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 4  # it does step
-    assert_ends(trace, rules.rennala(0.2, batch), thetas)
+    assert_ends(trace, rules.rennala(0.2, batch=batch), thetas)
 
 
 @every_trace
@@ -57,7 +57,7 @@ def test_ringmaster_by_hand(trace, limit, x64):
 
     thetas = serve(trace, on_arrival)
     assert 0 < sum(ignored) < len(ignored)
-    assert_ends(trace, rules.ringmaster(0.1, limit), thetas)
+    assert_ends(trace, rules.ringmaster(0.1, limit=limit), thetas)
 
 
 def simulated(protocol, commits, compute=UNEVEN):
@@ -85,19 +85,19 @@ def test_ringmaster_is_downpour_on_the_trace_of_its_protocol(limit, x64):
     trace, free = simulated(protocols.Ringmaster(limit), 60), simulated(protocols.Asynchronous(), 600)
     expected = asim.replay(trace, rules.downpour(0.1), quadratic()).central["x"]
     run = asim.replay(
-        free, rules.ringmaster(0.1, limit), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
+        free, rules.ringmaster(0.1, limit=limit), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
     )
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
     stopping = simulated(protocols.Ringmaster(limit, stop=True), 60)
     plain = asim.replay(stopping, rules.downpour(0.1), quadratic())
-    again = asim.replay(stopping, rules.ringmaster(0.1, limit), quadratic())
+    again = asim.replay(stopping, rules.ringmaster(0.1, limit=limit), quadratic())
     np.testing.assert_allclose(again.loss, plain.loss, rtol=1e-12)
 
 
 def test_ringmaster_without_limit_is_downpour(x64):
     trace = TRACES["uneven"]
     plain = asim.replay(trace, rules.downpour(0.1), quadratic())
-    run = asim.replay(trace, rules.ringmaster(0.1, int(trace.staleness.max()) + 1), quadratic())
+    run = asim.replay(trace, rules.ringmaster(0.1, limit=int(trace.staleness.max()) + 1), quadratic())
     np.testing.assert_allclose(run.loss, plain.loss, rtol=1e-12)
 
 
@@ -131,7 +131,7 @@ def test_malenia_by_hand(trace, batch, x64):
 
     thetas = serve(trace, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 2
-    assert_ends(trace, rules.malenia(0.3, n, batch), thetas)
+    assert_ends(trace, rules.malenia(0.3, workers=n, batch=batch), thetas)
 
 
 @every_trace
@@ -142,7 +142,7 @@ def test_ia2sgd_by_hand(trace, x64):
         table[worker] = H * x
         return theta - 0.1 * sum(table.values()) / trace.workers if len(table) == trace.workers else None
 
-    assert_ends(trace, rules.ia2sgd(0.1, trace.workers), serve(trace, on_arrival))
+    assert_ends(trace, rules.ia2sgd(0.1, workers=trace.workers), serve(trace, on_arrival))
 
 
 @every_trace
@@ -172,7 +172,7 @@ def test_ringleader_by_hand(trace, x64):
     thetas = serve(trace, on_arrival)
     assert len(delays) > 2 * n
     assert max(delays) <= 2 * n - 2
-    assert_ends(trace, rules.ringleader(0.1, n), thetas)
+    assert_ends(trace, rules.ringleader(0.1, workers=n), thetas)
 
 
 ALONE = [
@@ -190,7 +190,9 @@ def test_one_worker_is_sgd(rule, x64):
     np.testing.assert_allclose(run.central["x"], START * (1 - 0.1 * H) ** 20, rtol=1e-9)
 
 
-@pytest.mark.parametrize("rule", [rules.ringleader(0.1, 4), rules.malenia(0.1, 4, 4), rules.ia2sgd(0.1, 4)])
+@pytest.mark.parametrize(
+    "rule", [rules.ringleader(0.1, workers=4), rules.malenia(0.1, workers=4, batch=4), rules.ia2sgd(0.1, workers=4)]
+)
 def test_fast_workers_do_not_outvote_slow_ones(rule):
     """Worker i pulls towards its own corner; the fleet's mean minimum is 0 only if all weigh the same."""
     corners = np.array([[3.0], [-1.0], [-1.0], [-1.0]])

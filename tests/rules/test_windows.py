@@ -38,15 +38,15 @@ def by_hand(trace, commit):
 
 
 PUBLISHED = {
-    "downpour": (rules.downpour(RATE, WINDOW), lambda delta, shift, age: delta),
-    "agn": (rules.agn(WINDOW, RATE), lambda delta, shift, age: delta / WINDOW),
+    "downpour": (rules.downpour(RATE, window=WINDOW), lambda delta, shift, age: delta),
+    "agn": (rules.agn(RATE, window=WINDOW), lambda delta, shift, age: delta / WINDOW),
     "adag": (
-        rules.adag(WINDOW, GAMMA, RATE),
+        rules.adag(RATE, window=WINDOW, gamma=GAMMA),
         lambda delta, shift, age: delta / WINDOW / (shift**2 / GAMMA + 1),
     ),
-    "dynsgd": (rules.dynsgd(WINDOW, RATE), lambda delta, shift, age: delta / (age + 1)),
-    "worker": (rules.worker("sgd", RATE, WINDOW), lambda delta, shift, age: delta),
-    "local_sgd": (rules.local_sgd(WINDOW, RATE, 0.7), lambda delta, shift, age: 0.7 * delta),
+    "dynsgd": (rules.dynsgd(RATE, window=WINDOW), lambda delta, shift, age: delta / (age + 1)),
+    "worker": (rules.worker(RATE, optimiser="sgd", window=WINDOW), lambda delta, shift, age: delta),
+    "local_sgd": (rules.local_sgd(RATE, window=WINDOW, outer_learning_rate=0.7), lambda delta, shift, age: 0.7 * delta),
 }
 
 
@@ -61,14 +61,14 @@ def test_a_rule_is_what_its_source_says(name, kind, x64):
 
 
 SAME = {
-    "AGN with a window of 1 is DOWNPOUR": (rules.agn(1, 0.1), rules.downpour(0.1)),
-    "DynSGD with a window of 1 is adaptive staleness": (rules.dynsgd(1, 0.1), rules.adaptive_staleness(0.1)),
-    "SGD at the worker is DOWNPOUR": (rules.worker("sgd", 0.1, 4), rules.downpour(0.1, window=4)),
-    "ADAG with an infinite γ is AGN": (rules.adag(4, 1e30, 0.1), rules.agn(4, 0.1)),
-    "local SGD without rounds is DOWNPOUR": (rules.local_sgd(4, 0.1), rules.downpour(0.1, 4)),
+    "AGN with a window of 1 is DOWNPOUR": (rules.agn(0.1, window=1), rules.downpour(0.1)),
+    "DynSGD with a window of 1 is adaptive staleness": (rules.dynsgd(0.1, window=1), rules.adaptive_staleness(0.1)),
+    "SGD at the worker is DOWNPOUR": (rules.worker(0.1, optimiser="sgd", window=4), rules.downpour(0.1, window=4)),
+    "ADAG with an infinite γ is AGN": (rules.adag(0.1, window=4, gamma=1e30), rules.agn(0.1, window=4)),
+    "local SGD without rounds is DOWNPOUR": (rules.local_sgd(0.1, window=4), rules.downpour(0.1, window=4)),
     "DiLoCo without momentum is local SGD": (
-        rules.diloco(4, 0.1, 0.7, 0.0, "sgd"),
-        rules.local_sgd(4, 0.1, 0.7),
+        rules.diloco(0.1, window=4, outer_learning_rate=0.7, momentum=0.0, optimiser="sgd"),
+        rules.local_sgd(0.1, window=4, outer_learning_rate=0.7),
     ),
 }
 
@@ -83,7 +83,10 @@ def test_degenerate_cases(what, x64):
 
 def test_fresh_commits_are_not_damped(x64):
     """DynSGD at τ = 0 is DOWNPOUR, and ADAG with one worker AGN, for there θ = s."""
-    for one, other in ((rules.dynsgd(3, 0.1), rules.downpour(0.1, 3)), (rules.adag(3, 1e-4, 0.1), rules.agn(3, 0.1))):
+    for one, other in (
+        (rules.dynsgd(0.1, window=3), rules.downpour(0.1, window=3)),
+        (rules.adag(0.1, window=3, gamma=1e-4), rules.agn(0.1, window=3)),
+    ):
         close(*(asim.replay(ONE_WORKER, rule, tree_workload()).central for rule in (one, other)))
 
 
@@ -96,7 +99,7 @@ def test_a_window_of_1_leaves_downpour_as_it_was():
 def test_a_window_is_so_many_steps_of_one_worker(x64):
     """Mini-batches and keys are those of the steps: λ steps a commit, or a commit a step."""
     steps = asim.Trace.from_commits([0] * 60)
-    for rule in (rules.downpour(0.1, window=5), rules.worker("sgd", 0.1, window=5)):
+    for rule in (rules.downpour(0.1, window=5), rules.worker(0.1, optimiser="sgd", window=5)):
         run = asim.replay(ONE_WORKER, rule, tree_workload(), seed=4)
         single = asim.replay(steps, rules.downpour(0.1), tree_workload(), seed=4)
         close(run.central, single.central)
@@ -105,7 +108,7 @@ def test_a_window_is_so_many_steps_of_one_worker(x64):
 
 def test_the_state_of_an_optimiser_survives_pulls(x64):
     """Twelve windows of five steps of Adam are sixty steps of Adam."""
-    run = asim.replay(ONE_WORKER, rules.worker("adam", 0.05, window=5), tree_workload(), seed=4)
+    run = asim.replay(ONE_WORKER, rules.worker(0.05, optimiser="adam", window=5), tree_workload(), seed=4)
     close(run.central, own_steps(optax.adam(0.05), tree_workload(), 0, 60, seed=4)[0])
 
 
@@ -126,9 +129,9 @@ def test_rounds_are_those_of_the_papers(name, x64):
     """Every worker steps from θ with its own optimiser; the outer optimiser is fed with the mean of θ - x_i."""
     workers, rounds, window, workload = 3, 4, 5, tree_workload()
     if name == "local_sgd":
-        rule, outer = rules.local_sgd(window, 0.03, optimiser="adam"), optax.sgd(1.0)
+        rule, outer = rules.local_sgd(0.03, window=window, optimiser="adam"), optax.sgd(1.0)
     else:
-        rule = rules.diloco(window, 0.03, 0.6, 0.8, optimiser="adam")
+        rule = rules.diloco(0.03, window=window, outer_learning_rate=0.6, momentum=0.8, optimiser="adam")
         outer = optax.sgd(0.6, momentum=0.8, nesterov=True)
     theta, inner = workload.init(init_key(2)), optax.adam(0.03)
     states, outer_state = [None] * workers, outer.init(theta)
@@ -158,14 +161,17 @@ def test_accumulated_downpour_stands_what_theory_says(workers, window, x64):
     """1 - (1 - κ)^λ is all that λ steps make of x: its limit is that of one step."""
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - limit * np.array([0.97, 1.03])) ** (1 / window)
-    assert grows(rules.downpour(rates, window), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
+    assert grows(rules.downpour(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(("workers", "window"), [(10, 3), (20, 10)])
 def test_agn_below_its_bound_stands_what_theory_says(workers, window, x64):
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - window * limit * np.array([0.97, 1.03])) ** (1 / window)
-    assert grows(rules.agn(window, rates), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
+    assert grows(rules.agn(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("workers", [10, 20])
@@ -174,20 +180,20 @@ def test_agn_above_its_bound_stands_every_step(workers, x64):
     bound = 1 / (2 * np.sin(np.pi / (2 * (2 * workers - 1))))
     assert bound == pytest.approx(2 * workers / np.pi, rel=0.06)
     rates, trace = np.array([0.01, 0.1, 0.5, 0.9, 1.0]), round_robin(workers, 800 * workers)
-    assert not grows(rules.agn(int(np.ceil(bound)), rates), rates, trace).any()
-    assert grows(rules.agn(int(bound), rates), rates, trace)[-1]
+    assert not grows(rules.agn(rates, window=int(np.ceil(bound))), rates, trace).any()
+    assert grows(rules.agn(rates, window=int(bound)), rates, trace)[-1]
 
 
 BAD = [
-    (lambda: rules.agn(0), "`window` must be an integer of at least 1; got 0"),
-    (lambda: rules.agn(2.5), "`window` must be an integer"),
+    (lambda: rules.agn(window=0), "`window` must be an integer of at least 1; got 0"),
+    (lambda: rules.agn(window=2.5), "`window` must be an integer"),
     (lambda: rules.downpour(0.1, window=0), "`window` must be an integer of at least 1; got 0"),
-    (lambda: rules.adag(5, gamma=0.0), "`gamma` must be positive; got 0.0"),
-    (lambda: rules.adag(5, gamma=-1.0), "`gamma` must not be negative"),
-    (lambda: rules.adag(5, gamma=[1.0, 0.0]), "`gamma` must be positive"),
-    (lambda: rules.dynsgd(5, float("nan")), "`learning_rate` must be finite"),
-    (lambda: rules.diloco(5, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (lambda: rules.local_sgd(5, 0.1, float("inf")), "`outer_learning_rate` must be finite"),
+    (lambda: rules.adag(window=5, gamma=0.0), "`gamma` must be positive; got 0.0"),
+    (lambda: rules.adag(window=5, gamma=-1.0), "`gamma` must not be negative"),
+    (lambda: rules.adag(window=5, gamma=[1.0, 0.0]), "`gamma` must be positive"),
+    (lambda: rules.dynsgd(float("nan"), window=5), "`learning_rate` must be finite"),
+    (lambda: rules.diloco(window=5, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.local_sgd(0.1, window=5, outer_learning_rate=float("inf")), "`outer_learning_rate` must be finite"),
 ]
 
 
@@ -201,7 +207,7 @@ def test_bad_arguments_are_named(make, message):
 def test_pi_is_what_scales_the_sum(x64):
     """Recorded of ADAG: 1/(λ(1 + (θ - s)²/γ)), at most 1/λ, and that wherever nobody came between."""
     trace = gamma_trace(workers=2)
-    run = asim.replay(trace, rules.adag(4, 0.01, 0.1), tree_workload(), record=("pi_mean",))
+    run = asim.replay(trace, rules.adag(0.1, window=4, gamma=0.01), tree_workload(), record=("pi_mean",))
     alone = trace.staleness == 0
     assert alone.any()
     np.testing.assert_allclose(run.records["pi_mean"][alone], 0.25)

@@ -107,7 +107,7 @@ def by_hand(trace, closed):
 def test_it_is_what_its_paper_says(make, closed, x64):
     trace = make(workers=4, commits=60)
     assert trace.staleness.max() > HISTORY - 2 or make is not gamma_trace
-    rule = rules.yellowfin(RATE, DECAY, GAIN, closed_loop=closed, span=SPAN, history=HISTORY)
+    rule = rules.yellowfin(RATE, decay=DECAY, feedback=GAIN, closed_loop=closed, span=SPAN, history=HISTORY)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     thetas, momenta = by_hand(trace, closed)
     assert max(map(abs, momenta)) > 0.01  # otherwise little has been tested

@@ -121,7 +121,7 @@ class TestRuleArgumentsThatAClusterHasToo:
 
 def test_optimisers_that_differ_in_a_number_are_different_scenarios(scenario):
     def with_adam(rate):
-        return dataclasses.replace(scenario, rule=asim.rules.worker(optax.adam(rate)))
+        return dataclasses.replace(scenario, rule=asim.rules.worker(optimiser=optax.adam(rate)))
 
     assert with_adam(0.1).digest == with_adam(0.1).digest
     assert with_adam(0.1).digest != with_adam(0.2).digest

@@ -45,7 +45,7 @@ def test_known_proxies(kappa, momentum, variance, energy):
 
 
 def test_the_proxy_in_the_simulator():
-    cluster, rule = asim.Cluster(workers=1, compute=Constant(1.0)), asim.rules.momentum_sgd(0.3, 0.8)
+    cluster, rule = asim.Cluster(workers=1, compute=Constant(1.0)), asim.rules.momentum_sgd(0.3, momentum=0.8)
     variance, energy = stationary(cluster, rule, 0.3, commits=2000, replicates=10)
     assert abs(z_score(variance, theory.proxy_noise_floor(0.3, 0.8))) < 5
     assert abs(z_score(energy, theory.proxy_kinetic_energy(0.3, 0.8))) < 5

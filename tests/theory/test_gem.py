@@ -111,7 +111,7 @@ def test_the_round_robin_scaling_is_the_mean_field_without_a_cap():
 
 @pytest.mark.parametrize(("workers", "law"), [(1, Constant(1.0)), (4, Exponential(1.0)), (4, Constant(1.0))])
 def test_signed_gem_has_the_floor_of_its_proxy(workers, law):
-    rule = asim.rules.gem(0.3, 0.8, variant="signed")
+    rule = asim.rules.gem(0.3, momentum=0.8, variant="signed")
     variance, _ = stationary(asim.Cluster(workers=workers, compute=law), rule, 0.3, commits=3000, replicates=10)
     assert abs(z_score(variance, theory.signed_gem_noise_floor(0.3, 0.8))) < 5
 
@@ -123,7 +123,7 @@ def test_signed_gem_breaks_where_its_proxy_does(workers):
     below, above = (
         asim.replay(
             trace,
-            asim.rules.gem(f * theory.signed_gem_limit(0.6), 0.6, variant="signed"),
+            asim.rules.gem(f * theory.signed_gem_limit(0.6), momentum=0.6, variant="signed"),
             asim.workloads.quadratic([1.0]),
         )
         for f in (0.98, 1.02)
@@ -136,7 +136,7 @@ def test_signed_gem_breaks_where_its_proxy_does(workers):
 def test_one_worker_breaks_at_its_limit():
     trace, limit = asim.Trace.from_commits(np.zeros(3000, int)), theory.gem_single_worker_limit(0.9)
     below, above = (
-        asim.replay(trace, asim.rules.gem(f * limit, 0.9), asim.workloads.quadratic([1.0])).loss[-50:].max()
+        asim.replay(trace, asim.rules.gem(f * limit, momentum=0.9), asim.workloads.quadratic([1.0])).loss[-50:].max()
         for f in (0.99, 1.01)
     )
     assert below < 1e-3

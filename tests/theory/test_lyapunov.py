@@ -36,8 +36,8 @@ def test_a_round_robin_is_its_largest_root(rule, where, momentum):
 
 RULES = {
     "downpour": asim.rules.downpour,
-    "momentum_sgd": lambda rate: asim.rules.momentum_sgd(rate, 0.7),
-    "gem": lambda rate: asim.rules.gem(rate, 0.7),
+    "momentum_sgd": lambda rate: asim.rules.momentum_sgd(rate, momentum=0.7),
+    "gem": lambda rate: asim.rules.gem(rate, momentum=0.7),
 }
 
 

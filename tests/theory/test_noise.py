@@ -102,7 +102,7 @@ def test_the_simulator_agrees(name):
     rule = {
         "none": lambda: asim.rules.downpour(kappa),
         "server": lambda: heavy_ball(kappa, momentum),
-        "worker": lambda: asim.rules.momentum_sgd(kappa, momentum),
+        "worker": lambda: asim.rules.momentum_sgd(kappa, momentum=momentum),
     }[where]()
     variance, energy = stationary(asim.Cluster(workers, compute), rule, kappa, commits=4000, replicates=12)
     cluster = {"workers": workers, "compute": compute, "momentum": momentum, "where": where}
