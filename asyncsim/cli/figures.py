@@ -1,16 +1,16 @@
 """`asyncsim figures`: the paper's figures, their numbers, and which of its claims hold."""
 
+import importlib
 import json
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from asyncsim.cli.script import load_figures
+from asyncsim.cli.script import import_from_clone
 from asyncsim.cli.show import Bar
 from asyncsim.engine import ReplayInterrupted
 
@@ -27,9 +27,10 @@ names, and are drawn of a small network on MNIST without it.
 """
 
 
-def common(name: str) -> ModuleType:
+def common(name: str) -> Any:
     """A module of figures/common."""
-    return load_figures(f"common.{name}")
+    import_from_clone("figures")
+    return importlib.import_module(f"figures.common.{name}")
 
 
 def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:

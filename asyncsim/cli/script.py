@@ -1,4 +1,4 @@
-"""Loading a scenario's script, with its mistakes told in one line."""
+"""Loading Python from a user's own folders: a study's script, and packages that only a clone has."""
 
 import contextlib
 import importlib
@@ -6,57 +6,76 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import click
 
+import asyncsim
 from asyncsim.scenario import Scenario
 from asyncsim.study import Comparison, Experiment
 
 Study = Scenario | Comparison | Experiment
 RUN_NAME = "__asyncsim__"  # not "__main__": a script that is also a program must not start itself
-WANTED = "scenario = asim.Scenario(...)"
+NAMES = ("experiment", "comparison", "scenario")  # the first that a script defines is what is run
+EXAMPLE = "scenario = asim.Scenario(...)"
 
 
 def load(path: str) -> Study:
-    """The `scenario` (or `comparison`, or `experiment`) that a script defines.
+    """The study that a script defines: its `experiment` or `comparison`, or else its `scenario`.
+
+    A script may well define a `scenario` from which it makes the others.
 
     Raises:
         click.UsageError: If there is no such file.
-        click.ClickException: If the script fails or defines no scenario; names the file and the line.
+        click.ClickException: If the script fails (the file and the line are named), or defines no study, or two.
     """
     if not Path(path).is_file():
-        message = f"SCENARIO.py must be a script; {path!r} is no file. Check the name and the folder."
+        message = f"SCENARIO.py must be a script; {path!r} is not a file. Check the name and the folder."
         raise click.UsageError(message, click.get_current_context(silent=True))
     names = _execute(path)
-    for name in ("scenario", "comparison", "experiment"):
-        study = names.get(name)
-        if isinstance(study, Study):
-            return study
-    others = [name for name, value in names.items() if isinstance(value, Study)]
-    hint = f" Rename `{others[0]}`." if others else f" Write `{WANTED}` at its top level."
-    raise click.ClickException(f"{path} defines no `scenario`.{hint}")
+    found = [name for name in NAMES if isinstance(names.get(name), Study)]
+    if len(found) > 1 and found[1] != "scenario":
+        raise click.ClickException(f"{path} defines both `{found[0]}` and `{found[1]}`. Give each a script of its own.")
+    if found:
+        study = names[found[0]]
+        assert isinstance(study, Study)
+        return study
+    raise click.ClickException(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
 
 
-def load_figures(module: str) -> ModuleType:
-    """A module of the package `figures`, which is part of a clone of asyncsim and not of an installation.
+def _remedy(names: Mapping[str, object]) -> str:
+    """What to write in a script that defines no study under a name that is looked for."""
+    for name, value in names.items():
+        if isinstance(value, Study):
+            return f" Rename `{name}` to `{type(value).__name__.lower()}`."
+    for name in NAMES:
+        if name in names:
+            return f" Its `{name}` is of type {type(names[name]).__name__}; write `{EXAMPLE}`."
+    return f" Write `{EXAMPLE}` at its top level."
 
-    The clone is the working directory or one of its parents, unless the package has been imported already.
+
+def import_from_clone(package: str) -> ModuleType:
+    """A package of the repository that is not installed with the library, such as `figures`, under its own name.
+
+    The package is looked for in the working directory, in the folders above it, and beside the library (where an
+    editable installation has it).
 
     Raises:
-        click.ClickException: If the working directory is not in a clone.
+        click.ClickException: If it is in none of them.
     """
-    if "figures" not in sys.modules:
-        here = Path.cwd()
-        root = next((place for place in (here, *here.parents) if (place / "figures" / "common").is_dir()), None)
-        if root is None:
-            raise click.ClickException(
-                f"The figures are not in {str(here)!r} or above it. Run `asyncsim figures` in a clone of asyncsim."
-            )
-        sys.path.insert(0, str(root))
-    return importlib.import_module(f"figures.{module}")
+    if package in sys.modules:
+        return sys.modules[package]
+    here = Path.cwd()
+    places = [here, *here.parents, Path(asyncsim.__file__).parents[1]]
+    root = next((place for place in places if (place / package / "__init__.py").is_file()), None)
+    if root is None:
+        raise click.ClickException(
+            f"`{package}/` is part of the repository, not of the installed package. Clone it, and run this there."
+        )
+    sys.path.insert(0, str(root))
+    return importlib.import_module(package)
 
 
 def _execute(path: str) -> dict[str, object]:

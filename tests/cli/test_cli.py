@@ -184,7 +184,7 @@ class TestUsage:
             (("run", "study.py", "--record", "pi_median=0"), ("whole number of commits, at least 1; got 0",)),
             (("run", "study.py", "--out", ""), ("`--out` must name a folder; got ''",)),
             (("run", "study.py", "more.py"), ("unexpected extra argument", "more.py")),
-            (("run", "nowhere.py"), ("'nowhere.py' is no file", "asyncsim run --help")),
+            (("run", "nowhere.py"), ("'nowhere.py' is not a file", "asyncsim run --help")),
             (("run",), ("Missing argument SCENARIO.py",)),
             (("rum",), ("No such command 'rum'", "asyncsim --help")),
         ],
@@ -234,8 +234,10 @@ class TestScripts:
             ("import nosuchmodule", ("broken.py, line 1", "No module named 'nosuchmodule'")),
             ("open('no/such/file')", ("line 1", "No such file or directory: no/such/file")),
             ("raise SystemExit(3)", ("broken.py, line 1", "SystemExit")),
-            ("scenario = 3", ("broken.py defines no `scenario`", "Write `scenario = asim.Scenario(...)`")),
-            (SCRIPT.replace("scenario", "senario"), ("Rename `senario`",)),
+            ("x = 3", ("broken.py defines no `scenario`, `comparison` or", "Write `scenario = asim.Scenario(...)`")),
+            ("scenario = 3", ("broken.py defines no `scenario`", "Its `scenario` is of type int; write")),
+            (SCRIPT.replace("scenario", "senario"), ("Rename `senario` to `scenario`",)),
+            (COMPARISON + "experiment = comparison", ("defines both `experiment` and `comparison`",)),
         ],
     )
     def test_mistakes_name_file_and_line(self, command: Command, text: str, words: tuple[str, ...]) -> None:
