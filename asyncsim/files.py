@@ -1,10 +1,17 @@
-"""Writing files so that a failure never costs the file that was there."""
+"""Files written so that a failure never costs the file that was there; values as JSON can hold them; digests."""
 
+import hashlib
+import json
+import math
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+
+DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and a name stays readable
 
 
 def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
@@ -37,6 +44,57 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
         raise _explained(error, target) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write a value as JSON, whole or not at all; numbers that are not finite become null.
+
+    Args:
+        path: The file to write, as in `atomic_write`.
+        value: Anything that `to_plain` makes plain.
+
+    Raises:
+        OSError: If the file cannot be written; the file that was there stays whole.
+        TypeError: If the value holds something that JSON has no form for.
+    """
+    text = json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n"
+    atomic_write(path, lambda file: file.write(text.encode()))
+
+
+def to_plain(value: Any) -> Any:
+    """A value as JSON can hold it: NumPy's scalars and arrays as plain Python, non-finite numbers as None.
+
+    Mappings, lists and tuples are converted recursively, tuples to lists; anything else is returned as it is.
+
+    Example:
+        >>> to_plain({"loss": np.array([0.5, np.inf]), "commits": np.int64(3), "shape": (2,)})
+        {'loss': [0.5, None], 'commits': 3, 'shape': [2]}
+    """
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return to_plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def digest(*parts: bytes | str | np.ndarray) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of all parts, one after another.
+
+    Args:
+        parts: Bytes; text, which is encoded as UTF-8; arrays, of which the contents count and not the shape or type.
+
+    Example:
+        >>> digest("ab", b"c") == digest("abc"), digest("abc")
+        (True, 'ba7816bf8f01cfea')
+    """
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            part = np.ascontiguousarray(part)
+        total.update(part.encode() if isinstance(part, str) else part)
+    return total.hexdigest()[:DIGEST_DIGITS]
 
 
 def _write_and_sync(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -1,14 +1,17 @@
 """A file is written whole or not at all."""
 
 import errno
+import hashlib
+import json
 import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pytest
 
-from asyncsim.files import atomic_write
+from asyncsim.files import atomic_write, digest, to_plain, write_json
 
 
 @pytest.fixture
@@ -80,3 +83,30 @@ def test_any_other_error_passes_and_leaves_the_old_file_whole(old: Path, error: 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"`path` '.*nowhere.*' could not be written: No such file.*existing folder"):
         atomic_write(tmp_path / "nowhere" / "a", lambda file: None)
+
+
+class TestWriteJson:
+    def test_what_is_not_finite_is_null(self, tmp_path: Path) -> None:
+        values = {"loss": np.array([0.5, np.nan, np.inf]), "best": np.float32(0.25), "commits": np.int64(7)}
+        write_json(tmp_path / "a.json", values)
+        read = json.loads((tmp_path / "a.json").read_text(), parse_constant=pytest.fail)
+        assert read == {"loss": [0.5, None, None], "best": 0.25, "commits": 7} == to_plain(values)
+
+    def test_other_objects_are_refused_and_the_file_stays(self, old: Path) -> None:
+        with pytest.raises(TypeError, match="not JSON serializable"):
+            write_json(old, {"a": object()})
+        assert old.read_bytes() == b"old"
+
+
+def test_integers_stay_integers_and_nesting_is_kept() -> None:
+    plain = to_plain({"a": (np.int32(1), [True, None, "x", -np.inf]), "b": {"c": np.eye(2)}})
+    assert plain == {"a": [1, [True, None, "x", None]], "b": {"c": [[1.0, 0.0], [0.0, 1.0]]}}
+    assert type(plain["a"][0]) is int
+
+
+def test_digest_is_that_of_the_bytes() -> None:
+    column = np.arange(6, dtype=np.int32)
+    expected = hashlib.sha256(b"x" + column.tobytes()).hexdigest()[:16]
+    assert digest("x", column) == digest(b"x", column.tobytes()) == expected
+    assert digest(np.arange(12, dtype=np.int32)[::2]) == digest(2 * column)
+    assert digest(np.zeros((0, 2))) == digest()

@@ -15,13 +15,13 @@ from asyncsim.checks import require_integer, require_positive
 from asyncsim.cli.options import field_option
 from asyncsim.cli.show import number, percent
 from asyncsim.delays import Exponential
+from asyncsim.files import write_json
 from asyncsim.reports.stability import Question, predict_limits, stability_report
 from asyncsim.reports.stability_map import momentum_rule, stability_map
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.scenario.components import LAWS, law_part
 from asyncsim.scenario.fields import Field, arguments
 from asyncsim.scenario.override import unknown_field
-from asyncsim.study.summary import write_json
 from asyncsim.theory.linear_rule import WHERE, check_momentum
 
 HELP = """Predict how large a step may be and what noise leaves of x, and show it beside a simulation.

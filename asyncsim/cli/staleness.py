@@ -16,6 +16,7 @@ from asyncsim.cli.options import field_option
 from asyncsim.cli.show import number
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Exponential, Gamma, fleet
+from asyncsim.files import write_json
 from asyncsim.reports.predictions import predicted_worker_means
 from asyncsim.reports.staleness import Outcome, find
 from asyncsim.scenario.catalogue import all_fields
@@ -23,7 +24,6 @@ from asyncsim.scenario.cluster_components import protocol_part, rebuild
 from asyncsim.scenario.components import law_part
 from asyncsim.scenario.fields import Field
 from asyncsim.scenario.override import unknown_field
-from asyncsim.study.summary import write_json
 
 USUAL = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
 PRESENT = {"workers": 20, "compute": "gamma", "mean": 1.0, "cv": 0.3, "protocol": "asynchronous"}

@@ -1,6 +1,5 @@
 """Inputs and labels for training and for testing, checked once when they come in."""
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.checks import require_integer
-
-FINGERPRINT_DIGITS = 16  # hexadecimal: enough to tell data sets apart, short enough to read
+from asyncsim.files import digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +67,8 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the arrays: equal for equal data, whatever file they came from."""
-        digest = hashlib.sha256()
-        for array in (self.train_inputs, self.train_labels, self.test_inputs, self.test_labels):
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()[:FINGERPRINT_DIGITS]
+        arrays = (self.train_inputs, self.train_labels, self.test_inputs, self.test_labels)
+        return digest(*(part for array in arrays for part in (repr((array.shape, array.dtype.str)), array)))
 
     def describe(self) -> dict[str, Any]:
         """Name, sizes and fingerprint as plain data."""

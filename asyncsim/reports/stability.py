@@ -8,6 +8,7 @@ import numpy as np
 
 from asyncsim import theory
 from asyncsim.delays import Delay, Exponential
+from asyncsim.files import to_plain
 from asyncsim.reports.noise_floor import simulated_floor
 from asyncsim.reports.stability_map import MakeRule, momentum_rule, simulated_limit, stability_map
 from asyncsim.theory.linear_rule import check_momentum
@@ -98,7 +99,7 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
 def _predict_floors(question: Question, kappas: Sequence[float], known: bool) -> dict[str, Any]:
     floors = [theory.noise_floor(k, **question._asdict()) if known else math.nan for k in kappas]
     energies = [theory.kinetic_energy(k, **question._asdict()) if known else math.nan for k in kappas]
-    return {"kappa": [*kappas], "noise_floor": _plain(floors), "kinetic_energy": _plain(energies)}
+    return {"kappa": [*kappas], "noise_floor": to_plain(floors), "kinetic_energy": to_plain(energies)}
 
 
 def _simulate_limits(question: Question, rule: MakeRule, predicted: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,10 +122,5 @@ def _simulate_floors(question: Question, kappas: Sequence[float], rule: MakeRule
     found = simulated_floor(question.workers, np.where(there, kappas, limit / 2), question.compute, rule)
     names = {"noise_floor": "variance", "kinetic_energy": "energy"}
     names |= {f"{name}_error": f"{field}_error" for name, field in names.items()}
-    floors = {name: _plain(np.where(there, getattr(found, field), np.nan)) for name, field in names.items()}
+    floors = {name: to_plain(np.where(there, getattr(found, field), np.nan)) for name, field in names.items()}
     return {"kappa": [*kappas], **floors}
-
-
-def _plain(values: Any) -> list[float | None]:
-    """Numbers for JSON: None for what is not finite."""
-    return [float(value) if math.isfinite(value) else None for value in values]

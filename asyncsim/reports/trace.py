@@ -7,6 +7,7 @@ import numpy as np
 
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.files import to_plain
 from asyncsim.reports.diagnose import Look, look_at
 from asyncsim.trace import Fate, Statistics, Trace, statistics
 from asyncsim.trace.invariants import conservation
@@ -49,7 +50,7 @@ class TraceReport(NamedTuple):
         found = self.statistics._asdict()
         found |= {name: found[name]._asdict() for name in ("staleness", "by_worker")}
         predicted = {name: prediction._asdict() for name, prediction in self.predicted.items()}
-        return _plain({"statistics": found, "measured": self.measured, "predicted": predicted})
+        return to_plain({"statistics": found, "measured": self.measured, "predicted": predicted})
 
 
 def trace_report(trace: Trace) -> TraceReport:
@@ -149,13 +150,3 @@ def _spread(trace: Trace, look: Look) -> dict[str, Prediction]:
     else:
         return {}
     return {"staleness_sd": Prediction(math.sqrt(max(variance, 0.0)), assumes)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,7 +8,6 @@ aside: a function may call any other there), and of their arrays the contents.
 import ast
 import dataclasses
 import functools
-import hashlib
 import inspect
 import json
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,8 @@ from typing import Any
 
 import jax
 import numpy as np
+
+from asyncsim import files
 
 LIBRARY = Path(__file__).parent.parent
 
@@ -42,7 +43,7 @@ def digest(description: Any) -> str:
         >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}), len(digest({}))
         (True, 16)
     """
-    return _hash(json.dumps(description, sort_keys=True).encode())
+    return files.digest(json.dumps(description, sort_keys=True))
 
 
 def describe_object(value: Any) -> dict[str, Any]:
@@ -124,16 +125,9 @@ def _hash_source(code: Any) -> str:
     except (OSError, SyntaxError, UnicodeDecodeError):
         constants = [repr(constant) for constant in code.co_consts if not inspect.iscode(constant)]
         source = f"{code.co_code.hex()} {code.co_names} {constants}"
-    return _hash(source.encode())
+    return files.digest(source)
 
 
 def hash_array(array: np.ndarray) -> str:
     """Hash of an array's contents, shape and type."""
-    return _hash(f"{array.shape} {array.dtype}".encode(), np.ascontiguousarray(array))
-
-
-def _hash(*contents: Any) -> str:
-    total = hashlib.sha256()
-    for content in contents:
-        total.update(content)
-    return total.hexdigest()[:16]
+    return files.digest(f"{array.shape} {array.dtype}", array)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.engine import Progress, Run
+from asyncsim.files import write_json
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field
 from asyncsim.scenario.override import did_you_mean
@@ -18,7 +19,6 @@ from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
 from asyncsim.study.run import FILES, Result, run
 from asyncsim.study.run import LABEL as SCENARIO
-from asyncsim.study.summary import write_json
 from asyncsim.trace import Trace
 
 LABEL = "comparison.json"

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from asyncsim import npz
+from asyncsim.files import to_plain, write_json
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, fields_of
 from asyncsim.scenario.override import did_you_mean
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
-from asyncsim.study.summary import write_json
 
 LABEL, NUMBERS = "experiment.json", "numbers.npz"
 FILES = (NUMBERS, SUMMARY, REPORT)
@@ -161,16 +161,10 @@ def summary_of(numbers: Numbers) -> dict[str, Any]:
         {'rate': [0.5, None], 'best': 2}
     """
     shape = next((array.shape for array in numbers.values() if array.ndim == 1), ())
-    return {name: _plain(array.tolist()) for name, array in numbers.items() if array.shape in ((), shape)}
+    return {name: to_plain(array) for name, array in numbers.items() if array.shape in ((), shape)}
 
 
 def _described(value: Any) -> Any:
     if isinstance(value, str) and value and Path(value).is_file():
         return {"file": value, "hash": fingerprint.hash_array(np.fromfile(value, np.uint8))}
     return fingerprint.plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

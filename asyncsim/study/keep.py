@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from asyncsim.study.summary import write_json
+from asyncsim.files import to_plain, write_json
 
 REPORT, SUMMARY = "report.png", "summary.json"
 STAGED = ".unfinished"  # folder inside, for what is to replace results that stay until it is complete
@@ -59,7 +59,7 @@ class Folder:
             for folder in (staged, self):
                 if folder._holds(digest):
                     return folder
-            self._refuse_others(description)
+            self._refuse_others(to_plain(description))
         write_json(work / self.label, {"digest": digest, **description})
         return work
 

@@ -11,11 +11,12 @@ from typing import Any, TypeGuard, TypeVar
 
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
+from asyncsim.files import write_json
 from asyncsim.reports.predictions import report_prediction
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.clock import Clock
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
-from asyncsim.study.summary import KEYS, summarise, write_json
+from asyncsim.study.summary import KEYS, summarise
 from asyncsim.trace import Trace
 
 LABEL, TRACE, RUN = "scenario.json", "trace.npz", "run.npz"

@@ -1,15 +1,9 @@
 """The numbers of a run that stand in a table."""
 
-import json
-import math
-import os
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from asyncsim.engine import Run
-from asyncsim.files import atomic_write
+from asyncsim.files import to_plain
 from asyncsim.trace import Trace
 
 KEYS = (
@@ -63,16 +57,4 @@ def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: floa
         "wall_seconds": wall_seconds,
         "commits_per_second": run.commits / working if working > 0 else None,
     }
-    return {key: _number(values[key]) for key in KEYS}
-
-
-def write_json(path: str | os.PathLike[str], value: Mapping[str, Any]) -> None:
-    """Write valid JSON, whole or not at all."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    atomic_write(path, lambda file: file.write(text.encode()))
-
-
-def _number(value: Any) -> int | float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+    return {key: to_plain(values[key]) for key in KEYS}

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from asyncsim.files import atomic_write
+from asyncsim.files import atomic_write, write_json
 from asyncsim.plots.report import draw_title
 from asyncsim.plots.style import save_figure
-from asyncsim.study.summary import write_json
 from figures.common.claims import Claim, claims_table
 from figures.common.figure import FigureModule, all_names, find, source_digest, task_of
 from figures.common.kept import Kept, Numbers, digest_of, hash_of, versions_used

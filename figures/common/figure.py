@@ -1,6 +1,5 @@
 """What a figure is, and where it is found."""
 
-import hashlib
 import importlib
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from asyncsim import Scenario
+from asyncsim.files import digest
 from asyncsim.scenario.override import did_you_mean
 from figures.common.claims import Claim
 from figures.common.runs import Runs
@@ -82,10 +82,8 @@ def task_of(module: FigureModule, scale: str) -> str:
 
 def source_digest(module: FigureModule) -> str:
     """Hash of the code that makes a figure's numbers: its module, the figures that it imports from, and the kit."""
-    total = hashlib.sha256()
-    for path in (*_sources(Path(cast(ModuleType, module).__file__ or "")), *sorted((FOLDER / "common").glob("*.py"))):
-        total.update(path.read_bytes())
-    return total.hexdigest()[:16]
+    own = _sources(Path(cast(ModuleType, module).__file__ or ""))
+    return digest(*(path.read_bytes() for path in (*own, *sorted((FOLDER / "common").glob("*.py")))))
 
 
 def _sources(path: Path) -> list[Path]:

@@ -1,6 +1,5 @@
 """Numbers of figures and seeds that were computed before, and what they were made of."""
 
-import hashlib
 import importlib.metadata
 import json
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import asyncsim
-from asyncsim import npz
+from asyncsim import files, npz
 from figures.common.figure import FigureModule, source_digest, task_of
 
 FORMAT_VERSION = 1
@@ -79,4 +78,4 @@ def digest_of(*parts: Any) -> str:
 
 def hash_of(content: bytes) -> str:
     """Hash of bytes, 16 hexadecimal digits."""
-    return hashlib.sha256(content).hexdigest()[:16]
+    return files.digest(content)

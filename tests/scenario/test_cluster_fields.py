@@ -78,6 +78,15 @@ def test_what_a_cluster_has_anyway_is_not_in_the_description():
     assert one.describe()["cluster"] == {"workers": 2, "compute": {"law": "constant", "value": 1.0}}
 
 
+def test_a_network_without_limits_can_be_kept(tmp_path):
+    cluster = asim.Cluster(2, Constant(1.0), network=asim.Network(latency=Constant(0.1)))
+    one = asim.Scenario(cluster, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]), commits=8)
+    asim.run(one, tmp_path, picture=False)
+    assert not asim.run(one, tmp_path, picture=False).recomputed
+    with pytest.raises(ValueError, match=r"`cluster\.network\.latency\.value` is 0\.1 there and 0\.2 here"):
+        asim.run(one.override(latency=0.2), tmp_path, picture=False)
+
+
 def test_faults_are_described(scenario):
     described = scenario.describe()["cluster"]["faults"]
     assert described == [
