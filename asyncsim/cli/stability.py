@@ -22,7 +22,7 @@ from asyncsim.scenario.catalogue import all_fields
 from asyncsim.scenario.components import LAWS, law_part
 from asyncsim.scenario.fields import Field, arguments
 from asyncsim.scenario.override import unknown_field
-from asyncsim.theory.linear_rule import WHERE, check_momentum
+from asyncsim.theory.arguments import WHERE, momentum_and_place
 
 HELP = """Predict how large a step may be and what noise leaves of x, and show it beside a simulation.
 
@@ -53,7 +53,7 @@ def question_of(given: Mapping[str, Any]) -> Question:
     """
     changes = {name: value for name, value in given.items() if value is not None}
     workers = require_integer("workers", changes.pop("workers", PRESENT["workers"]), least=1, remedy="Use one or more.")
-    momentum, where = check_momentum(changes.pop("momentum", 0.0), changes.pop("where", "none"))
+    momentum, where = momentum_and_place(changes.pop("momentum", 0.0), changes.pop("where", "none"))
     compute = law_part(Exponential(1.0)).rebuild(changes)
     for name in changes:
         raise ValueError(unknown_field(name, (law_part(compute),), PRESENT))

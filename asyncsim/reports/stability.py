@@ -11,7 +11,7 @@ from asyncsim.delays import Delay, Exponential
 from asyncsim.files import to_plain
 from asyncsim.reports.noise_floor import simulated_floor
 from asyncsim.reports.stability_map import MakeRule, momentum_rule, simulated_limit, stability_map
-from asyncsim.theory.linear_rule import check_momentum
+from asyncsim.theory.arguments import momentum_and_place
 
 NEAR = 0.8, 1.2  # of a limit: where runs are looked at
 REACH = 400  # times half the limit of a round robin: no law's limit is further away
@@ -64,7 +64,7 @@ def stability_report(question: Question, kappas: Sequence[float] = ()) -> dict[s
         >>> simulated["bounded_share"]
         [1.0, 1.0, 0.0, 0.0]
     """
-    momentum, where = check_momentum(question.momentum, question.where)
+    momentum, where = momentum_and_place(question.momentum, question.where)
     question, rule = question._replace(momentum=momentum, where=where), momentum_rule(momentum, where)
     predicted, note = predict_limits(question)
     simulated = _simulate_limits(question, rule, predicted)

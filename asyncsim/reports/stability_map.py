@@ -16,7 +16,7 @@ from asyncsim.reports.warm_up import settling_commits
 from asyncsim.rules import Rule
 from asyncsim.rules.downpour import raw_update
 from asyncsim.rules.momentum import at_rest
-from asyncsim.theory.linear_rule import check_momentum
+from asyncsim.theory.arguments import momentum_and_place
 from asyncsim.trace import Trace
 from asyncsim.workloads import quadratic
 
@@ -42,7 +42,7 @@ def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
         >>> momentum_rule(0.9, "worker")(0.1).describe()
         {'name': 'momentum_sgd', 'learning_rate': 0.1, 'momentum': 0.9}
     """
-    momentum, where = check_momentum(momentum, where)
+    momentum, where = momentum_and_place(momentum, where)
     if where == "none":
         return rules.downpour
     return partial(rules.momentum_sgd if where == "worker" else _heavy_ball, momentum=momentum)

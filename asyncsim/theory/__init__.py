@@ -1,19 +1,34 @@
 """Closed forms and exact numerics to stand beside what the simulator measures: NumPy and SciPy only."""
 
-from asyncsim.theory.complexity import (
+from asyncsim.theory.runtime.complexity import (
     asynchronous_complexity,
     collection_bound,
     collection_time,
     minibatch_complexity,
     rennala_complexity,
 )
-from asyncsim.theory.constant_delay import (
+from asyncsim.theory.runtime.queueing import (
+    ClosedNetwork,
+    knee,
+    mean_value_analysis,
+    queue_length,
+    throughput,
+    utilisation,
+)
+from asyncsim.theory.runtime.rounds import (
+    asynchronous_speed_up,
+    expected_order_statistic,
+    round_time,
+    round_time_of_law,
+)
+from asyncsim.theory.runtime.wall_clock import error_curve
+from asyncsim.theory.stability.constant_delay import (
     constant_delay_limit,
     constant_delay_moments,
     constant_delay_rate,
     fastest_constant_delay,
 )
-from asyncsim.theory.energies import (
+from asyncsim.theory.stability.energies import (
     drift_energy,
     energy_ratio,
     most_workers_in_noise,
@@ -25,20 +40,22 @@ from asyncsim.theory.energies import (
     proxy_noise_energy,
     proxy_noise_floor,
 )
-from asyncsim.theory.estimators import (
+from asyncsim.theory.stability.estimators import (
     MomentumEstimate,
     attenuated_momentum,
     averaged_momentum,
     instrumental_momentum,
     least_squares_momentum,
 )
-from asyncsim.theory.exponential import (
+from asyncsim.theory.stability.exponential import (
     exponential_kinetic_energy,
     exponential_limit,
     exponential_moments,
     exponential_noise_floor,
+    k_async_noise_floor,
+    k_async_stability_limit,
 )
-from asyncsim.theory.gem import (
+from asyncsim.theory.stability.gem import (
     gem_energy_ratio,
     gem_round_robin_scaling,
     gem_single_worker_limit,
@@ -46,39 +63,42 @@ from asyncsim.theory.gem import (
     signed_gem_limit,
     signed_gem_noise_floor,
 )
-from asyncsim.theory.k_async import k_async_noise_floor, k_async_stability_limit
-from asyncsim.theory.kernel import kernel_path, kernel_polynomial, kernel_rate
-from asyncsim.theory.lyapunov import almost_sure_limit, lyapunov_exponent
-from asyncsim.theory.momentum import (
+from asyncsim.theory.stability.lyapunov import almost_sure_limit, lyapunov_exponent
+from asyncsim.theory.stability.mean_path import (
     expected_displacements,
     expected_path,
     expected_quadratic_path,
     implicit_momentum,
+    kernel_path,
+    kernel_polynomial,
+    kernel_rate,
     mean_polynomial,
+    mean_stability_limit,
 )
-from asyncsim.theory.noise import kinetic_energy, noise_floor
-from asyncsim.theory.order_statistics import expected_order_statistic
-from asyncsim.theory.protocols import batched_staleness_mean, batched_staleness_pmf
-from asyncsim.theory.queue_staleness import (
+from asyncsim.theory.stability.stationary import kinetic_energy, noise_floor, stability_limit
+from asyncsim.theory.staleness.asynchronous import (
+    mean_rescaling,
+    staleness_limit_cdf,
+    staleness_mean,
+    staleness_mean_from_start,
+    staleness_pmf,
+    staleness_variance,
+    staleness_variance_small_cv,
+    worker_staleness,
+)
+from asyncsim.theory.staleness.protocols import (
+    batched_staleness_mean,
+    batched_staleness_pmf,
+    ssp_staleness_bound,
+    ssp_staleness_mean,
+    ssp_throughput,
+)
+from asyncsim.theory.staleness.queue import (
     queue_staleness_pmf,
     queue_staleness_variance,
     saturated_staleness_variance,
     separate_pull_staleness_mean,
 )
-from asyncsim.theory.queueing import ClosedNetwork, knee, mean_value_analysis, queue_length, throughput, utilisation
-from asyncsim.theory.rescaling import mean_rescaling
-from asyncsim.theory.runtime import asynchronous_speed_up, round_time, round_time_of_law
-from asyncsim.theory.ssp import ssp_staleness_bound, ssp_staleness_mean, ssp_throughput
-from asyncsim.theory.stability import mean_stability_limit, stability_limit
-from asyncsim.theory.staleness import staleness_limit_cdf, staleness_pmf
-from asyncsim.theory.staleness_moments import (
-    staleness_mean,
-    staleness_mean_from_start,
-    staleness_variance,
-    staleness_variance_small_cv,
-    worker_staleness,
-)
-from asyncsim.theory.wall_clock import error_curve
 
 __all__ = [
     "ClosedNetwork",

@@ -1,6 +1,4 @@
-"""What the predictions need to know about a law of delays beyond `Delay`: quantiles, continuity, integrals."""
-
-from collections.abc import Callable
+"""What the predictions need to know about a law of delays beyond `Delay`: quantiles and continuity."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,11 +52,3 @@ def has_atoms(law: Delay) -> bool:
         left = law.cdf(middle) - law.cdf(low) >= law.cdf(high) - law.cdf(middle)
         low, high = np.where(left, low, middle), np.where(left, middle, high)
     return bool((law.cdf(high) - law.cdf(low)).max() > _SMALLEST_ATOM)
-
-
-def integrated_cdf(cdf: Callable[[FloatArray], FloatArray], edges: FloatArray) -> FloatArray:
-    """∫ F from the first edge to every edge, four Gauss-Legendre points a cell; the shape of `edges`."""
-    points, weights = np.polynomial.legendre.leggauss(4)
-    widths = np.diff(edges)
-    inside = edges[:-1, None] + widths[:, None] * (points + 1) / 2
-    return np.concatenate([[0.0], np.cumsum(cdf(inside) @ weights / 2 * widths)])
