@@ -41,7 +41,12 @@ def flag_of(name: str) -> str:
 
 def field_option(field: Field, hidden: bool = False) -> click.Option:
     """The flag of a field, its present value in the help."""
-    help = field.help if field.value is None else f"{field.help} [{field.show()}]"
+    help = field.help
+    if field.name == "rule":
+        help = f"{help} `asyncsim rules` lists them."
+    elif field.choices:
+        help = f"{help} One of {', '.join(field.choices)}."
+    help = help if field.value is None else f"{help} [{field.show()}]"
     names = [flag_of(field.name), field.name]
     return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)
 

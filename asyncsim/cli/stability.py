@@ -33,7 +33,7 @@ PICTURE, NUMBERS = "stability.png", "stability.json"
 PRESENT = {"workers": 16, "compute": "exponential", "mean": 1.0}
 RULE = (
     Field("momentum", "number", "Momentum μ in [0, 1).", "Rule", 0.0),
-    Field("where", "text", f"Who keeps the momentum: {', '.join(WHERE)}.", "Rule", "none", WHERE),
+    Field("where", "text", "Who keeps the momentum.", "Rule", "none", WHERE),
     Field("kappa", "number", "A κ at which the floor is given too, besides half the limit.", "Study"),
 )
 COLUMNS, CELLS = 12, 28  # of the map

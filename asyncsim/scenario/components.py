@@ -59,15 +59,25 @@ class Part:
     own: Callable[..., Any] | None = dataclasses.field(default=None, repr=False)
     data: Any = None
 
-    def fields(self) -> list[Field]:
-        """The field that names the part, and the arguments of the present one."""
-        known = tuple(self.constructors)
-        choice = Field(self.field, "text", f"{HELP[self.field]}: {', '.join(known)}.", self.group, self.name, known)
-        if self.own is None:
-            own = fields_of(self.constructors[self.name], self.group, self.values)
-            return [choice, *(dataclasses.replace(field, name=shown_name(self.field, field.name)) for field in own)]
-        help = f"Of the script's own {self.field}."
-        return [choice, *(Field(k, kind_of(None, v), help, self.group, v) for k, v in self.values.items())]
+    def fields(self, name: str | None = None) -> list[Field]:
+        """The field that names the part, and the arguments of the present one.
+
+        With the name of another constructor: its arguments, with the values that they would keep or their defaults.
+
+        Raises:
+            ValueError: If there is no constructor of this name; the nearest is suggested.
+        """
+        choice = Field(self.field, "text", f"{HELP[self.field]}.", self.group, self.name, tuple(self.constructors))
+        if name is not None and name != self.name:
+            values = self._carried(checks.one_of(self.field, name, self.constructors))
+            choice = dataclasses.replace(choice, value=name)
+        elif self.own is None:
+            values = self.values
+        else:
+            help = f"Of the script's own {self.field}."
+            return [choice, *(Field(k, kind_of(None, v), help, self.group, v) for k, v in self.values.items())]
+        own = fields_of(self.constructors[choice.value], self.group, values)
+        return [choice, *(dataclasses.replace(field, name=shown_name(self.field, field.name)) for field in own)]
 
     def rebuild(self, overrides: dict[str, Any]) -> Any:
         """The part with overrides; those it knows are taken out of the dictionary."""

@@ -179,13 +179,28 @@ class Scenario:
         cluster = law_part(self.cluster.compute), cluster_components.protocol_part(self.cluster.protocol)
         return *cluster, rule_part(self.rule), workload_part(self.workload)
 
-    def fields(self) -> tuple[Field, ...]:
-        """Everything that `override` takes, with present values and what it means."""
-        law, protocol, rule, workload = self.parts
+    def fields(self, **components: str) -> tuple[Field, ...]:
+        """Everything that `override` takes, with present values and what it means.
+
+        Args:
+            **components: Names of another `compute` law, `protocol`, `rule` or `workload`, whose fields are wanted.
+
+        Raises:
+            ValueError: If there is none of such a name; the nearest is suggested.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> fields = Scenario(cluster, rule, workload, commits=8).fields(rule="momentum_sgd")
+            >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
+            [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
+        """
+        law, protocol, rule, workload = (part.fields(components.get(part.field)) for part in self.parts)
         helps = described_arguments(Cluster.__doc__ or "")
         workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
-        cluster = (workers, *law.fields(), *protocol.fields(), *cluster_components.surroundings(self.cluster))
-        return (*cluster, *rule.fields(), *workload.fields(), *own_fields(self))
+        cluster = (workers, *law, *protocol, *cluster_components.surroundings(self.cluster))
+        return (*cluster, *rule, *workload, *own_fields(self))
 
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.

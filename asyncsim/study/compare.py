@@ -65,11 +65,14 @@ class Comparison:
         """Name -> description of the scenario."""
         return {"scenarios": {name: scenario.describe() for name, scenario in self.scenarios.items()}}
 
-    def fields(self) -> tuple[Field, ...]:
-        """Everything that `override` takes: what some scenario has and in which they do not differ."""
+    def fields(self, **components: str) -> tuple[Field, ...]:
+        """Everything that `override` takes: what some scenario has and in which they do not differ.
+
+        Names of other components are understood as by `Scenario.fields`.
+        """
         found: dict[str, list[Field]] = {}
         for scenario in self.scenarios.values():
-            for field in scenario.fields():
+            for field in scenario.fields(**components):
                 found.setdefault(field.name, []).append(field)
         return tuple(fields[0] for fields in found.values() if _alike(fields))
 
