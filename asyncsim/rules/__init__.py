@@ -21,7 +21,19 @@ from asyncsim.rules.optimisers import server, worker
 from asyncsim.rules.prediction import pipemare, spectrain, weight_prediction
 from asyncsim.rules.proxy import beside_proxy
 from asyncsim.rules.ringleader import ringleader
-from asyncsim.rules.rule import Info, Rule, Sent, View
+from asyncsim.rules.rule import (
+    Apply,
+    Info,
+    LocalStep,
+    Resume,
+    Rule,
+    Send,
+    Sent,
+    Start,
+    StartServer,
+    View,
+    constructor_of,
+)
 from asyncsim.rules.staleness import delay_adaptive, drop_stale, staleness_aware
 from asyncsim.rules.time_optimal import rennala, ringmaster
 from asyncsim.rules.yellowfin import yellowfin
@@ -67,9 +79,15 @@ CONSTRUCTORS: dict[str, Callable[..., Rule]] = {
 
 __all__ = [
     "CONSTRUCTORS",
+    "Apply",
     "Info",
+    "LocalStep",
+    "Resume",
     "Rule",
+    "Send",
     "Sent",
+    "Start",
+    "StartServer",
     "View",
     "adag",
     "adaptive_staleness",
@@ -77,6 +95,7 @@ __all__ = [
     "agn",
     "beside_proxy",
     "ca2fl",
+    "constructor_of",
     "dana",
     "dc_asgd",
     "delay_adaptive",

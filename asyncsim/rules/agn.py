@@ -60,7 +60,9 @@ def agn(learning_rate: Any = 1.0, *, window: int = 12, optimiser: Optimiser = "s
         Hermans, Spanakis and Möckel 2017, "Accumulated gradient normalization", ACML. The limits are those of a
         delayed linear recurrence, Levin and May 1976.
     """
-    return Rule(name="agn", send=SendMean(window), **local_steps(window, learning_rate, optimiser, elementwise))
+    return Rule(
+        name="agn", send=SendMean(window), **local_steps(window, learning_rate, optimiser, elementwise)
+    ).sealed()
 
 
 @dataclass(frozen=True)
@@ -121,4 +123,4 @@ def adag(
     if jnp.any(jnp.asarray(gamma) == 0):
         raise ValueError(f"`gamma` must be positive; got {gamma!r}. Large values damp nothing; 1e-4 is usual.")
     steps["hyper"]["gamma"] = gamma
-    return Rule(name="adag", send=SendDamped(window), **steps)
+    return Rule(name="adag", send=SendDamped(window), **steps).sealed()

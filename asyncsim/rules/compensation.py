@@ -139,7 +139,9 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
         ),
         "decay": checks.fraction("decay", decay),
     }
-    return Rule(hyper, "dc_asgd", options=(("variance", variance),), apply=apply_corrected, **VARIANCES[variance])
+    return Rule(
+        hyper=hyper, name="dc_asgd", options=(("variance", variance),), apply=apply_corrected, **VARIANCES[variance]
+    ).sealed()
 
 
 class Gap(NamedTuple):
@@ -216,4 +218,4 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
     """
     hyper = numbers(learning_rate, momentum)
     hyper["decay"] = checks.fraction("decay", decay)
-    return Rule(hyper, "gap_aware", send_over_gap, start_server=start_gap, apply=apply_moment)
+    return Rule(hyper=hyper, name="gap_aware", send=send_over_gap, start_server=start_gap, apply=apply_moment).sealed()

@@ -131,4 +131,4 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
     checks.one_of("variant", variant, VARIANTS)
     hyper = numbers(learning_rate, momentum)
     hyper["compensation"] = checks.not_negative("compensation", compensation)
-    return Rule(hyper=hyper, name="dana", options=(("variant", variant),), start=at_rest, **VARIANTS[variant])
+    return Rule(hyper=hyper, name="dana", options=(("variant", variant),), start=at_rest, **VARIANTS[variant]).sealed()

@@ -75,11 +75,11 @@ def downpour(learning_rate: Any, *, window: int = 1) -> Rule:
     hyper = {"learning_rate": checks.finite("learning_rate", learning_rate)}
     window = checks.require_integer("window", window, least=1, remedy="1 commits every step.")
     if window == 1:
-        return Rule(hyper=hyper, name="downpour", send=raw_update)
+        return Rule(hyper=hyper, name="downpour", send=raw_update).sealed()
     options = (("window", window),)
     return Rule(
         hyper=hyper, name="downpour", send=send_displacement, options=options, local_step=step_down, window=window
-    )
+    ).sealed()
 
 
 def adaptive_staleness(learning_rate: Any) -> Rule:
@@ -110,4 +110,4 @@ def adaptive_staleness(learning_rate: Any) -> Rule:
         Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"); Jiang et al. 2017 (DynSGD).
     """
     hyper = {"learning_rate": checks.finite("learning_rate", learning_rate)}
-    return Rule(hyper=hyper, name="adaptive_staleness", send=update_over_age)
+    return Rule(hyper=hyper, name="adaptive_staleness", send=update_over_age).sealed()

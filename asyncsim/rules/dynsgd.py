@@ -50,4 +50,4 @@ def dynsgd(
         Jiang, Cui, Zhang and Yu 2017, "Heterogeneity-aware distributed parameter servers", SIGMOD.
     """
     steps = local_steps(window, learning_rate, optimiser, elementwise)
-    return Rule(name="dynsgd", send=displacement_over_age, **steps)
+    return Rule(name="dynsgd", send=displacement_over_age, **steps).sealed()

@@ -76,7 +76,7 @@ def easgd(
     steps["options"] = (("workers", workers), *steps["options"])
     chosen = transformation(optimiser)
     steps |= {"start": StartSpring(chosen, pending=True), "local_step": StepPulled(chosen)}
-    return Rule(name="easgd", send=ExchangeInRound(workers), resume=from_own, collect=workers, **steps)
+    return Rule(name="easgd", send=ExchangeInRound(workers), resume=from_own, collect=workers, **steps).sealed()
 
 
 def aeasgd(
@@ -140,7 +140,7 @@ def aeasgd(
     steps["options"] = (*steps["options"], ("atomic", atomic))
     steps["start"] = StartSpring(transformation(optimiser))
     send = ExchangeAtOnce(require_switch(atomic))
-    return Rule(name="aeasgd", send=send, resume=from_own, **steps, **exchange_fields(atomic))
+    return Rule(name="aeasgd", send=send, resume=from_own, **steps, **exchange_fields(atomic)).sealed()
 
 
 def eamsgd(
@@ -197,4 +197,4 @@ def eamsgd(
         local_step=step_ball,
         window=window,
         **exchange_fields(atomic),
-    )
+    ).sealed()

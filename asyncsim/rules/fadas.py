@@ -132,4 +132,4 @@ def fadas(
         local_step=descend_locally,
         window=window,
         collect=buffer,
-    )
+    ).sealed()

@@ -128,4 +128,6 @@ def fedasync(
         raise ValueError(f"`mixing` must be at most 1; got {mixing!r}. 1 replaces the central variable.")
     options = (("weighting", weighting), ("window", window))
     send = Mix(WEIGHTINGS[weighting])
-    return Rule(hyper=hyper, name="fedasync", options=options, send=send, apply=mix, local_step=descend, window=window)
+    return Rule(
+        hyper=hyper, name="fedasync", options=options, send=send, apply=mix, local_step=descend, window=window
+    ).sealed()

@@ -73,8 +73,15 @@ def fedbuff(
     buffer, window = whole("buffer", buffer), whole("window", window)
     options = (("buffer", buffer), ("window", window))
     return Rule(
-        hyper, "fedbuff", send_by_age, options, apply=add_scaled, local_step=descend, window=window, collect=buffer
-    )
+        hyper=hyper,
+        name="fedbuff",
+        send=send_by_age,
+        options=options,
+        apply=add_scaled,
+        local_step=descend,
+        window=window,
+        collect=buffer,
+    ).sealed()
 
 
 def send_difference(hyper: Hyper, displacement: Params, state: Params, view: View) -> Sent:
@@ -152,7 +159,7 @@ def ca2fl(
         local_step=descend,
         window=window,
         collect=hyper["buffer"],
-    )
+    ).sealed()
 
 
 def whole(name: str, value: Any) -> int:

@@ -7,7 +7,18 @@ import jax.numpy as jnp
 
 from asyncsim import checks, energy
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View, add_message, from_central, from_pulled
+from asyncsim.rules.rule import (
+    Hyper,
+    Info,
+    Params,
+    Rule,
+    Sent,
+    State,
+    View,
+    add_message,
+    from_central,
+    from_pulled,
+)
 
 
 class Worker(NamedTuple):
@@ -183,7 +194,7 @@ def gem(
     }
     checks.one_of("variant", variant, VARIANTS)
     if checks.one_of("proxy", proxy, ("worker", "server")) == "worker":
-        return Rule(hyper=hyper, name="gem", options=(("variant", variant),), **VARIANTS[variant])
+        return Rule(hyper=hyper, name="gem", options=(("variant", variant),), **VARIANTS[variant]).sealed()
     options = (("variant", variant), ("proxy", proxy))
     shared = {"start_server": at_rest, "apply": apply_shared, **SHARED[variant]}
-    return Rule(hyper=hyper, name="gem", options=options, **shared)
+    return Rule(hyper=hyper, name="gem", options=options, **shared).sealed()

@@ -112,7 +112,7 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
         start_server=start_table,
         apply=apply_table,
         collect=1,
-    )
+    ).sealed()
 
 
 def numbers_of(learning_rate: Any, workers: int) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def local_sgd(
     """
     steps = local_steps(window, learning_rate, optimiser, elementwise)
     steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
-    return Rule(name="local_sgd", send=send_displacement, apply=move_outer, **steps)
+    return Rule(name="local_sgd", send=send_displacement, apply=move_outer, **steps).sealed()
 
 
 def nesterov_outer(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
@@ -116,4 +116,4 @@ def diloco(
     steps = local_steps(window, learning_rate, optimiser, elementwise)
     steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
     steps["hyper"]["momentum"] = checks.fraction("momentum", momentum)
-    return Rule(name="diloco", send=send_displacement, start_server=at_rest, apply=nesterov_outer, **steps)
+    return Rule(name="diloco", send=send_displacement, start_server=at_rest, apply=nesterov_outer, **steps).sealed()

@@ -120,4 +120,4 @@ def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
         start_server=start_collection,
         apply=apply_when_balanced,
         collect=1,
-    )
+    ).sealed()

@@ -60,4 +60,4 @@ def momentum_sgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         "learning_rate": checks.finite("learning_rate", learning_rate),
         "momentum": checks.fraction("momentum", momentum),
     }
-    return Rule(hyper=hyper, name="momentum_sgd", send=send_moment, start=at_rest)
+    return Rule(hyper=hyper, name="momentum_sgd", send=send_moment, start=at_rest).sealed()

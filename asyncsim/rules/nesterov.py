@@ -97,7 +97,9 @@ def shared_nesterov(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         baseline NAG-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, arXiv 1907.11612.
     """
     hyper = numbers(learning_rate, momentum)
-    return Rule(hyper, "shared_nesterov", send_gradient, start_server=at_rest, apply=apply_nesterov)
+    return Rule(
+        hyper=hyper, name="shared_nesterov", send=send_gradient, start_server=at_rest, apply=apply_nesterov
+    ).sealed()
 
 
 def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
@@ -130,7 +132,7 @@ def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         The baseline Multi-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, "Taming Momentum in a Distributed
         Asynchronous Environment", arXiv 1907.11612.
     """
-    return Rule(numbers(learning_rate, momentum), "multi_asgd", send_moment, start=at_rest)
+    return Rule(hyper=numbers(learning_rate, momentum), name="multi_asgd", send=send_moment, start=at_rest).sealed()
 
 
 def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any = 1, activation: Any = 0.0) -> Rule:
@@ -176,4 +178,6 @@ def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any =
         raise ValueError(f"`interval` must be a whole number of at least 1; got {interval!r}. Try the workers' number.")
     if np.any(hyper["activation"] * hyper["interval"] > 1):
         raise ValueError(f"`activation` must be at most 1/interval; got {activation!r}. 0 is usual.")
-    return Rule(hyper, "delayed_nesterov", send_gradient, start_server=start_delayed, apply=apply_delayed)
+    return Rule(
+        hyper=hyper, name="delayed_nesterov", send=send_gradient, start_server=start_delayed, apply=apply_delayed
+    ).sealed()

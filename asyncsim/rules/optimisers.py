@@ -159,7 +159,9 @@ def worker(
     References:
         DeepMind et al. 2020, "The DeepMind JAX ecosystem" (optax).
     """
-    return Rule(name="worker", send=send_displacement, **local_steps(window, learning_rate, optimiser, elementwise))
+    return Rule(
+        name="worker", send=send_displacement, **local_steps(window, learning_rate, optimiser, elementwise)
+    ).sealed()
 
 
 def send_gradient(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
@@ -230,4 +232,4 @@ def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwis
         start_server=StartServer(chosen),
         apply=StepServer(chosen),
         elementwise=elementwise or isinstance(optimiser, str),
-    )
+    ).sealed()

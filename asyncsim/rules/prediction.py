@@ -76,13 +76,13 @@ def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any =
     hyper = numbers(learning_rate, momentum)
     hyper["horizon"] = checks.not_negative("horizon", horizon)
     return Rule(
-        hyper,
-        "weight_prediction",
-        send_gradient,
+        hyper=hyper,
+        name="weight_prediction",
+        send=send_gradient,
         start_server=at_rest,
         apply=apply_heavy_ball,
         resume=ahead_by_horizon,
-    )
+    ).sealed()
 
 
 def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
@@ -119,8 +119,13 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """
     hyper = numbers(learning_rate, momentum)
     return Rule(
-        hyper, "spectrain", send_gradient, start_server=at_rest, apply=apply_smoothed, resume=ahead_by_staleness
-    )
+        hyper=hyper,
+        name="spectrain",
+        send=send_gradient,
+        start_server=at_rest,
+        apply=apply_smoothed,
+        resume=ahead_by_staleness,
+    ).sealed()
 
 
 class Clock(NamedTuple):
@@ -191,4 +196,6 @@ def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
     }
     if np.any(hyper["anneal"] == 0):
         raise ValueError("`anneal` must be positive; got 0. Use `downpour` for whole steps from the beginning.")
-    return Rule(hyper, "pipemare", send_annealed, start_server=start_clock, apply=apply_and_count)
+    return Rule(
+        hyper=hyper, name="pipemare", send=send_annealed, start_server=start_clock, apply=apply_and_count
+    ).sealed()

@@ -139,4 +139,4 @@ def ringleader(learning_rate: Any, *, workers: int) -> Rule:
         start_server=start_leader,
         apply=apply_in_phases,
         collect=1,
-    )
+    ).sealed()

@@ -80,7 +80,7 @@ def staleness_aware(learning_rate: Any) -> Rule:
         Zhang, Gupta, Lian and Liu 2015, "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv 1511.05950.
     """
     hyper = {"learning_rate": checks.finite("learning_rate", learning_rate)}
-    return Rule(hyper=hyper, name="staleness_aware", send=Weigh(at_most_one))
+    return Rule(hyper=hyper, name="staleness_aware", send=Weigh(at_most_one)).sealed()
 
 
 def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
@@ -117,7 +117,7 @@ def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
         "learning_rate": checks.finite("learning_rate", learning_rate),
         "limit": checks.not_negative("limit", limit),
     }
-    return Rule(hyper=hyper, name="drop_stale", send=send_if_fresh)
+    return Rule(hyper=hyper, name="drop_stale", send=send_if_fresh).sealed()
 
 
 def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = None) -> Rule:
@@ -169,9 +169,9 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = No
     if np.any(hyper["concurrency"] < 1):
         raise ValueError(f"`concurrency` must be at least 1; got {concurrency!r}. Give the number of workers.")
     if smoothness is None:
-        return Rule(hyper=hyper, name="delay_adaptive", send=Weigh(concurrency_over_age))
+        return Rule(hyper=hyper, name="delay_adaptive", send=Weigh(concurrency_over_age)).sealed()
     hyper["smoothness"] = checks.not_negative("smoothness", smoothness)
     for name in ("learning_rate", "smoothness"):
         if np.any(hyper[name] == 0):
             raise ValueError(f"`{name}` must be positive; got 0. With a smoothness, steps are a share of 1/L.")
-    return Rule(hyper=hyper, name="delay_adaptive", send=Weigh(capped_beyond_concurrency))
+    return Rule(hyper=hyper, name="delay_adaptive", send=Weigh(capped_beyond_concurrency)).sealed()

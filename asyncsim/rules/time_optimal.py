@@ -117,7 +117,7 @@ def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule
     batch = checks.require_integer("batch", batch, least=1, remedy="Collect one gradient or more.")
     hyper = {"learning_rate": checks.finite("learning_rate", learning_rate), "batch": batch}
     collect = 1 if steps == "rule" else batch  # with 1, a trace that has averaged already is refused
-    return Rule(hyper, "rennala", options=(("steps", steps),), collect=collect, **STEPS[steps])
+    return Rule(hyper=hyper, name="rennala", options=(("steps", steps),), collect=collect, **STEPS[steps]).sealed()
 
 
 @dataclass(frozen=True)
@@ -192,4 +192,4 @@ def ringmaster(learning_rate: Any, *, limit: int = 10) -> Rule:
         start_server=StartAges(limit),
         apply=apply_and_age,
         collect=1,
-    )
+    ).sealed()

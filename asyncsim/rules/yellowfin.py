@@ -255,11 +255,11 @@ def yellowfin(
     }
     options = (("closed_loop", bool(closed_loop)), ("span", span), ("history", history))
     return Rule(
-        hyper,
-        "yellowfin",
-        send_closed if closed_loop else send_open,
+        hyper=hyper,
+        name="yellowfin",
+        send=send_closed if closed_loop else send_open,
         options=options,
         start_server=Start(span, history if closed_loop else 0),
         apply=apply_tuned,
         elementwise=False,
-    )
+    ).sealed()
