@@ -5,7 +5,7 @@ figure 1d, the end of figure 3, and what is lost in figures 6 and 8 under each a
 paper each lands. `NOTES.md` draws the conclusions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,13 @@ import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots.style import AMBER, INK, VERMILION
 from asyncsim.rules.rule import from_pulled
-from figures.common import Claim, Runs, pack, scales, stack, table, where
-from figures.common.claims import each_n
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, each_n
+from asyncsim.study.tables import Numbers, groups, over_seeds, pack, stack, table, where
+from figures.common import scales
 from figures.common.curves import COLOURS, draw_curve
 from figures.common.paper import paper_curves
 from figures.common.scales import UNTRAINED
-from figures.common.tables import each, over_seeds
 from figures.figure1 import RULES
 from figures.figure1 import WORKERS as ALL_WORKERS
 from figures.figure3 import MEDIANS, medians
@@ -82,17 +83,17 @@ def variant(name: str, rate: float) -> asim.Rule:
     return replace(scales.gem(rate), name="gem_before_commit", resume=from_pulled)
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """How each run ended, and the medians of π in each fifth of GEM's."""
-    runs = runs or Runs()
+    runs = runs or RunCache()
     final, fifths = [], []
     for (rule, assumed, n), scenario in scenarios(scale, seed).items():
-        outcome = runs.outcome(scenario)
+        run = runs.get(scenario)
         which = {"rule": rule, "assumed": assumed, "workers": n}
-        broken = np.nan if outcome.diverged_at is None else outcome.diverged_at
-        final.append({**which, "training_loss": outcome.final_loss, "diverged_at": broken})
+        broken = np.nan if run.diverged_at is None else run.diverged_at
+        final.append({**which, "training_loss": run.final_loss, "diverged_at": broken})
         if rule == "gem":
-            found = {name: fifths_of(values) for name, values in medians(outcome).items() if name in MEDIANS}
+            found = {name: fifths_of(values) for name, values in medians(run).items() if name in MEDIANS}
             fifths.append({**which, "fifth": np.arange(1, 6), **found})
     return pack(final=stack(final), fifths=stack(fifths))
 
@@ -102,7 +103,7 @@ def fifths_of(curve: np.ndarray) -> list[float]:
     return [float(part.mean()) for part in np.array_split(curve, 5)]
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """What becomes of Algorithm 1, and how far from figure 3 each assumption and each median lands."""
     told = scale == "paper"  # else the task is another
     rows = {name: distance(seeds, scale, *name) for name in combinations()}
@@ -131,7 +132,7 @@ def combinations() -> list[tuple[str, str]]:
     return [(name, column) for name in (*LAWS, BEFORE) for column in MEDIANS]
 
 
-def distance(seeds: Sequence[Mapping[str, np.ndarray]], scale: str, assumed: str, column: str) -> float:
+def distance(seeds: Sequence[Numbers], scale: str, assumed: str, column: str) -> float:
     """Mean over n and the fifths of the run of |log₂| of measured over the paper's π, both from .01 up."""
     ours = over_seeds(seeds, "fifths", column, rule="gem", assumed=assumed).mean(axis=0)
     return float(np.abs(np.log2(np.maximum(ours, 0.01) / np.maximum(paper_medians(workers_of(scale)), 0.01))).mean())
@@ -143,7 +144,7 @@ def paper_medians(workers: Sequence[int]) -> np.ndarray:
     return np.concatenate([fifths_of(where(theirs, workers=n)["median_pi"]) for n in workers])
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Final losses of GEM and DOWNPOUR, and both medians, against the number of workers."""
     axes, workers = figure.subplots(2, 3), workers_of(scale)
     theirs = {rule: where(paper_curves("figure1d_summary"), rule=rule)["final_training_loss"] for rule in RULES}
@@ -156,7 +157,7 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
         if scale == "paper":
             ax.plot(ALL_WORKERS, papers, **THE_PAPER)
         rows = where(table(seeds[0], "final"), rule=rule)
-        names = [name for name, _ in each(rows, "assumed") if name != PAPER]
+        names = [name for name, _ in groups(rows, "assumed") if name != PAPER]
         for name, colour in zip(names, COLOURS, strict=False):
             values = at_the_end(seeds, column, rule, name)
             drawn = np.where(np.isfinite(values), values, UNTRAINED)  # a run that diverged as one that never learned
@@ -169,14 +170,14 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
     figure.legend(handles, labels, loc="outside lower left", ncols=3)
 
 
-def at_the_end(seeds: Sequence[Mapping[str, np.ndarray]], column: str, rule: str, assumed: str) -> np.ndarray:
+def at_the_end(seeds: Sequence[Numbers], column: str, rule: str, assumed: str) -> np.ndarray:
     """(seeds, numbers of workers): final losses, or medians of π in the last fifth."""
     if column == "training_loss":
         return over_seeds(seeds, "final", column, rule=rule, assumed=assumed)
     return over_seeds(seeds, "fifths", column, rule=rule, assumed=assumed, fifth=5)
 
 
-def draw_failing(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
+def draw_failing(ax: Any, seeds: Sequence[Numbers]) -> None:
     """Final losses of what is lost in the paper, under each law; a line through the medians only leads the eye."""
     for ((rule, n), label), colour in zip(FAILING.items(), (INK, AMBER, VERMILION), strict=True):
         losses = np.hstack(

@@ -16,13 +16,14 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
-from figures.common import Claim, Outcome, Runs, pack, scales, stack, table, where
+from asyncsim.study.cache import CachedRun, RunCache
+from asyncsim.study.claims import Claim, each_n, numbers
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from figures.common import scales
 from figures.common.averages import ends, record_by_step
-from figures.common.claims import each_n, numbers
 from figures.common.curves import draw_curve
 from figures.common.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
 from figures.common.scales import FAILED
-from figures.common.tables import over_seeds
 
 TITLE = "Kinetic energies of the centre and its proxy"
 SIZE = (9.6, 7.4)
@@ -50,17 +51,17 @@ def energies(workers: int) -> dict[str, int | None]:
     return {name: scales.gem_record(workers)[name] for name in ENERGIES}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Energies against worker steps, their ratio against the number of workers, and the ratio on a quadratic."""
-    runs = runs or Runs()
+    runs = runs or RunCache()
     curves, ratios = [], []
     for (name, n), scenario in scenarios(scale, seed).items():
-        outcome = runs.outcome(scenario)
-        central, proxy = (record_by_step(outcome, energy) for energy in ENERGIES)
+        run = runs.get(scenario)
+        central, proxy = (record_by_step(run, energy) for energy in ENERGIES)
         which = {"rule": name, "workers": n}
-        curves.append({**which, "worker_steps": ends(outcome), "central": central, "proxy": proxy})
-        ratio = {"ratio": median_ratio(central, proxy), "share": share_allowed(outcome)}
-        ratios.append({**which, **ratio, "training_loss": outcome.final_loss})
+        curves.append({**which, "worker_steps": ends(run), "central": central, "proxy": proxy})
+        ratio = {"ratio": median_ratio(central, proxy), "share": share_allowed(run)}
+        ratios.append({**which, **ratio, "training_loss": run.final_loss})
     quadratic = on_quadratic(COMMITS[scale], seed, WORKERS)
     return pack(curves=stack(curves), ratios=stack(ratios), quadratic=stack(quadratic))
 
@@ -71,13 +72,13 @@ def median_ratio(central: np.ndarray, proxy: np.ndarray) -> float:
     return float(np.median(central[known] / proxy[known])) if known.any() else np.nan
 
 
-def share_allowed(outcome: Outcome) -> float:
+def share_allowed(run: CachedRun) -> float:
     """Share of the recorded commits at which (12) holds."""
-    central, proxy = (outcome.records[name] for name in ENERGIES)
+    central, proxy = (run.records[name] for name in ENERGIES)
     return float((central <= proxy).mean())
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """Condition (12) for GEM and DOWNPOUR, and the exact result on a quadratic."""
     del scale
     gem, downpour = (over_n(seeds, rule) for rule in RULES)
@@ -113,17 +114,17 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def over_n(seeds: Sequence[Mapping[str, np.ndarray]], rule: str, column: str = "ratio") -> np.ndarray:
+def over_n(seeds: Sequence[Numbers], rule: str, column: str = "ratio") -> np.ndarray:
     """(seeds, numbers of workers)."""
     return over_seeds(seeds, "ratios", column, rule=rule)
 
 
-def learned(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> np.ndarray:
+def learned(seeds: Sequence[Numbers], rule: str) -> np.ndarray:
     """(seeds, numbers of workers) whether the run ended below half of the loss before training."""
     return over_n(seeds, rule, "training_loss") < FAILED
 
 
-def quadratic_of(seeds: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def quadratic_of(seeds: Sequence[Numbers]) -> dict[str, np.ndarray]:
     """The table of the quadratic, with means over seeds and their errors."""
     tables = [table(one, "quadratic") for one in seeds]
     mean = {name: np.mean([one[name] for one in tables], axis=0) for name in ("ratio", "estimate")}
@@ -132,7 +133,7 @@ def quadratic_of(seeds: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndar
     return {**tables[0], **mean, **pooled}
 
 
-def scores(seeds: Sequence[Mapping[str, np.ndarray]]) -> np.ndarray:
+def scores(seeds: Sequence[Numbers]) -> np.ndarray:
     """How many standard errors each measured ratio on the quadratic misses the exact one."""
     row = quadratic_of(seeds)
     return np.abs(row["ratio"] - row["predicted"]) / row["error"]
@@ -144,7 +145,7 @@ def beside_each_other(row: Mapping[str, np.ndarray]) -> str:
     return ", ".join(f"{ratio:.3g} ± {error:.1g} ({exact:.3g})" for ratio, error, exact in triples)
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Energies of both rules, their ratio against n, and the ratio on a quadratic."""
     del scale
     panels = figure.subplots(2, 2)
@@ -158,7 +159,7 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
     draw_quadratic(panels[1, 1], seeds)
 
 
-def draw_energies(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> None:
+def draw_energies(ax: Any, seeds: Sequence[Numbers], rule: str) -> None:
     """Both energies against worker steps."""
     steps = where(table(seeds[0], "curves"), rule=rule, workers=SHOWN)["worker_steps"]
     for column, label, colour in (("central", "centre", INK), ("proxy", "proxy", GREEN)):
@@ -166,7 +167,7 @@ def draw_energies(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str)
     ax.set(xlabel="commits of each worker", ylabel="kinetic energy", yscale="log", title=f"{RULES[rule]}, n = {SHOWN}")
 
 
-def draw_ratios(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
+def draw_ratios(ax: Any, seeds: Sequence[Numbers]) -> None:
     """Ratios in training, every seed as a point, and what theory says where there is nothing but slope or noise."""
     for rule, label in RULES.items():
         ratios, good = over_n(seeds, rule), learned(seeds, rule)
@@ -195,7 +196,7 @@ def limiting_ratios() -> dict[tuple[str, str], np.ndarray]:
     return {name: np.array([ratio(n) for n in WORKERS]) for name, ratio in formulas.items()}
 
 
-def draw_quadratic(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
+def draw_quadratic(ax: Any, seeds: Sequence[Numbers]) -> None:
     """The exact ratio as a line, the measured one as points, and that of the workers' own estimate as crosses."""
     row = quadratic_of(seeds)
     for (law, delay), colour in zip(LAWS.items(), (BLUE, VERMILION), strict=True):

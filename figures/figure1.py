@@ -5,20 +5,21 @@ fails, and that adaptive staleness is stable but slow. Judged by the final losse
 last 50 commits) against the loss before training.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.style import AMBER, INK, SKY
-from figures.common import Claim, Runs, scales, table, where
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, each_n
+from asyncsim.study.tables import Numbers, over_seeds, table, where
+from figures.common import scales
 from figures.common.averages import losses_of
-from figures.common.claims import each_n
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED, UNTRAINED
-from figures.common.tables import over_seeds
 
 TITLE = "Figure 1: GEM, DOWNPOUR and adaptive staleness"
 SIZE = (9.6, 7.0)
@@ -41,12 +42,12 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     return {(name, n): scales.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Loss curves, and for each run how it ended."""
-    return losses_of(scenarios(scale, seed), runs or Runs())
+    return losses_of(scenarios(scale, seed), runs or RunCache())
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """Stability of GEM, failure of DOWNPOUR, slowness of adaptive staleness."""
     del scale
     gem, downpour, adaptive = (final_losses(seeds, name) for name in RULES)
@@ -73,7 +74,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def final_losses(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> np.ndarray:
+def final_losses(seeds: Sequence[Numbers], rule: str) -> np.ndarray:
     """(seeds, numbers of workers)."""
     return over_seeds(seeds, "final", "training_loss", rule=rule)
 
@@ -86,7 +87,7 @@ def degrades(losses: np.ndarray) -> bool:
     return bool(not failed[:, 0].any() and failed[:, -2:].any(axis=0).all() and rises.all())
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Three panels of curves and one of final losses."""
     panels = figure.subplots(2, 2)
     for ax, (rule, label) in zip(panels.flat, RULES.items(), strict=False):
@@ -99,7 +100,7 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
     panels.flat[3].set_title("final training loss")
 
 
-def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, paper: Any) -> None:
+def draw_losses(ax: Any, seeds: Sequence[Numbers], rule: str, paper: Any) -> None:
     """A curve for each number of workers, the paper's behind them."""
     for n, colour in zip(WORKERS, COLOURS, strict=False):
         if paper is not None:
@@ -111,7 +112,7 @@ def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, p
     ax.set(xlabel="commits of each worker", ylabel="training loss", yscale="log")
 
 
-def draw_final(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw_final(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Final losses against the number of workers: every seed as a point, the median as a line."""
     theirs = paper_curves("figure1d_summary")
     for (rule, label), colour in zip(RULES.items(), RULE_COLOURS, strict=True):

@@ -3,13 +3,15 @@
 The paper claims of 16 workers what figure 9 claims of 8, and it is judged in the same way.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim
+from asyncsim.study.tables import Numbers
 from figures import figure9
-from figures.common import Claim, Runs
 
 TITLE = "Figure 10: median of π of AlexNet's tensors, 16 workers"
 SIZE = figure9.SIZE
@@ -22,11 +24,11 @@ def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
     return figure9.scenarios_of(scale, seed, WORKERS)
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Median π of each tensor by server update."""
-    return figure9.medians(scale, seed, runs or Runs(), WORKERS)
+    return figure9.medians(scale, seed, runs or RunCache(), WORKERS)
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """As with 8 workers."""
     return figure9.judge(seeds, scale, WORKERS)

@@ -9,19 +9,20 @@ The paper's own curve jumps to 11.1 at 21 s, about ten commits of each worker, i
 there. A start like that passes as stable here, as it does there; the highest point of each curve is reported.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
-from figures.common import Claim, Runs, pack, scales, table
-from figures.common.averages import loss_by_time
-from figures.common.claims import numbers
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, numbers
+from asyncsim.study.tables import Numbers, over_seeds, pack, table
+from asyncsim.study.time_axis import mean_by_time
+from figures.common import scales
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED
-from figures.common.tables import over_seeds
 
 TITLE = "Figure 2: GEM with 100 workers"
 SIZE = (7.2, 4.2)
@@ -38,18 +39,18 @@ def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
     return {WORKERS: scales.scenario(scale, rule, WORKERS, seed, compute=law, record={})}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Loss in equal intervals of time, the mean losses of the thirds of the run, and how it ended."""
-    outcome = (runs or Runs()).outcome(scenarios(scale, seed)[WORKERS])
+    run = (runs or RunCache()).get(scenarios(scale, seed)[WORKERS])
     edges = np.linspace(0, scales.scale_of(scale).commits_per_worker * SECONDS_A_COMMIT, BINS + 1)
     return pack(
-        curves={"seconds": edges[1:], "training_loss": loss_by_time(outcome, edges)},
-        thirds={"training_loss": [part.mean(dtype=np.float64) for part in np.array_split(outcome.loss, 3)]},
-        final={"training_loss": [outcome.final_loss], "test_accuracy": [outcome.test_accuracy]},
+        curves={"seconds": edges[1:], "training_loss": mean_by_time(run.commit_time, run.loss, edges)},
+        thirds={"training_loss": [part.mean(dtype=np.float64) for part in np.array_split(run.loss, 3)]},
+        final={"training_loss": [run.final_loss], "test_accuracy": [run.test_accuracy]},
     )
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """Stability, and the test accuracy."""
     thirds, final = over_seeds(seeds, "thirds", "training_loss"), over_seeds(seeds, "final", "training_loss").ravel()
     accuracy = over_seeds(seeds, "final", "test_accuracy").ravel()
@@ -73,7 +74,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """One curve, the paper's behind it."""
     ax = figure.subplots()
     if scale == "paper":

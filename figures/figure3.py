@@ -7,18 +7,19 @@ Which median matters. Over all parameters at once, more than half of it is the l
 tensors of each tensor's own median is what comes close to the paper's curves; both are drawn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
-from figures.common import Claim, Runs, pack, scales, stack, table, where
+from asyncsim.study.cache import CachedRun, RunCache
+from asyncsim.study.claims import Claim, each_n
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from figures.common import scales
 from figures.common.averages import ends, record_by_step
-from figures.common.claims import each_n
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
-from figures.common.tables import over_seeds
 from figures.figure1 import WORKERS
 
 TITLE = "Figure 3: the median of π against the number of workers"
@@ -32,22 +33,22 @@ def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
     return {n: scales.scenario(scale, rule, n, seed) for n in WORKERS}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Median π by worker steps, taken in two ways."""
-    runs = runs or Runs()
-    return pack(curves=stack({"workers": n, **medians(runs.outcome(s))} for n, s in scenarios(scale, seed).items()))
+    runs = runs or RunCache()
+    return pack(curves=stack({"workers": n, **medians(runs.get(s))} for n, s in scenarios(scale, seed).items()))
 
 
-def medians(outcome: Any) -> dict[str, np.ndarray]:
+def medians(run: CachedRun) -> dict[str, np.ndarray]:
     """Columns: worker steps, the median over all parameters, and the mean over tensors of each one's median."""
     return {
-        "worker_steps": ends(outcome),
-        "median_pi": record_by_step(outcome, "pi_median"),
-        "mean_tensor_median_pi": record_by_step(outcome, "pi_median_by_tensor").mean(axis=1),
+        "worker_steps": ends(run),
+        "median_pi": record_by_step(run, "pi_median"),
+        "mean_tensor_median_pi": record_by_step(run, "pi_median_by_tensor").mean(axis=1),
     }
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """π falls with n."""
     del scale
     last = last_tenth(seeds, "mean_tensor_median_pi")
@@ -65,7 +66,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def last_tenth(seeds: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
+def last_tenth(seeds: Sequence[Numbers], name: str) -> np.ndarray:
     """(seeds, numbers of workers): mean over the last tenth of the curve."""
     columns = [[last_tenth_of(row) for row in over_seeds(seeds, "curves", name, workers=n)] for n in WORKERS]
     return np.array(columns).T
@@ -81,7 +82,7 @@ def last_tenth_of(curve: np.ndarray) -> float:
     return float(curve[-max(1, len(curve) // 10) :].mean())
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """A panel for each way of taking the median."""
     panels = figure.subplots(1, 2, sharey=True)
     for ax, (name, label) in zip(panels, MEDIANS.items(), strict=True):

@@ -17,7 +17,7 @@ workers go n/(n + 1) as far as the proxy would (on a constant gradient), and mor
 65 and 57 to a loss of .3 in those runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,14 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots.curves import use_plain_numbers
 from asyncsim.plots.style import GREY
-from figures.common import Claim, Outcome, Runs, pack, scales, stack, table, where
-from figures.common.averages import BLOCK, loss_by_time
-from figures.common.claims import each_n, numbers
+from asyncsim.study.cache import CachedRun, RunCache
+from asyncsim.study.claims import Claim, each_n, numbers
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.study.time_axis import mean_by_time
+from figures.common import scales
+from figures.common.averages import BLOCK
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
-from figures.common.tables import over_seeds
 
 TITLE = "Figure 4: total batch of 256 shared by n workers"
 SIZE = (9.6, 4.2)
@@ -62,28 +64,30 @@ def one(scale: str, workers: int, seed: int) -> asim.Scenario:
     )
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Loss in equal intervals of time, and when it reached the level."""
-    runs, edges = runs or Runs(), np.arange(0.0, SECONDS[scale] + BIN / 2, BIN)
+    runs, edges = runs or RunCache(), np.arange(0.0, SECONDS[scale] + BIN / 2, BIN)
     curves, reached = [], []
     for n, scenario in scenarios(scale, seed).items():
-        outcome = runs.outcome(scenario)
-        curves.append({"workers": n, "seconds": edges[1:], "training_loss": loss_by_time(outcome, edges)})
-        reached.append({"workers": n, "seconds": seconds_until(outcome, LEVEL)})
+        run = runs.get(scenario)
+        curves.append(
+            {"workers": n, "seconds": edges[1:], "training_loss": mean_by_time(run.commit_time, run.loss, edges)}
+        )
+        reached.append({"workers": n, "seconds": seconds_until(run, LEVEL)})
     return pack(curves=stack(curves), reached=stack(reached))
 
 
-def seconds_until(outcome: Outcome, level: float) -> float:
+def seconds_until(run: CachedRun, level: float) -> float:
     """When the mean loss of `BLOCK` worker steps, which are as many examples for any n, is first at or below a level.
 
     NaN if it never is.
     """
-    means = asim.plots.running_mean(outcome.loss, BLOCK * outcome.workers)
+    means = asim.plots.running_mean(run.loss, BLOCK * run.workers)
     below = np.flatnonzero(means <= level)
-    return float(outcome.commit_time[below[0]]) if len(below) else np.nan
+    return float(run.commit_time[below[0]]) if len(below) else np.nan
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """More workers are faster, and how well two numbers of cost predict the others."""
     seconds = over_seeds(seeds, "reached", "seconds")
     theirs = paper_seconds()
@@ -111,14 +115,14 @@ def paper_seconds() -> np.ndarray:
     return np.array([curve["seconds"][np.argmax(curve["training_loss"] <= LEVEL)] for curve in curves])
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Loss against seconds, and the seconds to the level against the number of workers."""
     left, right = figure.subplots(1, 2)
     draw_losses(left, seeds, scale)
     draw_reached(right, seeds, scale)
 
 
-def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw_losses(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """A curve for each number of workers, the paper's behind them."""
     for n, colour in zip(WORKERS, COLOURS, strict=False):
         if scale == "paper":
@@ -132,7 +136,7 @@ def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) 
     ax.legend(title="workers")
 
 
-def draw_reached(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw_reached(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Median and every seed; dashed, what a speed-up of n would be."""
     seconds = over_seeds(seeds, "reached", "seconds")
     if scale == "paper":

@@ -13,18 +13,19 @@ near .14 with 2 workers, .15 with 5, .17 with 10, .30 with 20 and .56 with 30 (o
 mini-batches), and the paper's is .126, so that they were few.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.curves import use_plain_numbers
-from figures.common import Claim, Outcome, Runs, pack, scales, stack, table, where
-from figures.common.claims import numbers
+from asyncsim.study.cache import CachedRun, RunCache
+from asyncsim.study.claims import Claim, numbers
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from figures.common import scales
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
-from figures.common.tables import over_seeds
 
 TITLE = "Figure 5: thirty epochs"
 SIZE = (9.6, 4.2)
@@ -58,24 +59,24 @@ def mini_batches(scale: str) -> int:
     return scales.workload(scale, usual.batch_size).examples // usual.batch_size
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Training and validation loss at the end of each epoch."""
-    runs, curves = runs or Runs(), []
+    runs, curves = runs or RunCache(), []
     for name, scenario in scenarios(scale, seed).items():
-        curves.append({"rule": name, "epochs": np.arange(1, EPOCHS + 1), **by_epoch(runs.outcome(scenario))})
+        curves.append({"rule": name, "epochs": np.arange(1, EPOCHS + 1), **by_epoch(runs.get(scenario))})
     return pack(curves=stack(curves))
 
 
-def by_epoch(outcome: Outcome) -> dict[str, np.ndarray]:
+def by_epoch(run: CachedRun) -> dict[str, np.ndarray]:
     """Both losses at the end of each epoch; NaN from where the run diverged."""
-    epochs = np.asarray(outcome.loss, np.float64).reshape(EPOCHS, -1)
+    epochs = np.asarray(run.loss, np.float64).reshape(EPOCHS, -1)
     validation = np.full(EPOCHS, np.nan)
-    recorded = outcome.records["test_loss"]
+    recorded = run.records["test_loss"]
     validation[: len(recorded)] = recorded
     return {"validation": validation, "training": epochs[:, -(epochs.shape[1] // 4) :].mean(axis=1)}
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """No overfitting, and which of the two generalises better."""
     del scale
     gem, momentum = (over_seeds(seeds, "curves", "validation", rule=rule) for rule in RULES)
@@ -113,7 +114,7 @@ def rise(losses: np.ndarray) -> np.ndarray:
     return means[:, -1] / means.min(axis=1)
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Validation loss on the left, training loss on the right."""
     panels = figure.subplots(1, 2, sharey=True)
     left, _ = (draw_losses(ax, seeds, loss, scale) for ax, loss in zip(panels, LOSSES, strict=True))
@@ -121,7 +122,7 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
     panels[0].legend(handles=left)
 
 
-def draw_losses(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], loss: str, scale: str) -> list[Any]:
+def draw_losses(ax: Any, seeds: Sequence[Numbers], loss: str, scale: str) -> list[Any]:
     """Both rules, the paper's curves behind them; what a legend needs to name."""
     lines, grey = [], []
     for (rule, label), colour in zip(RULES.items(), COLOURS, strict=False):

@@ -4,19 +4,20 @@ The paper claims that GEM is resilient to a misspecified step size (η = .1): it
 where DOWNPOUR is lost. Judged by the final losses of all seeds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
-from figures.common import Claim, Runs, Table, scales, table, where
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, each_n, numbers
+from asyncsim.study.tables import Numbers, Table, over_seeds, table, where
+from figures.common import scales
 from figures.common.averages import losses_of
-from figures.common.claims import each_n, numbers
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED
-from figures.common.tables import over_seeds
 
 TITLE = "Figure 6: a step size twice too large"
 SIZE = (9.6, 4.2)
@@ -33,12 +34,12 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     return {**runs, ("momentum_sgd", 1): scales.scenario(scale, proxy, 1, seed)}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Loss curves, and how each run ended."""
-    return losses_of(scenarios(scale, seed), runs or Runs())
+    return losses_of(scenarios(scale, seed), runs or RunCache())
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """GEM learns, DOWNPOUR does not."""
     rate = scales.scale_of(scale).large_learning_rate
     gem, downpour = (over_seeds(seeds, "final", "training_loss", rule=rule) for rule in PAPER)
@@ -60,7 +61,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """GEM beside its proxy on the left, DOWNPOUR on the right."""
     left, right = figure.subplots(1, 2, sharey=True)
     for ax, rule, label in ((left, "gem", "GEM"), (right, "downpour", "DOWNPOUR")):
@@ -73,7 +74,7 @@ def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> 
     right.legend()
 
 
-def draw_run(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]], rule: str, n: int, scale: str, **look: Any) -> None:
+def draw_run(ax: Any, seeds: Sequence[Numbers], rule: str, n: int, scale: str, **look: Any) -> None:
     """One curve, the paper's behind it."""
     if scale == "paper":
         theirs = paper_curve(rule, n)

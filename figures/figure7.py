@@ -11,7 +11,7 @@ the paper's .01.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-from figures.common import Claim, Runs, pack, scales, stack, table, where
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, each_n
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from figures.common import scales
 from figures.common.averages import loss_by_step
-from figures.common.claims import each_n
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
-from figures.common.tables import over_seeds
 
 TITLE = "Figure 7: AlexNet"
 SIZE = (8.0, 4.2)
@@ -100,19 +101,19 @@ def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
     }
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Loss curves, the mean loss of the last tenth, and the loss of even odds."""
-    runs = runs or Runs()
+    runs = runs or RunCache()
     curves, final = [], []
     for n, scenario in scenarios(scale, seed).items():
-        outcome = runs.outcome(scenario)
-        curves.append({"workers": n, **loss_by_step(outcome)})
-        last = outcome.loss[-(len(outcome.loss) // 10) :].mean(dtype=np.float64)
-        final.append({"workers": n, "training_loss": last, "test_accuracy": outcome.test_accuracy})
+        run = runs.get(scenario)
+        curves.append({"workers": n, **loss_by_step(run)})
+        last = run.loss[-(len(run.loss) // 10) :].mean(dtype=np.float64)
+        final.append({"workers": n, "training_loss": last, "test_accuracy": run.test_accuracy})
     return pack(curves=stack(curves), final=stack(final), odds={"loss": [np.log(data(scale).classes)]})
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """GEM trains it; more workers learn more in the same worker steps."""
     odds = table(seeds[0], "odds")["loss"].item()
     losses = over_seeds(seeds, "final", "training_loss")
@@ -133,7 +134,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """A curve for each number of workers; the paper's behind them where the axes are the same."""
     ax = figure.subplots()
     for n, colour in zip(WORKERS, COLOURS, strict=False):

@@ -7,19 +7,20 @@ At scale quick the step size is larger than in the other figures, .225 and not .
 κ = 4 does no harm. With .225 κ = 4 is a hundred times worse than κ = 1, if not lost.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
-from figures.common import Claim, Runs, pack, scales, stack, table, where
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, each
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from figures.common import scales
 from figures.common.averages import loss_by_step
-from figures.common.claims import each
 from figures.common.curves import COLOURS, draw_curve, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED
-from figures.common.tables import over_seeds
 from figures.figure3 import MEDIANS, medians
 
 TITLE = "Figure 8: amplified proxies, 5 workers"
@@ -38,19 +39,19 @@ def scenarios(scale: str, seed: int) -> dict[float, asim.Scenario]:
     return {kappa: scales.scenario(scale, scales.gem(rate, kappa), WORKERS, seed) for kappa in KAPPAS}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Loss and median π by worker steps, and how each run ended."""
-    runs = runs or Runs()
+    runs = runs or RunCache()
     curves, final = [], []
     for kappa, scenario in scenarios(scale, seed).items():
-        outcome = runs.outcome(scenario)
-        curves.append({"kappa": kappa, **loss_by_step(outcome), **medians(outcome)})
-        ends = {"training_loss": outcome.final_loss, "test_accuracy": outcome.test_accuracy}
+        run = runs.get(scenario)
+        curves.append({"kappa": kappa, **loss_by_step(run), **medians(run)})
+        ends = {"training_loss": run.final_loss, "test_accuracy": run.test_accuracy}
         final.append({"kappa": kappa, **ends})
     return pack(curves=stack(curves), final=stack(final))
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """κ = 2 helps, κ = 4 diverges."""
     del scale
     losses = over_seeds(seeds, "final", "training_loss")
@@ -71,7 +72,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Loss on the left, the median of π on the right."""
     (left, right), label = figure.subplots(1, 2), MEDIANS["mean_tensor_median_pi"]
     for ax, (column, (file, theirs)) in zip((left, right), PAPER.items(), strict=True):

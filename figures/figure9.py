@@ -5,16 +5,17 @@ matrix (tensor 14) is bright from about update 400 on. Judged by the share of th
 near 0, and by whether tensor 14's mean over the second half of the run exceeds the mean of these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.style import BLUE, VERMILION
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, numbers
+from asyncsim.study.tables import Numbers, pack, table
 from figures import figure7
-from figures.common import Claim, Runs, pack, table
-from figures.common.claims import numbers
 
 TITLE = "Figure 9: median of π of AlexNet's tensors, 8 workers"
 SIZE = (9.6, 4.8)
@@ -37,25 +38,25 @@ def scenarios_of(scale: str, seed: int, workers: int) -> dict[int, asim.Scenario
     return {workers: figure7.scenarios(scale, seed)[workers]}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Median π of each tensor by server update."""
-    return medians(scale, seed, runs or Runs(), WORKERS)
+    return medians(scale, seed, runs or RunCache(), WORKERS)
 
 
-def medians(scale: str, seed: int, runs: Runs, workers: int) -> dict[str, np.ndarray]:
+def medians(scale: str, seed: int, runs: RunCache, workers: int) -> dict[str, np.ndarray]:
     """Table `pi` with columns tensor, update and median_pi."""
-    outcome = runs.outcome(scenarios_of(scale, seed, workers)[workers])
-    values, at = outcome.records["pi_median_by_tensor"], outcome.recorded_at["pi_median_by_tensor"]
+    run = runs.get(scenarios_of(scale, seed, workers)[workers])
+    values, at = run.records["pi_median_by_tensor"], run.recorded_at["pi_median_by_tensor"]
     tensors, updates = np.meshgrid(np.arange(TENSORS), at[: len(values)] + 1, indexing="ij")
     return pack(pi={"tensor": tensors.ravel(), "update": updates.ravel(), "median_pi": values.T.ravel()})
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """Most tensors near 0, the last weight matrix bright."""
     return judge(seeds, scale, WORKERS)
 
 
-def judge(seeds: Sequence[Mapping[str, np.ndarray]], scale: str, workers: int) -> list[Claim]:
+def judge(seeds: Sequence[Numbers], scale: str, workers: int) -> list[Claim]:
     """The claims of a number of workers."""
     maps = [heat(seed) for seed in seeds]
     near = np.array([(pi[:LAST] < NEAR).mean() for pi in maps])
@@ -77,12 +78,12 @@ def judge(seeds: Sequence[Mapping[str, np.ndarray]], scale: str, workers: int) -
     ]
 
 
-def heat(seed: Mapping[str, np.ndarray]) -> np.ndarray:
+def heat(seed: Numbers) -> np.ndarray:
     """(tensors, records) medians of one seed."""
     return table(seed, "pi")["median_pi"].reshape(TENSORS, -1)
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """The map of seed 0, as a mean would wash out its bursts; beside it the means over time of all seeds."""
     del scale
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))

@@ -6,7 +6,7 @@ a schedule of its own. With constant compute times workers commit in turn, every
 schedule; with exponential ones a run breaks where its Lyapunov exponent becomes positive, above the mean-square limit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -17,9 +17,10 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
 from asyncsim.reports.stability_map import schedule, stays_bounded
-from figures.common import Claim, Runs, pack, scales, stack, table, where
-from figures.common.claims import numbers
-from figures.common.tables import over_seeds
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, numbers
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from figures.common import scales
 
 TITLE = "Step sizes that stay bounded"
 SEEDS_SHOWN = "all together"
@@ -56,7 +57,7 @@ def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
     return {}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Shares of bounded runs, and the limits that theory knows."""
     del runs
     sizes = WORKERS[scales.scale_of(scale).name]
@@ -124,7 +125,7 @@ def almost_sure(rule: str, workers: int, schedules: int = 8, commits: int = 4000
     return theory.almost_sure_limit(order, low=low, high=high, rule=rule, momentum=scales.MOMENTUM, workers=workers)
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """GEM against DOWNPOUR, and simulated limits against those of theory."""
     step = KAPPAS[scale][1] / KAPPAS[scale][0]  # of the grid: a limit cannot be told more closely
     sizes = np.array(WORKERS[scale])
@@ -143,7 +144,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def in_turn_claim(seeds: Sequence[Mapping[str, np.ndarray]]) -> Claim:
+def in_turn_claim(seeds: Sequence[Numbers]) -> Claim:
     """With constant times: each run on the right side of its limit, as far up as the limit is one."""
     wrong = {rule: wrong_side(seeds, rule) for rule in RULES}
     return Claim(
@@ -154,7 +155,7 @@ def in_turn_claim(seeds: Sequence[Mapping[str, np.ndarray]]) -> Claim:
     )
 
 
-def random_claim(seeds: Sequence[Mapping[str, np.ndarray]], rules: Sequence[str], what: str, within: float) -> Claim:
+def random_claim(seeds: Sequence[Numbers], rules: Sequence[str], what: str, within: float) -> Claim:
     """With exponential times: the κ at which half of the runs grow, over the limit of theory."""
     ratios = {rule: simulated(seeds, "exponential", rule) / last_limit(seeds[0], rule) for rule in rules}
     away = max(np.abs(np.log(ratio)).max() for ratio in ratios.values())
@@ -166,23 +167,23 @@ def random_claim(seeds: Sequence[Mapping[str, np.ndarray]], rules: Sequence[str]
     )
 
 
-def shares(seeds: Sequence[Mapping[str, np.ndarray]], law: str, rule: str) -> np.ndarray:
+def shares(seeds: Sequence[Numbers], law: str, rule: str) -> np.ndarray:
     """(numbers of workers, κ) shares of bounded runs of all seeds."""
     cells = over_seeds(seeds, "cells", "bounded", law=law, rule=rule).mean(axis=0)
     return cells.reshape(-1, len(kappas_of(seeds[0])))
 
 
-def kappas_of(numbers: Mapping[str, np.ndarray]) -> np.ndarray:
+def kappas_of(numbers: Numbers) -> np.ndarray:
     """The values of κ."""
     return np.unique(table(numbers, "cells")["kappa"])
 
 
-def sizes_of(numbers: Mapping[str, np.ndarray]) -> np.ndarray:
+def sizes_of(numbers: Numbers) -> np.ndarray:
     """The numbers of workers."""
     return np.unique(table(numbers, "cells")["workers"])
 
 
-def simulated(seeds: Sequence[Mapping[str, np.ndarray]], law: str, rule: str) -> np.ndarray:
+def simulated(seeds: Sequence[Numbers], law: str, rule: str) -> np.ndarray:
     """For each number of workers the κ at which the share of bounded runs first falls below a half."""
     kappas = np.log(kappas_of(seeds[0]))
     return np.array([np.exp(first_crossing(kappas, share)) for share in shares(seeds, law, rule)])
@@ -201,18 +202,18 @@ def first_crossing(x: np.ndarray, share: np.ndarray) -> float:
     return float(np.interp(0.5, share[[at, at - 1]], x[[at, at - 1]]))
 
 
-def last_limit(numbers: Mapping[str, np.ndarray], rule: str, law: str = "exponential") -> np.ndarray:
+def last_limit(numbers: Numbers, rule: str, law: str = "exponential") -> np.ndarray:
     """The limit against which single runs are held, for each number of workers."""
     return list(limits_of(numbers, law, rule).values())[-1]
 
 
-def limits_of(numbers: Mapping[str, np.ndarray], law: str, rule: str) -> dict[str, np.ndarray]:
+def limits_of(numbers: Numbers, law: str, rule: str) -> dict[str, np.ndarray]:
     """Name -> limits for each number of workers."""
     rows = where(table(numbers, "limits"), law=law, rule=rule)
     return {name: where(rows, limit=name)["kappa"] for name in dict.fromkeys(rows["limit"].tolist())}
 
 
-def wrong_side(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> list[bool]:
+def wrong_side(seeds: Sequence[Numbers], rule: str) -> list[bool]:
     """For each pair of n and κ with constant times, whether the run is not what the limit says."""
     kappas, limit = kappas_of(seeds[0]), last_limit(seeds[0], rule, "constant")
     bounded = shares(seeds, "constant", rule) > 0.5
@@ -220,7 +221,7 @@ def wrong_side(seeds: Sequence[Mapping[str, np.ndarray]], rule: str) -> list[boo
     return (bounded != below)[below if rule == "gem" else np.full_like(below, True)].tolist()
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """A map a law and rule."""
     del scale
     panels = figure.subplots(2, len(RULES), sharex=True, sharey=True)

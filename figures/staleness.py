@@ -4,7 +4,7 @@ The paper states E[τ] = n - 1 for a homogeneous cluster, equation (2), and draw
 other gradients are under way, whatever the law; the law shapes the distribution, which theory knows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogN
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.staleness import by_chance, find
 from asyncsim.reports.warm_up import settling_commits
-from figures.common import Claim, Runs, pack, stack, table, where
-from figures.common.claims import numbers
+from asyncsim.study.cache import RunCache
+from asyncsim.study.claims import Claim, numbers
+from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.common.curves import COLOURS
-from figures.common.tables import over_seeds
 
 TITLE = "Staleness, predicted beside simulated"
 SEEDS_SHOWN = "all together"
@@ -53,7 +53,7 @@ def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
     return {}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: Runs | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
     """Distributions with 16 workers, and means with 5 to 100."""
     del runs
     shapes = [distribution(name, COMMITS[scale], seed) for name in LAWS]
@@ -80,7 +80,7 @@ def mean_staleness(name: str, workers: int, commits: int, seed: int) -> dict[str
     return {"law": name, "workers": workers, "run": np.arange(REPEATS), "mean": np.array(means)}
 
 
-def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]:
+def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """E[τ] = n - 1, and the distributions."""
     del scale
     deviation, error = deviations(seeds)
@@ -104,7 +104,7 @@ def claims(seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> list[Claim]
     ]
 
 
-def deviations(seeds: Sequence[Mapping[str, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def deviations(seeds: Sequence[Numbers]) -> tuple[np.ndarray, np.ndarray]:
     """(laws, numbers of workers) mean staleness less n - 1, and its standard error over all runs of all seeds."""
     runs = np.array([[over_seeds(seeds, "means", "mean", law=name, workers=n) for n in WORKERS] for name in MEANS_OF])
     runs = runs.reshape(*runs.shape[:2], -1)
@@ -125,7 +125,7 @@ def largest_deviation(workers: int, deviation: np.ndarray, error: np.ndarray) ->
     return f"n = {workers}: furthest {mean:.5g} ± {error[furthest]:.1g} ({list(MEANS_OF)[furthest]})"
 
 
-def pooled(seeds: Sequence[Mapping[str, np.ndarray]], law: str) -> tuple[np.ndarray, np.ndarray, int]:
+def pooled(seeds: Sequence[Numbers], law: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Shares over the commits of all seeds, the predicted probabilities, and how many commits there are."""
     rows = [where(table(one, "distributions"), law=law) for one in seeds]
     size = max(len(row["share"]) for row in rows)
@@ -134,14 +134,14 @@ def pooled(seeds: Sequence[Mapping[str, np.ndarray]], law: str) -> tuple[np.ndar
     return share, longest["predicted"], int(sum(row["commits"][0] for row in rows))
 
 
-def together(seeds: Sequence[Mapping[str, np.ndarray]], law: str) -> tuple[float, float]:
+def together(seeds: Sequence[Numbers], law: str) -> tuple[float, float]:
     """Total variation between simulated and predicted, and what it is for independent values, about."""
     share, pmf, commits = pooled(seeds, law)
     beyond = max(0.0, 1 - float(pmf.sum()))
     return float(np.abs(share - pmf).sum() + beyond) / 2, by_chance(pmf, commits)
 
 
-def draw(figure: Any, seeds: Sequence[Mapping[str, np.ndarray]], scale: str) -> None:
+def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """A panel a law, and one of means."""
     del scale
     panels = figure.subplots(2, 3).flat
@@ -162,7 +162,7 @@ def draw_distribution(ax: Any, share: np.ndarray, pmf: np.ndarray) -> None:
     ax.set(xlabel="staleness, in server versions", ylabel="share of commits", xlim=(edges[0], edges[-1]))
 
 
-def draw_means(ax: Any, seeds: Sequence[Mapping[str, np.ndarray]]) -> None:
+def draw_means(ax: Any, seeds: Sequence[Numbers]) -> None:
     """By how much the mean misses n - 1, with two standard errors, the laws side by side."""
     deviation, error = (100 * values / (np.array(WORKERS) - 1) for values in deviations(seeds))
     place, reach = np.arange(len(WORKERS)), 1.1 * (np.abs(deviation) + 2 * error).max()

@@ -13,6 +13,8 @@ from rich.table import Table
 from asyncsim.cli.script import import_from_clone
 from asyncsim.cli.show import Bar
 from asyncsim.engine import ReplayInterrupted
+from asyncsim.study.cache import in_words
+from asyncsim.study.figure_set import SUMMARY, FigureSet, MadeFigure
 
 SCALES = ("quick", "paper")
 OUT = str(Path("runs", "figures", "SCALE"))
@@ -27,59 +29,56 @@ names, and are drawn of a small network on MNIST without it.
 """
 
 
-def common(name: str) -> Any:
-    """A module of figures/common."""
+def catalogue() -> Any:
+    """The module that lists the clone's figures."""
     import_from_clone("figures")
-    return importlib.import_module(f"figures.common.{name}")
+    return importlib.import_module("figures.catalogue")
 
 
-def make_all(book: Any, names: tuple[str, ...]) -> list[Any]:
+def make_all(figure_set: FigureSet, names: tuple[str, ...]) -> list[MadeFigure]:
     """Make figure after figure, with a progress bar that names the figure and the seed; conclude whatever happens."""
-    made: list[Any] = []
-    if book.scale == "paper":
-        say_how_long(book, names)
+    made: list[MadeFigure] = []
+    if figure_set.scale == "paper":
+        say_how_long(figure_set, names)
     try:
         with Bar() as bar:
             for name in names:
                 bar.expect(name)
-                made.append(book.make(name, partial(bar.show, name)))
+                made.append(figure_set.make(name, partial(bar.show, name)))
                 bar.close(name)
                 click.echo(f"{name}: {state_of(made[-1])}", err=True)
     finally:
-        book.conclude(made)
+        figure_set.conclude(made)
     return made
 
 
-def say_how_long(book: Any, names: tuple[str, ...]) -> None:
-    """What has to be replayed, and about how long that takes here; nothing where nothing has to be."""
-    estimates = common("estimate")
-    missing = [(common("figure").find(name), seed) for name, seed in book.missing(names)]
-    ahead = estimates.estimate(missing, book.scale, book.runs())
+def say_how_long(figure_set: FigureSet, names: tuple[str, ...]) -> None:
+    """Say what has to be replayed and how long that takes here; nothing if all runs exist."""
+    ahead = figure_set.estimate(names)
     if ahead.runs:
-        words = estimates.in_words(ahead.seconds)
+        words = in_words(ahead.seconds)
         click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
 
 
-def state_of(made: Any) -> str:
+def state_of(made: MadeFigure) -> str:
     """What was done for a figure, in words."""
     if made.computed:
         return f"computed {len(made.computed)} seed{'s' if len(made.computed) > 1 else ''}"
     return "drawn again" if made.drawn else "there already"
 
 
-def show(made: list[Any]) -> None:
+def show(made: list[MadeFigure]) -> None:
     """A row a claim."""
-    answers = common("claims").ANSWERS
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
     for head in ("figure", "the paper says", "measured, all seeds", ""):
         table.add_column(head, overflow="fold")
     for figure in made:
         for claim in figure.claims:
-            table.add_row(figure.name, claim.says, claim.measured, answers[claim.holds].strip("*"))
+            table.add_row(figure.name, claim.says, claim.measured, claim.answer)
     Console().print(table)
 
 
-def as_plain(made: list[Any]) -> dict[str, Any]:
+def as_plain(made: list[MadeFigure]) -> dict[str, Any]:
     """The claims as JSON can hold them."""
     return {figure.name: {"claims": [claim._asdict() for claim in figure.claims]} for figure in made}
 
@@ -88,18 +87,18 @@ def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, a
     if out is not None and not out.strip():
         raise click.UsageError(f"`--out` must name a folder; got {out!r}. Leave it out for {OUT}.")
     place = out or OUT.replace("SCALE", scale)
+    figure_set = catalogue().figure_set(Path(place), scale, seeds)
     try:
-        names = tuple(dict.fromkeys(names)) or common("figure").all_names()
+        names = tuple(dict.fromkeys(names)) or tuple(figure_set.figures)
         for name in names:
-            common("figure").find(name)
+            figure_set.find(name)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    book = common("book").Book(Path(place), scale, seeds)
-    book.open()
+    figure_set.open()
     try:
         if force:
-            book.forget(names)
-        made = make_all(book, names)
+            figure_set.forget(names)
+        made = make_all(figure_set, names)
     except (ReplayInterrupted, KeyboardInterrupt) as stopped:
         again = "without --force, the same command" if force else "the same command"
         raise click.ClickException(f"Interrupted; {again} goes on from there.") from stopped
@@ -107,7 +106,7 @@ def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, a
         click.echo(json.dumps(as_plain(made), allow_nan=False))
         return
     show(made)
-    click.echo(f"Pictures, numbers and {common('book').SUMMARY} in {place}")
+    click.echo(f"Pictures, numbers and {SUMMARY} in {place}")
 
 
 figures = click.Command(

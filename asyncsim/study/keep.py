@@ -49,11 +49,11 @@ class Folder:
             ValueError: If the folder holds another study, or such files of unknown origin.
             OSError: If it cannot be made or written.
         """
-        self._make()
+        make_folder(self.path)
         work, staged = self, Folder(self / STAGED, self.label, self.files)
         if force and any(self.has(name) for name in (self.label, *self.files)):
             shutil.rmtree(staged.path, ignore_errors=True)
-            staged._make()
+            make_folder(staged.path)
             work = staged
         elif not force:
             for folder in (staged, self):
@@ -70,20 +70,11 @@ class Folder:
         """
         if work.path == self.path:
             return
-        self._make()
+        make_folder(self.path)
         (self / self.label).unlink(missing_ok=True)
         for name in (*self.files, self.label):
             os.replace(work / name, self / name)
         shutil.rmtree(work.path)
-
-    def _make(self) -> None:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise OSError(
-                error.errno, f"`out` {str(self.path)!r} cannot be made: {reason}. Choose another folder."
-            ) from error
 
     def _holds(self, digest: str) -> bool:
         label = self._label()
@@ -112,6 +103,19 @@ class Folder:
         strange = [name for name in self.files if self.has(name)]
         if strange:
             raise ValueError(f"`out` {str(self.path)!r} holds a {strange[0]!r} but no {self.label!r}. {remedy}")
+
+
+def make_folder(path: Path) -> None:
+    """Create the folder that was given as `out`, and those above it, unless it exists.
+
+    Raises:
+        OSError: If it cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(error.errno, f"`out` {str(path)!r} cannot be made: {reason}. Choose another folder.") from error
 
 
 def first_difference(kept: Any, new: Any, name: str = "") -> str | None:

@@ -1,4 +1,4 @@
-"""A replay against the simulated clock, on which protocols that wait and protocols that do not can be compared."""
+"""Losses against simulated time, the axis on which protocols that wait can be compared with those that do not."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +13,11 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
     Args:
         trace: The schedule of the run.
         run: A run of one or several seeds.
-        edges: (intervals + 1,) bounds of the intervals in seconds, increasing; an interval holds its upper bound, the
-            first one its lower bound as well.
+        edges: (intervals + 1,) bounds of the intervals in seconds, increasing. Each interval includes its upper bound;
+            the first one includes its lower bound as well.
 
     Returns:
-        (intervals,), or (seeds, intervals); NaN where nobody committed.
+        (intervals,), or (seeds, intervals); NaN for intervals without a commit.
 
     Raises:
         ValueError: If the edges do not increase.
@@ -29,16 +29,35 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
         >>> run.loss.tolist(), loss_against_time(trace, run, [0, 2, 4, 6]).tolist()
         ([0.5, 0.125, 0.03125, 0.0078125], [0.3125, 0.01953125, nan])
     """
-    edges = np.asarray(edges, np.float64)
+    return mean_by_time(trace.commit_time[: run.loss.shape[-1]], run.loss, edges)
+
+
+def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.ndarray:
+    """Mean of the values in each interval of time.
+
+    Args:
+        time: (commits,) in seconds.
+        values: (commits,) or (seeds, commits).
+        edges: As in `loss_against_time`.
+
+    Returns:
+        (intervals,) or (seeds, intervals); NaN for empty intervals.
+
+    Raises:
+        ValueError: If the edges do not increase.
+
+    Example:
+        >>> mean_by_time([0.0, 1.0, 2.0, 3.0], [8.0, 4.0, 2.0, 1.0], [0.0, 1.0, 3.0]).tolist()
+        [6.0, 1.5]
+    """
+    time, values, edges = np.asarray(time), np.asarray(values), np.asarray(edges, np.float64)
     if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
-        raise ValueError(f"`edges` must be two or more times that increase; got {edges!r:.60}. Use `np.linspace`.")
-    time = trace.commit_time[: run.loss.shape[-1]]
+        raise ValueError(f"`edges` must be two or more increasing times; got {edges!r:.60}. Use `np.linspace`.")
     place = np.searchsorted(edges, time, side="left") - 1
     place[time == edges[0]] = 0
     inside, intervals = (place >= 0) & (place < len(edges) - 1), len(edges) - 1
     counts = np.bincount(place[inside], minlength=intervals)
-    losses = np.atleast_2d(run.loss)[:, inside]
-    sums = np.stack([np.bincount(place[inside], one, minlength=intervals) for one in losses])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = sums / counts
-    return means if run.several else means[0]
+    rows = np.atleast_2d(values)[:, inside]
+    sums = np.stack([np.bincount(place[inside], row, minlength=intervals) for row in rows])
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return means if values.ndim > 1 else means[0]

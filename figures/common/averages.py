@@ -6,68 +6,55 @@ from typing import Any
 import numpy as np
 
 from asyncsim import Scenario
-from figures.common.runs import Outcome, Runs
-from figures.common.tables import pack, stack
+from asyncsim.study.cache import CachedRun, RunCache
+from asyncsim.study.tables import pack, stack
 
 BLOCK = 5  # worker steps in a mean, as the paper's curves show
 
 
-def loss_by_step(outcome: Outcome, block: int = BLOCK) -> dict[str, Any]:
+def loss_by_step(run: CachedRun, block: int = BLOCK) -> dict[str, Any]:
     """Training loss: means over `block` commits of each worker on average, at the end of each block.
 
     Returns:
         Columns `worker_steps` and `training_loss`, NaN from where the run diverged.
     """
-    return {"worker_steps": ends(outcome, block), "training_loss": in_blocks(outcome.loss, block * outcome.workers)}
+    return {"worker_steps": ends(run, block), "training_loss": in_blocks(run.loss, block * run.workers)}
 
 
-def loss_by_time(outcome: Outcome, edges: np.ndarray) -> np.ndarray:
-    """Mean loss of the commits between each two edges; NaN where nobody committed, or the run had diverged.
-
-    Args:
-        outcome: The run.
-        edges: (intervals + 1,) in seconds, increasing; an interval holds its lower edge.
-    """
-    place = np.searchsorted(edges, outcome.commit_time, side="right") - 1
-    inside = (place >= 0) & (place < len(edges) - 1)
-    count, loss = (np.bincount(place[inside], w, len(edges) - 1) for w in (None, outcome.loss[inside]))
-    return np.divide(loss, count, out=np.full(len(loss), np.nan), where=count > 0)
-
-
-def record_by_step(outcome: Outcome, name: str, block: int = BLOCK) -> np.ndarray:
+def record_by_step(run: CachedRun, name: str, block: int = BLOCK) -> np.ndarray:
     """A recorded quantity in the same blocks; a quantity with an axis of its own keeps it.
 
     Raises:
         ValueError: If the quantity was not recorded.
     """
-    if name not in outcome.records:
-        raise ValueError(f"`name` must be a recorded quantity; got {name!r}. There are: {', '.join(outcome.records)}.")
-    values, at = np.asarray(outcome.records[name], np.float64), outcome.recorded_at[name]
-    block_of = at // (block * outcome.workers)
-    blocks = len(ends(outcome, block))
+    if name not in run.records:
+        raise ValueError(f"`name` must be a recorded quantity; got {name!r}. Recorded were {', '.join(run.records)}.")
+    values, at = np.asarray(run.records[name], np.float64), run.recorded_at[name]
+    block_of = at // (block * run.workers)
+    blocks = len(ends(run, block))
     inside = block_of < blocks
     sums = np.zeros((blocks, *values.shape[1:]))
     np.add.at(sums, block_of[inside], values[inside])
     counts = np.bincount(block_of[inside], minlength=blocks).reshape(-1, *[1] * (values.ndim - 1))
     means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    if outcome.diverged_at is not None:
-        means[outcome.diverged_at // (block * outcome.workers) :] = np.nan
+    if run.diverged_at is not None:
+        means[run.diverged_at // (block * run.workers) :] = np.nan
     return means
 
 
-def losses_of(scenarios: Mapping[tuple[str, int], Scenario], runs: Runs) -> dict[str, np.ndarray]:
+def losses_of(scenarios: Mapping[tuple[str, int], Scenario], runs: RunCache) -> dict[str, np.ndarray]:
     """Tables `curves` and `final` of runs named by rule and workers: the loss by worker steps, and how each ended."""
     curves, final = [], []
     for (rule, workers), scenario in scenarios.items():
-        outcome, which = runs.outcome(scenario), {"rule": rule, "workers": workers}
-        curves.append({**which, **loss_by_step(outcome)})
-        final.append({**which, "training_loss": outcome.final_loss, "test_accuracy": outcome.test_accuracy})
+        run, which = runs.get(scenario), {"rule": rule, "workers": workers}
+        curves.append({**which, **loss_by_step(run)})
+        final.append({**which, "training_loss": run.final_loss, "test_accuracy": run.test_accuracy})
     return pack(curves=stack(curves), final=stack(final))
 
 
-def ends(outcome: Outcome, block: int = BLOCK) -> np.ndarray:
+def ends(run: CachedRun, block: int = BLOCK) -> np.ndarray:
     """Worker steps at the ends of the blocks."""
-    return block * np.arange(1, outcome.commits_per_worker // block + 1)
+    return block * np.arange(1, run.commits_per_worker // block + 1)
 
 
 def in_blocks(values: np.ndarray, size: int) -> np.ndarray:

@@ -5,9 +5,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import theory
+from asyncsim.study.cache import CachedRun
+from asyncsim.study.claims import Claim
+from asyncsim.study.tables import table, where
 from figures import energy, figure1
-from figures.common import Outcome, table, where
-from figures.common.claims import Claim
 
 WORKERS = (3, 6)
 STEPS = 20
@@ -19,7 +20,7 @@ class MadeUp:
     def __init__(self, ratio):
         self.ratio = ratio
 
-    def outcome(self, scenario):
+    def get(self, scenario):
         n = scenario.cluster.workers
         at = np.arange(0, STEPS * n, 2)
         proxy = np.exp(-at / at[-1])
@@ -27,7 +28,7 @@ class MadeUp:
         records = {"energy_central": central, "energy_proxy": proxy}
         columns = dict.fromkeys(("loss", "worker", "staleness", "commit_time"), np.zeros(STEPS * n))
         ends = {"diverged_at": None, "test_loss": np.nan, "test_accuracy": np.nan, "final_loss": 0.1}
-        return Outcome(workers=n, records=records, recorded_at=dict.fromkeys(records, at), **columns, **ends)
+        return CachedRun(workers=n, records=records, recorded_at=dict.fromkeys(records, at), **columns, **ends)
 
 
 def allowed(rule, workers):

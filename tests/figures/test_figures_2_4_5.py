@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
+from asyncsim.study.cache import CachedRun, RunCache
+from asyncsim.study.tables import over_seeds, pack, stack, table, where
 from figures import figure2, figure4, figure5
-from figures.common import Outcome, Runs, pack, scales, stack, table, where
-from figures.common.averages import loss_by_time
+from figures.common import scales
 from figures.common.paper import paper_curves
-from figures.common.tables import over_seeds
 from tests.quick_compile import quick_compile  # noqa: F401
 
 Numbers = dict[str, np.ndarray]
@@ -31,10 +31,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure5, "EPOCHS", 6)
 
 
-def outcome(loss: Any, time: Any, workers: int = 1, **rest: Any) -> Outcome:
+def cached(loss: Any, time: Any, workers: int = 1, **rest: Any) -> CachedRun:
     given = dict.fromkeys(("worker", "staleness", "diverged_at", "test_loss", "test_accuracy", "final_loss"))
     given |= {"records": {}, "recorded_at": {}, **rest}
-    return Outcome(loss=np.asarray(loss, np.float32), commit_time=np.asarray(time), workers=workers, **given)  # type: ignore[arg-type]
+    return CachedRun(loss=np.asarray(loss, np.float32), commit_time=np.asarray(time), workers=workers, **given)  # type: ignore[arg-type]
 
 
 def drawn(module: ModuleType, seeds: list[Numbers], scale: str = "quick") -> list[Any]:
@@ -55,23 +55,14 @@ def holds(module: ModuleType, numbers: Numbers, scale: str = "paper") -> list[bo
 
 
 class TestTime:
-    def test_an_interval_holds_its_lower_edge_and_empty_ones_are_nan(self) -> None:
-        run = outcome([1, 3, 5, 7, 9], [0.0, 0.5, 1.0, 2.9, 4.0])
-        means = loss_by_time(run, np.array([0.0, 1.0, 2.0, 2.5, 3.0]))
-        np.testing.assert_array_equal(means, [2.0, 5.0, np.nan, 7.0])
-
-    def test_divergence_spoils_its_own_interval_and_no_earlier_one(self) -> None:
-        means = loss_by_time(outcome([1, np.nan, np.nan], [0.5, 1.5, 2.5]), np.arange(4.0))
-        np.testing.assert_array_equal(means, [1.0, np.nan, np.nan])
-
     def test_a_level_is_reached_by_the_mean_of_five_steps_of_each_worker(self) -> None:
         loss, time = np.linspace(2, 0, 81), np.linspace(0, 8, 81) ** 2
         means = [loss[k - 10 : k].mean() for k in range(10, 82)]
         first = next(k for k, mean in enumerate(means) if mean <= 0.5)
-        assert figure4.seconds_until(outcome(loss, time, workers=2), 0.5) == time[first + 9]
+        assert figure4.seconds_until(cached(loss, time, workers=2), 0.5) == time[first + 9]
 
     def test_a_level_may_never_be_reached(self) -> None:
-        assert np.isnan(figure4.seconds_until(outcome([1.0, 1.0], [1.0, 2.0]), 0.5))
+        assert np.isnan(figure4.seconds_until(cached([1.0, 1.0], [1.0, 2.0]), 0.5))
 
 
 class TestFigure2:
@@ -81,9 +72,9 @@ class TestFigure2:
         np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), over_seeds(seeds, "curves", "training_loss").mean(0))
 
     def test_the_mean_of_the_thirds_is_the_mean_of_all(self) -> None:
-        scenario, runs = figure2.scenarios("quick", 0)[10], Runs()
+        scenario, runs = figure2.scenarios("quick", 0)[10], RunCache()
         thirds = table(figure2.compute("quick", 0), "thirds")["training_loss"]
-        np.testing.assert_allclose(thirds.mean(), runs.outcome(scenario).loss.mean(), rtol=1e-4)
+        np.testing.assert_allclose(thirds.mean(), runs.get(scenario).loss.mean(), rtol=1e-4)
 
     def test_the_papers_run_takes_the_papers_two_thousand_seconds(self) -> None:
         law: Any = figure2.scenarios("quick", 0)[10].cluster.compute
@@ -184,14 +175,14 @@ class TestFigure5:
                 np.testing.assert_allclose(line.get_ydata(), over_seeds(seeds, "curves", loss, rule=rule).mean(0))
 
     def test_an_epoch_ends_where_the_run_does(self) -> None:
-        run = Runs().outcome(figure5.scenarios("quick", 0)["gem"])
+        run = RunCache().get(figure5.scenarios("quick", 0)["gem"])
         losses = figure5.by_epoch(run)
         assert losses["validation"][-1] == pytest.approx(run.test_loss)
         assert len(run.loss) == figure5.EPOCHS * (asim.datasets.digits().train_inputs.shape[0] // 32)
         assert losses["training"][-1] == pytest.approx(run.loss[-11:].mean(), rel=1e-5)
 
     def test_a_run_that_diverged_ends_early(self) -> None:
-        losses = figure5.by_epoch(outcome(np.ones(48), np.arange(48), records={"test_loss": np.array([0.5, 0.4])}))
+        losses = figure5.by_epoch(cached(np.ones(48), np.arange(48), records={"test_loss": np.array([0.5, 0.4])}))
         np.testing.assert_array_equal(losses["validation"], [0.5, 0.4, *[np.nan] * 4])
 
     @pytest.mark.parametrize(
@@ -228,13 +219,13 @@ def test_computes_from_nothing_but_the_runs_it_names(module: ModuleType) -> None
     """The estimate of time and the queue of long runs go by `scenarios`."""
     asked: list[asim.Scenario] = []
 
-    class Noting(Runs):
-        def outcome(self, scenario: asim.Scenario) -> Outcome:
+    class Noting(RunCache):
+        def get(self, scenario: asim.Scenario) -> CachedRun:
             asked.append(scenario)
             total = scenario.total or 0
             time = np.linspace(0, 1000, total)
             record = {"test_loss": np.ones(figure5.EPOCHS)}
-            return outcome(np.ones(total), time, scenario.cluster.workers, records=record)
+            return cached(np.ones(total), time, scenario.cluster.workers, records=record)
 
     module.compute("quick", 3, Noting())
     assert asked == [*module.scenarios("quick", 3).values()]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from asyncsim.study.cache import RunCache
+from asyncsim.study.tables import over_seeds, pack, stack, table, where
 from figures import assumptions, figure1, figure3, figure6, figure8
-from figures.common import Runs, pack, scales, stack, table, where
+from figures.common import scales
 from figures.common.averages import loss_by_step
 from figures.common.curves import THE_PAPER
 from figures.common.paper import paper_curves
-from figures.common.tables import over_seeds
 
 MODULES = (figure1, figure3, figure6, figure8)
 
@@ -26,7 +27,7 @@ def computed(tmp_path_factory):
         patch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=20))
         for module, workers in FEW:
             patch.setattr(module, "WORKERS", workers)
-        runs = Runs(tmp_path_factory.mktemp("runs"))
+        runs = RunCache(tmp_path_factory.mktemp("runs"))
         return {module: [module.compute("quick", seed, runs) for seed in range(2)] for module in MODULES}
 
 
@@ -51,7 +52,7 @@ def drawn(module, seeds, scale="quick"):
 def test_numbers_are_those_of_the_runs(numbers):
     scenario = figure1.scenarios("quick", 1)["downpour", 10]
     mine = where(table(numbers[figure1][1], "curves"), rule="downpour", workers=10)
-    np.testing.assert_array_equal(mine["training_loss"], loss_by_step(Runs().outcome(scenario))["training_loss"])
+    np.testing.assert_array_equal(mine["training_loss"], loss_by_step(RunCache().get(scenario))["training_loss"])
 
 
 def test_each_seed_is_another_run(numbers):
@@ -186,7 +187,7 @@ def test_the_assumptions_are_run_and_drawn(monkeypatch):
     monkeypatch.setattr(assumptions, "workers_of", lambda scale: (5,))
     few = {("gem_amplified", 5): "κ = 4", ("downpour_large", 5): "η doubled", ("downpour_large", 10): "more"}
     monkeypatch.setattr(assumptions, "FAILING", few)
-    found = assumptions.compute("quick", 0, Runs())
+    found = assumptions.compute("quick", 0, RunCache())
     final = table(found, "final")
     assert len(final["rule"]) == len(assumptions.scenarios("quick", 0)) == 4 + 2 + 4 + 2 + 3 * 4
     assert set(table(found, "fifths")["assumed"]) == {*assumptions.LAWS, *assumptions.VARIANTS}

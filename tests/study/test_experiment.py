@@ -71,25 +71,3 @@ def test_bad_arguments():
         EXPERIMENT.override(bass=1.0)
     with pytest.raises(ValueError, match="`compute` must have a default for every argument; `n` has none"):
         asim.Experiment(lambda n: {}, draw)
-
-
-class TestLossAgainstTime:
-    trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=100)
-    rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0], noise=0.1)
-
-    def test_one_interval_is_the_mean(self):
-        run = asim.replay(self.trace, self.rule, self.workload)
-        whole = asim.loss_against_time(self.trace, run, [0.0, self.trace.seconds])
-        np.testing.assert_allclose(whole, [run.loss.mean()], rtol=1e-6)
-
-    def test_several_seeds_are_each_their_own(self):
-        edges = np.linspace(0, self.trace.seconds, 5)
-        both = asim.loss_against_time(self.trace, asim.replay(self.trace, self.rule, self.workload, [0, 1]), edges)
-        for seed in (0, 1):
-            one = asim.loss_against_time(self.trace, asim.replay(self.trace, self.rule, self.workload, seed), edges)
-            np.testing.assert_allclose(both[seed], one, rtol=1e-5)
-
-    def test_edges_must_increase(self):
-        run = asim.replay(self.trace, self.rule, self.workload, commits=5)
-        with pytest.raises(ValueError, match="`edges` must be two or more times that increase"):
-            asim.loss_against_time(self.trace, run, [0.0, 0.0])

@@ -1,4 +1,4 @@
-"""Tables of numbers: dictionaries of columns, the form of the CSV files, and several of them in one dictionary."""
+"""Tables of numbers: dictionaries of columns, which become CSV files, and several of them in one dictionary."""
 
 import csv
 import io
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 Table = dict[str, np.ndarray]
+Numbers = Mapping[str, np.ndarray]  # several tables, as `pack` makes them
 
 
-def pack(**tables: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Several tables in one dictionary, a column named "table.column".
+def pack(**tables: Mapping[str, Any]) -> Table:
+    """Several tables in one dictionary, whose keys are "table.column".
 
     Raises:
         ValueError: If the columns of a table differ in length.
@@ -24,11 +25,13 @@ def pack(**tables: Mapping[str, Any]) -> dict[str, np.ndarray]:
     for name, columns in tables.items():
         lengths = {column: len(values) for column, values in columns.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"`{name}` must have columns of one length; got {lengths}.")
+            raise ValueError(
+                f"`{name}` must have columns of equal length; got lengths {lengths}. Put the others in another table."
+            )
     return {f"{name}.{column}": np.asarray(v) for name, columns in tables.items() for column, v in columns.items()}
 
 
-def table(numbers: Mapping[str, np.ndarray], name: str) -> Table:
+def table(numbers: Numbers, name: str) -> Table:
     """One of the tables in a dictionary made by `pack`.
 
     Example:
@@ -38,13 +41,13 @@ def table(numbers: Mapping[str, np.ndarray], name: str) -> Table:
     return {key.split(".", 1)[1]: values for key, values in numbers.items() if key.split(".", 1)[0] == name}
 
 
-def names_of(numbers: Mapping[str, np.ndarray]) -> list[str]:
-    """The tables in a dictionary, in order."""
+def names_of(numbers: Numbers) -> list[str]:
+    """The names of the tables in a dictionary made by `pack`, in order."""
     return list(dict.fromkeys(key.split(".", 1)[0] for key in numbers))
 
 
 def where(columns: Mapping[str, np.ndarray], **values: Any) -> Table:
-    """The rows in which columns have these values.
+    """The rows of a table in which columns have the given values.
 
     Example:
         >>> where({"workers": np.array([5, 10]), "loss": np.array([0.1, 0.2])}, workers=10)["loss"].tolist()
@@ -57,7 +60,7 @@ def where(columns: Mapping[str, np.ndarray], **values: Any) -> Table:
 
 
 def stack(parts: Iterable[Mapping[str, Any]]) -> Table:
-    """One table below the other; a single value stands in every row of its part.
+    """Tables with the same columns, one below the other; a scalar is repeated in every row of its table.
 
     Example:
         >>> long = stack([{"workers": 5, "loss": [0.3, 0.1]}, {"workers": 10, "loss": [0.2]}])
@@ -68,18 +71,18 @@ def stack(parts: Iterable[Mapping[str, Any]]) -> Table:
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
-def over_seeds(seeds: Sequence[Mapping[str, np.ndarray]], name: str, column: str, **values: Any) -> np.ndarray:
-    """(seeds, rows): a column of the rows with these values, a seed a row."""
+def over_seeds(seeds: Sequence[Numbers], name: str, column: str, **values: Any) -> np.ndarray:
+    """(seeds, rows): a column of one of the tables, in the rows that have the given values."""
     return np.stack([where(table(numbers, name), **values)[column] for numbers in seeds])
 
 
-def columns_of(seeds: Mapping[int, Mapping[str, np.ndarray]], name: str) -> Table:
-    """A table of all seeds below each other, with a column `seed`."""
+def columns_of(seeds: Mapping[int, Numbers], name: str) -> Table:
+    """One of the tables of every seed, one below the other, with a column `seed`."""
     return stack({"seed": seed, **table(numbers, name)} for seed, numbers in seeds.items())
 
 
 def to_csv(columns: Mapping[str, np.ndarray]) -> bytes:
-    """The table as CSV; numbers with up to six significant digits, NaN as nothing.
+    """The table as CSV: numbers with up to six significant digits, NaN as an empty cell.
 
     Example:
         >>> to_csv({"rule": np.array(["gem"]), "loss": np.array([1 / 3])})
@@ -93,7 +96,7 @@ def to_csv(columns: Mapping[str, np.ndarray]) -> bytes:
 
 
 def from_csv(path: Path) -> Table:
-    """A table from a CSV file: a column of numbers as floats, any other as texts.
+    """A table from a CSV file: columns of numbers as floats, all others as strings.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -103,8 +106,8 @@ def from_csv(path: Path) -> Table:
     return {name: _column(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
 
 
-def each(columns: Mapping[str, np.ndarray], name: str) -> Iterator[tuple[Any, Table]]:
-    """The values of a column in the order of their first rows, each with its rows."""
+def groups(columns: Mapping[str, np.ndarray], name: str) -> Iterator[tuple[Any, Table]]:
+    """The distinct values of a column, in the order of their first rows, each with its rows."""
     for value in dict.fromkeys(columns[name].tolist()):
         yield value, where(columns, **{name: value})
 

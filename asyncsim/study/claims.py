@@ -1,19 +1,21 @@
-"""Claims of the paper, and the table that says whether they hold."""
+"""Claims, each judged by numbers, and the table that says which of them hold."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+ANSWERS = {True: "holds", False: "does not hold", None: "cannot be judged here"}
+
 
 class Claim(NamedTuple):
-    """One claim, judged.
+    """A claim and its judgement.
 
     Attributes:
-        says: What the paper says.
-        judged: How that is judged from the numbers.
+        says: The claim.
+        judged: How it is judged from the numbers.
         measured: The numbers, of all seeds.
-        holds: Whether it holds; None where this scale cannot tell.
+        holds: Whether it holds; None if the numbers cannot tell.
     """
 
     says: str
@@ -21,32 +23,41 @@ class Claim(NamedTuple):
     measured: str
     holds: bool | None
 
+    @property
+    def answer(self) -> str:
+        """Whether it holds, in words.
 
-ANSWERS = {True: "holds", False: "**does not hold**", None: "cannot be told here"}
+        Example:
+            >>> Claim("π falls", "medians", "0.8, 0.5", True).answer
+            'holds'
+        """
+        return ANSWERS[self.holds]
 
 
 def claims_table(claims: Mapping[str, Iterable[Claim]]) -> str:
-    """Markdown, one row a claim; the figure that it belongs to comes first.
+    """A Markdown table with one row per claim, which begins with the name of its figure.
 
     Example:
         >>> print(claims_table({"figure3": [Claim("π falls", "medians", "0.8, 0.5", True)]}))
-        | figure | the paper says | judged by | measured, all seeds | |
+        | figure | claim | judged by | measured, all seeds | |
         |---|---|---|---|---|
         | figure3 | π falls | medians | 0.8, 0.5 | holds |
     """
-    lines = ["| figure | the paper says | judged by | measured, all seeds | |", "|---|---|---|---|---|"]
+    lines = ["| figure | claim | judged by | measured, all seeds | |", "|---|---|---|---|---|"]
     for figure, rows in claims.items():
-        lines += [_row(figure, row.says, row.judged, row.measured, ANSWERS[row.holds]) for row in rows]
+        for row in rows:
+            answer = f"**{row.answer}**" if row.holds is False else row.answer
+            lines.append(_table_row(figure, row.says, row.judged, row.measured, answer))
     return "\n".join(lines)
 
 
-def _row(*cells: str) -> str:
+def _table_row(*cells: str) -> str:
     escaped = (cell.replace("|", r"\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Numbers for a cell: all of them, three digits each.
+    """Numbers for a cell of the table, three digits each.
 
     Example:
         >>> numbers([0.0312, 2.3026, float("nan")])
@@ -56,7 +67,11 @@ def numbers(values: Iterable[float]) -> str:
 
 
 def each(labels: Iterable[object], columns: np.ndarray) -> str:
-    """Numbers of all seeds, (seeds, columns), a column after the other.
+    """The numbers of all seeds, column by column.
+
+    Args:
+        labels: One per column.
+        columns: (seeds, columns).
 
     Example:
         >>> each(["n = 5", "n = 10"], np.array([[0.1, 0.2], [0.3, 0.4]]))
@@ -66,7 +81,7 @@ def each(labels: Iterable[object], columns: np.ndarray) -> str:
 
 
 def each_n(workers: Iterable[int], columns: np.ndarray) -> str:
-    """The same, a column a number of workers."""
+    """The numbers of all seeds, (seeds, numbers of workers), as `each` shows them."""
     return each((f"n = {n}" for n in workers), columns)
 
 

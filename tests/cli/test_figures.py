@@ -1,0 +1,93 @@
+"""`asyncsim figures`: what it prints, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import asyncsim as asim
+from figures import catalogue
+from tests.study.fake_figure import fake
+
+NAMES = tuple(catalogue.FIGURES)
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """`asyncsim figures …` in a fresh folder: status, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as left:
+            asim.main(arguments=["figures", *map(str, arguments)])
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def fast_figures(self, monkeypatch):
+        """All figures are fakes."""
+        self.calls = []
+        self.figures = {name: fake(self.calls) for name in NAMES}
+        monkeypatch.setattr(catalogue, "FIGURES", self.figures)
+
+    def test_json_is_one_object_on_standard_output(self, command, tmp_path):
+        status, out, err = command("figure3", "--seeds", 2, "--json")
+        assert status == 0
+        claim = {"says": "it is small", "judged": "by looking", "measured": "2", "holds": True}
+        assert json.loads(out) == {"figure3": {"claims": [claim]}}
+        assert err == "figure3: computed 2 seeds\n"
+        assert (tmp_path / "runs/figures/quick/figure3.pdf").read_bytes()[:4] == b"%PDF"
+
+    def test_a_second_run_says_that_all_is_there(self, command):
+        command("figure3")
+        status, out, err = command("figure3")
+        assert (status, err) == (0, "figure3: there already\n")
+        assert "does not hold" in out
+        assert self.calls == [0, 1, 2]
+
+    def test_without_names_all_are_made(self, command):
+        assert command("--seeds", 1)[2].count("computed 1 seed\n") == len(NAMES)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["figur3"], "There is no figure 'figur3'. Did you mean `figure3`?"),
+            (["--seeds", "0"], "0 is not in the range x>=1"),
+            (["--scale", "large"], "'large' is not one of 'quick', 'paper'"),
+            (["--out", " "], "`--out` must name a folder"),
+        ],
+    )
+    def test_wrong_usage_is_one_line(self, command, arguments, message):
+        status, out, err = command(*arguments)
+        assert (status, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+    def test_ctrl_c_says_how_to_go_on(self, command):
+        def interrupt(*arguments):
+            raise KeyboardInterrupt
+
+        self.figures["energy"] = fake(self.calls, compute=interrupt)
+        status, out, err = command("figure1", "energy")
+        assert (status, out) == (1, "")
+        assert "Interrupted; the same command goes on from there." in err
+        assert "| figure1 | it is small" in Path("runs/figures/quick/summary.md").read_text()
+
+    def test_force_begins_anew(self, command):
+        command("figure3", "--seeds", 1)
+        assert command("figure3", "--seeds", 1, "--force")[2] == "figure3: computed 1 seed\n"
+        assert self.calls == [0, 0]
+
+    def test_the_help_names_every_figure(self, command):
+        out = " ".join(command("--help")[1].split())
+        assert "figure1 to figure10" in out
+        assert all(name in out for name in NAMES[10:])
+
+    def test_a_folder_that_cannot_be_made_is_an_error(self, command, tmp_path):
+        (tmp_path / "file").write_text("")
+        status, _, err = command("figure3", "--out", "file/here")
+        assert status == 1
+        assert "`out` 'file/here' cannot be made: Not a directory. Choose another folder." in err

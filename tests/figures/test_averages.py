@@ -1,0 +1,58 @@
+"""Means over blocks of worker steps, and curves of several seeds."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import asyncsim as asim
+from asyncsim.study.cache import RunCache
+from figures.common.averages import ends, loss_by_step, record_by_step
+from figures.common.curves import draw_curve
+
+RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
+
+
+@pytest.fixture(scope="module")
+def run():
+    return compute_run(0.01)
+
+
+def compute_run(learning_rate):
+    cluster, rule = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3)), asim.rules.gem(learning_rate)
+    workload = asim.workloads.quadratic([1.0, 0.1])
+    return RunCache().get(asim.Scenario(cluster, rule, workload, commits_per_worker=33, record=RECORD))
+
+
+def test_loss_is_the_mean_of_each_block(run):
+    curve = loss_by_step(run, block=5)
+    assert curve["worker_steps"].tolist() == [5, 10, 15, 20, 25, 30]
+    expected = [run.loss[20 * k : 20 * k + 20].mean(dtype=float) for k in range(6)]
+    np.testing.assert_allclose(curve["training_loss"], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", list(RECORD))
+def test_records_are_the_mean_of_each_block(run, name):
+    values, at = run.records[name], run.recorded_at[name]
+    means = record_by_step(run, name, block=5)
+    assert len(means) == len(ends(run, 5))
+    for k, mean in enumerate(means):
+        inside = (20 * k <= at) & (at < 20 * k + 20)
+        np.testing.assert_allclose(mean, values[inside].mean(axis=0, dtype=float), rtol=1e-6)
+
+
+def test_records_are_nan_after_divergence():
+    assert np.isnan(record_by_step(compute_run(1e12), "pi_median")[-1])
+
+
+def test_a_quantity_that_was_not_recorded_is_an_error(run):
+    with pytest.raises(ValueError, match=r"`name` must be a recorded quantity; got 'pi'\. Recorded were energy_"):
+        record_by_step(run, "pi")
+
+
+def test_a_curve_is_the_median_with_a_band_and_a_cross_where_all_have_ended():
+    ax = Figure().subplots()
+    line = draw_curve(ax, [1, 2, 3], [[1.0, 4.0, np.nan], [3.0, np.inf, np.nan], [8.0, 5.0, np.nan]], color="red")
+    np.testing.assert_array_equal(line.get_ydata(), [3.0, 4.5, np.nan])
+    band = ax.collections[0].get_paths()[0].get_extents()
+    assert (band.ymin, band.ymax) == (1.0, 8.0)
+    assert ax.get_lines()[1].get_xydata().tolist() == [[2.0, 4.5]]

@@ -1,0 +1,39 @@
+"""Mean losses in intervals of simulated time."""
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study.time_axis import mean_by_time
+
+
+class TestLossAgainstTime:
+    trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=100)
+    rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0], noise=0.1)
+
+    def test_one_interval_is_the_mean(self):
+        run = asim.replay(self.trace, self.rule, self.workload)
+        whole = asim.loss_against_time(self.trace, run, [0.0, self.trace.seconds])
+        np.testing.assert_allclose(whole, [run.loss.mean()], rtol=1e-6)
+
+    def test_several_seeds_are_each_their_own(self):
+        edges = np.linspace(0, self.trace.seconds, 5)
+        both = asim.loss_against_time(self.trace, asim.replay(self.trace, self.rule, self.workload, [0, 1]), edges)
+        for seed in (0, 1):
+            one = asim.loss_against_time(self.trace, asim.replay(self.trace, self.rule, self.workload, seed), edges)
+            np.testing.assert_allclose(both[seed], one, rtol=1e-5)
+
+    def test_edges_must_increase(self):
+        run = asim.replay(self.trace, self.rule, self.workload, commits=5)
+        with pytest.raises(ValueError, match="`edges` must be two or more increasing times"):
+            asim.loss_against_time(self.trace, run, [0.0, 0.0])
+
+
+class TestMeanByTime:
+    def test_an_interval_includes_its_upper_bound_and_empty_ones_are_nan(self):
+        means = mean_by_time([0.0, 0.5, 1.0, 2.9, 4.0], [1, 3, 5, 7, 9], [0.0, 1.0, 2.0, 2.5, 3.0])
+        np.testing.assert_array_equal(means, [3.0, np.nan, np.nan, 7.0])
+
+    def test_nan_affects_its_own_interval_and_no_earlier_one(self):
+        means = mean_by_time([0.5, 1.5, 2.5], [1, np.nan, np.nan], np.arange(4.0))
+        np.testing.assert_array_equal(means, [1.0, np.nan, np.nan])
