@@ -16,7 +16,7 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
-from asyncsim.reports.stability_map import schedule, stays_bounded
+from asyncsim.reports.stability import schedule, stays_bounded
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where

@@ -13,8 +13,8 @@ from scipy import stats
 import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
-from asyncsim.reports.staleness import by_chance, find
-from asyncsim.reports.warm_up import settling_commits
+from asyncsim.reports.staleness import staleness_report, total_variation_by_chance
+from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
@@ -63,7 +63,7 @@ def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -
 
 def distribution(name: str, commits: int, seed: int, workers: int = N) -> dict[str, Any]:
     """Shares of commits and predicted probabilities of every staleness that occurred, and how far they are apart."""
-    found = find(asim.Cluster(workers, LAWS[name]), commits, seed)
+    found = staleness_report(asim.Cluster(workers, LAWS[name]), commits, seed)
     assert found.pmf is not None  # all of these laws have a result
     size = max(len(found.pmf), int(found.staleness.max()) + 1)
     shares = np.bincount(found.staleness, minlength=size) / commits
@@ -72,9 +72,9 @@ def distribution(name: str, commits: int, seed: int, workers: int = N) -> dict[s
 
 
 def mean_staleness(name: str, workers: int, commits: int, seed: int) -> dict[str, Any]:
-    """Means of a few runs, each after the common start is forgotten."""
+    """Means of a few runs, each after its warm-up."""
     cluster = asim.Cluster(workers, MEANS_OF[name])
-    start = settling_commits(cluster)
+    start = warm_up_commits(cluster)
     seeds = range(REPEATS * seed, REPEATS * (seed + 1))
     means = [asim.simulate(cluster, commits=start + commits, seed=s).staleness[start:].mean() for s in seeds]
     return {"law": name, "workers": workers, "run": np.arange(REPEATS), "mean": np.array(means)}
@@ -138,7 +138,7 @@ def together(seeds: Sequence[Numbers], law: str) -> tuple[float, float]:
     """Total variation between simulated and predicted, and what it is for independent values, about."""
     share, pmf, commits = pooled(seeds, law)
     beyond = max(0.0, 1 - float(pmf.sum()))
-    return float(np.abs(share - pmf).sum() + beyond) / 2, by_chance(pmf, commits)
+    return float(np.abs(share - pmf).sum() + beyond) / 2, total_variation_by_chance(pmf, commits)
 
 
 def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:

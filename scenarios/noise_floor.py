@@ -17,7 +17,7 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Exponential
 from asyncsim.plots.style import GREY, INK
-from asyncsim.reports.noise_floor import Floor, simulated_floor
+from asyncsim.reports.stability import Floor, simulated_floor
 
 LAW = Exponential(1.0)
 POINTS = 60  # of a curve

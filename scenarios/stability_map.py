@@ -18,7 +18,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import plots, theory
 from asyncsim.delays import Constant, Exponential
-from asyncsim.reports.stability_map import stability_map
+from asyncsim.reports.stability import stability_map
 
 TITLES = ("DOWNPOUR, exponential times", "DOWNPOUR, constant times", "GEM, exponential times")
 

@@ -16,10 +16,10 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
-from asyncsim.plots.staleness import total_variation
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
-from asyncsim.reports.predictions import predicted_staleness, staleness_theory
-from asyncsim.reports.warm_up import settling_commits
+from asyncsim.reports.staleness import predicted_staleness, staleness_theory
+from asyncsim.reports.warm_up import warm_up_commits
+from asyncsim.trace.statistics import total_variation
 
 LAWS = {  # all of mean 1
     "constant": Constant(1.0),
@@ -50,7 +50,7 @@ def compute(workers: int = 16, commits: int = 100_000, seeds: int = 5) -> dict[s
 def one_law(law: asim.delays.Delay, workers: int, commits: int, seeds: int, size: int) -> dict[str, object]:
     """The numbers of one law; standard errors are those over the seeds."""
     cluster = asim.Cluster(workers, law)
-    start = settling_commits(cluster)
+    start = warm_up_commits(cluster)
     runs = [asim.simulate(cluster, commits=start + commits, seed=seed).staleness[start:] for seed in range(seeds)]
     moments = np.array([(run.mean(), run.std()) for run in runs])
     together = np.concatenate(runs)

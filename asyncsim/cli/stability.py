@@ -16,8 +16,7 @@ from asyncsim.cli.options import field_option
 from asyncsim.cli.show import number, percent
 from asyncsim.delays import Exponential
 from asyncsim.files import write_json
-from asyncsim.reports.stability import Question, predict_limits, stability_report
-from asyncsim.reports.stability_map import momentum_rule, stability_map
+from asyncsim.reports.stability import Question, momentum_rule, predict_limits, stability_map, stability_report
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.scenario.components import LAWS, law_part
 from asyncsim.scenario.fields import Field, arguments

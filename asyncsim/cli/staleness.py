@@ -17,8 +17,7 @@ from asyncsim.cli.show import number
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Exponential, Gamma, fleet
 from asyncsim.files import write_json
-from asyncsim.reports.predictions import predicted_worker_means
-from asyncsim.reports.staleness import Outcome, find
+from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.scenario.cluster_components import protocol_part, rebuild
 from asyncsim.scenario.components import law_part
@@ -65,9 +64,9 @@ def cluster_of(given: dict[str, Any]) -> Cluster:
     return cluster
 
 
-def show(outcome: Outcome) -> None:
+def show(report: StalenessReport) -> None:
     """A table of what theory predicts and what the simulation gave, and below it on which assumption."""
-    found, known = outcome.numbers, outcome.known
+    found, known = report.numbers, report.known
     predicted = found["predicted"] or {"mean": known.mean}
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for head in ("staleness", "predicted", "simulated"):
@@ -75,54 +74,54 @@ def show(outcome: Outcome) -> None:
     for key, label in ROWS.items():
         table.add_row(label, number(predicted.get(key)), number(found["simulated"][key]))
     Console().print(table)
-    if outcome.pmf is not None:
+    if report.pmf is not None:
         chance = f"as many independent commits would give about {number(found['total_variation_by_chance'])}"
         click.echo(f"\nTotal variation between the two: {number(found['total_variation'])}; {chance}")
-    click.echo(f"{'' if outcome.pmf is not None else chr(10)}Theory: {known.reason}")
-    forgotten = "in which the common start is forgotten"
-    if outcome.left_out < found["settling"]:
-        forgotten = f"too few: the common start is forgotten after some {found['settling']:,}"
-    click.echo(f"Simulated: {found['commits']:,} commits, after {outcome.left_out:,} {forgotten}")
+    click.echo(f"{'' if report.pmf is not None else chr(10)}Theory: {known.reason}")
+    warm_up = f"after a warm-up of {report.warm_up:,}"
+    if report.warm_up < found["warm_up_needed"]:
+        warm_up += f", which is too short: the common start matters for some {found['warm_up_needed']:,}"
+    click.echo(f"Simulated: {found['commits']:,} commits, {warm_up}")
 
 
-def draw(figure: Any, outcome: Outcome) -> None:
+def draw(figure: Any, report: StalenessReport) -> None:
     """The distribution, and the means of the workers where their laws differ."""
     from asyncsim.plots import draw_staleness_by_worker
     from asyncsim.plots.report import draw_shares, draw_title
 
-    cluster = outcome.cluster
+    cluster = report.cluster
     different = _different(cluster)
     panels = figure.subplots(1, 2, squeeze=False)[0] if different else [figure.subplots()]
-    shares = np.bincount(outcome.staleness) / len(outcome.staleness)
-    draw_shares(panels[0], shares, predicted=outcome.pmf)
+    shares = np.bincount(report.staleness) / len(report.staleness)
+    draw_shares(panels[0], shares, predicted=report.pmf)
     if different:
-        draw_staleness_by_worker(panels[1], outcome.trace, predicted=predicted_worker_means(cluster))
+        draw_staleness_by_worker(panels[1], report.trace, predicted=predicted_worker_means(cluster))
         panels[0].set_title("All commits")
         panels[1].set_title("Worker by worker")
-    draw_title(figure, *headline(outcome))
+    draw_title(figure, *headline(report))
 
 
-def headline(outcome: Outcome) -> tuple[str, str]:
+def headline(report: StalenessReport) -> tuple[str, str]:
     """Two lines that say what was simulated."""
-    cluster, waiting = outcome.cluster, ""
+    cluster, waiting = report.cluster, ""
     law = ", ".join(f"{field.name} {field.show()}" for field in law_part(cluster.laws[0]).fields()[:4])
     if cluster.protocol != USUAL.protocol:
         waiting = "; " + ", ".join(f"{field.name} {field.show()}" for field in protocol_part(cluster.protocol).fields())
     if not cluster.server.is_instant:
         waiting += f"; service, mean {cluster.server.service.mean:g}"
-    what = "predicted and simulated" if outcome.pmf is not None else "simulated; no distribution is known"
+    what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
     different = ", and others for other workers" if _different(cluster) else ""
     return f"Staleness of {cluster.workers} workers, {what}", f"{law}{different}{waiting}"
 
 
-def keep(outcome: Outcome, out: str) -> None:
+def keep(report: StalenessReport, out: str) -> None:
     """Write the picture and the numbers."""
     from asyncsim.plots.style import save_png
 
     os.makedirs(out, exist_ok=True)
-    size = (9.6, 4.4) if _different(outcome.cluster) else (7.2, 4.4)
-    save_png(Path(out, PICTURE), lambda figure: draw(figure, outcome), size)
-    write_json(Path(out, SUMMARY), outcome.numbers)
+    size = (9.6, 4.4) if _different(report.cluster) else (7.2, 4.4)
+    save_png(Path(out, PICTURE), lambda figure: draw(figure, report), size)
+    write_json(Path(out, SUMMARY), report.numbers)
 
 
 def _different(cluster: Cluster) -> bool:
@@ -135,14 +134,14 @@ def _callback(out: str | None, as_json: bool, **given: Any) -> None:
     try:
         study = {name: given.pop(name) for name in ("commits", "seed")}
         study = {field.name: field.value for field in STUDY} | {k: v for k, v in study.items() if v is not None}
-        outcome = find(cluster_of(given), **study)
+        report = staleness_report(cluster_of(given), **study)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    keep(outcome, out or OUT)
+    keep(report, out or OUT)
     if as_json:
-        click.echo(json.dumps(outcome.numbers, allow_nan=False))
+        click.echo(json.dumps(report.numbers, allow_nan=False))
         return
-    show(outcome)
+    show(report)
     click.echo(f"\nPicture and numbers in {out or OUT}")
 
 

@@ -9,6 +9,7 @@ from asyncsim.plots.curves import remark, say
 from asyncsim.plots.style import BLUE, INK, VERMILION, draw_legend_below, size_in_points
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.invariants import conservation
+from asyncsim.trace.statistics import total_variation
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -160,19 +161,6 @@ def in_bins(shares: Floats, bins: int, width: int) -> Floats:
     """
     whole = np.pad(shares, (0, max(0, bins * width - len(shares))))
     return whole[: bins * width].reshape(bins, width).sum(axis=1)
-
-
-def total_variation(staleness: NDArray[np.int32], pmf: ArrayLike) -> float:
-    """½ Σ |measured - predicted|; what is beyond the end of the prediction counts as one value.
-
-    Example:
-        >>> total_variation(np.array([0, 0, 1, 5], np.int32), [0.5, 0.5])
-        0.25
-    """
-    expected = np.asarray(pmf, np.float64)
-    counts = np.bincount(np.minimum(staleness, len(expected)), minlength=len(expected) + 1)
-    rest = max(0.0, 1 - float(expected.sum()))
-    return float(np.abs(counts / len(staleness) - np.append(expected, rest)).sum() / 2)
 
 
 def _one_each(predicted: ArrayLike, workers: int) -> Floats:

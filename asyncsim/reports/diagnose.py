@@ -1,4 +1,4 @@
-"""What a trace tells about the cluster that made it: which assumptions of theory it does not contradict."""
+"""What a trace says about the cluster that made it: which of the assumptions of theory it does not contradict."""
 
 import heapq
 from typing import NamedTuple
@@ -9,27 +9,27 @@ from numpy.typing import NDArray
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.commit_order import previous_own_row
 
-EXACTLY = 1e-9  # relative difference of times that are the same but for rounding
-# The distance D √N of exponential samples from the law of their own mean exceeds 1.308 once in a hundred times
-# (Stephens 1974), and this hardly ever.
-FAR = 1.8
+EXACTLY = 1e-9  # relative difference of times that are equal up to rounding
+# The distance D √N of exponential samples from the exponential law with their own mean exceeds 1.308 once in a
+# hundred times (Stephens 1974), and 1.8 hardly ever.
+MOST_DISTANCE = 1.8
 SPREADS = 6.0  # standard deviations of the chi-squared statistic within which workers count as equal
 
 
-class Look(NamedTuple):
-    """What one sees.
+class Diagnosis(NamedTuple):
+    """Which assumptions hold, as far as the trace shows, and the mean times that predictions need.
 
     Attributes:
-        asynchronous: Whether every commit is a step, every worker reads right after its own commit, and nothing is
-            cancelled, lost or faulty.
-        fifo: Whether `slots` servers take up commits in the order of arrival and never idle while one waits.
+        asynchronous: Whether every commit is a step, every worker reads right after its own commit, and no job is
+            cancelled or lost and no fault occurs.
+        fifo: Whether commits are served in the order of arrival and none of `slots` servers idles while one waits.
         slots: The most commits in service at once, at least 1.
-        equal: Whether the mean times of the workers differ by chance only.
-        compute, network, service, at_server: Mean seconds of a commit computing, under way, in service, and at the
-            server altogether.
-        cv: Coefficient of variation of the time from read to arrival; 0 if it varies by rounding only.
+        equal: Whether the workers' mean times differ only by chance.
+        compute, network, service, at_server: Mean seconds per commit of computing, in the network, in service, and
+            at the server in all.
+        cv: Coefficient of variation of the time from read to arrival; 0 if it varies only by rounding.
         exponential_service: Whether service times look exponential.
-        memoryless: Whether compute times do as well, and messages take no time.
+        memoryless: Whether compute times look exponential too, and messages take no time.
     """
 
     asynchronous: bool
@@ -45,12 +45,15 @@ class Look(NamedTuple):
     memoryless: bool
 
 
-def look_at(trace: Trace) -> Look:
-    """Look at a trace of at least one commit.
+def diagnose(trace: Trace) -> Diagnosis:
+    """Test the assumptions of theory on a trace.
+
+    Args:
+        trace: A valid trace of at least one commit.
 
     Example:
-        >>> look = look_at(Trace.from_commits([0, 1, 0, 1, 0, 1]))
-        >>> look.asynchronous, look.fifo, look.equal, look.compute
+        >>> found = diagnose(Trace.from_commits([0, 1, 0, 1, 0, 1]))
+        >>> found.asynchronous, found.fifo, found.equal, found.compute
         (True, True, True, 1.8333333333333333)
     """
     compute, service = trace.finish_time - trace.start_time, trace.commit_time - trace.serve_time
@@ -60,7 +63,7 @@ def look_at(trace: Trace) -> Look:
     exponential_service = _looks_exponential(service)
     without_network = network.mean() <= EXACTLY * job.mean()
     spread = job.std() / job.mean() if job.mean() else 0.0
-    return Look(
+    return Diagnosis(
         asynchronous=_is_asynchronous(trace),
         fifo=_is_fifo(trace, slots),
         slots=slots,
@@ -85,7 +88,7 @@ def _is_asynchronous(trace: Trace) -> bool:
 
 
 def _most_in_service(trace: Trace) -> int:
-    """Ends come before beginnings at the same time; what takes no time does not count."""
+    """The largest number of commits in service at once; of events at one time, ends come first."""
     times = np.concatenate([trace.commit_time, trace.serve_time])
     change = np.repeat([-1, 1], len(trace))
     busy = np.tile(trace.commit_time > trace.serve_time, 2)
@@ -94,7 +97,7 @@ def _most_in_service(trace: Trace) -> int:
 
 
 def _is_fifo(trace: Trace, slots: int) -> bool:
-    """Each commit is taken up when it has come and, of those before it, all but slots - 1 have gone."""
+    """Whether each commit is served once it has arrived and all but slots - 1 of those before it have left."""
     free = [0.0] * slots
     order = np.lexsort((trace.commit_time, trace.serve_time, trace.arrive_time))
     expected = np.empty(len(trace))
@@ -105,7 +108,7 @@ def _is_fifo(trace: Trace, slots: int) -> bool:
 
 
 def _are_equal(trace: Trace, times: NDArray[np.float64]) -> bool:
-    """A chi-squared test of one mean for all workers."""
+    """Whether a chi-squared test accepts one mean for all workers."""
     commits = np.bincount(trace.worker, minlength=trace.workers)
     if not commits.all():
         return False
@@ -121,4 +124,4 @@ def _looks_exponential(times: NDArray[np.float64]) -> bool:
         return False
     cdf = -np.expm1(-np.sort(times) / mean)
     apart = max((np.arange(1, count + 1) / count - cdf).max(), (cdf - np.arange(count) / count).max())
-    return bool(apart * np.sqrt(count) <= FAR)
+    return bool(apart * np.sqrt(count) <= MOST_DISTANCE)

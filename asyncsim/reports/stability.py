@@ -1,30 +1,49 @@
-"""How large a step may be and what noise leaves, for one cluster: predicted and simulated, as plain data."""
+"""How large a step may be and what noise leaves of x, for one cluster: predicted, and simulated by replay.
+
+What is replayed is a quadratic with curvature 1, so that the step size is κ itself.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from asyncsim import theory
-from asyncsim.delays import Delay, Exponential
+from asyncsim import checks, rules, theory
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.delays import Constant, Delay, Exponential, FloatArray
+from asyncsim.engine import replay
 from asyncsim.files import to_plain
-from asyncsim.reports.noise_floor import simulated_floor
-from asyncsim.reports.stability_map import MakeRule, momentum_rule, simulated_limit, stability_map
+from asyncsim.reports.warm_up import warm_up_commits
+from asyncsim.rules import Rule
+from asyncsim.rules.downpour import raw_update
+from asyncsim.rules.momentum import at_rest
 from asyncsim.theory.arguments import momentum_and_place
+from asyncsim.trace import Trace
+from asyncsim.workloads import quadratic
 
-NEAR = 0.8, 1.2  # of a limit: where runs are looked at
-REACH = 400  # times half the limit of a round robin: no law's limit is further away
-SCHEDULES = 32
+MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
+
+NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
+FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
+REPORT_SCHEDULES = 32
+NEGLIGIBLE = 1e-12  # of the first loss: a run that fell so low is bounded, whatever rounding makes of it there
+MOST_WARM_UP_CYCLES = 500  # jobs of a worker: enough for a coefficient of variation down to 0.05
+SEARCH_GRID = 32  # values of κ in one pass of a search
+COPIES = 32  # coordinates of equal curvature: independent noise on one schedule
+WARM_UP_SHARE = 0.2  # of the commits of a noisy run
 
 
 class Question(NamedTuple):
-    """A cluster and a rule.
+    """The cluster and the rule that a stability report is about.
 
     Attributes:
         workers: n.
         compute: The law of every worker.
-        momentum, where: μ, and who keeps it, as in `theory.stability_limit`.
+        momentum, where: μ and who keeps it, as in `theory.stability_limit`.
     """
 
     workers: int
@@ -38,16 +57,18 @@ def stability_report(question: Question, kappas: Sequence[float] = ()) -> dict[s
 
     Args:
         question: The cluster and the rule.
-        kappas: Where the floor is wanted, besides half the limit (the almost-sure one where theory has none).
+        kappas: Values of κ at which the floor is wanted, besides half the limit (the almost-sure one if theory has
+            none).
 
     Returns:
-        The question's own words, and
+        The fields of the question, and
 
-        * `predicted`: `stability_limit`, the κ from which E x² grows, and `mean_limit`, from which only E x does (no
-          guide; equal exponential workers), None where theory has no result; `constant_delay_limit`, of a round robin
-          with the same mean staleness; and lists over `kappa`: `noise_floor`, Var x, and `kinetic_energy`, both per
-          unit of the variance of a raw update's noise, None where there is no result or no floor.
-        * `simulated`: `almost_sure_limit`, from which single runs grow; `noise_floor` and `kinetic_energy` at the same
+        * `predicted`: `stability_limit`, the κ above which E x² grows, and `mean_limit`, above which E x grows too (for
+          equal exponential workers; it says nothing about single runs), each None if theory has no result;
+          `constant_delay_limit`, that of a round robin with the same mean staleness; and lists over `kappa`:
+          `noise_floor`, Var x, and `kinetic_energy`, both per unit of the variance of a raw update's noise, None
+          where there is no result or no floor.
+        * `simulated`: `almost_sure_limit`, above which single runs grow; `noise_floor` and `kinetic_energy` at the same
           `kappa`, None from that limit on; each with `…_error`, a standard error; and `bounded_share`, the share of
           runs that stay bounded at `bounded_kappa`, 20 % below and above the mean-square and the almost-sure limit.
         * `note`: None, or why theory has no result.
@@ -77,7 +98,7 @@ def stability_report(question: Question, kappas: Sequence[float] = ()) -> dict[s
 
 
 def predict_limits(question: Question) -> tuple[dict[str, float | None], str | None]:
-    """The limits that theory knows, and its own words where it has none.
+    """The limits that theory knows, and the message of its error if it has no mean-square limit.
 
     Example:
         >>> limits, note = predict_limits(Question(16, Exponential(1.0)))
@@ -96,6 +117,215 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
     return {"stability_limit": limit, "mean_limit": mean, "constant_delay_limit": constant}, note
 
 
+def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
+    """The rule that `theory.stability_limit` describes, as a function of the step size.
+
+    Args:
+        momentum: μ in [0, 1).
+        where: Who keeps it: "none", "server" (heavy ball on what arrives) or "worker" (each its own moment).
+
+    Raises:
+        ValueError: If the momentum is out of range, or `where` is "none" although there is momentum.
+
+    Example:
+        >>> momentum_rule(0.9, "worker")(0.1).describe()
+        {'name': 'momentum_sgd', 'learning_rate': 0.1, 'momentum': 0.9}
+    """
+    momentum, where = momentum_and_place(momentum, where)
+    if where == "none":
+        return rules.downpour
+    return partial(rules.momentum_sgd if where == "worker" else _heavy_ball, momentum=momentum)
+
+
+def stability_map(
+    workers: Sequence[int],
+    kappas: ArrayLike,
+    compute: Delay,
+    rule: MakeRule = rules.downpour,
+    *,
+    seeds: int = 32,
+    cycles: int = 100,
+) -> FloatArray:
+    """Share of runs that stay bounded, for every number of workers and every κ, by replay.
+
+    Each run minimises a quadratic without noise from x = 1 on a schedule of its own; all κ share the schedules. A run
+    grows if its largest |x| in the last quarter of its commits exceeds the largest in the second quarter, or is not
+    finite: the sign of its mean growth, which depends neither on the size of x nor on the first overshoot. So the
+    share falls from 1 to 0 around the *almost-sure* limit. Between the mean-square limit and that one, a single run
+    mostly looks stable while E x² grows by rare and huge excursions: a map cannot show the mean-square limit of
+    random schedules.
+
+    Args:
+        workers: Numbers of workers.
+        kappas: (k,) values of κ.
+        compute: The law of every worker; equal constants have only one schedule.
+        rule: Makes the rule from the step sizes.
+        seeds: Number of schedules for each number of workers.
+        cycles: Mean number of commits per worker in a run.
+
+    Returns:
+        (workers, k) shares in [0, 1].
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        One worker is stable below κ = 2:
+
+        >>> from asyncsim.delays import Exponential
+        >>> stability_map([1], [0.1, 1.9, 2.1], Exponential(1.0), seeds=2).tolist()
+        [[1.0, 1.0, 0.0]]
+    """
+    most = max(checks.require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers)
+    options = {"seeds": seeds, "cycles": cycles, "most": most}
+    return np.array([1 - _grown(n, kappas, compute, rule, **options).mean(axis=0) for n in workers])
+
+
+class SimulatedLimit(NamedTuple):
+    """The κ at which runs begin to grow: mean over schedules, and its standard error, the resolution of the
+    grid included."""
+
+    value: float
+    error: float
+
+
+def simulated_limit(
+    workers: int,
+    compute: Delay,
+    rule: MakeRule = rules.downpour,
+    *,
+    low: float,
+    high: float,
+    seeds: int = 32,
+    cycles: int = 200,
+) -> SimulatedLimit:
+    """The κ above which runs grow, the almost-sure limit, by replay; approximate.
+
+    A geometric grid from `low` to `high`, then a finer one from the first κ at which a run grows to the first at which
+    all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too early
+    and too late cancel: finite runs blur the limit of each schedule, and hardly the mean.
+
+    Args:
+        workers, compute, rule, seeds, cycles: As in `stability_map`.
+        low, high: Where to look: every run must stay bounded at `low`, and all must grow at some κ up to `high`.
+
+    Returns:
+        A `SimulatedLimit`.
+
+    Raises:
+        ValueError: If `low` and `high` do not enclose the limit of every schedule.
+
+    Example:
+        >>> limit = simulated_limit(3, Constant(1.0), low=0.1, high=2.0)  # 2 sin(π/10) = 0.618
+        >>> abs(limit.value - 0.618) < 2 * limit.error < 0.02
+        True
+    """
+    options = {"seeds": seeds, "cycles": cycles}
+    coarse = np.geomspace(low, high, SEARCH_GRID)
+    grown = _grown(workers, coarse, compute, rule, **options)
+    if grown[:, 0].any() or not grown.all(axis=0).any():
+        what = "a run grows at `low`" if grown[:, 0].any() else "a run stays bounded up to `high`"
+        raise ValueError(f"`low`, `high` must enclose the limit; {what}, got {low:.4g} and {high:.4g}.")
+    first, last = grown.any(axis=0).argmax(), grown.all(axis=0).argmax()
+    fine = np.geomspace(coarse[first - 1], coarse[last], SEARCH_GRID)
+    bounded = ~_grown(workers, fine, compute, rule, **options)
+    step = fine[1] / fine[0]
+    limits = fine[0] * step ** (bounded.sum(axis=1) - 0.5)
+    scatter = limits.std(ddof=1) / np.sqrt(len(limits)) if len(limits) > 1 else 0.0
+    return SimulatedLimit(float(limits.mean()), float(np.hypot(scatter, (step - 1) * limits.mean() / np.sqrt(12))))
+
+
+def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.downpour) -> NDArray[np.bool_]:
+    """For each κ, whether the largest |x| in the last quarter of the trace is at most that in the second quarter."""
+    loss = replay(trace, rule(kappas), quadratic([1.0]), seed=[0] * len(kappas)).loss
+    early, late = loss[:, len(trace) // 4 : len(trace) // 2].max(axis=1), loss[:, -(len(trace) // 4) :].max(axis=1)
+    return np.isfinite(late) & (late <= np.maximum(early, NEGLIGIBLE * loss[:, 0]))
+
+
+def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | None) -> Trace:
+    """Who commits when, after the warm-up (of at most `MOST_WARM_UP_CYCLES` jobs per worker).
+
+    The trace has room for `most` workers, so that one compiled program serves all numbers of workers.
+    """
+    cluster = Cluster(workers, compute)
+    warm_up = min(warm_up_commits(cluster), MOST_WARM_UP_CYCLES * workers)
+    trace = simulate(cluster, commits=warm_up + commits, seed=seed)
+    return Trace.from_commits(trace.worker[warm_up:], trace.commit_time[warm_up:], workers=most or workers)
+
+
+def checked_kappas(kappas: ArrayLike) -> FloatArray:
+    """The values of κ as an array of shape (k,).
+
+    Raises:
+        ValueError: If they are not positive numbers in one dimension."""
+    values = np.asarray(checks.finite("kappas", kappas), float)
+    if values.ndim != 1 or not len(values) or (values <= 0).any():
+        raise ValueError(f"`kappas` must be positive numbers in one dimension; got {kappas!r}. Give one or more.")
+    return values
+
+
+class Floor(NamedTuple):
+    """What noise leaves of x: arrays with one entry per κ. The errors are standard errors over schedules.
+
+    Attributes:
+        variance, variance_error: Var x over commits, per unit of η²σ², the variance of a raw update's noise.
+        energy, energy_error: Kinetic energy of the central variable, in the same unit.
+    """
+
+    variance: FloatArray
+    energy: FloatArray
+    variance_error: FloatArray
+    energy_error: FloatArray
+
+
+def simulated_floor(
+    workers: int,
+    kappas: ArrayLike,
+    compute: Delay,
+    rule: MakeRule = rules.downpour,
+    *,
+    seeds: int = 8,
+    commits: int = 10_000,
+    most: int | None = None,
+) -> Floor:
+    """Stationary variance and kinetic energy on a quadratic with noise, by replay.
+
+    Exactly one worker reads each version, so the mean loss over commits is the mean over versions. Close to the
+    stability limit, rare excursions dominate the mean, and the standard error is too small.
+
+    Args:
+        workers, compute, rule: As in `stability_map`.
+        kappas: (k,) values of κ; they share schedules and noise.
+        seeds: Number of schedules, each with 32 independent coordinates.
+        commits: Length of a run; its first fifth is the warm-up.
+        most: Number of workers that the compiled program has room for; calls with the same number share one program.
+
+    Returns:
+        A `Floor` of arrays (k,).
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Constant
+        >>> floor = simulated_floor(1, [0.5], Constant(1.0))  # 1 / (κ(2 - κ))
+        >>> bool(abs(floor.variance[0] - 4 / 3) < 4 * floor.variance_error[0])
+        True
+    """
+    seeds = checks.require_integer("seeds", seeds, least=2, remedy="Give two or more, whose scatter is the error.")
+    commits = checks.require_integer("commits", commits, least=10, remedy="Give some thousands.")
+    kappas, first = checked_kappas(kappas), int(WARM_UP_SHARE * commits)
+    workload, results = quadratic([1.0] * COPIES, noise=1.0, start=0.0), []
+    for seed in range(seeds * workers, seeds * (workers + 1)):  # different for every n, so that errors are independent
+        trace = schedule(workers, compute, commits, seed, most)
+        same = [seed] * len(kappas)
+        run = replay(trace, rule(kappas), workload, seed=same, record=("energy_central",))
+        variance, energy = 2 * run.loss[:, first:].mean(axis=1), run.records["energy_central"][:, first:].mean(axis=1)
+        results.append(np.array([variance, energy], float) / COPIES / kappas**2)
+    scatter = np.std(results, axis=0, ddof=1) / np.sqrt(seeds)
+    return Floor(*np.mean(results, axis=0), *scatter)
+
+
 def _predict_floors(question: Question, kappas: Sequence[float], known: bool) -> dict[str, Any]:
     floors = [theory.noise_floor(k, **question._asdict()) if known else math.nan for k in kappas]
     energies = [theory.kinetic_energy(k, **question._asdict()) if known else math.nan for k in kappas]
@@ -105,10 +335,10 @@ def _predict_floors(question: Question, kappas: Sequence[float], known: bool) ->
 def _simulate_limits(question: Question, rule: MakeRule, predicted: Mapping[str, Any]) -> dict[str, Any]:
     workers, compute = question.workers, question.compute
     low = predicted["constant_delay_limit"] / 2
-    found = simulated_limit(workers, compute, rule, low=low, high=REACH * low, seeds=SCHEDULES)
+    found = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, seeds=REPORT_SCHEDULES)
     limits = [limit for limit in (predicted["stability_limit"], found.value) if limit is not None]
-    looked = sorted(factor * limit for limit in limits for factor in NEAR)
-    share = stability_map([workers], looked, compute, rule, seeds=SCHEDULES)[0]
+    looked = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)
+    share = stability_map([workers], looked, compute, rule, seeds=REPORT_SCHEDULES)[0]
     return {
         "almost_sure_limit": found.value,
         "almost_sure_limit_error": found.error,
@@ -124,3 +354,34 @@ def _simulate_floors(question: Question, kappas: Sequence[float], rule: MakeRule
     names |= {f"{name}_error": f"{field}_error" for name, field in names.items()}
     floors = {name: to_plain(np.where(there, getattr(found, field), np.nan)) for name, field in names.items()}
     return {"kappa": [*kappas], **floors}
+
+
+def _grown(
+    workers: int,
+    kappas: ArrayLike,
+    compute: Delay,
+    rule: MakeRule,
+    *,
+    seeds: int,
+    cycles: int,
+    most: int | None = None,
+) -> NDArray[np.bool_]:
+    """Whether each run grew, shape (schedules, k)."""
+    seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
+    cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of a shorter run say nothing.")
+    kappas, commits = checked_kappas(kappas), cycles * workers
+    schedules = range(1 if isinstance(compute, Constant) else seeds)
+    traces = (schedule(workers, compute, commits, seed, most) for seed in schedules)
+    return ~np.array([stays_bounded(trace, kappas, rule) for trace in traces])
+
+
+def _heavy_ball(learning_rate: Any, momentum: float) -> Rule:
+    """Plain updates, and momentum at the server: v ← μv - ηg, θ ← θ + v."""
+    hyper = {"learning_rate": checks.finite("learning_rate", learning_rate), "momentum": momentum}
+    return Rule(hyper=hyper, name="heavy_ball", send=raw_update, start_server=at_rest, apply=_accelerate_server)
+
+
+def _accelerate_server(hyper: Any, central: Any, server: Any, message: Any, view: Any) -> Any:
+    del view  # Unused.
+    velocity = jax.tree.map(lambda v, u: hyper["momentum"] * v + u, server, message)
+    return jax.tree.map(lambda theta, v: theta + v, central, velocity), velocity

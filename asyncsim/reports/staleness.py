@@ -1,24 +1,153 @@
-"""The staleness of a cluster, predicted beside simulated, in numbers."""
+"""The staleness of a cluster: what theory knows about it, and that prediction beside a simulation."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsim import theory
 from asyncsim.checks import require_integer
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.plots.staleness import total_variation
-from asyncsim.reports.predictions import StalenessTheory, staleness_theory
-from asyncsim.reports.warm_up import settling_commits
+from asyncsim.cluster.protocols import Terms
+from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
+from asyncsim.delays.per_worker import groups
+from asyncsim.reports.warm_up import distinct_laws, squared_cv, warm_up_commits
+from asyncsim.theory.laws import has_atoms
 from asyncsim.trace import Trace
+from asyncsim.trace.statistics import total_variation
 
-MOST_LEFT_OUT = 2_000_000  # commits of the common start
-REACH = (6, 20)  # mean stalenesses that a distribution is computed for, at least and at most
+MOST_QUEUED_WORKERS = 200  # beyond, the variance of staleness behind a queue takes too long: its cost grows as n³
+MOST_WORK = 20_000  # distinct laws · size · √n that a run's report waits for: some tenths of a second
+MOST_CV2 = 10  # squared coefficient of variation up to which that estimate of the work holds
+RUN_REPORT_MEANS = 10  # mean stalenesses that the prediction in a run's report covers
+REPORT_MEANS = (6, 20)  # mean stalenesses that the prediction in a staleness report covers, at least and at most
+MOST_WARM_UP_COMMITS = 2_000_000  # that a staleness report simulates
+
+
+class StalenessTheory(NamedTuple):
+    """What theory knows about the staleness of a cluster.
+
+    Attributes:
+        reason: In words: why the result is exact, or why the distribution is not known and what is.
+        mean: Mean staleness in versions; None if not known.
+        variance: Computes the variance; None if not known.
+        pmf: Computes P(τ = 0), ..., P(τ = size - 1); None if not known. It returns None if the tail is too heavy.
+    """
+
+    reason: str
+    mean: float | None = None
+    variance: Callable[[], float] | None = None
+    pmf: Callable[[int], FloatArray | None] | None = None
+
+
+def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
+    """Stationary distribution of the staleness of one commit, in server versions; None where theory has no result.
+
+    Exact under the assumptions that `staleness_theory(cluster).reason` states.
+
+    Args:
+        cluster: The cluster.
+        size: How many probabilities, at least 1.
+
+    Returns:
+        P(τ = 0), ..., P(τ = size - 1), shape (size,), or None.
+
+    Raises:
+        ValueError: If `size` is not an integer of at least 1.
+
+    Example:
+        >>> from asyncsim.cluster import protocols
+        >>> predicted_staleness(Cluster(4, Exponential(1.0), protocol=protocols.KAsync(2)), 3).tolist()
+        [0.5, 0.25, 0.125]
+        >>> predicted_staleness(Cluster(4, Exponential(1.0), protocol=protocols.SSP(2)), 3) is None
+        True
+    """
+    size = require_integer("size", size, least=1, remedy="Ask for one probability or more.")
+    known = staleness_theory(cluster)
+    return None if known.pmf is None else known.pmf(size)
+
+
+def staleness_theory(cluster: Cluster) -> StalenessTheory:
+    """The result that holds for a cluster; without one, only the reason why.
+
+    Results: asynchronous workers with a server that takes no time, of any laws without atoms or one constant;
+    exponential workers behind one exponential first-in first-out server; K-async and K-batch-async with equal
+    exponential workers; protocols whose gradients are all fresh; workers that commit in turn.
+
+    Args:
+        cluster: The cluster.
+
+    Returns:
+        A `StalenessTheory`.
+
+    Example:
+        >>> staleness_theory(Cluster(4, Exponential(1.0))).reason
+        'exact: independent workers that never wait, a server that takes no time'
+        >>> from asyncsim.cluster import protocols
+        >>> staleness_theory(Cluster(16, Exponential(1.0), protocol=protocols.SSP(1))).reason
+        'no distribution is known for stale synchronous parallel; at most (n - 1)(2 slack + 1) = 45'
+    """
+    if cluster.faults:
+        return StalenessTheory("nothing is known with faults")
+    laws = [law for law in cluster.laws if not isinstance(law, VariableSpeed)]
+    if len(laws) < cluster.workers:
+        return StalenessTheory("nothing is known for speeds that change with time")
+    if not all(0 < law.mean < math.inf for law in laws):
+        return StalenessTheory("nothing is known without finite, positive mean compute times")
+    terms = cluster.protocol.terms(cluster.workers)
+    if cluster.network.is_instant and cluster.server.is_instant and cluster.server.atomic:
+        return _at_once(terms, laws)
+    if cluster.server.atomic and _never_waits(terms):
+        return _never_idle(cluster, laws)
+    return StalenessTheory("nothing is known for this protocol with a server or a network that takes time")
+
+
+def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
+    """The distribution for the report of a run; also None if the run is too short for it, or it would take too long.
+
+    Args:
+        cluster: The cluster.
+        trace: Its schedule.
+
+    Returns:
+        Probabilities up to the longest staleness of the run, at most ten times the mean; or None.
+
+    Example:
+        >>> from asyncsim import simulate
+        >>> cluster = Cluster(4, Exponential(1.0))
+        >>> run_prediction(cluster, simulate(cluster, commits=40)) is None
+        True
+        >>> run_prediction(cluster, simulate(cluster, commits=400))[:3].tolist()
+        [0.25, 0.1875, 0.140625]
+    """
+    if len(trace) < warm_up_commits(cluster):
+        return None
+    known = staleness_theory(cluster)
+    if known.pmf is None or known.mean is None:
+        return None
+    size = min(int(trace.staleness.max()), math.ceil(RUN_REPORT_MEANS * known.mean)) + 1
+    distinct = distinct_laws(cluster)
+    work = len(distinct) * size * math.sqrt(cluster.workers)
+    return known.pmf(size) if work <= MOST_WORK and max(map(squared_cv, distinct)) <= MOST_CV2 else None
+
+
+def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
+    """Mean staleness of each worker's commits, shape (n,), if workers are asynchronous and never wait, else None.
+
+    Example:
+        >>> predicted_worker_means(Cluster(2, [Exponential(1.0), Exponential(3.0)])).round(3).tolist()
+        [0.333, 3.0]
+    """
+    if not cluster.is_plain:
+        return None
+    laws = [law for law in cluster.laws if isinstance(law, Delay)]
+    return theory.worker_staleness(compute=laws, workers=cluster.workers)
 
 
 class Summary(NamedTuple):
-    """Four numbers that say what a distribution looks like; None where one is not known or not finite."""
+    """Four numbers that describe a distribution; each is None if it is not known or not finite."""
 
     mean: float | None
     sd: float | None
@@ -26,44 +155,52 @@ class Summary(NamedTuple):
     p99: int | None
 
 
-class Outcome(NamedTuple):
-    """A cluster's staleness, simulated and predicted.
+class StalenessReport(NamedTuple):
+    """The staleness of a cluster, simulated and predicted.
 
     Attributes:
         cluster: The cluster.
-        trace: Its schedule, from the start.
-        left_out: Commits at the start that do not count.
-        known: What theory knows of the cluster.
+        trace: Its schedule, from the common start on.
+        warm_up: Commits at the start that do not count.
+        known: What theory knows about the cluster.
         pmf: The predicted distribution, or None.
-        numbers: Both in numbers, by name.
+        numbers: Prediction and measurement, by name: what `asyncsim staleness --json` prints.
     """
 
     cluster: Cluster
     trace: Trace
-    left_out: int
+    warm_up: int
     known: StalenessTheory
-    pmf: NDArray[np.float64] | None
+    pmf: FloatArray | None
     numbers: dict[str, Any]
 
     @property
     def staleness(self) -> NDArray[np.int32]:
-        """That of the commits that count."""
-        return self.trace.staleness[self.left_out :]
+        """The staleness of the commits that count."""
+        return self.trace.staleness[self.warm_up :]
 
 
-def find(cluster: Cluster, commits: int, seed: int) -> Outcome:
-    """Simulate a cluster, leave out the start, and compare with theory.
+def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessReport:
+    """Simulate a cluster, discard the warm-up, and compare the rest with theory.
 
     Args:
         cluster: The cluster.
-        commits: Commits that count, at least 1; as many more as `settling_commits` says are simulated before them.
-        seed: Of the simulation.
+        commits: Commits that count, at least 1; the warm-up of `warm_up_commits` is simulated before them.
+        seed: Seed of the simulation.
+
+    Raises:
+        ValueError: If `commits` is not an integer of at least 1.
+
+    Example:
+        >>> report = staleness_report(Cluster(4, Exponential(1.0)), commits=2000, seed=0)
+        >>> report.warm_up, report.numbers["predicted"]["mean"], round(report.numbers["simulated"]["mean"], 1)
+        (84, 3.0, 3.0)
     """
     commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
-    settling = settling_commits(cluster)
-    left_out = min(settling, MOST_LEFT_OUT)
-    trace = simulate(cluster, commits=left_out + commits, seed=seed)
-    staleness, known = trace.staleness[left_out:], staleness_theory(cluster)
+    needed = warm_up_commits(cluster)
+    warm_up = min(needed, MOST_WARM_UP_COMMITS)
+    trace = simulate(cluster, commits=warm_up + commits, seed=seed)
+    staleness, known = trace.staleness[warm_up:], staleness_theory(cluster)
     pmf = distribution(known, int(staleness.max()))
     if known.pmf is not None and pmf is None:
         known = known._replace(reason=f"the tail is too heavy for the distribution; the mean is {known.mean:.4g}")
@@ -71,29 +208,29 @@ def find(cluster: Cluster, commits: int, seed: int) -> Outcome:
         "predicted": None if pmf is None else predicted_summary(known, pmf)._asdict(),
         "simulated": simulated_summary(staleness)._asdict(),
         "total_variation": None if pmf is None else total_variation(staleness, pmf),
-        "total_variation_by_chance": None if pmf is None else by_chance(pmf, commits),
+        "total_variation_by_chance": None if pmf is None else total_variation_by_chance(pmf, commits),
         "predicted_mean": known.mean,
         "assumption": known.reason,
         "workers": cluster.workers,
         "commits": commits,
-        "left_out": left_out,
-        "settling": settling,
+        "warm_up": warm_up,
+        "warm_up_needed": needed,
         "seed": seed,
     }
-    return Outcome(cluster, trace, left_out, known, pmf, numbers)
+    return StalenessReport(cluster, trace, warm_up, known, pmf, numbers)
 
 
-def distribution(known: StalenessTheory, longest: int) -> NDArray[np.float64] | None:
-    """The predicted distribution: as far as the simulation got, within limits, and up to the 99 % quantile."""
+def distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
+    """The predicted distribution, as long as the simulated one within limits, and up to its 99 % quantile."""
     if known.pmf is None or known.mean is None:
         return None
-    least, most = (math.ceil(reach * (known.mean + 1)) for reach in REACH)
+    least, most = (math.ceil(means * (known.mean + 1)) for means in REPORT_MEANS)
     pmf = known.pmf(min(max(longest + 1, least), most))
     return known.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else pmf
 
 
 def simulated_summary(staleness: NDArray[np.int32]) -> Summary:
-    """Of measured values; quantiles are values that occur.
+    """The summary of measured values; its quantiles are values that occur.
 
     Example:
         >>> simulated_summary(np.array([0, 1, 1, 2], np.int32))
@@ -103,20 +240,114 @@ def simulated_summary(staleness: NDArray[np.int32]) -> Summary:
     return Summary(float(staleness.mean()), float(staleness.std()), median, p99)
 
 
-def predicted_summary(known: StalenessTheory, pmf: NDArray[np.float64]) -> Summary:
-    """Of a distribution; a quantile beyond its end is None, and so is an infinite standard deviation."""
+def predicted_summary(known: StalenessTheory, pmf: FloatArray) -> Summary:
+    """The summary of a distribution: a quantile beyond its end is None, and so is an infinite standard deviation."""
     variance = math.inf if known.variance is None else known.variance()
     reached = np.searchsorted(np.cumsum(pmf), np.array([0.5, 0.99]) - 1e-9)
     median, p99 = (int(place) if place < len(pmf) else None for place in reached)
     return Summary(known.mean, math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None, median, p99)
 
 
-def by_chance(pmf: NDArray[np.float64], commits: int) -> float:
-    """Mean total variation between a distribution and as many independent values of it, roughly.
+def total_variation_by_chance(pmf: FloatArray, commits: int) -> float:
+    """Approximate mean total variation between a distribution and that many independent values drawn from it.
 
     Example:
-        >>> round(by_chance(np.array([0.5, 0.5]), 10_000), 4)
+        >>> round(total_variation_by_chance(np.array([0.5, 0.5]), 10_000), 4)
         0.004
     """
     shares = np.append(pmf, max(0.0, 1 - float(pmf.sum())))
     return float(np.sqrt(2 * shares * (1 - shares) / (math.pi * commits)).sum() / 2)
+
+
+def _at_once(terms: Terms, laws: list[Delay]) -> StalenessTheory:
+    """Results for a network and a server that take no time."""
+    n = len(laws)
+    if _never_waits(terms):
+        return _asynchronous(laws)
+    match terms:
+        case Terms(limit=1, slack=None, in_turn=False):
+            return _always(0, "exact: only gradients of the current version count")
+        case Terms(limit=None, slack=None, in_turn=True, collect=1):
+            return _always(n - 1, "exact: workers commit in turn, from the second round on")
+        case Terms(limit=None, slack=None, in_turn=False, wait=True, collect=k) if k == n:
+            return _always(0, "exact: every step waits for all workers")
+        case Terms(limit=None, slack=None, in_turn=False, wait=wait, collect=k) if k <= n or not wait:
+            return _batched("k_async" if wait else "k_batch_async", k, laws)
+        case Terms(limit=None, slack=int(slack), in_turn=False, collect=1):
+            bound = theory.ssp_staleness_bound(workers=n, slack=slack)
+            what = "no distribution is known for stale synchronous parallel"
+            return StalenessTheory(f"{what}; at most (n - 1)(2 slack + 1) = {bound}")
+    return StalenessTheory("nothing is known for this protocol")
+
+
+def _never_waits(terms: Terms) -> bool:
+    """Whether each gradient is a step of its own; then it makes no difference whether its worker waits for it."""
+    return terms._replace(wait=False, cancel=False) == Terms()
+
+
+def _asynchronous(laws: list[Delay]) -> StalenessTheory:
+    n, mean = len(laws), theory.staleness_mean(workers=len(laws))
+    distinct = [group.law for group in groups(laws, n)]
+    if n == 1 or (len(distinct) == 1 and distinct[0].variance == 0):
+        return _always(n - 1, "exact: equal constant compute times, from the second round on")
+    if any(map(has_atoms, distinct)):
+        return _only_mean("no distribution is known for a law with atoms", mean, "n - 1")
+    return StalenessTheory(
+        "exact: independent workers that never wait, a server that takes no time",
+        mean,
+        lambda: theory.staleness_variance(laws, n),
+        lambda size: _unless_too_heavy(laws, size),
+    )
+
+
+def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
+    """Asynchronous workers and a server that takes time; pull, commit and read happen at one moment."""
+    n, server, law = cluster.workers, cluster.server, laws[0]
+    if not cluster.network.is_instant:
+        return _only_mean("no distribution is known with a network that takes time", n - 1, "n - 1")
+    if server.slots > 1 or not isinstance(server.service, Exponential) or not _equal_exponential(laws):
+        return _only_mean(
+            "the distribution is known only for exponential jobs and one exponential queue", n - 1, "n - 1"
+        )
+    rates = {"workers": n, "compute_rate": 1 / law.mean, "service_rate": 1 / server.service.mean}
+    return StalenessTheory(
+        "exact: exponential compute times, one exponential first-in first-out server",
+        n - 1.0,
+        (lambda: theory.queue_staleness_variance(**rates)) if n <= MOST_QUEUED_WORKERS else None,
+        lambda size: theory.queue_staleness_pmf(size=size, **rates),
+    )
+
+
+def _batched(protocol: str, k: int, laws: list[Delay]) -> StalenessTheory:
+    """Several gradients per step."""
+    step = {"protocol": protocol, "workers": len(laws), "k": k}
+    mean = theory.batched_staleness_mean(**step)
+    if not _equal_exponential(laws):
+        formula = "n/K - 1" if protocol == "k_async" else "(n - 1)/K"
+        return _only_mean("the distribution is known only for equal exponential workers", mean, formula)
+
+    def variance() -> float:
+        pmf = theory.batched_staleness_pmf(size=math.ceil(60 * (mean + 1)), **step)
+        return float(pmf @ (np.arange(len(pmf)) - mean) ** 2)
+
+    reason = "exact: equal exponential workers, a server that takes no time"
+    return StalenessTheory(reason, mean, variance, lambda size: theory.batched_staleness_pmf(size=size, **step))
+
+
+def _always(value: int, reason: str) -> StalenessTheory:
+    return StalenessTheory(reason, float(value), lambda: 0.0, lambda size: np.where(np.arange(size) == value, 1.0, 0.0))
+
+
+def _only_mean(what: str, mean: float, formula: str) -> StalenessTheory:
+    return StalenessTheory(f"{what}; the mean is {formula} = {mean:.4g}", float(mean))
+
+
+def _unless_too_heavy(laws: list[Delay], size: int) -> FloatArray | None:
+    try:
+        return theory.staleness_pmf(laws, len(laws), size)
+    except ValueError:
+        return None
+
+
+def _equal_exponential(laws: list[Delay]) -> bool:
+    return all(isinstance(law, Exponential) and law == laws[0] for law in laws)

@@ -1,4 +1,4 @@
-"""What a trace measures beside what theory predicts of it, and on which assumption; nothing where none holds."""
+"""What a trace measures beside what theory predicts for it, each prediction with the assumptions it rests on."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ import numpy as np
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.files import to_plain
-from asyncsim.reports.diagnose import Look, look_at
+from asyncsim.reports.diagnose import Diagnosis, diagnose
+from asyncsim.reports.staleness import MOST_QUEUED_WORKERS
 from asyncsim.trace import Fate, Statistics, Trace, statistics
 from asyncsim.trace.invariants import conservation
 
-LONG = 10  # commits a worker, from which on averages are compared with those of the long run
-HARDLY = 0.01  # share of a job's time at the server, up to which the server takes no time
-MOST_SPREAD = 3.0  # cv of jobs, beyond which a trace is too short to measure it
-MOST_WORKERS = 200  # beyond, the moments of a queue take too long (their cost grows as n³)
+LONG = 10  # commits per worker from which on averages are compared with those of the long run
+HARDLY = 0.01  # time at the server, as a share of a job's, up to which the server counts as taking no time
+MOST_SPREAD = 3.0  # coefficient of variation of jobs beyond which a trace is too short to measure it
 
 
 class Prediction(NamedTuple):
@@ -23,7 +23,7 @@ class Prediction(NamedTuple):
 
     Attributes:
         value: The number.
-        assumes: On which assumptions it stands.
+        assumes: The assumptions it rests on.
     """
 
     value: float
@@ -34,11 +34,11 @@ class TraceReport(NamedTuple):
     """Measured beside predicted.
 
     Attributes:
-        statistics: What the trace comes to.
-        measured: Name -> number, of what may be predicted: "mean_staleness", "staleness_sd", "commits_per_second",
+        statistics: Rates, queue, work and staleness of the trace.
+        measured: Name -> number, for what may be predicted: "mean_staleness", "staleness_sd", "commits_per_second",
             "at_server" (mean number of commits that wait or are worked on) and "utilisation" (of the workers).
-        predicted: Name -> prediction, only where one applies; besides, "knee", the number of workers at which the
-            server becomes the bottleneck.
+        predicted: Name -> prediction, only where one applies; also "knee", the number of workers at which the server
+            becomes the bottleneck.
     """
 
     statistics: Statistics
@@ -56,21 +56,21 @@ class TraceReport(NamedTuple):
 def trace_report(trace: Trace) -> TraceReport:
     """Compare a trace with theory.
 
-    What the trace does not say (protocol, laws) is tested on it, and a prediction whose assumption fails is left out:
+    What a trace does not state (protocol, laws) is tested on its times; a prediction whose assumptions fail is omitted:
 
-    - mean staleness: the other outstanding reads at steps, per commit, by the conservation law; n - 1 where every
-      worker reads right after its own commit.
+    - mean staleness: the mean number of other outstanding reads at the server's steps, by the conservation law; n - 1
+      if every worker reads right after its own commit.
     - throughput, commits at the server, utilisation: mean value analysis with the measured mean times, for such
-      workers of equal speed and a first-in first-out server whose service is exponential.
-    - standard deviation of staleness: renewal theory for the measured mean and spread of the jobs, where the server
-      is hardly used; a closed form for exponential workers with an exponential server.
+      workers of equal speed and a first-in first-out server with exponential service times.
+    - standard deviation of staleness: renewal theory with the measured mean and spread of the jobs, if the server is
+      hardly used; a closed form for exponential workers and an exponential server.
     - the number of workers at which the server becomes the bottleneck, for any laws.
 
     Args:
         trace: A valid trace.
 
     Returns:
-        See `TraceReport`.
+        A `TraceReport`.
 
     Example:
         >>> import asyncsim as asim
@@ -91,15 +91,15 @@ def trace_report(trace: Trace) -> TraceReport:
     }
     if not len(trace):
         return TraceReport(found, measured, {})
-    look = look_at(trace)
-    predicted = {"mean_staleness": _mean_staleness(trace, look)}
-    if look.asynchronous and look.fifo and look.equal and len(trace) >= LONG * trace.workers:
-        predicted |= _queue(trace, look) | _spread(trace, look)
+    diagnosis = diagnose(trace)
+    predicted = {"mean_staleness": _mean_staleness(trace, diagnosis)}
+    if diagnosis.asynchronous and diagnosis.fifo and diagnosis.equal and len(trace) >= LONG * trace.workers:
+        predicted |= _queue(trace, diagnosis) | _spread(trace, diagnosis)
     return TraceReport(found, measured, predicted)
 
 
-def _mean_staleness(trace: Trace, look: Look) -> Prediction:
-    if look.asynchronous:
+def _mean_staleness(trace: Trace, diagnosis: Diagnosis) -> Prediction:
+    if diagnosis.asynchronous:
         value = theory.staleness_mean(workers=trace.workers)
         return Prediction(value, "every worker reads right after its own commit; long run")
     rest = trace.unfinished
@@ -109,22 +109,22 @@ def _mean_staleness(trace: Trace, look: Look) -> Prediction:
     return Prediction(value, "other outstanding reads at steps, per commit, without jobs that end in vain; long run")
 
 
-def _queue(trace: Trace, look: Look) -> dict[str, Prediction]:
-    """What depends on the server."""
-    outside = look.compute + look.network
-    if not look.service or not outside:
+def _queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
+    """Predictions that depend on the server: knee, throughput, queue, utilisation."""
+    outside = diagnosis.compute + diagnosis.network
+    if not diagnosis.service or not outside:
         return {}
     predicted = {}
-    if look.slots == 1:
-        value = theory.knee(compute_rate=1 / outside, service_rate=1 / look.service)
+    if diagnosis.slots == 1:
+        value = theory.knee(compute_rate=1 / outside, service_rate=1 / diagnosis.service)
         predicted["knee"] = Prediction(value, "any laws with the measured mean times")
-    if not look.exponential_service:
+    if not diagnosis.exponential_service:
         return predicted
     network = theory.mean_value_analysis(
         workers=trace.workers,
-        service=Exponential(look.service),
-        delays=[Constant(look.compute), Constant(look.network)],
-        slots=look.slots,
+        service=Exponential(diagnosis.service),
+        delays=[Constant(diagnosis.compute), Constant(diagnosis.network)],
+        slots=diagnosis.slots,
     )
     assumes = "first-in first-out server, exponential service, delays of any law, no shared link; long run"
     return predicted | {
@@ -134,17 +134,17 @@ def _queue(trace: Trace, look: Look) -> dict[str, Prediction]:
     }
 
 
-def _spread(trace: Trace, look: Look) -> dict[str, Prediction]:
-    """Standard deviation of staleness."""
-    job, workers = look.compute + look.network, trace.workers
-    settled = look.cv == 0 or len(trace) / workers >= 1 / look.cv**2
-    renewal = job > 0 and settled and look.cv <= MOST_SPREAD
-    if look.at_server <= HARDLY * job and renewal:
-        law = Constant(job) if look.cv == 0 else Gamma(job, look.cv)
+def _spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
+    """The prediction of the standard deviation of staleness."""
+    job, workers = diagnosis.compute + diagnosis.network, trace.workers
+    stationary = diagnosis.cv == 0 or len(trace) / workers >= 1 / diagnosis.cv**2
+    renewal = job > 0 and stationary and diagnosis.cv <= MOST_SPREAD
+    if diagnosis.at_server <= HARDLY * job and renewal:
+        law = Constant(job) if diagnosis.cv == 0 else Gamma(job, diagnosis.cv)
         variance = theory.staleness_variance(compute=law, workers=workers)
-        assumes = f"gamma law with the measured cv {look.cv:.3g}, server takes no time; long run"
-    elif look.memoryless and look.slots == 1 and workers <= MOST_WORKERS:
-        rates = {"compute_rate": 1 / job, "service_rate": 1 / look.service}
+        assumes = f"gamma law with the measured cv {diagnosis.cv:.3g}, server takes no time; long run"
+    elif diagnosis.memoryless and diagnosis.slots == 1 and workers <= MOST_QUEUED_WORKERS:
+        rates = {"compute_rate": 1 / job, "service_rate": 1 / diagnosis.service}
         variance = theory.queue_staleness_variance(workers=workers, **rates)
         assumes = "exponential compute and service, first-in first-out; long run"
     else:

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, TypeVar
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
 from asyncsim.files import write_json
-from asyncsim.reports.predictions import report_prediction
+from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.clock import Clock
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
@@ -209,7 +209,7 @@ def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> Non
     from asyncsim.plots.style import save_png
 
     title, subtitle = headline(scenario)
-    predicted = report_prediction(scenario.scheduled, trace)
+    predicted = run_prediction(scenario.scheduled, trace)
     save_png(path, lambda figure: draw_report(figure, trace, run, title, subtitle, predicted=predicted), SIZE)
 
 

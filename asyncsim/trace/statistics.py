@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from asyncsim.trace.columns import Fate, Fault, TimeColumn
 
@@ -125,6 +125,24 @@ def statistics(trace: "Trace") -> Statistics:
         fates={fate.name.lower(): int(np.count_nonzero(rest.fate == fate)) for fate in Fate},
         faults={kind.name.lower(): int(np.count_nonzero(trace.faults.kind == kind)) for kind in Fault},
     )
+
+
+def total_variation(staleness: NDArray[np.int32], pmf: ArrayLike) -> float:
+    """Total variation distance ½ Σ |measured - predicted|; all beyond the end of the prediction counts as one value.
+
+    Args:
+        staleness: Measured values, at least one.
+        pmf: (size,) predicted P(τ = k) for k = 0, 1, …
+
+
+    Example:
+        >>> total_variation(np.array([0, 0, 1, 5], np.int32), [0.5, 0.5])
+        0.25
+    """
+    expected = np.asarray(pmf, np.float64)
+    counts = np.bincount(np.minimum(staleness, len(expected)), minlength=len(expected) + 1)
+    rest = max(0.0, 1 - float(expected.sum()))
+    return float(np.abs(counts / len(staleness) - np.append(expected, rest)).sum() / 2)
 
 
 def _before(seconds: float, *times: TimeColumn) -> TimeColumn:

@@ -9,7 +9,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential
-from asyncsim.reports.stability_map import schedule
+from asyncsim.reports.stability import schedule
 from figures.common import scales
 
 ENERGIES = ("energy_central", "energy_proxy")

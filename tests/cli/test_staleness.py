@@ -11,7 +11,7 @@ import asyncsim as asim
 from asyncsim import delays, theory
 from asyncsim.cli.staleness import cluster_of
 from asyncsim.reports import staleness as module
-from asyncsim.reports.staleness import by_chance, find
+from asyncsim.reports.staleness import staleness_report, total_variation_by_chance
 
 NUMBERS = ["mean", "sd", "median", "p99"]
 
@@ -67,7 +67,7 @@ def test_predicted_beside_simulated(given, law):
     workers, commits, seeds = 10, 10_000, 5
     cluster = cluster_of({"workers": workers, **given})
     assert cluster.compute == law
-    runs = [find(cluster, commits, seed).numbers for seed in range(seeds)]
+    runs = [staleness_report(cluster, commits, seed).numbers for seed in range(seeds)]
     predicted = runs[0]["predicted"]
     assert predicted["mean"] == workers - 1
     assert predicted["sd"] == pytest.approx(math.sqrt(theory.staleness_variance(law, workers)))
@@ -129,7 +129,7 @@ def test_where_theory_has_no_result(command, flags, mean, words):
 
 def test_the_prediction_does_not_depend_on_the_simulation():
     cluster = cluster_of({"compute": "exponential", "workers": 8})
-    short, long = (find(cluster, commits, 0).numbers["predicted"] for commits in (1, 5000))
+    short, long = (staleness_report(cluster, commits, 0).numbers["predicted"] for commits in (1, 5000))
     assert short == pytest.approx(long)
 
 
@@ -140,11 +140,11 @@ def test_infinite_variance_is_null(command):
 
 
 def test_a_start_that_is_too_long_is_said(command, monkeypatch):
-    monkeypatch.setattr(module, "MOST_LEFT_OUT", 100)
+    monkeypatch.setattr(module, "MOST_WARM_UP_COMMITS", 100)
     status, out, _ = command("--cv", 0.05, "--commits", 500)
     assert status == 0
-    assert "too few" in out
-    assert "100 " in out
+    assert "too short" in out
+    assert "warm-up of 100," in out
 
 
 @pytest.mark.parametrize(
@@ -189,4 +189,4 @@ def test_cluster_of_keeps_what_is_not_given():
 def test_by_chance_is_what_independent_values_give():
     pmf, generator = theory.staleness_pmf(delays.Exponential(1.0), 8, 200), np.random.default_rng(0)
     measured = [np.abs(generator.multinomial(5000, pmf / pmf.sum()) / 5000 - pmf).sum() / 2 for _ in range(200)]
-    assert by_chance(pmf, 5000) == pytest.approx(np.mean(measured), rel=0.05)
+    assert total_variation_by_chance(pmf, 5000) == pytest.approx(np.mean(measured), rel=0.05)

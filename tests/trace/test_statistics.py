@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from asyncsim import theory
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.reports.diagnose import look_at
+from asyncsim.reports.diagnose import diagnose
 from asyncsim.reports.trace import trace_report
 from asyncsim.trace import Fate, Fault, Faults, Trace, statistics
 from tests.cluster.problems import clusters, over_seeds
@@ -53,7 +53,7 @@ def test_every_cluster(cluster, seed):
     left_over = 40 * (report.predicted["mean_staleness"].value - found.staleness.mean)
     # n - 1 is the mean where a trace looks asynchronous, and exact only while every worker has a job: one that is held
     # back at the very end, after its last commit, has none.
-    if in_flight.sum() == cluster.workers or not look_at(trace).asynchronous:
+    if in_flight.sum() == cluster.workers or not diagnose(trace).asynchronous:
         assert left_over == pytest.approx(ages, abs=1e-9)
 
 

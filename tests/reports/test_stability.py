@@ -9,9 +9,15 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma
 from asyncsim.reports import stability as reports
-from asyncsim.reports.noise_floor import simulated_floor
-from asyncsim.reports.stability import Question, predict_limits, stability_report
-from asyncsim.reports.stability_map import momentum_rule, simulated_limit, stability_map
+from asyncsim.reports.stability import (
+    Question,
+    momentum_rule,
+    predict_limits,
+    simulated_floor,
+    simulated_limit,
+    stability_map,
+    stability_report,
+)
 
 LAW = Exponential(1.0)
 KINDS = [(0.0, "none"), (0.6, "server"), (0.6, "worker")]

@@ -25,14 +25,14 @@ from asyncsim.delays import (
     Weibull,
     fleet,
 )
-from asyncsim.plots.staleness import total_variation
-from asyncsim.reports.predictions import (
+from asyncsim.reports.staleness import (
     predicted_staleness,
     predicted_worker_means,
-    report_prediction,
+    run_prediction,
     staleness_theory,
 )
-from asyncsim.reports.warm_up import settling_commits
+from asyncsim.reports.warm_up import warm_up_commits
+from asyncsim.trace.statistics import total_variation
 
 SEEDS, COMMITS, STANDARD_ERRORS = 8, 4000, 5
 EXPONENTIAL, LAW = Exponential(0.7), Gamma(mean=1.0, cv=0.4)
@@ -106,7 +106,7 @@ def test_distribution_against_the_simulator(cluster):
     known, size = staleness_theory(cluster), 40 * cluster.workers
     cdf = np.cumsum(predicted_staleness(cluster, size))
     places = np.unique(np.searchsorted(cdf, [0.05, 0.3, 0.6, 0.9]))
-    start, rows = settling_commits(cluster), []
+    start, rows = warm_up_commits(cluster), []
     for seed in range(SEEDS):
         tau = simulate(cluster, commits=start + COMMITS, seed=seed).staleness[start:]
         rows.append([tau.mean(), np.mean((tau - known.mean) ** 2), *(np.mean(tau <= place) for place in places)])
@@ -163,7 +163,7 @@ def test_worker_means_are_those_of_the_trace():
 )
 def test_the_start_is_forgotten(cluster):
     """Over many seeds, the first commits after the start that is left out have the stationary distribution."""
-    start, runs = settling_commits(cluster), 60
+    start, runs = warm_up_commits(cluster), 60
     tau = [simulate(cluster, commits=start + 40, seed=seed).staleness[start:] for seed in range(runs)]
     cdf = np.cumsum(predicted_staleness(cluster, 200))
     for place in np.searchsorted(cdf, [0.2, 0.5, 0.8]):
@@ -176,7 +176,7 @@ class TestReport:
         cluster, rule = Cluster(4, EXPONENTIAL), asim.rules.downpour(0.1)
         trace = simulate(cluster, commits=400)
         run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))
-        pmf = report_prediction(cluster, trace)
+        pmf = run_prediction(cluster, trace)
         panel = asim.plots.draw_report(Figure(), trace, run, "Title", predicted=pmf)[1]
         outline = panel.patches[-1].get_data().values
         np.testing.assert_allclose(outline[:3], [0.25, 0.1875, 0.140625])
@@ -185,9 +185,9 @@ class TestReport:
 
     def test_nothing_for_a_run_that_is_too_short_or_empty(self):
         cluster = Cluster(8, LAW)
-        assert report_prediction(cluster, simulate(cluster, commits=settling_commits(cluster) - 1)) is None
-        assert report_prediction(cluster, simulate(cluster, seconds=0.01)) is None
-        assert report_prediction(cluster, simulate(cluster, commits=settling_commits(cluster))) is not None
+        assert run_prediction(cluster, simulate(cluster, commits=warm_up_commits(cluster) - 1)) is None
+        assert run_prediction(cluster, simulate(cluster, seconds=0.01)) is None
+        assert run_prediction(cluster, simulate(cluster, commits=warm_up_commits(cluster))) is not None
 
     @each(
         {
@@ -198,10 +198,10 @@ class TestReport:
         }
     )
     def test_quick_or_skipped(self, cluster):
-        trace = simulate(cluster, commits=settling_commits(cluster))
-        report_prediction(cluster, trace)  # imports, caches
+        trace = simulate(cluster, commits=warm_up_commits(cluster))
+        run_prediction(cluster, trace)  # imports, caches
         begun = time.process_time()
-        report_prediction(cluster, trace)
+        run_prediction(cluster, trace)
         assert time.process_time() - begun < 1.5
 
 
