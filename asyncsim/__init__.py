@@ -12,7 +12,7 @@ from asyncsim.rules import Rule
 from asyncsim.rules.citations import citation
 from asyncsim.scenario import Scenario
 from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run
-from asyncsim.trace import Trace
+from asyncsim.trace import Trace, TraceError
 from asyncsim.workloads import Workload
 
 __version__ = "0.1.0"
@@ -30,6 +30,7 @@ __all__ = [
     "Scenario",
     "Server",
     "Trace",
+    "TraceError",
     "Workload",
     "citation",
     "compare",

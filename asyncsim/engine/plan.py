@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
-from asyncsim.trace.commit_order import previous_own_row
+from asyncsim.trace.infer_columns import previous_own_row
 from asyncsim.trace.regroup import in_steps
 
 BUFFER = "buffer"  # some commits only add to a step that a later one closes

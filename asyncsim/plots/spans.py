@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.trace import Fate, Fault, Trace
+from asyncsim.trace.tables import end_of_trace
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -35,18 +36,10 @@ class Spans(NamedTuple):
         return Spans(self.worker, begin, end).rows(begin < end)
 
 
-def end_of_record(trace: Trace) -> float:
-    """The last moment of which a trace tells, in seconds: its last commit, unless a job or a fault came later."""
-    rest = trace.unfinished
-    times = (trace.commit_time[-1:], rest.read_time, rest.start_time, rest.finish_time, rest.end_time)
-    seen = np.concatenate([*times, trace.faults.start_time])
-    return float(np.max(seen[np.isfinite(seen)], initial=0.0))
-
-
 def seconds_a_job(trace: Trace) -> float:
     """Seconds from one job of a worker to its next, a mean over all workers and the whole record."""
     ended = len(trace) + int(np.count_nonzero(trace.unfinished.fate != Fate.IN_FLIGHT))
-    return end_of_record(trace) * trace.workers / max(ended, 1)
+    return end_of_trace(trace) * trace.workers / max(ended, 1)
 
 
 def spells(trace: Trace, *kinds: Fault) -> Spans:
@@ -75,7 +68,7 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
         >>> {name: (span.end - span.start).tolist() for name, span in spans.items() if len(span.worker)}
         {'computing': [1.0, 2.0, 2.0, 1.0]}
     """
-    end = end_of_record(trace)
+    end = end_of_trace(trace)
     stop = min(stop, end)
     worker, times, fate = _jobs(trace, workers, start, stop, end)
 

@@ -25,6 +25,7 @@ from asyncsim.plots.style import (
     size_in_points,
 )
 from asyncsim.trace import Fault, Trace
+from asyncsim.trace.tables import end_of_trace
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -86,7 +87,7 @@ def draw_timeline(
         (8, 6)
     """
     start = require_not_negative("start", start, remedy=_SINCE)
-    end = sp.end_of_record(trace)
+    end = end_of_trace(trace)
     if end == 0:
         return [say(ax, "Nothing has happened yet: no timeline.")]
     lanes = _lanes(workers, trace.workers)

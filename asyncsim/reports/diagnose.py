@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.trace import Fate, Trace
-from asyncsim.trace.commit_order import previous_own_row
+from asyncsim.trace.infer_columns import previous_own_row
 
 EXACTLY = 1e-9  # relative difference of times that are equal up to rounding
 # The distance D √N of exponential samples from the exponential law with their own mean exceeds 1.308 once in a

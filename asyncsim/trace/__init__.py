@@ -1,8 +1,9 @@
-"""The trace: the record between the two halves, who read, computed and committed what, and when."""
+"""The trace: who read, computed and committed what, and when; all that `replay` needs to know of a cluster."""
 
 from asyncsim.trace.columns import NEVER, Fate, Fault
+from asyncsim.trace.error import TraceError
 from asyncsim.trace.statistics import Statistics, statistics
 from asyncsim.trace.tables import Faults, Unfinished
 from asyncsim.trace.trace import Trace
 
-__all__ = ["NEVER", "Fate", "Fault", "Faults", "Statistics", "Trace", "Unfinished", "statistics"]
+__all__ = ["NEVER", "Fate", "Fault", "Faults", "Statistics", "Trace", "TraceError", "Unfinished", "statistics"]

@@ -1,4 +1,4 @@
-"""Names and types of a trace's columns, and the way into them."""
+"""Names and types of a trace's columns, and how arrays become columns."""
 
 import enum
 from collections.abc import Mapping
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from asyncsim.trace.error import TraceError
 
 IntColumn = NDArray[np.int32]
 BoolColumn = NDArray[np.bool_]
@@ -28,6 +30,7 @@ COMMIT_COLUMNS: dict[str, type[np.generic]] = {
     "commit_time": np.float64,
     "state_lost": np.bool_,
 }
+COMMIT_TIMES = tuple(name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.float64)  # in the order of a job
 UNFINISHED_COLUMNS: dict[str, type[np.generic]] = {
     "worker": np.int32,
     "read_version": np.int32,
@@ -38,6 +41,7 @@ UNFINISHED_COLUMNS: dict[str, type[np.generic]] = {
     "end_time": np.float64,
     "fate": np.int8,
 }
+UNFINISHED_TIMES = tuple(name for name, dtype in UNFINISHED_COLUMNS.items() if dtype is np.float64)
 FAULT_COLUMNS: dict[str, type[np.generic]] = {
     "kind": np.int8,
     "worker": np.int32,
@@ -47,10 +51,10 @@ FAULT_COLUMNS: dict[str, type[np.generic]] = {
 
 
 class Fate(enum.IntEnum):
-    """Why a job never committed. The numbers stand in files: add to them, never change one."""
+    """Why a job never committed. The numbers stand in files: add new ones, never change one."""
 
     IN_FLIGHT = 0
-    """Under way when the record ends."""
+    """It is still running when the trace ends."""
     CANCELLED = 1
     """Stopped by the protocol: its gradient was no longer wanted."""
     DROPPED = 2
@@ -62,7 +66,7 @@ class Fate(enum.IntEnum):
 
 
 class Fault(enum.IntEnum):
-    """What went wrong. The numbers stand in files: add to them, never change one."""
+    """What went wrong. The numbers stand in files: add new ones, never change one."""
 
     SLOWDOWN = 0
     """A worker computes more slowly."""
@@ -77,35 +81,45 @@ class Fault(enum.IntEnum):
 
 
 def set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str = "") -> None:
-    """Replace the fields of a frozen dataclass by read-only columns of the right types and one length.
+    """Replace the fields of a frozen dataclass by read-only columns of the right types and equal length.
 
     Raises:
-        ValueError: If a column is not one-dimensional, of another kind or length, or does not fit its type.
+        TraceError: If a column is not one-dimensional, is of another kind or length, or does not fit its type.
     """
     length = None
     for name, dtype in types.items():
         column = _column(prefix + name, getattr(table, name), dtype)
         length = len(column) if length is None else length
-        if len(column) != length:
-            raise ValueError(
-                f"`{prefix}{name}` must have one entry per row; got {len(column)} for {length} rows. "
-                "Give columns of one length."
-            )
+        require_length(prefix + name, column, length)
         object.__setattr__(table, name, column)
+
+
+def require_length(name: str, column: NDArray[Any], rows: int) -> None:
+    """Refuse a column that does not have one entry per row."""
+    if len(column) != rows:
+        found = f"got {len(column)} for {rows} rows"
+        raise TraceError(name, "must have one entry per row", "Give columns of equal length.", found=found)
+
+
+def require_one_dimension(name: str, column: NDArray[Any]) -> None:
+    """Refuse a column that is not one-dimensional."""
+    if column.ndim != 1:
+        found = f"got shape {column.shape}"
+        raise TraceError(name, "must be one-dimensional", "Give one entry per row.", found=found)
 
 
 def _column(name: str, values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
     given = np.asarray(values)
-    if given.ndim != 1:
-        raise ValueError(f"`{name}` must be one-dimensional; got shape {given.shape}. Give one entry per row.")
+    require_one_dimension(name, given)
     if given.size == 0:
         given = given.astype(dtype)
     if not np.can_cast(given.dtype, dtype, casting="same_kind"):
-        kind = np.dtype(dtype).name
-        raise ValueError(f"`{name}` must be a column of {kind}; got {given.dtype}. Convert it first.")
+        rule = f"must be a column of {np.dtype(dtype).name}"
+        raise TraceError(name, rule, "Convert it first.", found=f"got {given.dtype}")
     column = given.astype(dtype, copy=False).view()
     if column.dtype.kind == "i" and not np.array_equal(column, given):
         row = int((column != given).argmax())
-        raise ValueError(f"`{name}` must fit {column.dtype}; row {row} has {given[row]}. Number from 0.")
+        rule = f"must fit {column.dtype}"
+        raise TraceError(name, rule, "Number from 0.", row=row, value=given[row].item())
     column.flags.writeable = False
     return column

@@ -1,20 +1,134 @@
-"""From a recorded log, which may lack most columns, to every column of a trace."""
+"""From what is known of a run to every column of its trace.
 
-from collections.abc import Callable
+`from_commits` starts from the order of commits alone, `from_table` from a table that may lack most columns, say the log
+of a real cluster.
+"""
+
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.trace.columns import COMMIT_COLUMNS, NEVER, UNFINISHED_COLUMNS, Fate, IntColumn, TimeColumn
-from asyncsim.trace.parse import NOTHING, Table
+from asyncsim.checks import require_integer
+from asyncsim.trace.columns import (
+    COMMIT_COLUMNS,
+    COMMIT_TIMES,
+    MOST_COMMITS,
+    NEVER,
+    UNFINISHED_COLUMNS,
+    Fate,
+    IntColumn,
+    TimeColumn,
+    require_one_dimension,
+)
+from asyncsim.trace.error import TraceError, refuse
+from asyncsim.trace.parse import EMPTY, Table, plain_number
 
 COMMITTED, IDLE = "committed", "idle"
-LATER_CLOCKS = ("serve_time", "arrive_time", "finish_time")  # each by default the one before it in this list
+NO_ROW = -1  # of a job that the table lacks
+
+
+def from_commits(worker: ArrayLike, commit_time: ArrayLike | None, workers: int | None) -> tuple[Table, Table]:
+    """Fill in the reads, where each worker reads right after its own commit; see `Trace.from_commits`.
+
+    Returns:
+        The columns of the commits, and those of the jobs in flight at the end, one per worker.
+    """
+    most = MOST_COMMITS
+    if workers is not None:
+        most = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    worker = _worker_numbers(worker, most)
+    time = _commit_times(commit_time, len(worker))
+    previous = previous_own_row(worker)
+    last = _last_row(worker, _workers_seen(worker) if workers is None else most)
+    time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
+    rows = np.arange(len(worker), dtype=np.int32)
+    commits = {
+        "worker": worker,
+        "read_version": previous + np.int32(1),
+        "version": rows,
+        "pull_version": rows,
+        "closes_step": np.ones(len(worker), dtype=np.bool_),
+        "read_time": time_after[previous],
+        "start_time": time_after[previous],
+        "finish_time": time,
+        "arrive_time": time,
+        "serve_time": time,
+        "commit_time": time,
+        "state_lost": np.zeros(len(worker), dtype=np.bool_),
+    }
+    in_flight = {
+        "worker": np.arange(len(last), dtype=np.int32),
+        "read_version": last + np.int32(1),
+        "read_time": time_after[last],
+        "start_time": time_after[last],
+    }
+    return commits, in_flight
+
+
+def previous_own_row(worker: IntColumn) -> IntColumn:
+    """For each row, the row of the same worker's previous commit; -1 for its first."""
+    order = np.argsort(worker, kind="stable").astype(np.int32)
+    before = order[:-1]
+    after = order[1:]
+    same_worker = worker[before] == worker[after]
+    previous = np.full(len(worker), -1, dtype=np.int32)
+    previous[after[same_worker]] = before[same_worker]
+    return previous
+
+
+def _last_row(worker: IntColumn, workers: int) -> IntColumn:
+    """For each worker, the row of its last commit; -1 if it never committed."""
+    last = np.full(workers, -1, dtype=np.int32)
+    np.maximum.at(last, worker, np.arange(len(worker), dtype=np.int32))
+    return last
+
+
+def _workers_seen(worker: IntColumn) -> int:
+    remedy = "Give `workers` for an empty trace."
+    if len(worker) == 0:
+        raise TraceError("worker", "must name at least one commit", remedy, found="got an empty column")
+    seen = np.unique(worker)
+    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    if len(gaps):
+        raise TraceError("worker", f"never names {gaps[0]}", "Number the workers from 0, or give `workers`.")
+    return len(seen)
+
+
+def _worker_numbers(worker: ArrayLike, workers: int) -> IntColumn:
+    numbers = _numbers("worker", worker)
+    bad = ~((numbers >= 0) & (numbers < workers) & (numbers == np.trunc(numbers)))
+    if bad.any():
+        row = int(bad.argmax())
+        rule = f"must hold integers from 0 to {workers - 1}"
+        value = plain_number(numbers[row].item())
+        raise TraceError("worker", rule, "Number the workers 0, 1, 2, …", row=row, value=value)
+    return numbers.astype(np.int32)
+
+
+def _commit_times(commit_time: ArrayLike | None, commits: int) -> TimeColumn:
+    if commit_time is None:
+        return np.arange(1.0, commits + 1)
+    time = _numbers("commit_time", commit_time)
+    if len(time) != commits:
+        found = f"got {len(time)} for {commits} commits"
+        remedy = "Leave it out if the times are not known."
+        raise TraceError("commit_time", "must have one entry per commit", remedy, found=found)
+    return time
+
+
+def _numbers(name: str, values: ArrayLike) -> TimeColumn:
+    """A copy as float64, which is exact for every int32."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TraceError(name, "must be a list of numbers", "Give one number per commit.", found=str(error)) from error
+    require_one_dimension(name, numbers)
+    return numbers
 
 
 class _Jobs(NamedTuple):
-    """Commits in order of application, then the others; see `_order` for `previous`."""
+    """Commits in order of application, then the other jobs; see `_order` for `previous`."""
 
     commits: int
     worker: NDArray[np.int32]
@@ -22,34 +136,36 @@ class _Jobs(NamedTuple):
     previous: NDArray[np.intp]
 
 
-def complete(table: Table, workers: int, place: Callable[[int], str]) -> tuple[Table, Table, NDArray[np.int64]]:
+def from_table(table: Table, workers: int) -> tuple[Table, Table, NDArray[np.int64]]:
     """Fill in what a flat table lacks; see `Trace.from_columns`.
 
     Args:
-        table: Typed columns, at least `worker` and `commit_time`.
+        table: Columns in their types, at least `worker` and `commit_time`.
         workers: Number of workers.
-        place: Names a row of the table in errors.
 
     Returns:
-        The columns of the commits, those of the other jobs, and for each of all these jobs its row in the table, -1
-        if it has none.
+        The columns of the commits; those of the other jobs; and for each of all these jobs its row in the table, or
+        `NO_ROW`.
 
     Raises:
-        ValueError: If a time is not finite, or a commit precedes its read.
+        TraceError: If a time is not finite, or a commit precedes its read; the row is that of the table.
     """
     rows = _rows(table)
     commits = int(np.count_nonzero(fates(table)[rows] == COMMITTED))
     picked = {name: values[rows] for name, values in table.items()}
-    _require_times(picked, commits, lambda row: place(int(rows[row])))
     if "fate" not in table and "read_time" not in table:
         picked = {name: _with_in_flight(name, values, workers) for name, values in picked.items()}
         picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
-        rows = np.append(rows, np.full(workers, -1))
-    jobs = _order(picked, commits)
-    _fill_times(picked, jobs)
-    if "fate" not in table:
-        picked["start_time"] = np.append(picked["start_time"][:commits], picked["read_time"][commits:])
-    _require_order(picked, commits, lambda row: place(int(rows[row])))
+        rows = np.append(rows, np.full(workers, NO_ROW))
+    try:
+        _require_times(picked, commits)
+        jobs = _order(picked, commits)
+        _fill_times(picked, jobs)
+        if "fate" not in table:
+            picked["start_time"] = np.append(picked["start_time"][:commits], picked["read_time"][commits:])
+        _require_order(picked, commits)
+    except TraceError as error:
+        raise error.renumber(rows) from error
     _fill_versions(picked, jobs)
     done = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
     return done, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows
@@ -63,15 +179,16 @@ def fates(table: Table) -> NDArray[np.str_]:
 def _rows(table: Table) -> NDArray[np.int64]:
     """Rows of the commits in order of application, then of the other jobs; workers without a job have none."""
     fate = fates(table)
-    done, rest = np.flatnonzero(fate == COMMITTED), np.flatnonzero((fate != COMMITTED) & (fate != IDLE))
+    done = np.flatnonzero(fate == COMMITTED)
+    rest = np.flatnonzero((fate != COMMITTED) & (fate != IDLE))
     if "version" not in table:
         done = done[np.argsort(table["commit_time"][done], kind="stable")]
     return np.concatenate([done, rest])
 
 
 def _with_in_flight(name: str, values: NDArray[Any], workers: int) -> NDArray[Any]:
-    """The column with one more row a worker, which has just begun a job."""
-    more = np.arange(workers) if name == "worker" else np.full(workers, NOTHING[name])
+    """The column with one more row per worker, which has just begun a job."""
+    more = np.arange(workers) if name == "worker" else np.full(workers, EMPTY[name])
     return np.append(values, more.astype(values.dtype))
 
 
@@ -93,12 +210,13 @@ def _fill_times(table: Table, jobs: _Jobs) -> None:
     table.setdefault("read_time", np.append(jobs.end_time, 0.0)[jobs.previous])
     table.setdefault("start_time", table["read_time"])
     known = table["commit_time"]
-    for name in LATER_CLOCKS:
+    for name in ("serve_time", "arrive_time", "finish_time"):  # by default, each is the next later one
         known = table.setdefault(name, known)
 
 
 def _fill_versions(table: Table, jobs: _Jobs) -> None:
-    commits, rows = jobs.commits, len(jobs.worker)
+    commits = jobs.commits
+    rows = len(jobs.worker)
     closes = table.setdefault("closes_step", np.arange(rows) < commits)[:commits]
     closed = np.cumsum(closes)
     table.setdefault("version", np.append(closed - closes, np.full(rows - commits, -1)).astype(np.int32))
@@ -132,23 +250,16 @@ def _fate_numbers(fate: NDArray[np.str_]) -> NDArray[np.int8]:
     return numbers
 
 
-def _require_times(table: Table, commits: int, place: Callable[[int], str]) -> None:
+def _require_times(table: Table, commits: int) -> None:
     """Before anything is made of them."""
-    for name in [name for name in table if name.endswith("_time") and name != "end_time"]:
+    for name in [name for name in COMMIT_TIMES if name in table]:
         times = table[name][: commits if name != "read_time" else None]
         bad = ~(np.isfinite(times) & (times >= 0))
-        _refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.", place)
+        refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.")
 
 
-def _require_order(table: Table, commits: int, place: Callable[[int], str]) -> None:
+def _require_order(table: Table, commits: int) -> None:
     """The one mistake that would show as a wrong version."""
-    times, read = table["commit_time"][:commits], table["read_time"][:commits]
-    _refuse(times < read, "commit_time", times, "not precede `read_time`", "A job is read before it commits.", place)
-
-
-def _refuse(
-    bad: NDArray[np.bool_], name: str, values: NDArray[Any], rule: str, remedy: str, place: Callable[[int], str]
-) -> None:
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(f"`{name}` must {rule}; {place(row)} has {values[row]}. {remedy}")
+    times = table["commit_time"][:commits]
+    bad = times < table["read_time"][:commits]
+    refuse(bad, "commit_time", times, "not precede `read_time`", "A job is read before it commits.")

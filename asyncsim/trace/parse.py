@@ -1,42 +1,41 @@
-"""Columns of a flat table in their types: what may be given as numbers, names or text."""
+"""The columns of a flat table in their types: numbers, names or text, as data frames and logs hold them."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.trace.columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
+from asyncsim.trace.columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS, require_one_dimension
+from asyncsim.trace.error import TraceError, refuse
 
 Table = dict[str, NDArray[Any]]
 
 TYPES = COMMIT_COLUMNS | UNFINISHED_COLUMNS
-NOTHING = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ else -1 for name, dtype in TYPES.items()}
+EMPTY = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ else -1 for name, dtype in TYPES.items()}
 
 
-def column(name: str, values: ArrayLike, place: Callable[[int], str]) -> NDArray[Any]:
-    """One column of a flat table in its type; `place` names a row in errors.
+def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
+    """One column of a flat table in its type.
 
-    Whole numbers may come as floats, and what is true or false as 0 and 1, because tables with gaps hold them so.
+    Whole numbers may come as floats, and booleans as 0 and 1, because tables with gaps hold them so.
 
     Raises:
-        ValueError: If an entry does not fit; names the column, the row and the value.
+        TraceError: If an entry does not fit.
 
     Example:
-        >>> column("version", [0.0, 1.0], "row {}".format)
+        >>> parse_column("version", [0.0, 1.0])
         array([0, 1], dtype=int32)
     """
     given = np.asarray(values)
-    if given.ndim != 1:
-        raise ValueError(f"`{name}` must be one-dimensional; got shape {given.shape}. Give one entry per row.")
+    require_one_dimension(name, given)
     if name == "fate":
         return given.astype(str)
     if name == "worker" and given.dtype.kind in "UO" and len(given):
         names, codes = np.unique(given.astype(str), return_inverse=True)
-        return number_workers(names.tolist(), codes, place)
+        return number_workers(names.tolist(), codes)
     dtype = TYPES[name]
-    numbers = _numbers(name, given, place)
+    numbers = _numbers(name, given)
     if dtype is np.float64:
         return numbers
     limit = 1 if dtype is np.bool_ else np.iinfo(np.int32).max
@@ -44,25 +43,24 @@ def column(name: str, values: ArrayLike, place: Callable[[int], str]) -> NDArray
     bad = ~((numbers >= least) & (numbers <= limit) & (numbers == np.trunc(numbers)))
     if bad.any():
         row = int(bad.argmax())
-        what, remedy = ("true or false", "Use 1 or 0") if dtype is np.bool_ else ("a whole number", "Count from 0")
-        value = "nothing" if np.isnan(numbers[row]) else f"{numbers[row]:.15g}"
-        raise ValueError(f"`{name}` must be {what}; {place(row)} has {value}. {remedy}.")
+        rule, remedy = ("true or false", "Use 1 or 0.") if dtype is np.bool_ else ("a whole number", "Count from 0.")
+        value = None if np.isnan(numbers[row]) else plain_number(numbers[row].item())
+        raise TraceError(name, f"must be {rule}", remedy, row=row, value=value)
     return numbers.astype(dtype)
 
 
-def number_workers(names: list[str], codes: NDArray[np.intp], place: Callable[[int], str]) -> NDArray[np.int32]:
+def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
     """The numbers of workers given by name; names that are whole numbers stand for themselves.
 
     Args:
         names: The distinct names.
         codes: (rows,) which of them.
-        place: Names a row in errors.
 
     Raises:
-        ValueError: If some are numbers and some are not.
+        TraceError: If some are numbers and some are not.
 
     Example:
-        >>> number_workers(["w10", "w9"], np.array([0, 1, 0]), "row {}".format).tolist()
+        >>> number_workers(["w10", "w9"], np.array([0, 1, 0])).tolist()
         [1, 0, 1]
     """
     whole = np.array([_is_whole(name) for name in names], dtype=bool)
@@ -71,11 +69,13 @@ def number_workers(names: list[str], codes: NDArray[np.intp], place: Callable[[i
         rank[sorted(range(len(names)), key=lambda place: _natural(names[place]))] = np.arange(len(names))
         return rank[codes]
     if not whole.all():
-        row = int((~whole)[codes].argmax())
-        raise ValueError(
-            f"`worker` must be all numbers or all names; {place(row)} has {names[codes[row]]!r}. Correct it."
-        )
+        refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
     return np.array([int(float(name)) for name in names], np.int32)[codes]
+
+
+def plain_number(number: float) -> float | int:
+    """The number as it was probably written: a whole one without a point."""
+    return int(number) if number.is_integer() else number
 
 
 def _is_whole(name: str) -> bool:
@@ -88,12 +88,12 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
     return [(True, int(part), part) if part.isdecimal() else (False, 0, part) for part in parts]
 
 
-def _numbers(name: str, given: NDArray[Any], place: Callable[[int], str]) -> NDArray[np.float64]:
+def _numbers(name: str, given: NDArray[Any]) -> NDArray[np.float64]:
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError):
         row, value = next((row, value) for row, value in enumerate(given.tolist()) if not _is_number(value))
-    raise ValueError(f"`{name}` must be a number; {place(row)} has {value!r}. Correct it.")
+    raise TraceError(name, "must be a number", "Correct it.", row=row, value=value)
 
 
 def _is_number(value: object) -> bool:

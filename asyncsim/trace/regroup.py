@@ -1,17 +1,14 @@
-"""The same commits, counted in other steps."""
+"""The same commits, grouped into other steps."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asyncsim.trace.columns import NEVER
-
-if TYPE_CHECKING:
-    from asyncsim.trace.trace import Trace
+from asyncsim.trace.trace import Trace
 
 
-def in_steps(trace: "Trace", collect: int | None) -> "Trace":
+def in_steps(trace: Trace, collect: int | None) -> Trace:
     """The trace of a server that collects so many commits before it makes a step, on the same schedule.
 
     For asynchronous workers this is exactly what `asyncsim.protocols.KBatchAsync` would have recorded: nobody waits
@@ -21,11 +18,13 @@ def in_steps(trace: "Trace", collect: int | None) -> "Trace":
         trace: A trace in which every commit is a step; or one in steps of `collect` already.
         collect: Commits in a step; None leaves the trace as it is.
 
+    Returns:
+        The trace, with the same rows and times.
+
     Raises:
         ValueError: If the trace is in steps of another size.
 
     Example:
-        >>> from asyncsim.trace import Trace
         >>> trace = Trace.from_commits([0, 1, 2, 0, 1, 2])
         >>> in_steps(trace, 2).version.tolist(), in_steps(trace, 2).staleness.tolist()
         ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 1])

@@ -1,23 +1,21 @@
-"""What a trace comes to in numbers: rates, queue, work done and wasted, staleness, worker by worker."""
+"""A trace in numbers: rates, queue, work done and wasted, staleness, worker by worker."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim.trace.columns import Fate, Fault, TimeColumn
-
-if TYPE_CHECKING:
-    from asyncsim.trace.trace import Trace
+from asyncsim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
 
 
 class StalenessStatistics(NamedTuple):
-    """Staleness over all commits; NaN without any.
+    """Staleness over all commits; NaN if there are none.
 
     Attributes:
-        mean, sd: Mean and standard deviation of these very commits.
+        mean, sd: Mean and standard deviation over these commits (divided by their number, not by one less).
         median, q90, q99, max: The smallest value that half, 90 %, 99 % and all of the commits do not exceed.
     """
 
@@ -34,9 +32,9 @@ class WorkerStatistics(NamedTuple):
 
     Attributes:
         commits: Commits of the worker, int64.
-        share: Their share of all commits; NaN without any.
-        staleness: Their mean staleness; NaN for a worker without commits.
-        utilisation: Share of the time in which the worker computed what was committed; NaN if no time passed.
+        share: Its share of all commits; NaN if there are none.
+        staleness: Mean staleness of its commits; NaN if it has none.
+        utilisation: Share of the time that it spent on computing what was committed; NaN if no time passes.
     """
 
     commits: NDArray[np.int64]
@@ -46,21 +44,21 @@ class WorkerStatistics(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What `statistics` finds. Averages over time are NaN where no time passes.
+    """What `statistics` returns. Averages over time are NaN if no time passes.
 
     Attributes:
         workers, commits, steps: Number of workers, of commits, and of steps that the server made.
         seconds: Time of the last commit; all averages are over the time from 0 to it.
         commits_per_second, steps_per_second: Rates.
-        waiting: Mean number of commits that wait at the server.
-        in_service: Mean number of commits that the server works on.
+        waiting: Mean number of commits waiting at the server.
+        in_service: Mean number of commits in service.
         utilisation: Share of the workers' time spent on computing what was committed.
         wasted: Share of the workers' time spent on computing for jobs that were cancelled, dropped or lost.
         under_way: Share of the workers' time spent on computing for jobs that are in flight at the end.
         staleness: See `StalenessStatistics`.
         by_worker: See `WorkerStatistics`.
-        fates: Jobs that did not commit, by the name of their `Fate` in small letters; all fates are there.
-        faults: Faults by the name of their kind in small letters; all kinds are there.
+        fates: Number of jobs that did not commit, by the name of their `Fate` in small letters; every fate is a key.
+        faults: Number of faults, by the name of their kind in small letters; every kind is a key.
     """
 
     workers: int
@@ -80,12 +78,12 @@ class Statistics(NamedTuple):
     faults: dict[str, int]
 
 
-def statistics(trace: "Trace") -> Statistics:
+def statistics(trace: Trace) -> Statistics:
     """Rates, queue, work and staleness of a trace.
 
-    A mean number of commits somewhere is the sum of the times that they spend there over the whole time: Little's
-    law, exact for a trace in which all that came has gone. What a job that never commits spends at the server is not
-    on record and stays out, as does the wait of those that are in flight at the end.
+    The mean number of commits in a place is the sum of the times that they spend there divided by the whole time:
+    Little's law, exact for a trace in which everything that came has gone. The time that a job which never commits
+    spends at the server is not in the trace and does not count, nor does the wait of jobs in flight at the end.
 
     Args:
         trace: A valid trace.
@@ -94,7 +92,6 @@ def statistics(trace: "Trace") -> Statistics:
         See `Statistics`; times in seconds.
 
     Example:
-        >>> from asyncsim.trace import Trace
         >>> found = statistics(Trace.from_commits([0, 1, 0, 1], commit_time=[1.0, 2.0, 3.0, 4.0]))
         >>> found.commits_per_second, found.utilisation, found.under_way, found.staleness.mean
         (1.0, 0.875, 0.125, 0.75)
@@ -104,10 +101,13 @@ def statistics(trace: "Trace") -> Statistics:
     References:
         Little 1961, "A proof for the queuing formula L = λW".
     """
-    rest, seconds, whole = trace.unfinished, trace.seconds, trace.seconds * trace.workers
+    rest = trace.unfinished
+    seconds = trace.seconds
+    whole = seconds * trace.workers
     computed = trace.finish_time - trace.start_time
     started = _before(seconds, rest.finish_time, rest.end_time) - _before(seconds, rest.start_time)
-    in_flight, lasted = rest.fate == Fate.IN_FLIGHT, np.maximum(started, 0.0)
+    in_flight = rest.fate == Fate.IN_FLIGHT
+    lasted = np.maximum(started, 0.0)
     return Statistics(
         workers=trace.workers,
         commits=len(trace),
@@ -146,7 +146,7 @@ def total_variation(staleness: NDArray[np.int32], pmf: ArrayLike) -> float:
 
 
 def _before(seconds: float, *times: TimeColumn) -> TimeColumn:
-    """The earliest of these moments and the end of the record."""
+    """The earliest of these times and the end of the averages, row by row."""
     return np.minimum.reduce([np.full(len(times[0]), seconds), *times])
 
 
@@ -154,7 +154,7 @@ def _ratio(amount: float, of: float) -> float:
     return float(amount) / of if of else float("nan")
 
 
-def _staleness(trace: "Trace") -> StalenessStatistics:
+def _staleness(trace: Trace) -> StalenessStatistics:
     staleness = trace.staleness
     if not len(staleness):
         return StalenessStatistics(*[float("nan")] * 6)
@@ -162,7 +162,7 @@ def _staleness(trace: "Trace") -> StalenessStatistics:
     return StalenessStatistics(float(staleness.mean()), float(staleness.std()), *map(float, quantiles))
 
 
-def _by_worker(trace: "Trace", computed: TimeColumn) -> WorkerStatistics:
+def _by_worker(trace: Trace, computed: TimeColumn) -> WorkerStatistics:
     workers = trace.workers
     commits = np.bincount(trace.worker, minlength=workers)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,51 +1,30 @@
 """A trace as one flat table of equally long columns, for CSV, Parquet and data frames, and back."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from asyncsim.trace import infer_columns
-from asyncsim.trace.columns import NEVER, Fate
-from asyncsim.trace.infer_columns import COMMITTED, IDLE
-from asyncsim.trace.parse import NOTHING, Table, column
-from asyncsim.trace.table_rules import (
-    COLUMNS,
-    NUMBERS,
-    Place,
-    count_workers,
-    located,
-    require_fates,
-    require_names,
-    require_one_length,
-    require_what_applies,
-)
-from asyncsim.trace.tables import Faults, Unfinished
+from asyncsim.checks import nearest, require_integer
+from asyncsim.trace import infer_columns, invariants
+from asyncsim.trace.columns import COMMIT_COLUMNS, NEVER, UNFINISHED_COLUMNS, Fate, require_length
+from asyncsim.trace.error import TraceError, refuse
+from asyncsim.trace.infer_columns import COMMITTED, IDLE, NO_ROW, fates
+from asyncsim.trace.parse import EMPTY, Table, parse_column
+from asyncsim.trace.tables import Faults, Tables, Unfinished
 
-if TYPE_CHECKING:
-    from asyncsim.trace.trace import Trace
+FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
+NUMBERS = COMMIT_COLUMNS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}
+COLUMNS = ("worker", "fate", *(name for name in NUMBERS if name != "worker"))
+NEEDED = ("worker", "commit_time")
+ENDED_MUST_HAVE = ("read_version", "read_time")
+
+AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
 
-def to_columns(trace: "Trace") -> Table:
-    """The trace as one flat table, a row a job: ready for a data frame or a Parquet file.
-
-    First come the commits in the order of application, then the jobs that never committed; `fate` tells them apart:
-    "committed", or the name of a `Fate` in small letters. A worker that never read at all has one row with fate
-    "idle", so that no worker is forgotten. Faults are not jobs: they are in `trace.faults`.
-
-    Returns:
-        Name to array, all of one length: `worker`, `fate` (strings), the columns of the commits, and `end_version`
-        and `end_time` of the jobs that did not commit. What does not apply to a row, or never happened, is infinite
-        for times, -1 for whole numbers and False for what is true or false.
-
-    Example:
-        >>> from asyncsim.trace import Trace
-        >>> columns = Trace.from_commits([0, 1, 0]).to_columns()
-        >>> columns["fate"].tolist()
-        ['committed', 'committed', 'committed', 'in_flight', 'in_flight']
-        >>> columns["commit_time"].tolist()
-        [1.0, 2.0, 3.0, inf, inf]
-    """
+def to_columns(trace: Tables) -> Table:
+    """The columns of the flat table; see `Trace.to_columns`."""
     rest = trace.unfinished
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
     names = np.array([fate.name.lower() for fate in Fate])
@@ -58,70 +37,112 @@ def to_columns(trace: "Trace") -> Table:
     table = {}
     for name in COLUMNS:
         parts = known.get(name, (getattr(trace, name, None), getattr(rest, name, None), None))
-        filled = [np.full(n, NOTHING[name]) if p is None else p for p, n in zip(parts, lengths, strict=True)]
+        filled = [np.full(n, EMPTY[name]) if part is None else part for part, n in zip(parts, lengths, strict=True)]
         joined = np.concatenate(filled)
         table[name] = joined if name == "fate" else joined.astype(NUMBERS[name])
     return table
 
 
 def from_columns(
-    cls: type["Trace"], columns: Mapping[str, Any], workers: int | None = None, *, faults: Faults | None = None
-) -> "Trace":
-    """Make a trace from a flat table: one that `to_columns` gave, or the log of a real cluster.
+    make: type[AnyTrace], columns: Mapping[str, Any], workers: int | None, faults: Faults | None
+) -> AnyTrace:
+    """The checked trace of a flat table, whose columns need not have their types; see `Trace.from_columns`."""
+    require_names(columns)
+    table = {name: parse_column(name, values) for name, values in columns.items()}
+    return assemble(make, table, workers, faults or Faults())
 
-    Only `worker` and `commit_time` are needed. What is missing is filled in:
 
-    - `fate`: every row is a commit.
-    - `closes_step`: every commit closes a step; `version`: the steps closed by the rows before.
-    - `read_time`: the end of the worker's previous job; 0 for its first. If `fate` is missing too, each worker also
-      has a job in flight in the end, as in `from_commits`.
-    - `read_version`: the steps closed by `read_time`. Commits of others at that very time count, unless the worker
-      itself commits then: it reads right after its own commit. A first read at time 0 sees version 0. So the log of
-      an atomic server needs no `read_version`, even if times tie; give it for any other in which they do.
-    - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known.
-    - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
-
-    Rows without `version` may come in any order, and are sorted by `commit_time`, ties as given; with `version` they
-    must come in the order of application.
+def assemble(make: type[AnyTrace], table: Table, workers: int | None, faults: Faults) -> AnyTrace:
+    """The checked trace of a flat table whose columns have their types.
 
     Args:
-        columns: Name to column, in seconds from the start of the run. Names of workers are numbered in their natural
-            order ("worker-2" before "worker-10").
-        workers: Number of workers; by default the largest number in `worker` plus one, where every smaller one
-            occurs.
-        faults: What went wrong; by default nothing.
-
-    Returns:
-        A checked trace.
+        make: The class of the trace.
+        table: Name to column; see `Trace.from_columns` for what may be missing.
+        workers: Number of workers; None for those that occur.
+        faults: What went wrong.
 
     Raises:
-        ValueError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant;
-            names column, row, value and remedy.
-
-    Example:
-        >>> from asyncsim.trace import Trace
-        >>> log = {"worker": ["b", "a", "b"], "read_time": [0.0, 0.2, 1.0], "commit_time": [1.0, 1.5, 2.5]}
-        >>> trace = Trace.from_columns(log)
-        >>> trace.worker.tolist(), trace.read_version.tolist(), trace.staleness.tolist()
-        ([1, 0, 1], [0, 0, 1], [0, 1, 1])
+        TraceError: If the table is not that of a valid trace; rows are those of the table, or those of `faults`
+            where the column begins with "faults.".
     """
-    require_names(columns)
-    table = {name: column(name, values, "row {}".format) for name, values in columns.items()}
-    return assemble(cls, table, workers, faults or Faults(), "row {}".format, "row {}".format)
-
-
-def assemble(
-    cls: type["Trace"], table: Table, workers: int | None, faults: Faults, place: Place, fault_place: Place
-) -> "Trace":
-    """The checked trace of typed columns; `place` and `fault_place` name their rows in errors."""
-    require_one_length(table)
-    require_fates(table, place)
-    workers = count_workers(table["worker"], workers, place)
-    require_what_applies(table, place)
-    commits, ended, rows = infer_columns.complete(table, workers, place)
+    for name, values in table.items():
+        require_length(name, values, len(table["worker"]))
+    _require_fates(table)
+    workers = _count_workers(table["worker"], workers)
+    _require_what_applies(table)
+    commits, ended, rows = infer_columns.from_table(table, workers)
     try:
-        trace = cls(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
-        trace.check()
-    except ValueError as error:
-        raise ValueError(located(str(error), rows, len(commits["worker"]), place, fault_place)) from error
+        trace = make(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
+        invariants.check(trace)
+    except TraceError as error:
+        raise _in_table(error, rows, len(commits["worker"])) from error
     return trace
+
+
+def require_names(names: Collection[str]) -> None:
+    """Refuse columns that no trace has, and the lack of those that every trace needs."""
+    missing = [name for name in NEEDED if name not in names]
+    unknown = [name for name in names if name not in COLUMNS]
+    if missing:
+        near = nearest(missing[0], unknown)
+        remedy = f"Rename `{near}`, if that is it." if near else "Record who commits, and when."
+        found = f"got {', '.join(map(repr, names)) or 'no columns'}"
+        raise TraceError(missing[0], "is missing", remedy, found=found)
+    if unknown:
+        near = nearest(unknown[0], [name for name in COLUMNS if name not in names])
+        remedy = f"Did you mean `{near}`?" if near else f"Leave it out; known are {', '.join(COLUMNS)}."
+        raise TraceError(unknown[0], "is not a column of a trace", remedy)
+
+
+def _require_fates(table: Table) -> None:
+    bad = ~np.isin(fates(table), FATES)
+    if bad.any():
+        row = int(bad.argmax())
+        value = str(table["fate"][row])
+        near = nearest(value, FATES)
+        remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
+        raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
+
+
+def _count_workers(worker: NDArray[Any], workers: int | None) -> int:
+    """The number of workers: as given, or by the numbers that occur, if they leave none out."""
+    if workers is not None:
+        return require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    seen = np.unique(worker[worker >= 0])
+    if len(seen) == 0:
+        remedy = "Give `workers` for an empty trace."
+        raise TraceError("worker", "must name at least one worker", remedy, found="got an empty column")
+    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    if len(gaps):
+        rule = f"not leave out {gaps[0]} if it names larger numbers"
+        refuse(worker > gaps[0], "worker", worker, rule, "Number the workers from 0, or give `workers`.")
+    return len(seen)
+
+
+def _require_what_applies(table: Table) -> None:
+    """A commit has everything, a job that did not commit has no commit, a worker without a job has nothing."""
+    fate = fates(table)
+    committed = fate == COMMITTED
+    idle = fate == IDLE
+    ended = ~(committed | idle)
+    for name in [name for name in NUMBERS if name in table and name != "worker"]:
+        of_commits = name in COMMIT_COLUMNS
+        given = table[name] != EMPTY[name]
+        if of_commits and NUMBERS[name] is not np.bool_:  # an empty cell of these reads as False
+            refuse(committed & ~given, name, None, "be known for a commit", "Fill it in, or leave out the column.")
+        if name in ENDED_MUST_HAVE:
+            refuse(ended & ~given, name, None, "be known for a job that began", "Fill it in.")
+        empty = idle if of_commits else idle | committed
+        if name not in UNFINISHED_COLUMNS:
+            empty = empty | ended
+        rule = "be empty where it does not apply"
+        refuse(empty & given, name, table[name], rule, "Correct it or `fate`.")
+
+
+def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> TraceError:
+    """The error of a check with the row of the flat table; as it is if it is about a fault, or a job without a row."""
+    if error.row is None or error.column is None or error.column.startswith("faults."):
+        return error
+    column = error.column.removeprefix("unfinished.")
+    moved = error.renumber(rows if column == error.column else rows[commits:], column=column)
+    return error if moved.row == NO_ROW else moved

@@ -1,26 +1,36 @@
-"""The tables beside the commits: jobs that never committed, and faults. Nothing vanishes from the accounts."""
+"""The three tables of a trace: commits, jobs that never committed, and faults, so that no job is unaccounted for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.trace.columns import FAULT_COLUMNS, NEVER, UNFINISHED_COLUMNS, IntColumn, TimeColumn, set_columns
+from asyncsim.checks import require_integer
+from asyncsim.trace.columns import (
+    COMMIT_COLUMNS,
+    FAULT_COLUMNS,
+    NEVER,
+    UNFINISHED_COLUMNS,
+    BoolColumn,
+    IntColumn,
+    TimeColumn,
+    set_columns,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unfinished:
     """Jobs that read but never committed, one row each, in the order in which they ended.
 
-    What is left out means a job in flight that began to compute when it read.
+    With the defaults, jobs are in flight and began to compute when they read.
 
     Attributes:
         worker: (jobs,) int32.
         read_version: (jobs,) int32, server version that the job read.
         read_time: (jobs,) float64, in seconds.
         start_time: (jobs,) float64, when it began to compute; infinite if it never did.
-        finish_time: (jobs,) float64, when it was done computing; infinite if it never was.
+        finish_time: (jobs,) float64, when it had computed; infinite if it never finished.
         end_version: (jobs,) int32, server version at the end; `NEVER` for jobs in flight.
         end_time: (jobs,) float64, when it was cancelled, dropped or lost; infinite for jobs in flight.
         fate: (jobs,) int8, values of `Fate`.
@@ -37,11 +47,11 @@ class Unfinished:
 
     def __post_init__(self) -> None:
         rows = np.shape(self.worker)
-        _fill(self, "start_time", self.read_time)
-        _fill(self, "finish_time", np.full(rows, np.inf))
-        _fill(self, "end_version", np.full(rows, NEVER, np.int32))
-        _fill(self, "end_time", np.full(rows, np.inf))
-        _fill(self, "fate", np.zeros(rows, np.int8))
+        _set_default(self, "start_time", self.read_time)
+        _set_default(self, "finish_time", np.full(rows, np.inf))
+        _set_default(self, "end_version", np.full(rows, NEVER, np.int32))
+        _set_default(self, "end_time", np.full(rows, np.inf))
+        _set_default(self, "fate", np.zeros(rows, np.int8))
         set_columns(self, UNFINISHED_COLUMNS, prefix="unfinished.")
 
     def __len__(self) -> int:
@@ -56,7 +66,7 @@ class Faults:
         kind: (faults,) int8, values of `Fault`.
         worker: (faults,) int32; -1 for the server.
         start_time: (faults,) float64, in seconds.
-        end_time: (faults,) float64, in seconds; infinite if it lasts beyond the record.
+        end_time: (faults,) float64, in seconds; infinite if the fault has no end.
     """
 
     kind: NDArray[np.int8] = None  # type: ignore[assignment]
@@ -66,13 +76,73 @@ class Faults:
 
     def __post_init__(self) -> None:
         for name, dtype in FAULT_COLUMNS.items():
-            _fill(self, name, np.zeros(0, dtype))
+            _set_default(self, name, np.zeros(0, dtype))
         set_columns(self, FAULT_COLUMNS, prefix="faults.")
 
     def __len__(self) -> int:
         return len(self.kind)
 
 
-def _fill(table: Any, name: str, default: Any) -> None:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Tables:
+    """The columns of a trace, without the ways in and out that `Trace` adds; see there for the attributes."""
+
+    workers: int
+    worker: IntColumn
+    read_version: IntColumn
+    version: IntColumn
+    pull_version: IntColumn
+    closes_step: BoolColumn
+    read_time: TimeColumn
+    start_time: TimeColumn
+    finish_time: TimeColumn
+    arrive_time: TimeColumn
+    commit_time: TimeColumn
+    unfinished: Unfinished
+    serve_time: TimeColumn = None  # type: ignore[assignment]  # by default, service takes no time
+    state_lost: BoolColumn = None  # type: ignore[assignment]  # by default, never
+    faults: Faults = field(default_factory=lambda: Faults())  # a type checker refuses the class itself
+
+    def __post_init__(self) -> None:
+        workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
+        object.__setattr__(self, "workers", workers)
+        _set_default(self, "serve_time", self.commit_time)
+        _set_default(self, "state_lost", np.zeros(np.shape(self.worker), np.bool_))
+        set_columns(self, COMMIT_COLUMNS)
+
+    def __len__(self) -> int:
+        return len(self.worker)
+
+    @property
+    def staleness(self) -> IntColumn:
+        """(commits,) int32: server versions between the read and the application, version - read_version."""
+        return self.version - self.read_version
+
+    @property
+    def steps(self) -> int:
+        """Steps that the server made: commits that close one."""
+        return int(np.count_nonzero(self.closes_step))
+
+    @property
+    def seconds(self) -> float:
+        """Time of the last commit; 0 without commits."""
+        return float(self.commit_time[-1]) if len(self) else 0.0
+
+
+def end_of_trace(trace: Tables) -> float:
+    """The last finite time in any of the tables, in seconds: later than `seconds` if a job or a fault came after it.
+
+    Example:
+        >>> from asyncsim.trace import Trace
+        >>> end_of_trace(Trace.from_commits([0, 1, 0]))
+        3.0
+    """
+    rest = trace.unfinished
+    times = (trace.commit_time[-1:], rest.read_time, rest.start_time, rest.finish_time, rest.end_time)
+    known = np.concatenate([*times, trace.faults.start_time])
+    return float(np.max(known[np.isfinite(known)], initial=0.0))
+
+
+def _set_default(table: Any, name: str, default: Any) -> None:
     if getattr(table, name) is None:
         object.__setattr__(table, name, default)

@@ -1,39 +1,30 @@
-"""The trace itself: one row per commit, and the tables beside it."""
+"""The trace itself: its tables, and every way in and out."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim import npz
-from asyncsim.checks import require_integer
-from asyncsim.trace import commit_order, invariants
-from asyncsim.trace import table as tables
-from asyncsim.trace.columns import (
-    COMMIT_COLUMNS,
-    FAULT_COLUMNS,
-    UNFINISHED_COLUMNS,
-    BoolColumn,
-    IntColumn,
-    TimeColumn,
-    set_columns,
-)
-from asyncsim.trace.io import chrome
-from asyncsim.trace.io import csv as csv_file
-from asyncsim.trace.tables import Faults, Unfinished
+from asyncsim.trace import infer_columns, invariants, table
+from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
+from asyncsim.trace.error import TraceError
+from asyncsim.trace.io import chrome, csv
+from asyncsim.trace.parse import Table
+from asyncsim.trace.tables import Faults, Tables, Unfinished
 
 FORMAT_VERSION = 2
-TABLES = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}
+BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables beside the commits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Trace:
+class Trace(Tables):
     """One row per commit, in the order in which the server applied them.
 
-    `simulate`, `from_commits` and `load` return checked traces. A trace put together column by column is not
-    checked (so that a damaged one can be looked at): call `check()`. Columns are read-only.
+    `simulate`, `from_…` and `load` return checked traces. A trace that is put together column by column is not
+    checked, so that a damaged one can be examined: call `check()`. Columns are read-only.
 
     Attributes:
         workers: Number of workers n.
@@ -44,9 +35,9 @@ class Trace:
             equals `version` where pull and commit are atomic.
         closes_step: (commits,) bool, whether the server's version grows with this row.
         read_time, start_time, finish_time, arrive_time, serve_time, commit_time: (commits,) float64, in seconds:
-            when the worker read, began and ended the computation, and when the server got the commit, took it
-            up and applied it.
-        state_lost: (commits,) bool, whether the worker had lost what its rule remembers when it read for this job.
+            when the worker read, and began and finished the computation, and when the server received the commit,
+            took it up and applied it.
+        state_lost: (commits,) bool, whether the worker had lost its rule's state when it read for this job.
         unfinished: Jobs that never committed.
         faults: What went wrong.
 
@@ -58,120 +49,38 @@ class Trace:
         [0, 1, 0, 2]
     """
 
-    workers: int
-    worker: IntColumn
-    read_version: IntColumn
-    version: IntColumn
-    pull_version: IntColumn
-    closes_step: BoolColumn
-    read_time: TimeColumn
-    start_time: TimeColumn
-    finish_time: TimeColumn
-    arrive_time: TimeColumn
-    commit_time: TimeColumn
-    unfinished: Unfinished
-    serve_time: TimeColumn = None  # type: ignore[assignment]  # by default a server that takes no time
-    state_lost: BoolColumn = None  # type: ignore[assignment]  # by default never
-    faults: Faults = field(default_factory=lambda: Faults())
-
-    def __post_init__(self) -> None:
-        workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
-        object.__setattr__(self, "workers", workers)
-        if self.serve_time is None:
-            object.__setattr__(self, "serve_time", self.commit_time)
-        if self.state_lost is None:
-            object.__setattr__(self, "state_lost", np.zeros(np.shape(self.worker), np.bool_))
-        set_columns(self, COMMIT_COLUMNS)
-
-    def __len__(self) -> int:
-        return len(self.worker)
-
     def __repr__(self) -> str:
         return f"Trace({len(self)} commits by {self.workers} workers in {self.seconds} s)"
-
-    @property
-    def staleness(self) -> IntColumn:
-        """(commits,) int32: server versions between the read and the application, version - read_version."""
-        return self.version - self.read_version
-
-    @property
-    def steps(self) -> int:
-        """Steps that the server made: commits that close one."""
-        return int(np.count_nonzero(self.closes_step))
-
-    @property
-    def seconds(self) -> float:
-        """Time of the last commit; 0 without commits."""
-        return float(self.commit_time[-1]) if len(self) else 0.0
 
     def check(self) -> None:
         """Check every invariant; a million rows take about 0.1 s.
 
         Times are finite, not negative, in order within a job and not decreasing from row to row; versions
-        count the closed steps; worker numbers are in range and a worker's jobs do not overlap (so no more
+        count the closed steps; worker numbers are in range and a worker's jobs do not overlap (so that no more
         than n are in flight); and every read saw the steps closed by then, as did every end of a job, which makes
         staleness obey the conservation law in exact integers (see `asyncsim.trace.invariants`).
 
         Raises:
-            ValueError: For the first row that breaks one, naming column, row, value and remedy.
+            TraceError: For the first row that breaks an invariant, naming column, row, value and remedy.
 
         Example:
             >>> import dataclasses
             >>> trace = Trace.from_commits([0, 1, 0])
             >>> dataclasses.replace(trace, version=[0, 1, 1]).check()
             Traceback (most recent call last):
-            ValueError: `version` must count the rows before it that close a step; row 2 has 1. It starts \
-at 0 and grows by one after each row where `closes_step` is true.
+            asyncsim.trace.error.TraceError: `version` must count the rows before it that close a step; row 2 has 1. \
+It starts at 0 and grows by one after each row where `closes_step` is true.
         """
         invariants.check(self)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as `.npz`, whole or not at all; the name is used as it is.
-
-        Raises:
-            OSError: If the file cannot be written, say on a full disk; the file that was there stays whole.
-        """
-        columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
-        for table, names in TABLES.items():
-            columns |= {f"{table}.{name}": getattr(getattr(self, table), name) for name in names}
-        npz.write(path, columns, version=FORMAT_VERSION)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Trace":
-        """Read and check a trace that `save` wrote.
-
-        Raises:
-            FileNotFoundError: If there is no such file.
-            ValueError: If the file is damaged, no trace, written by a newer asyncsim, lacks a column, or
-                holds a trace that breaks an invariant.
-
-        Example:
-            >>> import pathlib, tempfile
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     path = pathlib.Path(folder, "trace.npz")
-            ...     Trace.from_commits([0, 1, 0]).save(path)
-            ...     Trace.load(path)
-            Trace(3 commits by 2 workers in 3.0 s)
-        """
-        beside = [f"{table}.{name}" for table, names in TABLES.items() for name in names]
-        columns = npz.read(path, ["workers", *COMMIT_COLUMNS, *beside], kind="trace", version=FORMAT_VERSION)
-        tables = {table: {name: columns.pop(f"{table}.{name}") for name in names} for table, names in TABLES.items()}
-        try:
-            unfinished, faults = Unfinished(**tables["unfinished"]), Faults(**tables["faults"])
-            trace = cls(workers=columns.pop("workers").tolist(), unfinished=unfinished, faults=faults, **columns)
-            trace.check()
-        except ValueError as error:
-            raise ValueError(f"{str(path)!r} holds no valid trace: {error}") from error
-        return trace
 
     @classmethod
     def from_commits(
         cls, worker: ArrayLike, commit_time: ArrayLike | None = None, *, workers: int | None = None
     ) -> "Trace":
-        """Make a trace from the order of commits alone, say one recorded on a real cluster.
+        """Make a trace from the order of commits alone, say that of a real cluster.
 
-        Each worker reads right after its own commit, the first time version 0 at time 0, so the order fixes
-        every version: a commit's staleness is the number of commits by others since the worker's last.
+        Each worker reads right after its own commit, and version 0 at time 0 before its first, so that the order
+        determines every version: a commit's staleness is the number of commits by others since the worker's last.
 
         Args:
             worker: (commits,) who committed, in the order of application, numbered from 0.
@@ -185,23 +94,218 @@ at 0 and grows by one after each row where `closes_step` is true.
             read to commit.
 
         Raises:
-            ValueError: If a worker number is negative, not whole, too large or, without `workers`, left out; or
+            TraceError: If a worker number is negative, not whole, too large or, without `workers`, left out; or if
                 a time is not finite, negative or earlier than the one before; names the row and the value.
+            ValueError: If `workers` is not an integer of at least 1.
 
         Example:
             >>> trace = Trace.from_commits([0, 1, 0, 1], commit_time=[0.5, 0.6, 1.0, 1.3])
             >>> trace.read_version.tolist(), trace.read_time.tolist()
             ([0, 0, 1, 2], [0.0, 0.0, 0.5, 0.6])
         """
-        columns, rest = commit_order.complete(worker, commit_time, workers)
+        columns, rest = infer_columns.from_commits(worker, commit_time, workers)
         unfinished = Unfinished(**rest)
         trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), **columns)
         trace.check()
         return trace
 
-    # Other ways out and in, each in a file of its own.
-    to_columns = tables.to_columns
-    from_columns = classmethod(tables.from_columns)
-    to_csv = csv_file.to_csv
-    from_csv = classmethod(csv_file.from_csv)
-    to_chrome = chrome.to_chrome
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as `.npz`, whole or not at all; the name is used as it is.
+
+        Raises:
+            OSError: If the file cannot be written, say on a full disk; an existing file stays whole.
+        """
+        columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
+        for beside, names in BESIDE.items():
+            columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
+        npz.write(path, columns, version=FORMAT_VERSION)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Trace":
+        """Read and check a trace that `save` wrote.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            TraceError: If the trace in it breaks an invariant.
+            ValueError: If the file is damaged, not a trace, written by a newer asyncsim, or lacks a column.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "trace.npz")
+            ...     Trace.from_commits([0, 1, 0]).save(path)
+            ...     Trace.load(path)
+            Trace(3 commits by 2 workers in 3.0 s)
+        """
+        names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
+        found = npz.read(path, ["workers", *COMMIT_COLUMNS, *names], kind="trace", version=FORMAT_VERSION)
+        rest = {beside: {name: found.pop(f"{beside}.{name}") for name in names} for beside, names in BESIDE.items()}
+        source = f"{str(path)!r} holds no valid trace: "
+        try:
+            unfinished = Unfinished(**rest["unfinished"])
+            faults = Faults(**rest["faults"])
+            trace = cls(workers=found.pop("workers").tolist(), unfinished=unfinished, faults=faults, **found)
+            trace.check()
+        except TraceError as error:
+            raise error.replace(source=source) from error
+        except ValueError as error:
+            raise ValueError(f"{source}{error}") from error
+        return trace
+
+    def to_columns(self) -> Table:
+        """The trace as one flat table, one row per job: ready for a data frame or a Parquet file.
+
+        First come the commits in the order of application, then the jobs that never committed; `fate` tells them
+        apart: "committed", or the name of a `Fate` in small letters. A worker that never read at all has one row with
+        fate "idle", so that every worker occurs. Faults are not jobs: they are in `trace.faults`.
+
+        Returns:
+            Name to array, all of equal length: `worker`, `fate` (strings), the columns of the commits, and
+            `end_version` and `end_time` of the jobs that did not commit. What does not apply to a row, or never
+            happened, is infinite for times, -1 for whole numbers and False for booleans.
+
+        Example:
+            >>> columns = Trace.from_commits([0, 1, 0]).to_columns()
+            >>> columns["fate"].tolist()
+            ['committed', 'committed', 'committed', 'in_flight', 'in_flight']
+            >>> columns["commit_time"].tolist()
+            [1.0, 2.0, 3.0, inf, inf]
+        """
+        return table.to_columns(self)
+
+    @classmethod
+    def from_columns(
+        cls, columns: Mapping[str, Any], workers: int | None = None, *, faults: Faults | None = None
+    ) -> "Trace":
+        """Make a trace from a flat table: one that `to_columns` gave, or the log of a real cluster.
+
+        Only `worker` and `commit_time` are needed. Missing columns are filled in:
+
+        - `fate`: every row is a commit.
+        - `closes_step`: every commit closes a step; `version`: the steps closed by the rows before.
+        - `read_time`: the end of the worker's previous job; 0 for its first. If `fate` is missing too, each worker
+          also has a job in flight in the end, as in `from_commits`.
+        - `read_version`: the steps closed by `read_time`. Commits of others at that very time count, unless the
+          worker itself commits then: it reads right after its own commit. A first read at time 0 sees version 0. So
+          the log of an atomic server needs no `read_version`, even if times tie; any other log in which they tie
+          needs it.
+        - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known.
+        - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
+
+        Rows without `version` may come in any order, and are sorted by `commit_time`, ties as given; with `version`
+        they must come in the order of application.
+
+        Args:
+            columns: Name to column, in seconds from the start of the run. Names of workers are numbered in their
+                natural order ("worker-2" before "worker-10").
+            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
+                number occurs.
+            faults: What went wrong; by default nothing.
+
+        Returns:
+            A checked trace.
+
+        Raises:
+            TraceError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant;
+                names column, row, value and remedy.
+            ValueError: If `workers` is not an integer of at least 1.
+
+        Example:
+            >>> log = {"worker": ["b", "a", "b"], "read_time": [0.0, 0.2, 1.0], "commit_time": [1.0, 1.5, 2.5]}
+            >>> trace = Trace.from_columns(log)
+            >>> trace.worker.tolist(), trace.read_version.tolist(), trace.staleness.tolist()
+            ([1, 0, 1], [0, 0, 1], [0, 1, 1])
+        """
+        return table.from_columns(cls, columns, workers, faults)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the columns of `to_columns` as CSV, so that `from_csv` gives the same trace to the last bit.
+
+        A cell is empty where there is nothing: a time that never came, a number that does not apply. Faults are
+        written to a second file beside it, run.faults.csv beside run.csv, only if there are any; otherwise such a
+        file is removed, because it would belong to another trace. Each file is written whole or not at all.
+
+        Args:
+            path: The file; the name is used as it is.
+
+        Raises:
+            OSError: If a file cannot be written; an existing file stays whole.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "run.csv")
+            ...     Trace.from_commits([0, 1]).to_csv(path)
+            ...     print(path.read_text()[:60])
+            worker,fate,read_version,version,pull_version,closes_step,re
+        """
+        csv.write(self, path)
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], workers: int | None = None, *, start: float = 0.0) -> "Trace":
+        """Read a trace that `to_csv` wrote, or the log of a real cluster.
+
+        Only the columns `worker` and `commit_time` are needed; see `from_columns` for how the others are filled in,
+        for names of workers, and for rows in another order. The first line names the columns, and cells are separated
+        by commas; an empty cell holds nothing. Faults are read from the file beside it (run.faults.csv beside
+        run.csv) if there is one, with the columns `kind` (the name of a `Fault` in small letters), `worker` (empty
+        for the server), `start_time` and `end_time` (empty if the fault has no end).
+
+        Args:
+            path: The file.
+            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
+                number occurs.
+            start: When the run began, in the file's seconds; it is subtracted from every time. By default times are
+                taken as they are: give it for Unix time.
+
+        Returns:
+            A checked trace.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            TraceError: If it holds no valid trace; names the line, the column, the value and the remedy.
+            ValueError: If `workers` is not an integer of at least 1, or `start` is not finite.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "log.csv")
+            ...     _ = path.write_text("worker,commit_time\\ngpu-1,1002.5\\ngpu-0,1002\\ngpu-1,1004.25\\n")
+            ...     trace = Trace.from_csv(path, start=1000.0)
+            >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
+            ([0, 1, 1], [2.0, 2.5, 4.25], [0, 1, 0])
+        """
+        return csv.read(cls, path, workers, start)
+
+    def to_chrome(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as Chrome trace-event JSON, for Perfetto.
+
+        Each worker is a thread with a slice per job, named "commit" or after the job's fate, whose arguments are its
+        row, versions and staleness; inside it lie download (or wait), compute, upload, queue and service. Phases that
+        take no time are left out; those of jobs that never committed have the category "unfinished". The server is a
+        process of its own, with a thread for each commit that it works on at once, and counters of commits in the
+        queue and in service and of jobs in flight. Faults are asynchronous events. Whatever outlasts the trace ends
+        with it.
+
+        Times are in microseconds with three decimals: whole nanoseconds, so that slices nest exactly.
+
+        Args:
+            path: The file; the name is used as it is.
+
+        Raises:
+            TraceError: If the trace is longer than about 285 years.
+            OSError: If the file cannot be written; an existing file stays whole.
+
+        Example:
+            >>> import json, pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "trace.json")
+            ...     Trace.from_commits([0, 1, 0]).to_chrome(path)
+            ...     events = json.loads(path.read_text())["traceEvents"]
+            >>> [event["args"]["staleness"] for event in events if event["name"] == "commit"]
+            [0, 1, 1]
+
+        References:
+            Google, "Trace Event Format".
+        """
+        chrome.write(self, path)

@@ -13,6 +13,7 @@ from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simula
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots import spans
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
+from asyncsim.trace.tables import end_of_trace
 from tests.cluster.problems import clusters
 
 # Worker 0 commits once by way of every stage; worker 1's job is cancelled; worker 2 goes down, while the server pauses.
@@ -154,7 +155,7 @@ class TestSimulated:
     @given(clusters(), st.integers(0, 3), st.floats(0.0, 0.9), st.floats(0.05, 1.2))
     def test_every_worker_does_one_thing_at_a_time(self, cluster, seed, first, share):
         trace = simulate(cluster, commits=40, seed=seed)
-        end = spans.end_of_record(trace)
+        end = end_of_trace(trace)
         start, stop = first * end, (first + share) * end
         found = spans.activities(trace, np.arange(trace.workers, dtype=np.int32), start, stop)
         stop = min(stop, end)
@@ -203,7 +204,7 @@ class TestSimulated:
             faults.Slowdown(0, 2.0, 3.0, 2.0),
         ]
         trace = simulate(Cluster(6, Gamma(1.0, 0.4), server=Server(service=Constant(0.05)), faults=wrong), seconds=13.0)
-        end = spans.end_of_record(trace)
+        end = end_of_trace(trace)
         artists, _ = drawn(trace, stop=end)
         assert rectangles(artists["server pause"])[:, 0].tolist() == [4.0, 8.0, 12.0]
         assert sorted(rectangles(artists["down"])[:, :2].tolist()) == [[3.0, 5.0], [5.5, end]]

@@ -141,7 +141,7 @@ class TestFromCommits:
             ([0], {"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
             ([0], {"workers": 1.5}, "`workers` must be an integer of at least 1; got 1.5"),
             ([], {}, "`worker` must name at least one commit"),
-            ([1, 2, 3], {}, "`worker` never names 0; number the workers from 0, or give `workers`"),
+            ([1, 2, 3], {}, "`worker` never names 0. Number the workers from 0, or give `workers`"),
             ([0, 1, 3, 1], {}, "`worker` never names 2"),
             ([[0]], {}, r"`worker` must be one-dimensional; got shape \(1, 1\)"),
             (["a"], {}, "`worker` must be a list of numbers"),

@@ -1,123 +1,106 @@
 """A trace as a CSV file, for spreadsheets and data frames, and the log of a real cluster as a trace."""
 
+import csv
+import io
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.checks import finite, nearest
-from asyncsim.trace import table as tables
+from asyncsim.files import atomic_write
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault
+from asyncsim.trace.error import TraceError
 from asyncsim.trace.infer_columns import COMMITTED
-from asyncsim.trace.io.csv_cells import Cells, beside, read_cells, write_cells
-from asyncsim.trace.parse import NOTHING, Table, column, number_workers
-from asyncsim.trace.table_rules import require_names
-from asyncsim.trace.tables import Faults
-
-if TYPE_CHECKING:
-    from asyncsim.trace.trace import Trace
+from asyncsim.trace.parse import EMPTY, Table, number_workers, parse_column
+from asyncsim.trace.table import AnyTrace, assemble, require_names, to_columns
+from asyncsim.trace.tables import Faults, Tables
 
 FLAGS = [name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.bool_]
 KINDS = [fault.name.lower() for fault in Fault]
 
+_BLOCK = 1 << 15  # rows that are text at one time
+_WORDS = {"": "nan", "true": "1", "false": "0"}
 
-def to_csv(trace: "Trace", path: str | os.PathLike[str]) -> None:
-    """Write the columns of `to_columns` as CSV, so that `from_csv` gives the same trace to the last bit.
-
-    A cell is empty where there is nothing: a time that never came, a number that does not apply. Faults go into a
-    second file beside it, run.faults.csv beside run.csv, only if there are any; else such a file is removed, because
-    it would belong to another trace. Each file is written whole or not at all.
-
-    Args:
-        path: The file; the name is used as it is.
-
-    Raises:
-        OSError: If a file cannot be written; what was there stays whole.
-
-    Example:
-        >>> import tempfile
-        >>> from asyncsim.trace import Trace
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Trace.from_commits([0, 1]).to_csv(Path(folder, "run.csv"))
-        ...     print(Path(folder, "run.csv").read_text()[:60])
-        worker,fate,read_version,version,pull_version,closes_step,re
-    """
-    write_cells(path, {name: partial(_cells, name, values) for name, values in tables.to_columns(trace).items()})
-    if not len(trace.faults):
-        beside(path).unlink(missing_ok=True)
-        return
-    faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
-    faults["kind"] = np.array(KINDS)[trace.faults.kind]
-    write_cells(beside(path), {name: partial(_cells, name, values) for name, values in faults.items()})
+# Name of a column -> `(rows) -> cells`.
+_Writers = Mapping[str, Callable[[slice], Iterable[Any]]]
 
 
-def from_csv(
-    cls: type["Trace"], path: str | os.PathLike[str], workers: int | None = None, *, start: float = 0.0
-) -> "Trace":
-    """Read a trace that `to_csv` wrote, or the log of a real cluster.
+def write(trace: Tables, path: str | os.PathLike[str]) -> None:
+    """Write the trace and its faults; see `Trace.to_csv`."""
+    _write_columns(path, to_columns(trace))
+    if len(trace.faults):
+        faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
+        _write_columns(faults_path(path), faults | {"kind": np.array(KINDS)[trace.faults.kind]})
+    else:
+        faults_path(path).unlink(missing_ok=True)
 
-    Only the columns `worker` and `commit_time` are needed; see `from_columns` for what is made of the others, of
-    names of workers, and of rows in another order. The first line names the columns, and cells are separated by
-    commas; an empty cell is nothing. Faults are read from the file beside it (run.faults.csv beside run.csv) if there
-    is one, with the columns `kind` (the name of a `Fault` in small letters), `worker` (empty for the server),
-    `start_time` and `end_time` (empty if it lasts beyond the record).
 
-    Args:
-        path: The file.
-        workers: Number of workers; by default the largest number in `worker` plus one, where every smaller one
-            occurs.
-        start: When the run began, in the file's seconds; it is subtracted from every time. By default times are
-            taken as they are: give it for Unix time.
-
-    Returns:
-        A checked trace.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it holds no valid trace; names the line, the column, the value and the remedy.
-
-    Example:
-        >>> import tempfile
-        >>> from asyncsim.trace import Trace
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "log.csv")
-        ...     _ = path.write_text("worker,commit_time\\ngpu-1,1002.5\\ngpu-0,1002\\ngpu-1,1004.25\\n")
-        ...     trace = Trace.from_csv(path, start=1000.0)
-        >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
-        ([0, 1, 1], [2.0, 2.5, 4.25], [0, 1, 0])
-    """
+def read(make: type[AnyTrace], path: str | os.PathLike[str], workers: int | None, start: float) -> AnyTrace:
+    """Read a trace, or the log of a real cluster; see `Trace.from_csv`."""
     if not Path(path).is_file():
-        raise FileNotFoundError(f"`path` {str(path)!r} is no file. Check the name, or export a trace there first.")
+        raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
     start = finite("start", start)
     try:
-        cells = read_cells(path, require_names, {"worker", "fate"})
-        table = _typed(cells)
-        numbers = dict(zip(cells.text["worker"][1].tolist(), table["worker"].tolist(), strict=True))
-        names = {name: numbers[code] for code, name in enumerate(cells.text["worker"][0])}
-        faults, fault_place = _read_faults(beside(path), names, start)
-        trace = tables.assemble(cls, _since(start, table), workers, faults, cells.place, fault_place)
-    except ValueError as error:
-        raise ValueError(f"{str(path)!r} holds no valid trace: {error}") from error
-    return trace
+        return _read(make, Path(path), workers, start)
+    except TraceError as error:
+        raise error.replace(source=f"{str(path)!r} holds no valid trace: {error.source}") from error
 
 
-def _cells(name: str, values: NDArray[Any], rows: slice) -> Iterable[Any]:
-    """Entries as the writer takes them; it writes floats by `repr`, which loses nothing."""
-    part = values[rows]
-    nothing = NOTHING.get(name)
-    if part.dtype.kind not in "if" or not (part == nothing).any():
-        return part.tolist()
-    return ["" if value == nothing else value for value in part.tolist()]
+def faults_path(path: str | os.PathLike[str]) -> Path:
+    """The file of the faults, beside that of a trace.
+
+    Example:
+        >>> faults_path("runs/study.csv").name
+        'study.faults.csv'
+    """
+    return Path(path).with_suffix(".faults.csv")
 
 
-def _typed(cells: Cells) -> Table:
+class _Cells(NamedTuple):
+    """The cells of a file, column by column.
+
+    Attributes:
+        text: Name of a column of text -> its distinct cells, and for each row which of them.
+        numbers: Name of a column of numbers -> its values, NaN where a cell is empty; 1 and 0 for True and False.
+        lines: (rows,) line of the file, from 1.
+    """
+
+    text: dict[str, tuple[list[str], NDArray[np.intp]]]
+    numbers: dict[str, NDArray[np.float64]]
+    lines: NDArray[np.int64]
+
+    def in_lines(self, error: TraceError, **changes: Any) -> TraceError:
+        """The error with the line of the file instead of the row."""
+        return error.renumber(self.lines, unit="line", **changes)
+
+
+def _read(make: type[AnyTrace], path: Path, workers: int | None, start: float) -> AnyTrace:
+    cells = _read_cells(path, require_names, {"worker", "fate"})
+    try:
+        table = _parse(cells)
+    except TraceError as error:
+        raise cells.in_lines(error) from error
+    numbers = dict(zip(cells.text["worker"][1].tolist(), table["worker"].tolist(), strict=True))
+    names = {name: numbers[code] for code, name in enumerate(cells.text["worker"][0])}
+    faults, fault_cells = _read_faults(faults_path(path), names, start)
+    try:
+        return assemble(make, _since(start, table), workers, faults)
+    except TraceError as error:
+        if fault_cells is not None and error.column is not None and error.column.startswith("faults."):
+            raise fault_cells.in_lines(error, source=f"{faults_path(path).name}: ") from error
+        raise cells.in_lines(error) from error
+
+
+def _parse(cells: _Cells) -> Table:
     """The columns in their types."""
     names, codes = cells.text["worker"]
-    table: Table = {"worker": number_workers(names, codes, cells.place)}
+    table: Table = {"worker": number_workers(names, codes)}
     if "fate" in cells.text:
         table["fate"] = np.array([*cells.text["fate"][0], ""])[cells.text["fate"][1]]
     other = table["fate"] != COMMITTED if "fate" in table else np.zeros(len(codes), bool)
@@ -125,7 +108,7 @@ def _typed(cells: Cells) -> Table:
         empty = np.isnan(values)
         if name in FLAGS:
             empty &= other  # whether a commit closes its step cannot be left open
-        table[name] = column(name, np.where(empty, NOTHING[name], values), cells.place)
+        table[name] = parse_column(name, np.where(empty, EMPTY[name], values))
     return table
 
 
@@ -133,32 +116,141 @@ def _since(start: float, table: Table) -> Table:
     return {name: values - start if start and name.endswith("_time") else values for name, values in table.items()}
 
 
-def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[Faults, Callable[[int], str]]:
-    """The faults, and how to name their rows; `workers` are the numbers of the names in the other file."""
+def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[Faults, _Cells | None]:
+    """The faults and their cells, None without a file; `workers` are the numbers of the names in the other file."""
     if not path.is_file():
-        return Faults(), "row {}".format
+        return Faults(), None
     try:
-        cells = read_cells(path, _require_fault_names, {"kind", "worker"})
+        cells = _read_cells(path, _require_fault_names, {"kind", "worker"})
         kind = _look_up("kind", cells, {name: number for number, name in enumerate(KINDS)})
         worker = _look_up("worker", cells, {"": -1, "-1": -1} | dict(workers))
         times = {name: np.where(np.isnan(values), np.inf, values) for name, values in cells.numbers.items()}
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
-    faults = Faults(kind=kind.astype(np.int8), worker=worker, **_since(start, times))
-    return faults, lambda row: f"{path.name}, {cells.place(row)},"
+        return Faults(kind=kind.astype(np.int8), worker=worker, **_since(start, times)), cells
+    except TraceError as error:
+        raise error.replace(source=f"{path.name}: ") from error
 
 
-def _look_up(name: str, cells: Cells, known: Mapping[str, int]) -> NDArray[np.int32]:
+def _look_up(name: str, cells: _Cells, known: Mapping[str, int]) -> NDArray[np.int32]:
     texts, codes = cells.text[name]
     for code, text in enumerate(texts):
         if text not in known:
             near = nearest(text, known)
-            hint = f"Did you mean {near!r}?" if near else "Correct it."
-            where = cells.place(int((codes == code).argmax()))
-            raise ValueError(f"`{name}` must be known; {where} has {text!r}. {hint}")
+            remedy = f"Did you mean {near!r}?" if near else "Correct it."
+            line = int(cells.lines[(codes == code).argmax()])
+            raise TraceError(name, "must be known", remedy, row=line, unit="line", value=text)
     return np.array([known[text] for text in texts], np.int32)[codes]
 
 
 def _require_fault_names(names: list[str]) -> None:
     if sorted(names) != sorted(FAULT_COLUMNS):
-        raise ValueError(f"the columns must be {', '.join(FAULT_COLUMNS)}; got {', '.join(names)}. Rename them.")
+        rule = f"must have the columns {', '.join(FAULT_COLUMNS)}"
+        raise TraceError(None, rule, "Rename them.", found=f"got {', '.join(names)}")
+
+
+def _write_columns(path: str | os.PathLike[str], columns: Table) -> None:
+    """Write columns of equal length, whole or not at all."""
+    cells = {name: partial(_cells, name, values) for name, values in columns.items()}
+    atomic_write(path, partial(_write_cells, cells))
+
+
+def _write_cells(columns: _Writers, file: BinaryIO) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    begin = 0
+    while rows := list(zip(*(cells(slice(begin, begin + _BLOCK)) for cells in columns.values()), strict=True)):
+        writer.writerows(rows)
+        begin += _BLOCK
+    text.detach()  # else it would close the file
+
+
+def _cells(name: str, values: NDArray[Any], rows: slice) -> Iterable[Any]:
+    """Entries as the writer takes them; it writes floats by `repr`, which loses nothing."""
+    block = values[rows]
+    empty = EMPTY.get(name)
+    if block.dtype.kind not in "if" or not (block == empty).any():
+        return block.tolist()
+    return ["" if value == empty else value for value in block.tolist()]
+
+
+def _read_cells(path: Path, check: Callable[[list[str]], None], text: Collection[str]) -> _Cells:
+    """Read a file whose first line names the columns.
+
+    Args:
+        path: The file, in UTF-8; empty lines are skipped.
+        check: Raises for names that will not do.
+        text: Which columns hold text; the others hold numbers.
+
+    Raises:
+        TraceError: If the file is empty or not in UTF-8, a name occurs twice, or a row or cell does not fit.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:  # spreadsheets begin a file with a mark
+            return _read_blocks(csv.reader(file, strict=True), check, text)
+    except UnicodeDecodeError as error:
+        found = f"got byte 0x{error.object[error.start]:02x}"
+        raise TraceError(None, "must be UTF-8 text", "Save it as CSV in UTF-8.", found=found) from error
+    except csv.Error as error:
+        raise TraceError(None, "must be a CSV file", "Separate cells by commas.", found=str(error)) from error
+
+
+def _read_blocks(reader: Any, check: Callable[[list[str]], None], text: Collection[str]) -> _Cells:
+    header = [name.strip() for name in next(reader, [])]
+    _require_header(header)
+    check(header)
+    known: dict[str, dict[str, int]] = {name: {} for name in header if name in text}
+    blocks: dict[str, list[NDArray[Any]]] = {name: [] for name in header}
+    lines: list[int] = []
+    rows = ((reader.line_num, row) for row in reader if row)
+    while block := list(islice(rows, _BLOCK)):
+        lines += [line for line, _ in block]
+        for name, cells in zip(header, _transposed(block, len(header)), strict=True):
+            codes = known.get(name)
+            blocks[name].append(_numbers(name, cells, block) if codes is None else _codes(codes, cells))
+    columns = {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in blocks.items()}
+    return _Cells(
+        text={name: (list(codes), columns[name].astype(np.intp)) for name, codes in known.items()},
+        numbers={name: columns[name] for name in header if name not in known},
+        lines=np.array(lines, np.int64),
+    )
+
+
+def _require_header(header: list[str]) -> None:
+    if not any(header):
+        rule = "must name the columns in its first line"
+        raise TraceError(None, rule, "Begin with worker,commit_time.", found="got nothing")
+    for name in header:
+        if header.count(name) > 1:
+            found = f"got it {header.count(name)} times"
+            raise TraceError(name, "must be named once", "Remove a column.", found=found)
+
+
+def _transposed(block: list[tuple[int, list[str]]], columns: int) -> Iterable[tuple[str, ...]]:
+    for line, row in block:
+        if len(row) != columns:
+            rule = f"must have {columns} cells in every row"
+            raise TraceError(None, rule, "Complete or remove the row.", row=line, unit="line", value=len(row))
+    return zip(*(row for _, row in block), strict=True)
+
+
+def _codes(codes: dict[str, int], cells: Iterable[str]) -> NDArray[np.intp]:
+    return np.array([codes.setdefault(cell.strip(), len(codes)) for cell in cells], np.intp)
+
+
+def _numbers(name: str, cells: tuple[str, ...], block: list[tuple[int, list[str]]]) -> NDArray[np.float64]:
+    try:
+        numbers = np.array(list(map(float, cells)))
+    except ValueError:
+        known = _WORDS.get
+        numbers = np.array([_number(known(cell.strip().lower(), cell)) for cell in cells])
+    for row in np.flatnonzero(np.isnan(numbers)):
+        if cells[row].strip():
+            raise TraceError(name, "must be a number", "Correct it.", row=block[row][0], unit="line", value=cells[row])
+    return numbers
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Fate, Fault, Trace
-from asyncsim.trace.io import chrome_events
-from asyncsim.trace.io.chrome import CLOCKS, PHASES, SERVER, WORKERS, horizon
+from asyncsim.trace.columns import COMMIT_TIMES
+from asyncsim.trace.io import chrome
+from asyncsim.trace.io.chrome import PHASES, SERVER, WORKERS
+from asyncsim.trace.tables import end_of_trace
 from tests.cluster.problems import clusters
 
 FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,7 +73,7 @@ def test_every_cluster(tmp_path_factory, cluster, seed):
     for track in tracks.values():
         assert_nested(track)
     assert len([key for key in tracks if key[0] == SERVER]) <= cluster.server.slots
-    end = round(horizon(trace) * 1e9)
+    end = round(end_of_trace(trace) * 1e9)
     assert max(nanoseconds(event, end="dur" in event) for event in events if "ts" in event) <= end
     workers = slices(events, WORKERS)
     ended = Counter(event["name"] for event in workers if event["name"] not in PHASES)
@@ -86,7 +88,7 @@ def test_sums_are_those_of_the_trace(busy, tmp_path):
     events = events_of(busy, tmp_path)
     for process, names in ((WORKERS, PHASES), (SERVER, ("service",))):
         for name in names:
-            before, after = CLOCKS[PHASES.index(name) :][:2]
+            before, after = COMMIT_TIMES[PHASES.index(name) :][:2]
             found = [e["dur"] for e in slices(events, process) if e["name"] == name and e["cat"] == "committed"]
             expected = (getattr(busy, after) - getattr(busy, before)).sum()
             assert expected > 0
@@ -111,7 +113,7 @@ def test_work_in_vain_has_a_category_of_its_own(busy, tmp_path):
     fates = Counter(e["args"]["fate"] for e in rest if e["name"] not in PHASES)
     assert fates == Counter(Fate(fate).name.lower() for fate in busy.unfinished.fate)
     assert {"cancelled", "crashed", "in_flight"} <= set(fates)
-    last = np.minimum(busy.unfinished.end_time, horizon(busy))
+    last = np.minimum(busy.unfinished.end_time, end_of_trace(busy))
     computed = np.minimum(busy.unfinished.finish_time, last) - np.minimum(busy.unfinished.start_time, last)
     found = sum(e["dur"] for e in rest if e["name"] == "compute")
     assert found * 1e-6 == pytest.approx(computed.sum(), abs=1e-9 * len(rest))
@@ -138,14 +140,14 @@ def test_faults_begin_and_end(busy, tmp_path):
     np.testing.assert_allclose(
         [begins[row] for row in range(len(busy.faults))], busy.faults.start_time * 1e6, atol=1e-3
     )
-    until = np.minimum(busy.faults.end_time, horizon(busy))
+    until = np.minimum(busy.faults.end_time, end_of_trace(busy))
     np.testing.assert_allclose([ends[row] for row in range(len(busy.faults))], until * 1e6, atol=1e-3)
 
 
 @pytest.mark.parametrize("batch", [1, 7])
 def test_batches_leave_no_seam(busy, tmp_path, monkeypatch, batch):
     whole = events_of(busy, tmp_path)
-    monkeypatch.setattr(chrome_events, "BATCH", batch)
+    monkeypatch.setattr(chrome, "BATCH", batch)
     assert events_of(busy, tmp_path) == whole
 
 

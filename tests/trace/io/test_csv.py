@@ -16,7 +16,7 @@ from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.engine.plan import make_plan
 from asyncsim.trace import Fate, Trace
-from asyncsim.trace.io.csv_cells import beside
+from asyncsim.trace.io.csv import faults_path
 from asyncsim.trace.table import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
 from tests.problems import TRACES, noisy_quadratic, random_trace
@@ -43,7 +43,7 @@ class TestRoundTrip:
         assert_equal(Trace.from_columns(trace.to_columns(), faults=trace.faults), trace)
         trace.to_csv(path)
         assert_equal(Trace.from_csv(path), trace)
-        assert beside(path).exists() == bool(len(trace.faults))
+        assert faults_path(path).exists() == bool(len(trace.faults))
 
     @FEW
     @given(st.integers(0, 99), st.fixed_dictionaries({}, optional={k: st.just(v) for k, v in CHANGES.items()}))
@@ -87,9 +87,9 @@ class TestRoundTrip:
         path = tmp_path / "a.csv"
         crash = asim.faults.Crash(0, 3.0, 1.0)
         simulate(Cluster(2, Constant(1.0), faults=[crash]), commits=9).to_csv(path)
-        assert beside(path).is_file()
+        assert faults_path(path).is_file()
         Trace.from_commits([0, 1]).to_csv(path)
-        assert not beside(path).exists()
+        assert not faults_path(path).exists()
 
     def test_full_disk_leaves_the_old_file_whole(self, tmp_path, monkeypatch):
         def full_disk(descriptor):
@@ -213,24 +213,24 @@ def test_replaying_a_simulated_cluster_from_its_file(tmp_path, protocol):
 
 
 BAD_LOGS = [
-    ("", "its first line must name the columns"),
-    ("\n", "its first line must name the columns"),
+    ("", "it must name the columns in its first line"),
+    ("\n", "it must name the columns in its first line"),
     ("worker,commit_time\n", "`worker` must name at least one worker"),
     ("wroker,commit_time\n0,1\n", "`worker` is missing; .* Rename `wroker`"),
     ("worker,time\n0,1\n", "`commit_time` is missing; .* Rename `time`"),
     ("worker;commit_time\n0;1\n", "`worker` is missing"),
-    ("worker,commit_time,read_tme\n0,1,0\n", "`read_tme` is no column of a trace. Did you mean `read_time`"),
+    ("worker,commit_time,read_tme\n0,1,0\n", "`read_tme` is not a column of a trace. Did you mean `read_time`"),
     ("worker,commit_time,worker\n0,1,0\n", "`worker` must be named once; got it 2 times"),
     ("worker,commit_time\n0,1\n0,soon\n", "`commit_time` must be a number; line 3 has 'soon'"),
     ("worker,commit_time\n0,1\n0,nan\n", "`commit_time` must be a number; line 3 has 'nan'"),
     ("worker,commit_time\n0,1\n0,inf\n", "`commit_time` must be known for a commit; line 3 has nothing"),
     ("worker,commit_time\n0,1\n\n0,\n", "`commit_time` must be known for a commit; line 4 has nothing"),
     ("worker,commit_time\n0,-1\n", "`commit_time` must be finite and not negative; line 2 has -1.0"),
-    ("worker,commit_time\n0,1\n0\n", "a row must have 2 cells; line 3 has 1"),
-    ("worker,commit_time\n0,1,2\n", "a row must have 2 cells; line 2 has 3"),
+    ("worker,commit_time\n0,1\n0\n", "it must have 2 cells in every row; line 3 has 1"),
+    ("worker,commit_time\n0,1,2\n", "it must have 2 cells in every row; line 2 has 3"),
     ("worker,commit_time\n0,1\nx,2\n", "`worker` must be all numbers or all names; line 3 has 'x'"),
     ("worker,commit_time\n0,1\n,2\n", "`worker` must be all numbers or all names; line 3 has ''"),
-    ("worker,commit_time\n0,1\n2,1\n", "`worker` must leave no number out; line 3 has 2, and none has 1"),
+    ("worker,commit_time\n0,1\n2,1\n", "`worker` must not leave out 1 if it names larger numbers; line 3 has 2"),
     ("worker,commit_time\n0,1\n-3,2\n", "`worker` must be from 0 to 0; line 3 has -3"),
     ("worker,commit_time,read_time\n0,3,0\n1,1,2\n", "`commit_time` must not precede `read_time`; line 3 has 1.0"),
     ("worker,commit_time,read_time\n0,3,0\n0,9,2\n", "`read_time` must not precede the end .*; line 3 has 2.0"),
@@ -265,16 +265,19 @@ class TestBadInput:
             Trace.from_csv(path)
 
     def test_missing_file(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match=r"none\.csv' is no file\. Check the name"):
+        with pytest.raises(FileNotFoundError, match=r"none\.csv' is not a file\. Check the name"):
             Trace.from_csv(tmp_path / "none.csv")
 
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("kind,worker,start_time\n", "the columns must be kind, worker"),
+            ("kind,worker,start_time\n", "it must have the columns kind, worker"),
             ("kind,worker,start_time,end_time\ncrush,0,1,2\n", "`kind` must be known; line 2 has 'crush'. .*'crash'"),
             ("kind,worker,start_time,end_time\ncrash,9,1,2\n", "`worker` must be known; line 2 has '9'"),
-            ("kind,worker,start_time,end_time\ncrash,0,1,2\ncrash,0,3,2\n", "faults.csv, line 3, has 2.0"),
+            (
+                "kind,worker,start_time,end_time\ncrash,0,1,2\ncrash,0,3,2\n",
+                r"log\.faults\.csv: `faults.end_time` must not precede `start_time`; line 3 has 2.0",
+            ),
         ],
     )
     def test_faults(self, tmp_path, text, message):

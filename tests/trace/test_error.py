@@ -1,0 +1,66 @@
+"""The error of a trace says where it is wrong in fields, in the table that the user knows."""
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.trace import Fate, Trace, TraceError
+from tests.problems import random_trace
+
+
+def fields(error: TraceError) -> tuple[str | None, int | None, object, str]:
+    return error.column, error.row, error.value, error.unit
+
+
+@pytest.fixture
+def trace() -> Trace:
+    return random_trace(workers=4, commits=20, crashing=0.3)
+
+
+def test_is_public_and_a_value_error():
+    assert asim.TraceError is TraceError
+    assert issubclass(TraceError, ValueError)
+
+
+def test_fields_of_a_commit(trace):
+    version = np.array(trace.version)
+    version[7] += 1
+    with pytest.raises(TraceError) as caught:
+        dataclasses.replace(trace, version=version).check()
+    assert fields(caught.value) == ("version", 7, version[7], "row")
+    assert str(caught.value).endswith(caught.value.remedy)
+
+
+def test_a_job_that_did_not_commit_is_named_in_each_table(trace, tmp_path):
+    """By its row among the unfinished jobs, by that of the flat table, and by the line of the file."""
+    row = int(np.flatnonzero(trace.unfinished.fate == Fate.CRASHED)[0])
+    read_version = np.array(trace.unfinished.read_version)
+    read_version[row] = 99
+    damaged = dataclasses.replace(trace, unfinished=dataclasses.replace(trace.unfinished, read_version=read_version))
+    with pytest.raises(TraceError) as caught:
+        damaged.check()
+    assert fields(caught.value) == ("unfinished.read_version", row, 99, "row")
+    with pytest.raises(TraceError) as caught:
+        Trace.from_columns(damaged.to_columns())
+    assert fields(caught.value) == ("read_version", len(trace) + row, 99, "row")
+    damaged.to_csv(tmp_path / "trace.csv")
+    with pytest.raises(TraceError) as caught:
+        Trace.from_csv(tmp_path / "trace.csv")
+    assert fields(caught.value) == ("read_version", len(trace) + row + 2, 99, "line")
+    assert "trace.csv" in caught.value.source
+
+
+def test_columns_without_a_row():
+    with pytest.raises(TraceError, match="`commit_time` is missing; got 'worker'") as caught:
+        Trace.from_columns({"worker": [0]})
+    assert fields(caught.value) == ("commit_time", None, None, "row")
+
+
+def test_survives_the_way_from_another_process():
+    error = TraceError("version", "must be 0", "Start at 0.", row=3, value=7, source="log.csv: ")
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error) == "log.csv: `version` must be 0; row 3 has 7. Start at 0."
+    assert fields(copy) == fields(error)
