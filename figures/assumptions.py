@@ -13,13 +13,14 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, VERMILION
 from asyncsim.rules.rule import from_pulled
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, each_n
 from asyncsim.study.tables import Numbers, groups, over_seeds, pack, stack, table, where
 from figures.common import scales
-from figures.common.curves import COLOURS, draw_curve
+from figures.common.curves import COLOURS
 from figures.common.paper import paper_curves
 from figures.common.scales import UNTRAINED
 from figures.figure1 import RULES
@@ -161,7 +162,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
         for name, colour in zip(names, COLOURS, strict=False):
             values = at_the_end(seeds, column, rule, name)
             drawn = np.where(np.isfinite(values), values, UNTRAINED)  # a run that diverged as one that never learned
-            draw_curve(ax, workers, drawn, label=name, color=colour, marker="o")
+            draw_seeds(ax, workers, drawn, label=name, color=colour, marker="o")
         ax.set(title=title, xlabel="workers", xticks=workers, yscale="log")
     for ax in axes[1, :2]:
         ax.set_ylim(bottom=1e-3)
@@ -184,7 +185,7 @@ def draw_failing(ax: Any, seeds: Sequence[Numbers]) -> None:
             [over_seeds(seeds, "final", "training_loss", rule=rule, workers=n, assumed=law) for law in LAWS]
         )
         losses = np.where(np.isfinite(losses), losses, UNTRAINED)
-        draw_curve(ax, range(len(LAWS)), losses, label=label, color=colour, marker="o")
+        draw_seeds(ax, range(len(LAWS)), losses, label=label, color=colour, marker="o")
     ax.set(title="lost in the paper: final loss", yscale="log", xlim=(-0.4, len(LAWS) - 0.6))
     ax.set_xticks(range(len(LAWS)), [law.replace(", ", "\n") for law in LAWS], size=7.5)
     low, high = ax.get_ylim()

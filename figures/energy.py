@@ -15,13 +15,13 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import theory
+from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
 from asyncsim.study.cache import CachedRun, RunCache
 from asyncsim.study.claims import Claim, each_n, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import ends, record_by_step
-from figures.common.curves import draw_curve
 from figures.common.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
 from figures.common.scales import FAILED
 
@@ -163,7 +163,7 @@ def draw_energies(ax: Any, seeds: Sequence[Numbers], rule: str) -> None:
     """Both energies against worker steps."""
     steps = where(table(seeds[0], "curves"), rule=rule, workers=SHOWN)["worker_steps"]
     for column, label, colour in (("central", "centre", INK), ("proxy", "proxy", GREEN)):
-        draw_curve(ax, steps, over_seeds(seeds, "curves", column, rule=rule, workers=SHOWN), label=label, color=colour)
+        draw_seeds(ax, steps, over_seeds(seeds, "curves", column, rule=rule, workers=SHOWN), label=label, color=colour)
     ax.set(xlabel="commits of each worker", ylabel="kinetic energy", yscale="log", title=f"{RULES[rule]}, n = {SHOWN}")
 
 
@@ -171,7 +171,7 @@ def draw_ratios(ax: Any, seeds: Sequence[Numbers]) -> None:
     """Ratios in training, every seed as a point, and what theory says where there is nothing but slope or noise."""
     for rule, label in RULES.items():
         ratios, good = over_n(seeds, rule), learned(seeds, rule)
-        draw_curve(ax, WORKERS, ratios, label=label, color=COLOURS[rule])
+        draw_seeds(ax, WORKERS, ratios, label=label, color=COLOURS[rule])
         n = np.broadcast_to(WORKERS, ratios.shape)
         ax.plot(n[good], ratios[good], "o", color=COLOURS[rule], markersize=4)
         failed = {"color": COLOURS[rule], "markersize": 4.5, "markerfacecolor": "white"}

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, SKY
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, each_n
 from asyncsim.study.tables import Numbers, over_seeds, table, where
 from figures.common import scales
 from figures.common.averages import losses_of
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED, UNTRAINED
 
@@ -108,7 +109,7 @@ def draw_losses(ax: Any, seeds: Sequence[Numbers], rule: str, paper: Any) -> Non
             draw_paper(ax, theirs["worker_steps"], theirs["training_loss"])
         steps = where(table(seeds[0], "curves"), rule=rule, workers=n)["worker_steps"]
         losses = over_seeds(seeds, "curves", "training_loss", rule=rule, workers=n)
-        draw_curve(ax, steps, losses, label=str(n), color=colour)
+        draw_seeds(ax, steps, losses, label=str(n), color=colour)
     ax.set(xlabel="commits of each worker", ylabel="training loss", yscale="log")
 
 
@@ -120,7 +121,7 @@ def draw_final(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
             own = where(theirs, rule=rule)
             draw_paper(ax, own["workers"], own["final_training_loss"])
         losses = final_losses(seeds, rule)
-        draw_curve(ax, WORKERS, losses, label=label, color=colour)
+        draw_seeds(ax, WORKERS, losses, label=label, color=colour)
         for loss in losses:
             ax.plot(WORKERS, loss, "o", color=colour, markersize=3.5)
     ax.set(xlabel="workers", ylabel="final training loss", yscale="log", xticks=WORKERS)

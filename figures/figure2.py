@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, table
 from asyncsim.study.time_axis import mean_by_time
 from figures.common import scales
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED
 
@@ -83,6 +84,6 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
     seconds = table(seeds[0], "curves")["seconds"]
     losses = over_seeds(seeds, "curves", "training_loss")
     accuracy = np.median(over_seeds(seeds, "final", "test_accuracy"))
-    draw_curve(ax, seconds, losses, label=f"{WORKERS} workers, test accuracy {accuracy:.2%}", color=COLOURS[0])
+    draw_seeds(ax, seconds, losses, label=f"{WORKERS} workers, test accuracy {accuracy:.2%}", color=COLOURS[0])
     ax.set(xlabel="simulated seconds", ylabel="training loss", yscale="log")
     ax.legend()

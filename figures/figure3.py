@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.study.cache import CachedRun, RunCache
 from asyncsim.study.claims import Claim, each_n
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import ends, record_by_step
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 from figures.figure1 import WORKERS
 
@@ -92,7 +93,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
                 draw_paper(ax, theirs["worker_steps"], theirs["median_pi"])
             steps = where(table(seeds[0], "curves"), workers=n)["worker_steps"]
             medians = over_seeds(seeds, "curves", name, workers=n)
-            draw_curve(ax, steps, medians, label=str(n), color=colour)
+            draw_seeds(ax, steps, medians, label=str(n), color=colour)
         ax.set(xlabel="commits of each worker", title=f"median of π, {label}", ylim=(0, None))
     panels[0].set_ylabel("π")
     panels[0].legend(title="workers")

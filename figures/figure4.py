@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.plots.curves import use_plain_numbers
 from asyncsim.plots.style import GREY
 from asyncsim.study.cache import CachedRun, RunCache
@@ -31,7 +32,7 @@ from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from asyncsim.study.time_axis import mean_by_time
 from figures.common import scales
 from figures.common.averages import BLOCK
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 
 TITLE = "Figure 4: total batch of 256 shared by n workers"
@@ -130,7 +131,7 @@ def draw_losses(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
             draw_paper(ax, theirs["seconds"], theirs["training_loss"])
         seconds = where(table(seeds[0], "curves"), workers=n)["seconds"]
         losses = over_seeds(seeds, "curves", "training_loss", workers=n)
-        draw_curve(ax, seconds, losses, label=str(n), color=colour)
+        draw_seeds(ax, seconds, losses, label=str(n), color=colour)
     ax.set(title="training loss", xlabel="simulated seconds", yscale="log")
     use_plain_numbers(ax)
     ax.legend(title="workers")
@@ -141,7 +142,7 @@ def draw_reached(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
     seconds = over_seeds(seeds, "reached", "seconds")
     if scale == "paper":
         draw_paper(ax, WORKERS, paper_seconds())
-    line = draw_curve(ax, WORKERS, seconds, label="simulated", color=COLOURS[0])
+    line = draw_seeds(ax, WORKERS, seconds, label="simulated", color=COLOURS[0])
     ax.plot(WORKERS, seconds.T, "o", color=COLOURS[0], markersize=3.5)
     middle = np.asarray(line.get_ydata())[0]
     ideal = {"linestyle": (0, (4, 3)), "label": "n times as fast as one"}

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.plots.curves import use_plain_numbers
 from asyncsim.study.cache import CachedRun, RunCache
 from asyncsim.study.claims import Claim, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 
 TITLE = "Figure 5: thirty epochs"
@@ -131,6 +132,6 @@ def draw_losses(ax: Any, seeds: Sequence[Numbers], loss: str, scale: str) -> lis
             grey.append(draw_paper(ax, theirs["epochs"], theirs["loss"]))
         epochs = where(table(seeds[0], "curves"), rule=rule)["epochs"]
         losses = over_seeds(seeds, "curves", loss, rule=rule)
-        lines.append(draw_curve(ax, epochs, losses, label=label, color=colour))
+        lines.append(draw_seeds(ax, epochs, losses, label=label, color=colour))
     ax.set(title=f"{loss} loss", xlabel="epochs", yscale="log")
     return lines + grey[:1]

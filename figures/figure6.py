@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, each_n, numbers
 from asyncsim.study.tables import Numbers, Table, over_seeds, table, where
 from figures.common import scales
 from figures.common.averages import losses_of
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED
 
@@ -80,7 +81,7 @@ def draw_run(ax: Any, seeds: Sequence[Numbers], rule: str, n: int, scale: str, *
         theirs = paper_curve(rule, n)
         draw_paper(ax, theirs["worker_steps"], theirs["training_loss"])
     steps = where(table(seeds[0], "curves"), rule=rule, workers=n)["worker_steps"]
-    draw_curve(ax, steps, over_seeds(seeds, "curves", "training_loss", rule=rule, workers=n), **look)
+    draw_seeds(ax, steps, over_seeds(seeds, "curves", "training_loss", rule=rule, workers=n), **look)
 
 
 def paper_curve(rule: str, n: int) -> Table:

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, each_n
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import loss_by_step
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 
 TITLE = "Figure 7: AlexNet"
@@ -143,6 +144,6 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
             draw_paper(ax, theirs["worker_steps"], theirs["training_loss"])
         steps = where(table(seeds[0], "curves"), workers=n)["worker_steps"]
         losses = over_seeds(seeds, "curves", "training_loss", workers=n)
-        draw_curve(ax, steps, losses, label=f"{n} workers", color=colour)
+        draw_seeds(ax, steps, losses, label=f"{n} workers", color=colour)
     ax.set(xlabel="commits of each worker", ylabel="training loss", ylim=(0, None))
     ax.legend()

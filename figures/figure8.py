@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.plots import draw_seeds
 from asyncsim.study.cache import RunCache
 from asyncsim.study.claims import Claim, each
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import loss_by_step
-from figures.common.curves import COLOURS, draw_curve, draw_paper
+from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 from figures.common.scales import FAILED
 from figures.figure3 import MEDIANS, medians
@@ -82,7 +83,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
                 draw_paper(ax, curve["worker_steps"], curve[theirs])
             steps = where(table(seeds[0], "curves"), kappa=kappa)["worker_steps"]
             values = over_seeds(seeds, "curves", column, kappa=kappa)
-            draw_curve(ax, steps, values, label=f"κ = {kappa:g}", color=colour)
+            draw_seeds(ax, steps, values, label=f"κ = {kappa:g}", color=colour)
         ax.legend()
         ax.set_xlabel("commits of each worker")
     left.set(title="training loss", yscale="log")

@@ -4,7 +4,7 @@ Matplotlib is imported when they run, not before.
 """
 
 from asyncsim.plots.comparison import draw_comparison, draw_final_losses
-from asyncsim.plots.curves import draw_energies, draw_loss, draw_pi, running_mean
+from asyncsim.plots.curves import draw_energies, draw_loss, draw_pi, draw_seeds, running_mean
 from asyncsim.plots.report import draw_report
 from asyncsim.plots.stability import draw_stability
 from asyncsim.plots.staleness import draw_staleness, draw_staleness_by_worker
@@ -19,6 +19,7 @@ __all__ = [
     "draw_loss",
     "draw_pi",
     "draw_report",
+    "draw_seeds",
     "draw_stability",
     "draw_staleness",
     "draw_staleness_by_worker",

@@ -1,8 +1,9 @@
-"""Curves of a run against worker steps: loss, energies, π."""
+"""Curves: of a run against worker steps (loss, energies, π), and of several seeds."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from asyncsim.engine import Run
 from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION
@@ -95,6 +96,39 @@ def draw_pi(ax: "Axes", run: Run) -> "Artist":
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     ax.set(xlabel="commits of each worker", ylabel="median of π")
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    return line
+
+
+def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D":
+    """The median over seeds as a line, and their range as a band.
+
+    Args:
+        ax: Where to draw.
+        x: (points,).
+        ys: (seeds, points). Values that are not finite are left out; where no seed has a value any more, a cross marks
+            the end of the line.
+        look: Of the line: `label`, `color`, …
+
+    Returns:
+        The line.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> line = draw_seeds(Figure().subplots(), [1, 2], [[1.0, 2.0], [3.0, np.nan], [5.0, 4.0]])
+        >>> line.get_ydata().tolist()
+        [3.0, 3.0]
+    """
+    x, ys = np.asarray(x), np.atleast_2d(np.asarray(ys, np.float64))
+    ys = np.where(np.isfinite(ys), ys, np.nan)
+    some = np.asarray(np.isfinite(ys).any(axis=0))
+    middle, low, high = (np.full(len(x), np.nan) for _ in range(3))
+    middle[some], low[some], high[some] = (f(ys[:, some], axis=0) for f in (np.nanmedian, np.nanmin, np.nanmax))
+    (line,) = ax.plot(x, middle, **look)
+    if len(ys) > 1:
+        ax.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
+    if some.any() and not some[-1]:
+        last = np.flatnonzero(some)[-1]
+        ax.plot(x[last], middle[last], "x", color=line.get_color(), markeredgewidth=2, clip_on=False)
     return line
 
 

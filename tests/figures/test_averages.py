@@ -1,13 +1,11 @@
-"""Means over blocks of worker steps, and curves of several seeds."""
+"""Means over blocks of worker steps."""
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.study.cache import RunCache
 from figures.common.averages import ends, loss_by_step, record_by_step
-from figures.common.curves import draw_curve
 
 RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
 
@@ -47,12 +45,3 @@ def test_records_are_nan_after_divergence():
 def test_a_quantity_that_was_not_recorded_is_an_error(run):
     with pytest.raises(ValueError, match=r"`name` must be a recorded quantity; got 'pi'\. Recorded were energy_"):
         record_by_step(run, "pi")
-
-
-def test_a_curve_is_the_median_with_a_band_and_a_cross_where_all_have_ended():
-    ax = Figure().subplots()
-    line = draw_curve(ax, [1, 2, 3], [[1.0, 4.0, np.nan], [3.0, np.inf, np.nan], [8.0, 5.0, np.nan]], color="red")
-    np.testing.assert_array_equal(line.get_ydata(), [3.0, 4.5, np.nan])
-    band = ax.collections[0].get_paths()[0].get_extents()
-    assert (band.ymin, band.ymax) == (1.0, 8.0)
-    assert ax.get_lines()[1].get_xydata().tolist() == [[2.0, 4.5]]

@@ -152,3 +152,12 @@ class TestReport:
         run = asim.replay(trace, asim.rules.gem(0.1), QUADRATIC, record=NAMES)
         save_png(tmp_path / "a.png", lambda figure: plots.draw_report(figure, trace, run, "Title"), (8, 6))
         assert (tmp_path / "a.png").stat().st_size > 10_000
+
+
+def test_seeds_are_drawn_as_median_and_band_with_a_cross_where_all_have_ended(ax: Axes) -> None:
+    seeds = [[1.0, 4.0, np.nan], [3.0, np.inf, np.nan], [8.0, 5.0, np.nan]]
+    line = plots.draw_seeds(ax, [1, 2, 3], seeds, color="red")
+    np.testing.assert_array_equal(line.get_ydata(), [3.0, 4.5, np.nan])
+    band = ax.collections[0].get_paths()[0].get_extents()
+    assert (band.ymin, band.ymax) == (1.0, 8.0)
+    np.testing.assert_array_equal(ax.get_lines()[1].get_xydata(), [[2.0, 4.5]])

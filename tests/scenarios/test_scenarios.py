@@ -1,21 +1,10 @@
 """The scenario scripts that are experiments, on small settings: what they claim holds in their own numbers."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import asyncsim as asim
-
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
-
-
-def run(name, tmp_path, **small):
-    experiment = runpy.run_path(str(SCENARIOS / f"{name}.py"))["experiment"]
-    findings = experiment.override(**small).run(tmp_path)
-    assert (tmp_path / "report.png").stat().st_size > 10_000
-    return findings.numbers
+from tests.scenarios.run import run
 
 
 def test_server_saturation(tmp_path):

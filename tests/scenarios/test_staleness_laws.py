@@ -1,19 +1,9 @@
 """The scenarios about staleness and its price, on small settings: measured beside predicted."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
-
-
-def run(name, tmp_path, **small):
-    experiment = runpy.run_path(str(SCENARIOS / f"{name}.py"))["experiment"]
-    findings = experiment.override(**small).run(tmp_path)
-    assert tmp_path is None or (tmp_path / "report.png").stat().st_size > 10_000
-    return findings.numbers
+from tests.scenarios.run import run
 
 
 def test_staleness_laws(tmp_path):

@@ -1,20 +1,9 @@
 """The scenarios that hold theory against simulations, on small settings."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 
 from asyncsim import theory
-
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
-
-
-def run(name, tmp_path, **small):
-    experiment = runpy.run_path(str(SCENARIOS / f"{name}.py"))["experiment"]
-    findings = experiment.override(**small).run(tmp_path)
-    assert (tmp_path / "report.png").stat().st_size > 10_000
-    return findings.numbers
+from tests.scenarios.run import run
 
 
 def test_stability_map(tmp_path):

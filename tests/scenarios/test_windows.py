@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.scenarios.test_scenarios import run
+from tests.scenarios.run import run
 
 
 def test_agn_window(tmp_path):

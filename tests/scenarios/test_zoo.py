@@ -1,23 +1,19 @@
 """The zoo, on a small setting: its table says what the replays say."""
 
-import runpy
-from pathlib import Path
-
 import jax
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim.rules import CONSTRUCTORS
+from tests.scenarios.run import load, run
 
-ZOO = runpy.run_path(str(Path(__file__).parents[2] / "scenarios" / "zoo.py"))
+ZOO = load("zoo")
 SMALL = {"workers": 4, "batches": 12, "seeds": 3, "step_sizes": (0.1, 1e6), "hidden": 4, "batch_size": 8}
 
 
 def test_the_table_is_what_single_replays_give(tmp_path):
-    findings = ZOO["experiment"].override(**SMALL, only="downpour").run(tmp_path)
-    numbers = findings.numbers
-    assert (tmp_path / "report.png").stat().st_size > 10_000
+    numbers = run("zoo", tmp_path, **SMALL, only="downpour")
     assert (np.diff(numbers["loss"]) >= 0).all()
     assert set(numbers["rule"]) == {"downpour", "downpour, windows", "synchronous"}
     place = numbers["rule"].tolist().index("downpour")
@@ -29,8 +25,8 @@ def test_the_table_is_what_single_replays_give(tmp_path):
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(4,), batch_size=8)
     losses = []
     for seed in range(3):
-        run = asim.replay(trace, asim.rules.downpour(float(step)), workload, seed=seed)
-        losses.append(float(workload.loss(run.central, workload.device_data, jax.random.key(0))))
+        alone = asim.replay(trace, asim.rules.downpour(float(step)), workload, seed=seed)
+        losses.append(float(workload.loss(alone.central, workload.device_data, jax.random.key(0))))
     assert numbers["loss"][place] == pytest.approx(np.median(losses), rel=1e-4)
     assert numbers["lower_quartile"][place] <= numbers["loss"][place] <= numbers["upper_quartile"][place]
 

@@ -1,0 +1,18 @@
+"""Running a scenario script that is an experiment, on small settings."""
+
+import runpy
+from pathlib import Path
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+
+def load(name):
+    """Everything that a script defines."""
+    return runpy.run_path(str(SCENARIOS / f"{name}.py"))
+
+
+def run(name, out, **settings):
+    """The numbers of a script's experiment with other settings, and in the folder `out`, its report."""
+    numbers = load(name)["experiment"].override(**settings).run(out).numbers
+    assert out is None or (out / "report.png").stat().st_size > 10_000
+    return numbers
