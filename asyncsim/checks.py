@@ -52,8 +52,7 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     known = list(known)
     if value in known:
         return value
-    near = nearest(str(value), known)
-    hint = f" Did you mean {near!r}?" if near else ""
+    hint = did_you_mean(str(value), known, quote="'")
     raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.{hint}")
 
 
@@ -65,6 +64,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         'workers'
     """
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
+    """A hint at the most similar name for the end of a message, empty if no name is similar.
+
+    Example:
+        >>> did_you_mean("wokers", ["workers", "kappa"])
+        ' Did you mean `workers`?'
+    """
+    near = nearest(name, known)
+    return f" Did you mean {quote}{near}{quote}?" if near else ""
 
 
 def require_integer(name: str, value: object, *, least: int, remedy: str) -> int:

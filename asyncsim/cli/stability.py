@@ -14,11 +14,11 @@ from rich.table import Table
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cli.options import field_option
 from asyncsim.cli.show import number, percent
-from asyncsim.delays import Exponential
+from asyncsim.delays import CONSTRUCTORS, Exponential
 from asyncsim.files import write_json
 from asyncsim.reports.stability import Question, momentum_rule, predict_limits, stability_map, stability_report
 from asyncsim.scenario.catalogue import all_fields
-from asyncsim.scenario.components import LAWS, law_part
+from asyncsim.scenario.components import law_component
 from asyncsim.scenario.fields import Field, arguments
 from asyncsim.scenario.override import unknown_field
 from asyncsim.theory.arguments import WHERE, momentum_and_place
@@ -53,9 +53,9 @@ def question_of(given: Mapping[str, Any]) -> Question:
     changes = {name: value for name, value in given.items() if value is not None}
     workers = require_integer("workers", changes.pop("workers", PRESENT["workers"]), least=1, remedy="Use one or more.")
     momentum, where = momentum_and_place(changes.pop("momentum", 0.0), changes.pop("where", "none"))
-    compute = law_part(Exponential(1.0)).rebuild(changes)
+    compute = law_component(Exponential(1.0)).rebuild(changes)
     for name in changes:
-        raise ValueError(unknown_field(name, (law_part(compute),), PRESENT))
+        raise ValueError(unknown_field(name, (law_component(compute),), PRESENT))
     return Question(workers, compute, momentum, where)
 
 
@@ -150,7 +150,7 @@ def _callback(out: str | None, as_json: bool, kappa: float | None, **given: Any)
 
 def _fields() -> list[Field]:
     """The number of workers, the law and the arguments of every law, and the rule."""
-    names = {"workers", "compute", *(name for law in LAWS.values() for name in arguments(law))}
+    names = {"workers", "compute", *(name for law in CONSTRUCTORS.values() for name in arguments(law))}
     cluster = [field for field in all_fields() if field.group == "Cluster" and field.name in names]
     return [*(replace(field, value=PRESENT.get(field.name)) for field in cluster), *RULE]
 

@@ -19,9 +19,8 @@ from asyncsim.delays import Exponential, Gamma, fleet
 from asyncsim.files import write_json
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
 from asyncsim.scenario.catalogue import all_fields
-from asyncsim.scenario.cluster_components import protocol_part, rebuild
-from asyncsim.scenario.components import law_part
-from asyncsim.scenario.fields import Field
+from asyncsim.scenario.components import law_component, protocol_component, rebuild_cluster
+from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.override import unknown_field
 
 USUAL = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
@@ -52,15 +51,15 @@ def cluster_of(given: dict[str, Any]) -> Cluster:
     """
     changes = {name: value for name, value in given.items() if value is not None}
     workers = require_integer("workers", changes.pop("workers", USUAL.workers), least=1, remedy="Use one or more.")
-    law, protocol = law_part(USUAL.compute).rebuild(changes), protocol_part(USUAL.protocol).rebuild(changes)
+    law, protocol = law_component(USUAL.compute).rebuild(changes), protocol_component(USUAL.protocol).rebuild(changes)
     slow, slowness = changes.pop("slow", 0), changes.pop("slowness", 2.0)
     mean = require_not_negative("service", changes.pop("service", 0.0), remedy="Give a mean in seconds.")
     if mean:
         changes["service"] = Exponential(mean)
     compute = fleet.two_classes(law, workers, slow, slowness) if slow else law
-    cluster = rebuild(USUAL, workers, compute, protocol, changes)
+    cluster = rebuild_cluster(USUAL, changes, workers=workers, compute=compute, protocol=protocol)
     for name in changes:
-        raise ValueError(unknown_field(name, (law_part(law), protocol_part(protocol)), PRESENT))
+        raise ValueError(unknown_field(name, (law_component(law), protocol_component(protocol)), PRESENT))
     return cluster
 
 
@@ -104,9 +103,9 @@ def draw(figure: Any, report: StalenessReport) -> None:
 def headline(report: StalenessReport) -> tuple[str, str]:
     """Two lines that say what was simulated."""
     cluster, waiting = report.cluster, ""
-    law = ", ".join(f"{field.name} {field.show()}" for field in law_part(cluster.laws[0]).fields()[:4])
+    law = settings(law_component(cluster.laws[0]).fields()[:4])
     if cluster.protocol != USUAL.protocol:
-        waiting = "; " + ", ".join(f"{field.name} {field.show()}" for field in protocol_part(cluster.protocol).fields())
+        waiting = f"; {settings(protocol_component(cluster.protocol).fields())}"
     if not cluster.server.is_instant:
         waiting += f"; service, mean {cluster.server.service.mean:g}"
     what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"

@@ -4,6 +4,7 @@ Every protocol comes down to a few numbers (`Terms`), which the simulation follo
 hashable object with a method `terms(workers)`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -264,6 +265,20 @@ class RoundRobin:
         """One gradient a step, in turn."""
         del workers  # The same for any number.
         return Terms(in_turn=True)
+
+
+CONSTRUCTORS: dict[str, Callable[..., CommitProtocol]] = {
+    "asynchronous": Asynchronous,
+    "ssp": SSP,
+    "synchronous": Synchronous,
+    "k_sync": KSync,
+    "k_async": KAsync,
+    "k_batch_sync": KBatchSync,
+    "k_batch_async": KBatchAsync,
+    "rennala": Rennala,
+    "ringmaster": Ringmaster,
+    "round_robin": RoundRobin,
+}
 
 
 def _require_k(k: int) -> None:

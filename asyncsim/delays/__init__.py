@@ -13,18 +13,20 @@
 | `batch` | `for_batch`, the law of a mini-batch |
 | `fleet` | one law per worker, for workers of different speeds |
 | `speed` | `VariableSpeed`: work done at a `Speed` that changes with time, a `Profile` or `SlowPeriods` |
+| `by_name` | the laws that can be chosen by name, and the arguments with which one replaces another |
 | `per_worker` | an argument that is one law for all workers, or one law per worker |
 | `timer` | `Timer`, the clock of one worker: `steady`, `slowed` by faults |
 
 A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
 module of its family, in `__all__` below, in the table of `tests/delays/laws.py`, so that every test of every law runs
-over it, and, if its arguments are plain numbers, in the table of laws in `asyncsim/scenario/components.py`, so that the
-command line knows it.
+over it, and, if its arguments are plain numbers, in `CONSTRUCTORS` of module `by_name`, so that the command line knows
+it.
 """
 
 from asyncsim.delays import fleet
 from asyncsim.delays.batch import for_batch
 from asyncsim.delays.bounded import Constant, Uniform
+from asyncsim.delays.by_name import CONSTRUCTORS
 from asyncsim.delays.empirical import Empirical
 from asyncsim.delays.exponential import Exponential, ShiftedExponential
 from asyncsim.delays.gamma import Erlang, Gamma
@@ -37,6 +39,7 @@ from asyncsim.delays.tails import Pareto, Weibull
 from asyncsim.delays.timer import Timer, slowed, steady
 
 __all__ = [
+    "CONSTRUCTORS",
     "Constant",
     "Delay",
     "Empirical",

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from asyncsim.engine import Run
 from asyncsim.plots.curves import draw_energies, draw_loss, draw_pi
 from asyncsim.plots.staleness import MOST_BARS, SHOWN, draw_staleness, in_bins
-from asyncsim.plots.style import BLUE, GREY, INK, VERMILION, draw_legend_below
+from asyncsim.plots.style import BLUE, GREY, INK, VERMILION, draw_legend_below, wrapped
 from asyncsim.trace import Trace
 
 if TYPE_CHECKING:
@@ -89,10 +89,14 @@ def draw_shares(
 
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
-    """Two lines at the top left of a figure; room is made for them, the same on every size of page."""
+    """A title at the top left of a figure, and below it a subtitle that wraps; room is made for both."""
     inch = 1 / figure.get_figheight()
+    lines = wrapped(subtitle, 0.96 * 72 * figure.get_figwidth(), size=9)
+    further = 0.17 * (len(lines) - 1)  # inches of the lines beyond the first
     engine = figure.get_layout_engine()
     if engine is not None:
-        engine.set(rect=(0.01, 0.01, 0.98, 0.98 - 0.6 * inch), h_pad=0.12, w_pad=0.12)  # type: ignore[call-arg]
+        rect = (0.01, 0.01, 0.98, 0.98 - (0.6 + further) * inch)
+        engine.set(rect=rect, h_pad=0.12, w_pad=0.12)  # type: ignore[call-arg]
     figure.text(0.02, 1 - 0.24 * inch, title, size=13, weight="bold", va="center")
-    figure.text(0.02, 1 - 0.51 * inch, subtitle, size=9, color=GREY, va="center")
+    for number, line in enumerate(lines):
+        figure.text(0.02, 1 - (0.51 + 0.17 * number) * inch, line, size=9, color=GREY, va="center")

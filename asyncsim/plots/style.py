@@ -1,6 +1,7 @@
 """The look of asyncsim's figures, and how they become files that are the same bytes every time."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -60,6 +61,26 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
         borderaxespad=0.0,
         borderpad=0.1,
     )
+
+
+def wrapped(text: str, points: float, size: float) -> list[str]:
+    """The lines of a text that may be so many points wide: broken after a comma or semicolon, else between words.
+
+    Example:
+        >>> wrapped("kappa 2; compute gamma, mean 1", points=100, size=9)
+        ['kappa 2;', 'compute gamma,', 'mean 1']
+    """
+    from matplotlib.textpath import TextPath
+
+    def fits(line: str) -> bool:
+        return not line or TextPath((0, 0), line, size=size).get_extents().width <= points
+
+    lines = [""]
+    for item in re.split("(?<=[,;]) ", text):
+        for words in [item] if fits(item) else item.split(" "):
+            longer = f"{lines[-1]} {words}".strip()
+            lines[-1:] = [longer] if fits(longer) or not lines[-1] else [lines[-1], words]
+    return lines
 
 
 def save_png(path: str | os.PathLike[str], draw: Callable[["Figure"], object], size: tuple[float, float]) -> None:

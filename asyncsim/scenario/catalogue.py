@@ -1,21 +1,18 @@
-"""Every field that a scenario made of the library's parts can have, for the help of the command line."""
+"""Every field that a scenario made of the library's components can have, for the help of the command line."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from asyncsim import rules, workloads
-from asyncsim.cluster import Cluster
-from asyncsim.scenario.cluster_components import PROTOCOLS, surroundings
-from asyncsim.scenario.components import HELP, LAWS, shown_name
+from asyncsim import checks, delays, rules, workloads
+from asyncsim.cluster import Cluster, protocols
+from asyncsim.scenario.components import HELP, argument_fields, network_and_server_fields, shown_name
 from asyncsim.scenario.fields import Field, fields_of
-from asyncsim.scenario.override import did_you_mean
-from asyncsim.scenario.scenario import own_fields
+from asyncsim.scenario.scenario import study_fields
 
-PARTS: tuple[tuple[str, str, Mapping[str, Callable[..., Any]]], ...] = (
-    ("compute", "Cluster", LAWS),
-    ("protocol", "Cluster", PROTOCOLS),
+COMPONENTS: tuple[tuple[str, str, Mapping[str, Callable[..., Any]]], ...] = (
+    ("compute", "Cluster", delays.CONSTRUCTORS),
+    ("protocol", "Cluster", protocols.CONSTRUCTORS),
     ("rule", "Rule", rules.CONSTRUCTORS),
     ("workload", "Workload", workloads.CONSTRUCTORS),
 )
@@ -32,41 +29,43 @@ def all_fields() -> tuple[Field, ...]:
         'Amplification κ ≥ 0 of the proxy, equation (27). (gem)'
     """
     workers = [field for field in fields_of(Cluster, "Cluster", {}) if field.name == "workers"]
-    parts = [field for part in PARTS for field in _part_fields(*part)]
-    return (*workers, *parts, *surroundings(), *own_fields())
+    components = [field for component in COMPONENTS for field in _component_fields(*component)]
+    return (*workers, *components, *network_and_server_fields(), *study_fields())
 
 
 def named_fields(name: str) -> dict[str, list[Field]]:
     """Component -> its fields, for every law, protocol, rule or workload of this name, with their defaults.
 
     Raises:
-        ValueError: If there is none; the nearest is suggested.
+        ValueError: If there is none of this name; the nearest is suggested.
 
     Example:
         >>> {component: [field.name for field in fields] for component, fields in named_fields("rennala").items()}
         {'protocol': ['batch', 'cancel'], 'rule': ['learning_rate', 'rule_batch', 'steps']}
     """
     found = {
-        part: [replace(field, name=shown_name(part, field.name)) for field in fields_of(constructors[name], group)]
-        for part, group, constructors in PARTS
+        component: argument_fields(component, group, constructors[name])
+        for component, group, constructors in COMPONENTS
         if name in constructors
     }
     if not found:
-        known = [other for _, _, constructors in PARTS for other in constructors]
-        raise ValueError(f"There is no law, protocol, rule or workload {name!r}.{did_you_mean(name, known)}")
+        known = [other for _, _, constructors in COMPONENTS for other in constructors]
+        hint = checks.did_you_mean(name, known, quote="'")
+        raise ValueError(f"There is no law, protocol, rule or workload {name!r}.{hint}")
     return found
 
 
-def _part_fields(name: str, group: str, constructors: Mapping[str, Callable[..., Any]]) -> list[Field]:
-    """The field that names a part, and every argument of any of its constructors, with who takes it."""
+def _component_fields(name: str, group: str, constructors: Mapping[str, Callable[..., Any]]) -> list[Field]:
+    """The field that names a component, and every argument of its constructors, with those that take it."""
     found: dict[str, list[tuple[str, Field]]] = {}
     for owner, constructor in constructors.items():
         for field in fields_of(constructor, group, {}):
             found.setdefault(field.name, []).append((owner, field))
     known = tuple(constructors)
-    fields = [Field(name, "text", f"{HELP[name]}.", group, None, known)]
+    fields = [Field(name, "text", f"{HELP[name]}.", group, choices=known)]
     for owned in found.values():
-        owners, texts = [owner for owner, _ in owned], Counter(field.help for _, field in owned)
-        help = f"{texts.most_common(1)[0][0]} ({', '.join(owners)})"  # what most of them say
+        owners = [owner for owner, _ in owned]
+        most_common = Counter(field.help for _, field in owned).most_common(1)[0][0]
+        help = f"{most_common} ({', '.join(owners)})"
         fields.append(Field(shown_name(name, owned[0][1].name), owned[0][1].kind, help, group))
     return fields

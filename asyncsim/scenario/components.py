@@ -1,53 +1,49 @@
-"""The replaceable parts of a scenario (compute law, rule, workload): taken apart, overridden, rebuilt."""
+"""What a scenario consists of: taken apart into fields, and rebuilt with some of them changed.
+
+Compute law, protocol, rule and workload are each a `Component`: a name that chooses a constructor, and its arguments.
+Network and server have one constructor each, whose arguments are fields of the cluster.
+"""
 
 import dataclasses
+import functools
 import inspect
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import jax
-
 from asyncsim import checks, delays, rules, workloads
+from asyncsim.cluster import Cluster, Network, Server, protocols
+from asyncsim.delays import Constant, Delay, scaled
+from asyncsim.delays.by_name import law_arguments
 from asyncsim.rules import Rule
-from asyncsim.scenario.fields import Field, arguments, fields_of, kind_of
+from asyncsim.scenario.fields import Field, arguments, described_arguments, fields_of, kind_of
 from asyncsim.workloads import Workload
 
-LAWS: dict[str, Callable[..., delays.Delay]] = {
-    "constant": delays.Constant,
-    "uniform": delays.Uniform,
-    "exponential": delays.Exponential,
-    "gamma": delays.Gamma,
-    "lognormal": delays.LogNormal,
-    "shifted_exponential": delays.ShiftedExponential,
-    "half_normal": delays.HalfNormal,
-    "weibull": delays.Weibull,
-    "pareto": delays.Pareto,
-    # Erlang's cannot keep a spread, its shape being whole: `gamma` with cv = 1 / sqrt(shape) is the same law.
-}
+LENGTHS = ("commits", "seconds", "commits_per_worker")
+STUDY_FIELDS = (*LENGTHS, "seed", "record")  # of a scenario, beside those of cluster, rule and workload
+SET_BY_MEAN = ("latency", "service")  # arguments that are laws: a flag sets the mean, the shape stays
+CUSTOM = "custom"  # name of a component that no constructor of the library made
 HELP = {
     "compute": "Law of a worker's time from reading to committing; another one keeps the mean",
     "protocol": "Who may read when, and what makes a step; another one keeps the arguments that both have",
     "rule": "Update rule; another one keeps the arguments that both have",
     "workload": "What is learned; another one keeps the data set and the arguments that both have",
 }
-OWN = "own"  # name of a part that no constructor of the library made
+DEFAULTS = {"protocol": "asynchronous"}  # what a component is where the script names none
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of a scenario as a name and arguments.
+@dataclasses.dataclass(frozen=True)
+class Component:
+    """A replaceable component of a scenario as a name and arguments.
 
     Attributes:
         field: Field that names it: "compute", "protocol", "rule" or "workload".
         group: Heading in the help of the command line.
         constructors: Name -> constructor.
-        name: Name of the present one.
+        name: Name of the present one, `CUSTOM` if the script made it without a constructor of the library.
         values: Its present arguments.
         present: The object itself.
-        own: `(**values) -> part` for a part that no constructor of the library made.
-        data: The data set, which no field can set but every rebuilding hands on; or None.
+        rebuild_custom: `(**values) -> object`, which rebuilds a custom component; None for the library's.
+        data: The data set, which no field can set but which every workload passes on to the next; or None.
     """
 
     field: str
@@ -56,139 +52,203 @@ class Part:
     name: str
     values: Mapping[str, Any]
     present: Any
-    own: Callable[..., Any] | None = dataclasses.field(default=None, repr=False)
+    rebuild_custom: Callable[..., Any] | None = dataclasses.field(default=None, repr=False)
     data: Any = None
 
     def fields(self, name: str | None = None) -> list[Field]:
-        """The field that names the part, and the arguments of the present one.
+        """The field that names the component, and its arguments.
 
-        With the name of another constructor: its arguments, with the values that they would keep or their defaults.
+        Args:
+            name: Another constructor, whose arguments are wanted instead, with the values that they would keep or else
+                their defaults.
 
         Raises:
             ValueError: If there is no constructor of this name; the nearest is suggested.
         """
-        choice = Field(self.field, "text", f"{HELP[self.field]}.", self.group, self.name, tuple(self.constructors))
-        if name is not None and name != self.name:
-            values = self._carried(checks.one_of(self.field, name, self.constructors))
-            choice = dataclasses.replace(choice, value=name)
-        elif self.own is None:
-            values = self.values
-        else:
-            help = f"Of the script's own {self.field}."
-            return [choice, *(Field(k, kind_of(None, v), help, self.group, v) for k, v in self.values.items())]
-        own = fields_of(self.constructors[choice.value], self.group, values)
-        return [choice, *(dataclasses.replace(field, name=shown_name(self.field, field.name)) for field in own)]
+        name = self.name if name is None else name
+        known, default = tuple(self.constructors), DEFAULTS.get(self.field)
+        choice = Field(self.field, "text", f"{HELP[self.field]}.", self.group, name, known, default)
+        return [choice, *self.arguments(name)]
 
-    def rebuild(self, overrides: dict[str, Any]) -> Any:
-        """The part with overrides; those it knows are taken out of the dictionary."""
-        name = overrides.pop(self.field, self.name)
-        same = name == self.name
+    def arguments(self, name: str | None = None) -> list[Field]:
+        """The fields of its arguments, or of another constructor's, as in `fields`."""
+        if name is None or name == self.name:
+            if self.rebuild_custom is None:
+                return argument_fields(self.field, self.group, self.constructors[self.name], self.values)
+            help = f"Of the script's own {self.field}."
+            return [Field(key, kind_of(None, value), help, self.group, value) for key, value in self.values.items()]
+        constructor = self.constructors[checks.one_of(self.field, name, self.constructors)]
+        return argument_fields(self.field, self.group, constructor, self._carried(name))
+
+    def rebuild(self, changes: dict[str, Any]) -> Any:
+        """The object with changes; those that belong to this component are removed from the dictionary."""
+        name = changes.pop(self.field, self.name)
         constructor, takes = self._constructor(name)
         shown = {key: shown_name(self.field, key) for key in takes}
-        given = {key: overrides.pop(name) for key, name in shown.items() if name in overrides}
-        if same and not given:
+        given = {key: changes.pop(field) for key, field in shown.items() if field in changes}
+        if name == self.name and not given:
             return self.present
-        kept = self.values if same else self._carried(name)
+        kept = self.values if name == self.name else self._carried(name)
         values = {key: value for key, value in kept.items() if key in takes} | given
-        lacking = [key for key, needed in takes.items() if needed and key not in values]
+        lacking = [key for key, required in takes.items() if required and key not in values]
         if lacking:
             raise ValueError(f"`{lacking[0]}` must be given as well with `{self.field}` {name!r}.")
         return constructor(**values)
 
     def _constructor(self, name: str) -> tuple[Callable[..., Any], dict[str, bool]]:
-        """What makes the part of this name, and the arguments it takes, with whether they must be given."""
-        if name == self.name and self.own is not None:
-            return self.own, dict.fromkeys(self.values, False)
+        """What makes the component of this name, and the arguments that it takes, with whether they are required."""
+        if name == self.name and self.rebuild_custom is not None:
+            return self.rebuild_custom, dict.fromkeys(self.values, False)
         constructor = self.constructors[checks.one_of(self.field, name, self.constructors)]
         takes = {key: p.default is p.empty for key, p in arguments(constructor).items()}
         if "data" not in inspect.signature(constructor).parameters:
             return constructor, takes
         if self.data is None:
             raise ValueError(f"`{self.field}` {name!r} needs a data set, and the present one has none.")
-        return (lambda **values: constructor(data=self.data, **values)), takes
+        return functools.partial(constructor, data=self.data), takes
 
     def _carried(self, name: str) -> Mapping[str, Any]:
         """Present arguments in the words of another constructor."""
         return law_arguments(self.present, name) if self.field == "compute" else self.values
 
 
-def shown_name(part: str, argument: str) -> str:
-    """The name under which an argument of a part can be set: its own, or "rule_limit" where a cluster has a "limit".
+def argument_fields(
+    component: str, group: str, constructor: Callable[..., Any], values: Mapping[str, Any] | None = None
+) -> list[Field]:
+    """The fields of the arguments of a component's constructor, with these values or else their defaults."""
+    fields = fields_of(constructor, group, values)
+    return [dataclasses.replace(field, name=shown_name(component, field.name)) for field in fields]
+
+
+def shown_name(component: str, argument: str) -> str:
+    """The name under which an argument of a component is set: its own, or "rule_limit" where a cluster has a "limit".
 
     Example:
         >>> shown_name("rule", "momentum"), shown_name("rule", "limit"), shown_name("protocol", "limit")
         ('momentum', 'rule_limit', 'limit')
     """
-    from asyncsim.scenario.cluster_components import names_taken
+    taken = component in ("rule", "workload") and argument in names_taken()
+    return f"{component}_{argument}" if taken else argument
 
-    return f"{part}_{argument}" if part in ("rule", "workload") and argument in names_taken() else argument
+
+@functools.cache
+def names_taken() -> frozenset[str]:
+    """Names of the fields that a scenario can have beside those of its rule and workload."""
+    constructors = (*delays.CONSTRUCTORS.values(), *protocols.CONSTRUCTORS.values(), Network, Server)
+    own = {"workers", "compute", "protocol", *STUDY_FIELDS}
+    return frozenset(own.union(*(arguments(constructor) for constructor in constructors)))
 
 
-def law_part(compute: Any) -> Part:
-    """The law of compute times; a tuple of one law per worker has no fields of its own."""
-    names = {law: name for name, law in LAWS.items()}
-    name = names.get(type(compute), OWN)
-    known = dataclasses.is_dataclass(compute)
-    values = {f.name: getattr(compute, f.name) for f in dataclasses.fields(compute)} if known else {}
+def components_of(cluster: Cluster, rule: Rule, workload: Workload) -> tuple[Component, ...]:
+    """Compute law, protocol, rule and workload, taken apart."""
+    return (
+        law_component(cluster.compute),
+        protocol_component(cluster.protocol),
+        rule_component(rule),
+        workload_component(workload),
+    )
+
+
+def law_component(compute: Any) -> Component:
+    """The law of compute times; a tuple of one law per worker has no arguments of its own."""
+    known = delays.CONSTRUCTORS
+    name = {law: name for name, law in known.items()}.get(type(compute), CUSTOM)
+    values = _attributes(compute) if dataclasses.is_dataclass(compute) else {}
     values = {key: value for key, value in values.items() if isinstance(value, (int, float))}  # no lists, no laws
-
-    def replace(**changed: Any) -> Any:
-        return dataclasses.replace(compute, **changed)
-
-    own = replace if name == OWN else None
-    return Part("compute", "Cluster", LAWS, name, values, compute, own)
+    rebuild = functools.partial(dataclasses.replace, compute) if name == CUSTOM else None
+    return Component("compute", "Cluster", known, name, values, compute, rebuild)
 
 
-def law_arguments(law: Any, name: str) -> dict[str, float]:
-    """Arguments with which another law keeps the mean, and the coefficient of variation where it has one.
-
-    Example:
-        >>> from asyncsim.delays import Constant, Gamma
-        >>> law_arguments(Gamma(mean=2.0, cv=0.5), "lognormal"), law_arguments(Constant(2.0), "exponential")
-        ({'mean': 2.0, 'cv': 0.5}, {'mean': 2.0})
-        >>> {key: round(value, 3) for key, value in law_arguments(Gamma(mean=2.0, cv=0.3), "uniform").items()}
-        {'low': 0.961, 'high': 3.039}
-    """
-    laws = law if isinstance(law, tuple) else (law,)
-    mean = sum(one.mean for one in laws) / len(laws)
-    variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `VariableSpeed` has none
-    half = min(math.sqrt(3 * variance), mean)  # a uniform law's; no law reaches below zero
-    carried = {"value": mean, "mean": mean, "low": mean - half, "high": mean + half}
-    if variance:
-        tail = min(math.sqrt(variance), mean)
-        excess = min(math.sqrt(variance / (math.pi / 2 - 1)), mean)  # a half-normal law's mean over its base
-        carried |= {"shift": mean - tail, "tail": tail}
-        carried |= {"base": mean - excess, "spread": excess * math.sqrt(math.pi / 2)}
-    if 0 < variance < math.inf:
-        carried["cv"] = math.sqrt(variance) / mean
-        if name in ("weibull", "pareto"):
-            return dataclasses.asdict(LAWS[name].from_cv(mean, carried["cv"]))  # type: ignore[attr-defined]
-    return {key: carried[key] for key in arguments(LAWS[name]) if key in carried}
+def protocol_component(protocol: protocols.CommitProtocol) -> Component:
+    """Who may read when, and what makes a step; one of the script's own has no arguments."""
+    known = protocols.CONSTRUCTORS
+    name = {kind: name for name, kind in known.items()}.get(type(protocol), CUSTOM)
+    if name == CUSTOM:
+        return Component("protocol", "Cluster", known, CUSTOM, {}, protocol, lambda: protocol)
+    return Component("protocol", "Cluster", known, name, _attributes(protocol), protocol)
 
 
-def rule_part(rule: Rule) -> Part:
-    """The update rule; one of the script's own has its hyper-parameters as fields."""
+def rule_component(rule: Rule) -> Component:
+    """The update rule; one of the script's own has its hyper-parameters as arguments."""
+    known = rules.CONSTRUCTORS
     values = {key: value for key, value in rule.describe().items() if key != "name"}
-    if rule.name in rules.CONSTRUCTORS:
-        made = rules.CONSTRUCTORS[rule.name](**values)
-        if jax.tree.structure(made) == jax.tree.structure(rule):
-            return Part("rule", "Rule", rules.CONSTRUCTORS, rule.name, values, rule)
+    if rules.constructor_of(rule) is not None:
+        return Component("rule", "Rule", known, rule.name, values, rule)
 
-    def own(**changed: Any) -> Rule:
+    def rebuild(**changed: Any) -> Rule:
         return dataclasses.replace(rule, hyper={**rule.hyper, **changed})
 
-    return Part("rule", "Rule", rules.CONSTRUCTORS, OWN, dict(rule.hyper), rule, own)
+    return Component("rule", "Rule", known, CUSTOM, dict(rule.hyper), rule, rebuild)
 
 
-def workload_part(workload: Workload) -> Part:
-    """What is learned; one of the script's own has its batch size as a field."""
+def workload_component(workload: Workload) -> Component:
+    """What is learned; one of the script's own has its batch size as an argument."""
     known = workloads.CONSTRUCTORS
     if workload.name in known:
-        rest = (workload.name, workload.options, workload, None, workload.dataset)
-        return Part("workload", "Workload", known, *rest)
+        return Component(
+            "workload", "Workload", known, workload.name, workload.options, workload, data=workload.dataset
+        )
     values = {} if workload.data is None else {"batch_size": workload.batch_size}
+    rebuild = functools.partial(dataclasses.replace, workload)
+    return Component("workload", "Workload", known, CUSTOM, values, workload, rebuild, workload.dataset)
 
-    def own(**changed: Any) -> Workload:
-        return dataclasses.replace(workload, **changed)
 
-    return Part("workload", "Workload", known, OWN, values, workload, own, workload.dataset)
+def network_and_server_fields(cluster: Cluster | None = None) -> list[Field]:
+    """Fields of network and server, with the cluster's values where there is a cluster."""
+    network, server = (None, None) if cluster is None else (cluster.network, cluster.server)
+    return [*_cluster_fields(Network, network), *_cluster_fields(Server, server)]
+
+
+def rebuild_cluster(
+    cluster: Cluster, changes: dict[str, Any], *, workers: int, compute: Any, protocol: protocols.CommitProtocol
+) -> Cluster:
+    """The cluster with some fields changed; those of network and server are removed from `changes`."""
+    return dataclasses.replace(
+        cluster,
+        workers=workers,
+        compute=compute,
+        network=_rebuilt(cluster.network, changes),
+        server=_rebuilt(cluster.server, changes),
+        protocol=protocol,
+    )
+
+
+def _cluster_fields(kind: type[Network | Server], present: Network | Server | None) -> list[Field]:
+    helps, usual = described_arguments(kind.__doc__ or ""), kind()
+    return [_cluster_field(field, present, usual, helps[field.name]) for field in dataclasses.fields(kind)]
+
+
+def _cluster_field(field: dataclasses.Field[Any], present: Any, usual: Any, help: str) -> Field:
+    value, default = (None if one is None else getattr(one, field.name) for one in (present, usual))
+    if field.name not in SET_BY_MEAN:
+        return Field(field.name, kind_of(field.type, field.default), help, "Cluster", value, default=default)
+    mean, default = (None if law is None else _mean(law) for law in (value, default))
+    return Field(field.name, "number", f"{help} Set by its mean; its shape stays.", "Cluster", mean, default=default)
+
+
+def _rebuilt(present: Any, changes: dict[str, Any]) -> Any:
+    names = [field.name for field in dataclasses.fields(present) if field.name in changes]
+    given = {name: changes.pop(name) for name in names}
+    for name in given.keys() & set(SET_BY_MEAN):
+        given[name] = _with_mean(name, getattr(present, name), given[name])
+    return dataclasses.replace(present, **given) if given else present
+
+
+def _mean(law: Any) -> float:
+    laws = law if isinstance(law, tuple) else (law,)
+    return sum(one.mean for one in laws) / len(laws)
+
+
+def _with_mean(name: str, law: Any, mean: Any) -> Any:
+    """The law with another mean; a law that is always 0 becomes a constant."""
+    if isinstance(mean, Delay):
+        return mean
+    mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), _mean(law)
+    if not present or not mean:
+        return Constant(mean)
+    factor = mean / present
+    return tuple(scaled(one, factor) for one in law) if isinstance(law, tuple) else scaled(law, factor)
+
+
+def _attributes(instance: Any) -> dict[str, Any]:
+    return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}

@@ -1,11 +1,11 @@
-"""Fields of a study: a constructor's own arguments, their help taken from its own docstring."""
+"""Fields of a study: the arguments of its constructors, with help taken from the constructors' docstrings."""
 
 import collections.abc
 import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from asyncsim import checks
 from asyncsim.rules.optimisers import Transformation
 
 SECTION = re.compile(r"^ *(Args|Attributes):\s*$")
+LONGEST = 40  # characters of a value in a line that lists several
 ENTRY = re.compile(r"^( +)(\w+(?:, \w+)*): (.*)$")
 
 
@@ -21,12 +22,13 @@ class Field:
     """Something that can be overridden by name.
 
     Attributes:
-        name: Argument of the constructor.
+        name: The name under which it is set.
         kind: "integer", "number", "switch", "integers", "numbers", "text" or "names".
         help: What it means.
-        group: Where it belongs: "Cluster", "Rule", "Workload" or "Study".
-        value: Present value, None where there is none.
-        choices: Known values, for a field that names something.
+        group: Heading under which it is listed: "Cluster", "Rule", "Workload" or "Study".
+        value: Present value; None if it has no value.
+        choices: Known values, for a field that chooses by name.
+        default: Value that it has where none is given; None if it must be given.
     """
 
     name: str
@@ -35,11 +37,12 @@ class Field:
     group: str = "Study"
     value: Any = None
     choices: tuple[str, ...] = ()
+    default: Any = None
 
     def parse(self, text: str) -> Any:
         """The value that a text on the command line stands for; lists are separated by commas.
 
-        Names are given a number each, by "name=number", or None.
+        Each of several names may carry a number, as in "name=number"; it is None for a name without one.
 
         Raises:
             ValueError: If the text is not of this kind.
@@ -55,29 +58,26 @@ class Field:
         try:
             return _PARSERS[self.kind](text)
         except ValueError:
-            raise ValueError(f"{text!r} is {_NO[self.kind]}.") from None
+            raise ValueError(f"{text!r} is {_WRONG[self.kind]}.") from None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the value is the default."""
+        return self.show() == _text(self.default)
 
     def show(self) -> str:
         """The present value as it would be written on the command line."""
-        if isinstance(self.value, bool):
-            return str(self.value).lower()
-        if isinstance(self.value, float):
-            return f"{self.value:g}"
-        if isinstance(self.value, Mapping):
-            return ",".join(f"{name}={every}" for name, every in self.value.items()) or "none"
-        if isinstance(self.value, (list, tuple)):
-            return ",".join(map(str, self.value)) or "none"
-        return str(self.value)
+        return _text(self.value)
 
 
 def arguments(constructor: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Arguments that a field can set: all but the data."""
+    """Arguments that a field can set: all except the data."""
     parameters = inspect.signature(constructor).parameters
     return {name: parameter for name, parameter in parameters.items() if name != "data"}
 
 
 def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, Any] | None = None) -> list[Field]:
-    """One field an argument of a constructor, but for an optimiser that is an object: no text stands for it.
+    """One field per argument of a constructor, except for an optimiser that is an object, which no text stands for.
 
     Example:
         >>> from asyncsim.delays import Gamma
@@ -94,12 +94,23 @@ def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, 
         if isinstance(value, Transformation):
             continue
         kind = kind_of(parameter.annotation, value)
-        fields.append(Field(name, kind, helps.get(name, ""), group, value))
+        fields.append(Field(name, kind, helps.get(name, ""), group, value, default=default))
     return fields
 
 
+def settings(fields: Iterable[Field]) -> str:
+    """The fields whose values differ from their defaults, as one line of text; values of many numbers are left out.
+
+    Example:
+        >>> settings([Field("momentum", "number", "", value=0.9, default=0.9), Field("kappa", "number", "", value=2.0)])
+        'kappa 2'
+    """
+    shown = {field.name: field.show() for field in fields if field.value is not None and not field.is_default}
+    return ", ".join(f"{name} {text}" for name, text in shown.items() if len(text) <= LONGEST)
+
+
 def described_arguments(docstring: str) -> dict[str, str]:
-    """Argument name -> its description, from the docstring's `Args:` or `Attributes:` section.
+    """Argument name -> its description, taken from the docstring's `Args:` or `Attributes:` section.
 
     Example:
         >>> described_arguments("What.\\n\\nArgs:\\n    a, b: Two\\n        numbers.\\n\\nReturns:\\n    c")
@@ -145,6 +156,18 @@ def kind_of(annotation: Any, value: Any = None) -> str:
     return "text" if isinstance(value, str) else "number"
 
 
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={every}" for name, every in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value)) or "none"
+    return str(value)
+
+
 def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     def parse_list(text: str) -> list[Any]:
         items = [item.strip() for item in text.strip("[]() ").split(",")]
@@ -165,13 +188,13 @@ def _parse_names(text: str) -> dict[str, int | None]:
     return {name.strip(): int(number) if equals else None for name, equals, number in items}
 
 
-_NO = {
-    "integer": "no whole number",
-    "number": "no number",
+_WRONG = {
+    "integer": "not a whole number",
+    "number": "not a number",
     "switch": "neither true nor false",
-    "integers": "no list of whole numbers separated by commas",
-    "numbers": "no list of numbers separated by commas",
-    "names": "no list of name or name=number separated by commas",
+    "integers": "not a list of whole numbers separated by commas",
+    "numbers": "not a list of numbers separated by commas",
+    "names": "not a list of name or name=number separated by commas",
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "integer": int,

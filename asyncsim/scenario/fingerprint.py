@@ -1,8 +1,8 @@
-"""Plain descriptions of anything in a scenario, the user's own code and data included.
+"""A scenario as plain data, the user's own code and data included, and the digest of that description.
 
-A stored result is only used again if nothing that made it has changed. The library's own parts say what
-they are (`describe`). Of the user's own functions, the file they stand in counts (comments and layout
-aside: a function may call any other there), and of their arrays the contents.
+A stored result is reused only if nothing that made it has changed. The library's own components say what they are
+(`describe`). Of the user's functions, the whole file in which they stand counts (except comments and layout), as a
+function may call any other there; of the user's arrays, the contents.
 """
 
 import ast
@@ -18,22 +18,14 @@ import jax
 import numpy as np
 
 from asyncsim import files
+from asyncsim.cluster import Cluster
+from asyncsim.delays import Constant
+from asyncsim.rules import Rule
+from asyncsim.scenario.components import CUSTOM, law_component
+from asyncsim.workloads import CONSTRUCTORS, Workload
 
 LIBRARY = Path(__file__).parent.parent
-
-
-def plain(value: Any) -> Any:
-    """The value as JSON can hold it: numbers, texts, lists, dictionaries; arrays as lists or hashes."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
-        array = np.asarray(value)
-        return array.tolist() if array.size <= 64 else f"array {array.shape} {hash_array(array)}"
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return describe_object(value)
+MOST_LISTED = 64  # entries of an array that are written out in a description; a larger array is hashed
 
 
 def digest(description: Any) -> str:
@@ -46,19 +38,58 @@ def digest(description: Any) -> str:
     return files.digest(json.dumps(description, sort_keys=True))
 
 
-def describe_object(value: Any) -> dict[str, Any]:
-    """Class, attributes and code of an object that does not describe itself."""
-    kind = type(value)
-    attributes = _attributes(value)
-    described = {"class": kind.__qualname__, **{name: plain(item) for name, item in attributes.items()}}
-    code = code_of(value)
-    return {**described, "code": code} if code else described
+def describe_cluster(cluster: Cluster) -> dict[str, Any]:
+    """Workers and compute law; network, server, protocol and faults where they differ from a cluster's defaults."""
+    defaults = Cluster(1, Constant(1.0))
+    names = ("network", "server", "protocol", "faults")
+    changed = {name: value for name in names if (value := getattr(cluster, name)) != getattr(defaults, name)}
+    return {"workers": cluster.workers, "compute": describe_law(cluster.compute), **plain(changed)}
 
 
-def _attributes(value: Any) -> Mapping[str, Any]:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return {} if callable(value) else getattr(value, "__dict__", {})
+def describe_law(compute: Any) -> Any:
+    """A law of compute times, or the list of one law per worker.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> describe_law(Gamma(mean=1.0, cv=0.3))
+        {'law': 'gamma', 'mean': 1.0, 'cv': 0.3}
+    """
+    if isinstance(compute, tuple):
+        return [describe_law(law) for law in compute]
+    law = law_component(compute)
+    return plain(compute) if law.name == CUSTOM else {"law": law.name, **plain(law.values)}
+
+
+def describe_rule(rule: Rule) -> dict[str, Any]:
+    """Name, options and hyper-parameters, and the hash of code that is not the library's."""
+    functions = [getattr(rule, field.name) for field in dataclasses.fields(rule)]
+    return _with_code(plain(rule.describe()), *filter(callable, functions))
+
+
+def describe_workload(workload: Workload) -> dict[str, Any]:
+    """Name, options and data set, and hashes of code and data that are not the library's."""
+    described = plain(workload.describe())
+    if workload.data is not None and workload.dataset is None:
+        described["data"] = [hash_array(np.asarray(leaf)) for leaf in jax.tree.leaves(workload.data)]
+        described["batch_size"] = workload.batch_size
+    functions = (workload.init, workload.loss, workload.gradient, workload.noise, workload.evaluate)
+    if workload.name in CONSTRUCTORS:  # whose arguments, described above, are also bound to its functions
+        functions = tuple(getattr(function, "func", function) for function in functions)
+    return _with_code(described, *functions)
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it: numbers, texts, lists, dictionaries; arrays as lists or hashes."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        array = np.asarray(value)
+        return array.tolist() if array.size <= MOST_LISTED else f"array {array.shape} {hash_array(array)}"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return _describe_object(value)
 
 
 def code_of(*values: Any) -> str:
@@ -73,12 +104,34 @@ def code_of(*values: Any) -> str:
     return digest(parts) if parts else ""
 
 
+def hash_array(array: np.ndarray) -> str:
+    """Hash of an array's contents, shape and type."""
+    return files.digest(f"{array.shape} {array.dtype}", array)
+
+
+def _with_code(described: dict[str, Any], *functions: Any) -> dict[str, Any]:
+    code = code_of(*(function for function in functions if function is not None))
+    return {**described, "code": code} if code else described
+
+
+def _describe_object(value: Any) -> dict[str, Any]:
+    """Class, attributes and code of an object that does not describe itself."""
+    described = {"class": type(value).__qualname__, **plain(_attributes(value))}
+    return _with_code(described, value)
+
+
+def _attributes(value: Any) -> Mapping[str, Any]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {} if callable(value) else getattr(value, "__dict__", {})
+
+
 def _parts(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[str]:
     """What a function or object consists of, beyond the library's code: source, and whatever it holds on to."""
     if id(value) in seen:
         return
     seen |= {id(value)}
-    if isinstance(value, functools.partial):  # its arguments are the code's data; JAX's Partial is one, too
+    if isinstance(value, functools.partial):  # its arguments are the code's data; JAX's Partial is one as well
         yield from _parts(value.func, seen)
         yield json.dumps(plain([value.args, value.keywords]))
     elif (code := _code(value)) is not None and not Path(code.co_filename).is_relative_to(LIBRARY):
@@ -91,9 +144,9 @@ def _parts(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[str]:
 
 
 def _held(value: Any) -> list[Any]:
-    """What a closure has closed over, or what a tuple of functions or a callable dataclass consists of.
+    """The variables that a closure captures, or what a tuple of functions or a callable dataclass consists of.
 
-    Two optimisers of optax differ in nothing but the numbers that their functions have closed over.
+    Two of optax's optimisers differ in nothing but the numbers that their functions have captured.
     """
     if isinstance(value, tuple):
         return list(value)
@@ -104,13 +157,13 @@ def _held(value: Any) -> list[Any]:
 
 def _is_empty(cell: Any) -> bool:
     try:
-        return cell.cell_contents is cell  # never; an empty cell has no contents to ask for
+        return cell.cell_contents is cell  # always False; an empty cell raises, as it has no contents
     except ValueError:
         return True
 
 
 def _code(value: Any) -> Any:
-    """A code object from the file in which a function, or an object's class, stands; None if built in."""
+    """A code object from the file in which a function, or an object's class, stands; None if it is built in."""
     function = inspect.unwrap(value) if callable(value) else value
     if hasattr(function, "__code__"):
         return function.__code__
@@ -126,8 +179,3 @@ def _hash_source(code: Any) -> str:
         constants = [repr(constant) for constant in code.co_consts if not inspect.iscode(constant)]
         source = f"{code.co_code.hex()} {code.co_names} {constants}"
     return files.digest(source)
-
-
-def hash_array(array: np.ndarray) -> str:
-    """Hash of an array's contents, shape and type."""
-    return files.digest(f"{array.shape} {array.dtype}", array)

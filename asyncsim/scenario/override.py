@@ -1,86 +1,68 @@
-"""Overriding the fields of a scenario by name."""
+"""Changing the fields of a cluster, a rule and a workload by name."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asyncsim import checks
-from asyncsim.scenario.cluster_components import protocol_part, rebuild
-from asyncsim.scenario.components import Part, law_part, rule_part, shown_name, workload_part
+from asyncsim.cluster import Cluster
+from asyncsim.rules import Rule
+from asyncsim.scenario.components import (
+    STUDY_FIELDS,
+    Component,
+    components_of,
+    network_and_server_fields,
+    rebuild_cluster,
+    shown_name,
+)
 from asyncsim.scenario.fields import arguments
+from asyncsim.workloads import Workload
 
-if TYPE_CHECKING:
-    from asyncsim.scenario.scenario import Scenario
-
-LENGTHS = ("commits", "seconds", "commits_per_worker")
-COUNTED = {"workers", "rule"}  # changes after which a rule may have to count again
+COUNTS_WORKERS = "rule_workers"  # field of a rule that counts the workers: those of the cluster, unless it is given
 
 
-def override(scenario: "Scenario", changes: Mapping[str, Any]) -> "Scenario":
-    """The scenario with some fields changed; see `Scenario.override`."""
-    # A rule that counts the workers counts those of the cluster.
-    counted = {"rule_workers": changes.get("workers", scenario.cluster.workers)} if changes.keys() & COUNTED else {}
-    rest = {**counted, **changes}
-    parts = scenario.parts
-    compute, protocol, rule, workload = (part.rebuild(rest) for part in parts)
-    if "rule_workers" not in changes:
-        rest.pop("rule_workers", None)
-    own = {name: rest.pop(name) for name in (*LENGTHS, "seed", "record", "workers") if name in rest}
-    workers = own.get("workers", scenario.cluster.workers)
-    if isinstance(compute, tuple) and workers != scenario.cluster.workers:
-        raise ValueError(
-            f"`workers` cannot become {workers} while `compute` has one law for each of the "
-            f"{scenario.cluster.workers}; choose one law for all as well."
-        )
-    cluster = rebuild(scenario.cluster, workers, compute, protocol, rest)
-    for name in rest:
-        new = law_part(compute), protocol_part(protocol), rule_part(rule), workload_part(workload)
-        raise ValueError(unknown_field(name, new, [field.name for field in scenario.fields()]))
-    changed = type(scenario)(
-        cluster=cluster,
-        rule=rule,
-        workload=workload,
-        **_length(scenario, own),
-        seed=own.get("seed", scenario.seed),
-        record=own.get("record"),
-    )
-    if "record" in own or scenario.record is None:
-        return changed
-    kept = {name: every for name, every in _with_strides(scenario.record) if name in changed.reportable}
-    return changed.override(record=kept)
+def override(
+    cluster: Cluster, rule: Rule, workload: Workload, changes: Mapping[str, Any]
+) -> tuple[Cluster, Rule, Workload]:
+    """The three with some fields changed; see `Scenario.override`.
 
-
-def unknown_field(name: str, parts: Iterable[Part], known: Iterable[str]) -> str:
-    """Why a field cannot be overridden: it belongs to another rule, law or workload, or is misspelt."""
-    for part in parts:
-        takes = {
-            owner: [shown_name(part.field, key) for key in arguments(make)] for owner, make in part.constructors.items()
-        }
-        owners = [owner for owner, names in takes.items() if name in names]
-        if owners:
-            has = [field.name for field in part.fields()[1:]]
-            return (
-                f"`{name}` is no field of {part.field} {part.name!r}, only of {', '.join(owners)}; "
-                f"{part.name!r} has {', '.join(f'`{field}`' for field in has) or 'none'}.{did_you_mean(name, has)}"
-            )
-    return f"`{name}` is no field of this scenario.{did_you_mean(name, known)}"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint to the most similar name, or nothing.
-
-    Example:
-        >>> did_you_mean("wokers", ["workers", "kappa"])
-        ' Did you mean `workers`?'
+    Raises:
+        ValueError: If a field is unknown (the nearest is named) or a value does not fit.
     """
-    near = checks.nearest(name, known)
-    return f" Did you mean `{near}`?" if near else ""
+    rest = dict(changes)
+    workers = rest.pop("workers", cluster.workers)
+    if COUNTS_WORKERS not in changes and changes.keys() & {"workers", "rule"}:
+        rest[COUNTS_WORKERS] = workers
+    present = components_of(cluster, rule, workload)
+    compute, protocol, rule, workload = (component.rebuild(rest) for component in present)
+    if COUNTS_WORKERS not in changes:
+        rest.pop(COUNTS_WORKERS, None)
+    if isinstance(compute, tuple) and workers != cluster.workers:
+        raise ValueError(
+            f"`workers` cannot become {workers} while `compute` has one law for each of the {cluster.workers}; choose "
+            "one law for all as well."
+        )
+    changed = rebuild_cluster(cluster, rest, workers=workers, compute=compute, protocol=protocol)
+    for name in rest:
+        known = [field.name for component in present for field in component.fields()]
+        known += ["workers", *(field.name for field in network_and_server_fields()), *STUDY_FIELDS]
+        raise ValueError(unknown_field(name, components_of(changed, rule, workload), known))
+    return changed, rule, workload
 
 
-def _length(scenario: "Scenario", own: Mapping[str, Any]) -> dict[str, Any]:
-    """The new lengths, all of them if several were given (which is then refused), or else the old one."""
-    given = {name: own[name] for name in LENGTHS if own.get(name) is not None}
-    return given or {name: getattr(scenario, name) for name in LENGTHS}
+def unknown_field(name: str, components: Iterable[Component], known: Iterable[str]) -> str:
+    """Why a field cannot be overridden: it belongs to another rule, law or workload, or is misspelt."""
+    for component in components:
+        owners = [owner for owner, make in component.constructors.items() if name in _shown(component.field, make)]
+        if owners:
+            has = [field.name for field in component.arguments()]
+            listed = ", ".join(f"`{field}`" for field in has) or "no fields"
+            return (
+                f"`{name}` is not a field of {component.field} {component.name!r}, only of {', '.join(owners)}; "
+                f"{component.name!r} has {listed}.{checks.did_you_mean(name, has)}"
+            )
+    return f"`{name}` is not a field of this scenario.{checks.did_you_mean(name, known)}"
 
 
-def _with_strides(record: Any) -> Iterable[tuple[str, int | None]]:
-    return record.items() if isinstance(record, Mapping) else dict.fromkeys(record).items()
+def _shown(component: str, constructor: Any) -> list[str]:
+    """The names under which a constructor's arguments are set."""
+    return [shown_name(component, argument) for argument in arguments(constructor)]

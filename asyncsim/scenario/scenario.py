@@ -16,11 +16,10 @@ from asyncsim.engine.commit import as_seen
 from asyncsim.engine.layout import Packing
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, strides
 from asyncsim.rules import Info, Rule, View
-from asyncsim.scenario import cluster_components, fingerprint
-from asyncsim.scenario.components import Part, law_part, rule_part, workload_part
-from asyncsim.scenario.describe import describe_law, describe_rule, describe_workload
+from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
-from asyncsim.scenario.override import LENGTHS, override
+from asyncsim.scenario.fingerprint import describe_cluster, describe_rule, describe_workload, digest
+from asyncsim.scenario.override import override
 from asyncsim.trace import Trace
 from asyncsim.trace.regroup import in_steps
 from asyncsim.workloads import Workload
@@ -90,8 +89,8 @@ class Scenario:
         require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
         if self.seed > MOST_SEED:
             raise ValueError(f"`seed` must be at most {MOST_SEED}; got {self.seed}. Give a smaller one.")
-        if self.record is not None and not isinstance(self.record, (str, Mapping)):
-            object.__setattr__(self, "record", tuple(self.record))
+        if self.record is not None and not isinstance(self.record, Mapping):
+            object.__setattr__(self, "record", (self.record,) if isinstance(self.record, str) else tuple(self.record))
         self._check_record()
 
     def __eq__(self, other: object) -> bool:
@@ -113,12 +112,7 @@ class Scenario:
     @cached_property
     def reportable(self) -> tuple[str, ...]:
         """Names of what this rule and workload can report."""
-        info = jax.eval_shape(self._first_info)
-        names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
-        if self.workload.evaluate is None:
-            return tuple(names)
-        measured = jax.eval_shape(self.workload.evaluate, jax.eval_shape(self.workload.init, jax.random.key(0)))
-        return (*names, *(name for name in EVALUATIONS if name in measured))
+        return reportable(self.rule, self.workload)
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -140,11 +134,7 @@ class Scenario:
             {'workers': 2, 'compute': {'law': 'constant', 'value': 1.0}}
         """
         return {
-            "cluster": {
-                "workers": self.cluster.workers,
-                "compute": describe_law(self.cluster.compute),
-                **cluster_components.describe(self.scheduled),
-            },
+            "cluster": describe_cluster(self.scheduled),
             "rule": describe_rule(self.rule),
             "workload": describe_workload(self.workload),
             "commits": self.total,
@@ -157,7 +147,7 @@ class Scenario:
     @cached_property
     def digest(self) -> str:
         """Hash of the description: scenarios that share it give the same result."""
-        return fingerprint.digest(self.describe())
+        return digest(self.describe())
 
     @cached_property
     def scheduled(self) -> Cluster:
@@ -165,7 +155,8 @@ class Scenario:
         network = self.cluster.network
         if not network.limits_bytes or network.message_bytes is not None:
             return self.cluster
-        size = cluster_components.message_bytes(jax.eval_shape(self.workload.init, jax.random.key(0)))
+        params = jax.tree.leaves(jax.eval_shape(self.workload.init, jax.random.key(0)))
+        size = float(sum(leaf.size * leaf.dtype.itemsize for leaf in params))
         return dataclasses.replace(self.cluster, network=dataclasses.replace(network, message_bytes=size))
 
     def simulate(self) -> Trace:
@@ -174,10 +165,9 @@ class Scenario:
         return in_steps(trace, self.rule.collect)
 
     @property
-    def parts(self) -> tuple[Part, Part, Part, Part]:
+    def components(self) -> tuple[Component, ...]:
         """Compute law, protocol, rule and workload, taken apart."""
-        cluster = law_part(self.cluster.compute), cluster_components.protocol_part(self.cluster.protocol)
-        return *cluster, rule_part(self.rule), workload_part(self.workload)
+        return components_of(self.cluster, self.rule, self.workload)
 
     def fields(self, **components: str) -> tuple[Field, ...]:
         """Everything that `override` takes, with present values and what it means.
@@ -186,7 +176,7 @@ class Scenario:
             **components: Names of another `compute` law, `protocol`, `rule` or `workload`, whose fields are wanted.
 
         Raises:
-            ValueError: If there is none of such a name; the nearest is suggested.
+            ValueError: If no component has such a name; the nearest is suggested.
 
         Example:
             >>> import asyncsim as asim
@@ -196,11 +186,11 @@ class Scenario:
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
-        law, protocol, rule, workload = (part.fields(components.get(part.field)) for part in self.parts)
+        law, protocol, rule, workload = (one.fields(components.get(one.field)) for one in self.components)
         helps = described_arguments(Cluster.__doc__ or "")
         workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
-        cluster = (workers, *law, *protocol, *cluster_components.surroundings(self.cluster))
-        return (*cluster, *rule, *workload, *own_fields(self))
+        cluster = (workers, *law, *protocol, *network_and_server_fields(self.cluster))
+        return (*cluster, *rule, *workload, *study_fields(self))
 
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.
@@ -218,18 +208,32 @@ class Scenario:
             >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
             >>> Scenario(cluster, rule, workload, commits=8).override(wokers=8)
             Traceback (most recent call last):
-            ValueError: `wokers` is no field of this scenario. Did you mean `workers`?
+            ValueError: `wokers` is not a field of this scenario. Did you mean `workers`?
         """
-        return override(self, changes)
+        own = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
+        rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
+        cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
+        return Scenario(
+            cluster=cluster,
+            rule=rule,
+            workload=workload,
+            **self._length(own),
+            seed=own.get("seed", self.seed),
+            record=own["record"] if "record" in own else self._record_of(rule, workload),
+        )
 
-    def _first_info(self) -> Info:
-        tree = self.workload.init(jax.random.key(0))
-        packing = Packing.of(tree)
-        params = as_seen(self.rule, packing, packing.pack(tree))
-        state = self.rule.start(self.rule.hyper, params)
-        server = self.rule.start_server(self.rule.hyper, params)
-        view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server)
-        return self.rule.send(self.rule.hyper, params, state, view).info
+    def _record_of(self, rule: Rule, workload: Workload) -> Mapping[str, int | None] | None:
+        """What of `record` another rule and workload can report as well."""
+        if self.record is None:
+            return None
+        named = self.record if isinstance(self.record, Mapping) else dict.fromkeys(self.record)
+        possible = reportable(rule, workload)
+        return {name: every for name, every in named.items() if name in possible}
+
+    def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The new lengths, all of them if several were given (which is then refused), or else the old one."""
+        given = {name: changes[name] for name in LENGTHS if changes.get(name) is not None}
+        return given or {name: getattr(self, name) for name in LENGTHS}
 
     def _check_length(self) -> None:
         given = {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
@@ -253,12 +257,37 @@ class Scenario:
             )
 
 
-def own_fields(scenario: Scenario | None = None) -> list[Field]:
-    """The fields of a scenario that belong to none of its parts, with its values where there is one."""
+def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
+    """Names of what a rule and a workload can report beside the loss."""
+    info = jax.eval_shape(lambda: _first_info(rule, workload))
+    names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
+    if workload.evaluate is None:
+        return tuple(names)
+    measured = jax.eval_shape(workload.evaluate, jax.eval_shape(workload.init, jax.random.key(0)))
+    return (*names, *(name for name in EVALUATIONS if name in measured))
+
+
+def _first_info(rule: Rule, workload: Workload) -> Info:
+    """What the rule says of a first commit; only the structure of it is of use."""
+    tree = workload.init(jax.random.key(0))
+    packing = Packing.of(tree)
+    params = as_seen(rule, packing, packing.pack(tree))
+    state = rule.start(rule.hyper, params)
+    server = rule.start_server(rule.hyper, params)
+    view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server)
+    return rule.send(rule.hyper, params, state, view).info
+
+
+def study_fields(scenario: Scenario | None = None) -> list[Field]:
+    """The fields of a scenario beside those of its components, with its values where there is a scenario."""
     helps = described_arguments(Scenario.__doc__ or "")
-    kinds = {f.name: kind_of(f.type) for f in dataclasses.fields(Scenario)} | {"record": "names"}
+    own = {field.name: field for field in dataclasses.fields(Scenario)}
+    kinds = {name: kind_of(own[name].type) for name in STUDY_FIELDS} | {"record": "names"}
     helps["record"] = RECORD_HELP
-    values: dict[str, Any] = dict.fromkeys((*LENGTHS, "seed", "record"))
+    values: dict[str, Any] = dict.fromkeys(STUDY_FIELDS)
     if scenario is not None:
         values = {name: getattr(scenario, name) for name in values} | {"record": scenario.strides}
-    return [Field(name, kinds[name], helps[name], "Study", value) for name, value in values.items()]
+    return [
+        Field(name, kinds[name], helps[name], "Study", value, default=own[name].default)
+        for name, value in values.items()
+    ]

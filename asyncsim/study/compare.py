@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress, Run
 from asyncsim.files import write_json
 from asyncsim.scenario import fingerprint
-from asyncsim.scenario.fields import Field
-from asyncsim.scenario.override import did_you_mean
+from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
 from asyncsim.study.run import FILES, Result, run
@@ -88,7 +88,7 @@ class Comparison:
         for name in changes.keys() - allowed:
             if any(name in names for names in has.values()):
                 raise ValueError(f"`{name}` is what is compared here; run one scenario to change it.")
-            raise ValueError(f"`{name}` is no field of these scenarios.{did_you_mean(name, allowed)}")
+            raise ValueError(f"`{name}` is not a field of these scenarios.{did_you_mean(name, allowed)}")
         changed = {
             name: scenario.override(**{key: value for key, value in changes.items() if key in has[name]})
             for name, scenario in self.scenarios.items()
@@ -168,11 +168,10 @@ def loss_before_training(trace: Trace, run: Run) -> float:
 
 
 def subtitle(comparison: Comparison) -> str:
-    """What the scenarios have in common."""
+    """The settings that the scenarios have in common and that differ from the defaults."""
     everywhere = [{field.name for field in scenario.fields()} for scenario in comparison.scenarios.values()]
     common = set.intersection(*everywhere) - {"record", "workload"}
-    shown = [field for field in comparison.fields() if field.name in common and field.value is not None]
-    return ", ".join(f"{field.name} {field.show()}" for field in shown)
+    return settings(field for field in comparison.fields() if field.name in common)
 
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:

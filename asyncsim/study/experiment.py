@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from asyncsim import npz
+from asyncsim.checks import did_you_mean
 from asyncsim.files import to_plain, write_json
 from asyncsim.scenario import fingerprint
-from asyncsim.scenario.fields import Field, fields_of
-from asyncsim.scenario.override import did_you_mean
+from asyncsim.scenario.fields import Field, fields_of, settings
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
 
 LABEL, NUMBERS = "experiment.json", "numbers.npz"
@@ -78,7 +78,7 @@ class Experiment:
         """
         known = {field.name for field in self.fields()}
         for name in changes.keys() - known:
-            raise ValueError(f"`{name}` is no field of this experiment.{did_you_mean(name, known)}")
+            raise ValueError(f"`{name}` is not a field of this experiment.{did_you_mean(name, known)}")
         return replace(self, values={**self.values, **changes})
 
     def describe(self) -> dict[str, Any]:
@@ -125,10 +125,7 @@ class Experiment:
         from asyncsim.plots.report import draw_title
 
         self.draw(figure, numbers)
-        shown = (
-            f"{field.name} {field.show()}" for field in self.fields() if not isinstance(field.value, (list, tuple))
-        )
-        draw_title(figure, self.title, ", ".join(shown))
+        draw_title(figure, self.title, settings(self.fields()))
 
     def _compute(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(value) for name, value in self.compute(**self.values).items()}

@@ -13,7 +13,9 @@ from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
 from asyncsim.files import write_json
 from asyncsim.reports.staleness import run_prediction
-from asyncsim.scenario.scenario import Scenario
+from asyncsim.scenario.components import LENGTHS, network_and_server_fields
+from asyncsim.scenario.fields import settings
+from asyncsim.scenario.scenario import Scenario, study_fields
 from asyncsim.study.clock import Clock
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
 from asyncsim.study.summary import KEYS, summarise
@@ -21,7 +23,8 @@ from asyncsim.trace import Trace
 
 LABEL, TRACE, RUN = "scenario.json", "trace.npz", "run.npz"
 FILES = (TRACE, RUN, SUMMARY, REPORT)
-CHECKPOINT_EVERY = 60.0  # seconds: at most so much is lost when the machine goes down
+CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down
+SHOWN_BY_PICTURE = (*LENGTHS, "record")  # need not be repeated in a subtitle
 
 Kept = TypeVar("Kept", Trace, Run)
 
@@ -214,22 +217,21 @@ def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> Non
 
 
 def headline(scenario: Scenario) -> tuple[str, str]:
-    """Two lines that say what was run: rule and workload, and the settings.
+    """Two lines of text: rule, workload and number of workers; and the settings that differ from the defaults.
 
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Gamma(mean=1.0, cv=0.3))
-        >>> rule, workload = asim.rules.gem(0.1), asim.workloads.quadratic([1.0])
-        >>> headline(asim.Scenario(cluster, rule, workload, commits=8))[1]
-        'learning_rate 0.1, momentum 0.9, kappa 1, variant script, proxy worker; compute gamma, mean 1, cv 0.3; seed 0'
+        >>> rule, workload = asim.rules.gem(0.1, kappa=2.0), asim.workloads.quadratic([1.0])
+        >>> for line in headline(asim.Scenario(cluster, rule, workload, commits=8)):
+        ...     print(line)
+        gem on quadratic, 2 workers
+        learning_rate 0.1, kappa 2; eigenvalues 1.0; compute gamma, mean 1, cv 0.3
     """
-    law, protocol, rule, workload = scenario.parts
-    data = scenario.workload.dataset
-    task = scenario.workload.describe()["name"]
-    task = task if data is None else f"{data.name} ({task})"
-    settings = ", ".join(f"{field.name} {field.show()}" for field in rule.fields()[1:])
-    batch = ", ".join(f"{f.name} {f.show()}" for f in workload.fields() if f.name == "batch_size")
-    compute = ", ".join(f"{field.name} {field.show()}" for field in law.fields())
-    waiting = "" if protocol.name == "asynchronous" else ", ".join(f"{f.name} {f.show()}" for f in protocol.fields())
-    subtitle = "; ".join(part for part in (settings, batch, compute, waiting, f"seed {scenario.seed}") if part)
-    return f"{scenario.rule.name} on {task}, {scenario.cluster.workers} workers", subtitle
+    law, protocol, rule, workload = scenario.components
+    data, name = scenario.workload.dataset, scenario.workload.describe()["name"]
+    task = name if data is None else f"{data.name} ({name})"
+    cluster = [*protocol.fields(), *network_and_server_fields(scenario.cluster)]
+    groups = rule.arguments(), workload.arguments(), law.fields(), cluster, study_fields(scenario)
+    told = [settings(field for field in group if field.name not in SHOWN_BY_PICTURE) for group in groups]
+    return f"{scenario.rule.name} on {task}, {scenario.cluster.workers} workers", "; ".join(filter(None, told))

@@ -167,7 +167,7 @@ class TestUsage:
         ("arguments", "words"),
         [
             (("run", "study.py", "--wokers", "3"), ("'--wokers'", "'--workers'?")),
-            (("run", "study.py", "--workers", "many"), ("'--workers'", "'many' is no whole number")),
+            (("run", "study.py", "--workers", "many"), ("'--workers'", "'many' is not a whole number")),
             (("run", "study.py", "--workers", "0"), ("`workers` must be an integer of at least 1; got 0",)),
             (("run", "study.py", "--commits", "0"), ("`commits` must be an integer of at least 1; got 0",)),
             (("run", "study.py", "--cv", "-1"), ("`cv` must be finite and positive; got -1.0",)),
@@ -175,12 +175,12 @@ class TestUsage:
             (("run", "study.py", "--rule", "gme"), ("`rule`", "Did you mean 'gem'?")),
             (
                 ("run", "study.py", "--rule", "downpour", "--kappa", "2"),
-                ("`kappa` is no field of rule 'downpour'",),
+                ("`kappa` is not a field of rule 'downpour'",),
             ),
             (("run", "study.py", "--compute", "constant", "--value", "nan"), ("`value`", "got nan")),
             (("run", "study.py", "--seconds", "1", "--commits", "2"), ("Exactly one of",)),
             (("run", "study.py", "--record", "pi_medain"), ("`record`", "Did you mean 'pi_median'?")),
-            (("run", "study.py", "--record", "pi_median=often"), ("'--record'", "no list of name or name=number")),
+            (("run", "study.py", "--record", "pi_median=often"), ("'--record'", "not a list of name or name=number")),
             (("run", "study.py", "--record", "pi_median=0"), ("whole number of commits, at least 1; got 0",)),
             (("run", "study.py", "--out", ""), ("`--out` must name a folder; got ''",)),
             (("run", "study.py", "more.py"), ("unexpected extra argument", "more.py")),

@@ -56,9 +56,9 @@ def test_a_law_without_a_result_is_no_failure(command, tmp_path):
     ("arguments", "words"),
     [
         (["--workers", "0"], "`workers` must be an integer of at least 1; got 0"),
-        (["--workers", "two"], "'two' is no whole number"),
+        (["--workers", "two"], "'two' is not a whole number"),
         (["--compute", "gama"], "Did you mean 'gamma'"),
-        (["--cv", "0.3"], "`cv` is no field of compute 'exponential'"),
+        (["--cv", "0.3"], "`cv` is not a field of compute 'exponential'"),
         (["--compute", "uniform", "--low", "2", "--high", "1"], "`high`"),
         (["--momentum", "0.5"], "`where` must be 'server' or 'worker' with momentum"),
         (["--momentum", "1", "--where", "server"], "`momentum` must be at least 0 and less than 1"),

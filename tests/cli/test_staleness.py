@@ -156,7 +156,7 @@ def test_a_start_that_is_too_long_is_said(command, monkeypatch):
         (["--compute", "exponential", "--cv", 0.3], "`cv`"),
         (["--protocol", "k_async"], "`k`"),
         (["--workers", 0], "`workers`"),
-        (["--workers", "many"], "no whole number"),
+        (["--workers", "many"], "not a whole number"),
         (["--cv", "nan"], "`cv`"),
         (["--commits", 0], "`commits`"),
         (["--seed", -1], "`seed`"),

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from asyncsim.delays import Constant, Exponential, Gamma, Pareto, Profile, VariableSpeed, Weibull
-from asyncsim.scenario.components import LAWS, law_arguments
+from asyncsim.delays.by_name import CONSTRUCTORS, law_arguments
 
 SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal", "weibull", "pareto"]
 
@@ -14,7 +14,7 @@ SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal",
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("cv", [0.01, 0.3, 0.57])
 def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
-    law = LAWS[name](**law_arguments(Gamma(2.0, cv), name))
+    law = CONSTRUCTORS[name](**law_arguments(Gamma(2.0, cv), name))
     assert law.mean == pytest.approx(2.0)
     assert math.sqrt(law.variance) == pytest.approx(2.0 * cv)
 
@@ -22,14 +22,14 @@ def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("cv", [1.0, 3.0])
 def test_the_mean_is_kept_where_the_law_cannot_spread_so_far(name: str, cv: float) -> None:
-    law = LAWS[name](**law_arguments(Gamma(2.0, cv), name))
+    law = CONSTRUCTORS[name](**law_arguments(Gamma(2.0, cv), name))
     assert law.mean == pytest.approx(2.0)
     assert law.variance <= (2.0 * cv) ** 2 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", CONSTRUCTORS)
 def test_a_law_becomes_itself(name: str) -> None:
-    law = LAWS[name](**law_arguments(Gamma(2.0, 0.4), name))
+    law = CONSTRUCTORS[name](**law_arguments(Gamma(2.0, 0.4), name))
     assert law_arguments(law, name) == pytest.approx(dataclasses.asdict(law))  # type: ignore[call-overload]
 
 

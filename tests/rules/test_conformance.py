@@ -13,7 +13,7 @@ import asyncsim as asim
 from asyncsim.engine import compiled
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import CONSTRUCTORS, View
-from asyncsim.scenario.components import rule_part
+from asyncsim.scenario.components import rule_component
 from tests.problems import RULES, SOLVED_ON, gamma_trace, trace_for, tree_workload
 
 SIZES = (1000, 2000, 4000)  # of one parameter tensor
@@ -91,14 +91,14 @@ def operations(rule, size):
 def test_the_command_line_can_rebuild_it(name):
     """Its fields, written out and read again, make the same rule; another step size is another rule of the kind."""
     rule = made(name)
-    part = rule_part(rule)
-    assert part.name == rule.name
-    texts = {field.name: field.show() for field in part.fields() if field.value is not None}
-    parsers = {field.name: field.parse for field in part.fields()}
-    again = part.rebuild({key: parsers[key](text) for key, text in texts.items()})
+    component = rule_component(rule)
+    assert component.name == rule.name
+    texts = {field.name: field.show() for field in component.fields() if field.value is not None}
+    parsers = {field.name: field.parse for field in component.fields()}
+    again = component.rebuild({key: parsers[key](text) for key, text in texts.items()})
     assert again.describe() == rule.describe()
     assert jax.tree.structure(again) == jax.tree.structure(rule)
-    changed = part.rebuild({"learning_rate": 0.123})
+    changed = component.rebuild({"learning_rate": 0.123})
     assert changed.hyper == {**rule.hyper, "learning_rate": 0.123}
 
 

@@ -46,7 +46,7 @@ def test_another_protocol_keeps_the_arguments_that_both_have(scenario):
     assert scenario.override(k=5).cluster.protocol == protocols.KAsync(5)
     with pytest.raises(ValueError, match="`slack` must be given as well with `protocol` 'ssp'"):
         scenario.override(protocol="ssp")
-    with pytest.raises(ValueError, match=r"`slack` is no field of protocol 'k_async', only of ssp; .* has `k`"):
+    with pytest.raises(ValueError, match=r"`slack` is not a field of protocol 'k_async', only of ssp; .* has `k`"):
         scenario.override(slack=2)
     with pytest.raises(ValueError, match=r"`protocol` must be one of .*; got 'k_asink'. Did you mean 'k_async'"):
         scenario.override(protocol="k_asink", k=2)
@@ -104,7 +104,7 @@ def test_laws_of_laws_and_samples_offer_only_their_numbers():
         scenario = asim.Scenario(
             cluster, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]), commits_per_worker=1
         )
-        assert [field.name for field in scenario.parts[0].fields()[1:]] == names
+        assert [field.name for field in scenario.components[0].arguments()] == names
         assert scenario.override(workers=3).cluster.compute == law
     assert scenario.override(compute="gamma", cv=0.2).cluster.compute == Gamma(1.0, 0.2)
 

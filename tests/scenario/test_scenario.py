@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.delays.by_name import CONSTRUCTORS, law_arguments
 from asyncsim.scenario.catalogue import all_fields
-from asyncsim.scenario.components import LAWS, law_arguments
+from asyncsim.scenario.components import STUDY_FIELDS
+from asyncsim.scenario.fields import settings
 
 
 def scenario(**changes: Any) -> asim.Scenario:
@@ -85,13 +87,14 @@ class TestRecord:
 
     def test_one_name_may_stand_alone(self) -> None:
         assert scenario(record="compliance").strides == {"compliance": 1}
+        assert scenario(record="compliance").override(kappa=2.0).strides == {"compliance": 1}
 
 
 class TestOverride:
-    @pytest.mark.parametrize("law", LAWS)
+    @pytest.mark.parametrize("law", CONSTRUCTORS)
     def test_another_law_keeps_mean_and_spread(self, law: str) -> None:
         compute = scenario().override(compute=law).cluster.compute
-        assert isinstance(compute, LAWS[law])  # type: ignore[arg-type]
+        assert isinstance(compute, CONSTRUCTORS[law])  # type: ignore[arg-type]
         assert compute.mean == pytest.approx(2.0)
         if law not in ("constant", "exponential"):
             assert compute.variance == pytest.approx(0.36)
@@ -124,20 +127,20 @@ class TestOverride:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"wokers": 3}, "`wokers` is no field of this scenario. Did you mean `workers`?"),
+            ({"wokers": 3}, "`wokers` is not a field of this scenario. Did you mean `workers`?"),
             (
                 {"learning_rat": 3},
-                "`learning_rat` is no field of this scenario. Did you mean `learning_rate`?",
+                "`learning_rat` is not a field of this scenario. Did you mean `learning_rate`?",
             ),
             ({"rule": "gme"}, "`rule` must be one of .*; got 'gme'. Did you mean 'gem'?"),
             ({"variant": "scirpt"}, "`variant` must be one of .* Did you mean 'script'?"),
             (
                 {"rule": "downpour", "kappa": 2.0},
-                "`kappa` is no field of rule 'downpour', only of gem; 'downpour' has",
+                "`kappa` is not a field of rule 'downpour', only of gem; 'downpour' has",
             ),
             (
                 {"value": 2.0},
-                "`value` is no field of compute 'gamma', only of constant; 'gamma' has `mean`, `cv`",
+                "`value` is not a field of compute 'gamma', only of constant; 'gamma' has `mean`, `cv`",
             ),
             ({"cv": 0.0}, "`cv` must be finite and positive; got 0.0"),
             ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
@@ -158,6 +161,18 @@ class TestOverride:
         for field in scenario().fields():
             if field.value is not None:
                 assert scenario().override(**{field.name: field.parse(field.show())}) == scenario()
+
+    def test_every_field_is_set_by_its_name(self) -> None:
+        names = {field.name for field in dataclasses.fields(asim.Scenario)}
+        assert names == {"cluster", "rule", "workload", *STUDY_FIELDS}
+
+    def test_settings_are_the_fields_that_differ_from_the_defaults(self) -> None:
+        changed = scenario().override(kappa=2.0, seed=3, protocol="ssp", slack=2, latency=0.5)
+        told = settings(field for field in changed.fields() if field.group != "Workload" and field.name != "record")
+        assert told == (
+            "workers 4, compute gamma, mean 2, cv 0.3, protocol ssp, slack 2, latency 0.5, rule gem, "
+            "learning_rate 0.05, kappa 2, commits_per_worker 25, seed 3"
+        )
 
     def test_every_field_is_explained(self) -> None:
         assert all(field.help for field in (*scenario().fields(), *all_fields()))
@@ -227,7 +242,7 @@ class TestComparison:
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match="`rule` is what is compared here"):
             self.both().override(rule="gem")
-        with pytest.raises(ValueError, match=r"`kapa` is no field of these scenarios. Did you mean `kappa`\?"):
+        with pytest.raises(ValueError, match=r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"):
             self.both().override(kapa=2.0)
         with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
             asim.Comparison({})

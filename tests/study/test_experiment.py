@@ -67,7 +67,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"`bass` is no field of this experiment. Did you mean `base`\?"):
+    with pytest.raises(ValueError, match=r"`bass` is not a field of this experiment. Did you mean `base`\?"):
         EXPERIMENT.override(bass=1.0)
     with pytest.raises(ValueError, match="`compute` must have a default for every argument; `n` has none"):
         asim.Experiment(lambda n: {}, draw)
