@@ -24,7 +24,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.plots.curves import use_plain_numbers
+from asyncsim.plots.page import use_plain_numbers
 from asyncsim.plots.style import GREY
 from asyncsim.study.cache import CachedRun, RunCache
 from asyncsim.study.claims import Claim, each_n, numbers

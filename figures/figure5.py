@@ -20,7 +20,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.plots.curves import use_plain_numbers
+from asyncsim.plots.page import use_plain_numbers
 from asyncsim.study.cache import CachedRun, RunCache
 from asyncsim.study.claims import Claim, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where

@@ -120,7 +120,7 @@ def draw(
 ) -> None:
     """The map over numbers of workers, with the limits that theory knows."""
     from asyncsim.plots import draw_stability
-    from asyncsim.plots.report import draw_title
+    from asyncsim.plots.page import draw_title
 
     names = {"mean square": "stability_limit", "round robin": "constant_delay_limit"}
     lines = {label: np.array([row[name] for row in limits], float) for label, name in names.items()}

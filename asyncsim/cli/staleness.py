@@ -85,8 +85,7 @@ def show(report: StalenessReport) -> None:
 
 def draw(figure: Any, report: StalenessReport) -> None:
     """The distribution, and the means of the workers where their laws differ."""
-    from asyncsim.plots import draw_staleness_by_worker
-    from asyncsim.plots.report import draw_shares, draw_title
+    from asyncsim.plots import draw_shares, draw_staleness_by_worker, draw_title
 
     cluster = report.cluster
     different = _different(cluster)

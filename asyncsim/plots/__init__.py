@@ -4,10 +4,10 @@ Matplotlib is imported when they run, not before.
 """
 
 from asyncsim.plots.comparison import draw_comparison, draw_final_losses
-from asyncsim.plots.curves import draw_energies, draw_loss, draw_pi, draw_seeds, running_mean
-from asyncsim.plots.report import draw_report
+from asyncsim.plots.page import draw_title
+from asyncsim.plots.report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
 from asyncsim.plots.stability import draw_stability
-from asyncsim.plots.staleness import draw_staleness, draw_staleness_by_worker
+from asyncsim.plots.staleness import draw_shares, draw_staleness, draw_staleness_by_worker
 from asyncsim.plots.style import save_png, style
 from asyncsim.plots.throughput import draw_throughput
 from asyncsim.plots.timeline import draw_timeline
@@ -20,11 +20,13 @@ __all__ = [
     "draw_pi",
     "draw_report",
     "draw_seeds",
+    "draw_shares",
     "draw_stability",
     "draw_staleness",
     "draw_staleness_by_worker",
     "draw_throughput",
     "draw_timeline",
+    "draw_title",
     "running_mean",
     "save_png",
     "style",

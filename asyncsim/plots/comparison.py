@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asyncsim.plots.curves import use_logarithm
-from asyncsim.plots.report import draw_title
+from asyncsim.plots.page import draw_legend_beside, draw_title, use_logarithm
 from asyncsim.plots.style import GREY
 
 if TYPE_CHECKING:
@@ -72,11 +71,6 @@ def draw_comparison(
     ends = {line.get_label(): float(np.nan_to_num(np.asarray(line.get_ydata())[-1], nan=np.inf)) for line in lines}
     handles, labels = ax.get_legend_handles_labels()
     entries = sorted(zip(labels, handles, strict=True), key=lambda entry: -ends.get(entry[0], np.inf))
-    ax.legend(
-        [handle for _, handle in entries],
-        [label for label, _ in entries],
-        bbox_to_anchor=(1.01, 1),
-        loc="upper left",
-    )
+    draw_legend_beside(ax, entries)
     draw_title(figure, title, subtitle)
     return ax

@@ -1,22 +1,25 @@
-"""The report of one run: four panels on a page; and what other pages are made of."""
+"""The report of a run: its loss, staleness, energies and π, each against the commits of a worker, and all on a page."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim.engine import Run
-from asyncsim.plots.curves import draw_energies, draw_loss, draw_pi
-from asyncsim.plots.staleness import MOST_BARS, SHOWN, draw_staleness, in_bins
-from asyncsim.plots.style import BLUE, GREY, INK, VERMILION, draw_legend_below, wrapped
+from asyncsim.plots.page import draw_legend_inside, draw_title, remark, say, use_logarithm
+from asyncsim.plots.staleness import draw_staleness
+from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION
 from asyncsim.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 SIZE = (9.6, 6.6)  # inches
+SMOOTHED = 5  # worker steps in a running mean, about what the paper's curves show
+MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it slow
 
 
 def draw_report(
@@ -47,56 +50,142 @@ def draw_report(
     return panels
 
 
-def draw_shares(
-    ax: "Axes", shares: ArrayLike, *, predicted: ArrayLike | None = None, most: int | None = None
-) -> "list[Artist]":
-    """A distribution of staleness as it was measured, filled, and as theory predicts it, an outline; with the means.
+def running_mean(values: np.ndarray, window: int) -> np.ndarray:
+    """Mean of each value and those before it, `window` at most; not finite from the first value that is not.
+
+    Example:
+        >>> running_mean(np.array([1.0, 3.0, 5.0, 7.0]), window=2).tolist()
+        [1.0, 2.0, 4.0, 6.0]
+    """
+    values = np.asarray(values, np.float64)
+    broken = np.flatnonzero(~np.isfinite(values))
+    sound = values[: broken[0]] if len(broken) else values
+    sums = np.cumsum(sound)
+    sums[window:] -= sums[:-window].copy()
+    means = sums / np.minimum(np.arange(1, len(sound) + 1), window)
+    return np.concatenate([means, np.full(len(values) - len(sound), np.nan)])
+
+
+def draw_loss(ax: "Axes", run: Run, *, label: str | None = None, color: str = BLUE) -> "Line2D":
+    """Training loss against worker steps, a running mean over about five steps of each worker.
 
     Args:
         ax: Where to draw.
-        shares: (size,) share of the commits with staleness 0, 1, …
-        predicted: (size,) P(τ = k), or None.
-        most: Largest staleness shown; by default 99.95 % of the commits are.
+        run: A run; of several seeds, the mean is drawn.
+        label: For a legend.
+        color: Of the line.
 
     Returns:
-        The measured shares, the predicted ones where there are any, and the line at the measured mean.
+        The line. Where the run diverged, a mark and a remark say so.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> from matplotlib.figure import Figure
+        >>> trace = asim.Trace.from_commits([0, 1] * 50)
+        >>> run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+        >>> line = draw_loss(Figure().subplots(), run)
+        >>> float(line.get_xdata()[-1]), bool(line.get_ydata()[0] == run.loss[0])
+        (50.0, True)
+    """
+    line = _draw_running_mean(ax, run, run.loss, np.arange(run.commits), label=label, color=color)
+    use_logarithm(ax, line.get_ydata())
+    ax.set(xlabel="commits of each worker", ylabel="training loss")
+    _mark_divergence(ax, run, line)
+    return line
+
+
+def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
+    """Kinetic energies of the central variable and of its proxy, sums over parameters, against worker steps.
+
+    Returns:
+        One line each, as far as they were recorded, or a text that says that they were not.
+    """
+    names = {"energy_central": ("central variable", BLUE), "energy_proxy": ("proxy", VERMILION)}
+    lines: list[Line2D] = []
+    for name, (label, color) in names.items():
+        if _recorded(run, name):
+            values, at = run.records[name], run.recorded_at[name]
+            lines.append(_draw_running_mean(ax, run, values, at, label=label, color=color))
+    if not lines:
+        return [say(ax, "No energies were recorded.")]
+    use_logarithm(ax, *(line.get_ydata() for line in lines))
+    ax.set(xlabel="commits of each worker", ylabel="kinetic energy")
+    draw_legend_inside(ax, "best")
+    if not _recorded(run, "energy_proxy"):
+        remark(ax, "proxy: the rule has none, or not recorded")
+    return [*lines]
+
+
+def draw_pi(ax: "Axes", run: Run) -> "Artist":
+    """Median of π over all parameters against worker steps, a running mean over about five of them.
+
+    Returns:
+        The line, or a text that says that there is none.
+    """
+    if not _recorded(run, "pi_median"):
+        return say(ax, "No π in this run: its rule scales nothing,\nor it was not recorded.")
+    values, at = run.records["pi_median"], run.recorded_at["pi_median"]
+    line = _draw_running_mean(ax, run, values, at, label=None, color=GREEN)
+    ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    ax.set(xlabel="commits of each worker", ylabel="median of π")
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    return line
+
+
+def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D":
+    """The median over seeds as a line, and their range as a band.
+
+    Args:
+        ax: Where to draw.
+        x: (points,).
+        ys: (seeds, points). Values that are not finite are left out; where no seed has a value any more, a cross marks
+            the end of the line.
+        look: Of the line: `label`, `color`, …
+
+    Returns:
+        The line.
 
     Example:
         >>> from matplotlib.figure import Figure
-        >>> measured, outline, mean = draw_shares(Figure().subplots(), [0.5, 0.5], predicted=[0.4, 0.6])
-        >>> outline.get_data().values.tolist(), float(mean.get_xdata()[0])
-        ([0.4, 0.6, 0.0], 0.5)
+        >>> line = draw_seeds(Figure().subplots(), [1, 2], [[1.0, 2.0], [3.0, np.nan], [5.0, 4.0]])
+        >>> line.get_ydata().tolist()
+        [3.0, 3.0]
     """
-    from matplotlib.ticker import MaxNLocator
-
-    measured = np.asarray(shares, np.float64)
-    most = int(np.searchsorted(np.cumsum(measured), SHOWN)) + 1 if most is None else most
-    width = -(-(most + 1) // MOST_BARS)
-    bins = -(-(most + 1) // width)
-    edges = np.arange(bins + 1) * width - 0.5
-    look = {"fill": True, "color": BLUE, "alpha": 0.85, "label": "simulated"}
-    artists: list[Artist] = [ax.stairs(in_bins(measured, bins, width), edges, **look)]
-    if predicted is not None:
-        expected = in_bins(np.asarray(predicted, np.float64), bins, width)
-        artists.append(ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted"))
-    mean = float(measured @ np.arange(len(measured)))
-    artists.append(ax.axvline(mean, color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)), label=f"mean {mean:.4g}"))
-    ax.set(xlabel="staleness of a commit, in server versions", xlim=(-0.02 * most - 1, edges[-1] + 0.5))
-    ax.set_ylabel("share of commits" if width == 1 else f"share of commits per {width} versions")
-    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    draw_legend_below(ax, artists)
-    return artists
+    x, ys = np.asarray(x), np.atleast_2d(np.asarray(ys, np.float64))
+    ys = np.where(np.isfinite(ys), ys, np.nan)
+    some = np.asarray(np.isfinite(ys).any(axis=0))
+    middle, low, high = (np.full(len(x), np.nan) for _ in range(3))
+    middle[some], low[some], high[some] = (f(ys[:, some], axis=0) for f in (np.nanmedian, np.nanmin, np.nanmax))
+    (line,) = ax.plot(x, middle, **look)
+    if len(ys) > 1:
+        ax.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
+    if some.any() and not some[-1]:
+        last = np.flatnonzero(some)[-1]
+        ax.plot(x[last], middle[last], "x", color=line.get_color(), markeredgewidth=2, clip_on=False)
+    return line
 
 
-def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
-    """A title at the top left of a figure, and below it a subtitle that wraps; room is made for both."""
-    inch = 1 / figure.get_figheight()
-    lines = wrapped(subtitle, 0.96 * 72 * figure.get_figwidth(), size=9)
-    further = 0.17 * (len(lines) - 1)  # inches of the lines beyond the first
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        rect = (0.01, 0.01, 0.98, 0.98 - (0.6 + further) * inch)
-        engine.set(rect=rect, h_pad=0.12, w_pad=0.12)  # type: ignore[call-arg]
-    figure.text(0.02, 1 - 0.24 * inch, title, size=13, weight="bold", va="center")
-    for number, line in enumerate(lines):
-        figure.text(0.02, 1 - (0.51 + 0.17 * number) * inch, line, size=9, color=GREY, va="center")
+def _recorded(run: Run, name: str) -> bool:
+    return len(run.recorded_at.get(name, ())) > 0
+
+
+def _draw_running_mean(ax: "Axes", run: Run, values: Any, at: np.ndarray, **style: Any) -> "Line2D":
+    """A running mean over `SMOOTHED` steps of each worker of values recorded at the commits `at`."""
+    values = np.asarray(values, np.float64)
+    values = values.mean(axis=0) if run.several else values
+    every = (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
+    means = running_mean(values, max(1, round(SMOOTHED * run.workers / max(every, 1.0))))
+    shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(int))
+    return ax.plot((at[shown] + 1) / run.workers, means[shown], **style)[0]
+
+
+def _mark_divergence(ax: "Axes", run: Run, line: "Line2D") -> None:
+    commits = [commit for commit in run.divergences if commit is not None]
+    if not commits:
+        return
+    x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+    sound = np.flatnonzero(np.isfinite(y))
+    if len(sound):
+        ax.plot(x[sound[-1]], y[sound[-1]], "x", color=VERMILION, markeredgewidth=2, clip_on=False)
+    which = f"{len(commits)} of {len(run.divergences)} seeds diverged, the first" if run.several else "diverged"
+    remark(ax, f"{which} at commit {min(commits):,}", VERMILION)

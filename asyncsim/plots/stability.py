@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.plots.style import BLUE, INK, PALE_BLUE, VERMILION, draw_legend_below
+from asyncsim.plots.page import draw_legend_below
+from asyncsim.plots.style import BLUE, INK, PALE_BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.plots.curves import remark, say
-from asyncsim.plots.style import BLUE, INK, VERMILION, draw_legend_below, size_in_points
+from asyncsim.plots.page import draw_legend_below, draw_legend_inside, remark, say, size_in_points
+from asyncsim.plots.style import BLUE, INK, VERMILION
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.invariants import conservation
 from asyncsim.trace.statistics import total_variation
@@ -79,7 +79,7 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     ax.set(xlabel="staleness of a commit, in server versions", ylabel=share, ylim=(0, max(values) / (1 - legend)))
     ax.set_xlim(right=min(right, reach + 1) + width)
     remark(ax, words)
-    ax.legend(loc="upper right")
+    draw_legend_inside(ax, "upper right")
     return steps
 
 
@@ -126,6 +126,47 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     ax.grid(visible=False, axis="x")
     for handle in filter(None, draw_legend_below(ax, artists).legend_handles):
         handle.set(linewidth=5, markersize=6)  # seen where the marks themselves are thin
+    return artists
+
+
+def draw_shares(
+    ax: "Axes", shares: ArrayLike, *, predicted: ArrayLike | None = None, most: int | None = None
+) -> "list[Artist]":
+    """A distribution of staleness as it was measured, filled, and as theory predicts it, an outline; with the means.
+
+    Args:
+        ax: Where to draw.
+        shares: (size,) share of the commits with staleness 0, 1, …
+        predicted: (size,) P(τ = k), or None.
+        most: Largest staleness shown; by default 99.95 % of the commits are.
+
+    Returns:
+        The measured shares, the predicted ones where there are any, and the line at the measured mean.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> measured, outline, mean = draw_shares(Figure().subplots(), [0.5, 0.5], predicted=[0.4, 0.6])
+        >>> outline.get_data().values.tolist(), float(mean.get_xdata()[0])
+        ([0.4, 0.6, 0.0], 0.5)
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    measured = np.asarray(shares, np.float64)
+    most = int(np.searchsorted(np.cumsum(measured), SHOWN)) + 1 if most is None else most
+    width = -(-(most + 1) // MOST_BARS)
+    bins = -(-(most + 1) // width)
+    edges = np.arange(bins + 1) * width - 0.5
+    look = {"fill": True, "color": BLUE, "alpha": 0.85, "label": "simulated"}
+    artists: list[Artist] = [ax.stairs(in_bins(measured, bins, width), edges, **look)]
+    if predicted is not None:
+        expected = in_bins(np.asarray(predicted, np.float64), bins, width)
+        artists.append(ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted"))
+    mean = float(measured @ np.arange(len(measured)))
+    artists.append(ax.axvline(mean, color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)), label=f"mean {mean:.4g}"))
+    ax.set(xlabel="staleness of a commit, in server versions", xlim=(-0.02 * most - 1, edges[-1] + 0.5))
+    ax.set_ylabel("share of commits" if width == 1 else f"share of commits per {width} versions")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    draw_legend_below(ax, artists)
     return artists
 
 

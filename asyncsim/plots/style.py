@@ -1,8 +1,7 @@
 """The look of asyncsim's figures, and how they become files that are the same bytes every time."""
 
 import os
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -11,10 +10,7 @@ from typing import TYPE_CHECKING
 from asyncsim.files import atomic_write
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
@@ -36,51 +32,6 @@ def style() -> AbstractContextManager[None]:
     import matplotlib.style
 
     return matplotlib.style.context(Path(__file__).with_name("asyncsim.mplstyle"))
-
-
-def size_in_points(ax: "Axes") -> tuple[float, float]:
-    """Width and height of a panel, in 1/72 inch, as far as they are known before the layout is settled."""
-    box, inch = ax.get_window_extent(), ax.figure.dpi  # type: ignore[union-attr]
-    return box.width / inch * 72, box.height / inch * 72
-
-
-def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
-    """A legend below the label of the x axis, in as many columns as fit."""
-    from matplotlib.transforms import ScaledTranslation
-
-    label, entry = 34, 97  # points that the axis' numbers and label take below it, and an entry beside the next
-    below = ax.transAxes + ScaledTranslation(0, -label / 72, ax.figure.dpi_scale_trans)  # type: ignore[union-attr]
-    columns = max(1, int(size_in_points(ax)[0] / entry))
-    return ax.legend(
-        handles=artists,
-        ncols=columns,
-        columnspacing=1.4,
-        loc="upper left",
-        bbox_to_anchor=(0.0, 0.0),
-        bbox_transform=below,
-        borderaxespad=0.0,
-        borderpad=0.1,
-    )
-
-
-def wrapped(text: str, points: float, size: float) -> list[str]:
-    """The lines of a text that may be so many points wide: broken after a comma or semicolon, else between words.
-
-    Example:
-        >>> wrapped("kappa 2; compute gamma, mean 1", points=100, size=9)
-        ['kappa 2;', 'compute gamma,', 'mean 1']
-    """
-    from matplotlib.textpath import TextPath
-
-    def fits(line: str) -> bool:
-        return not line or TextPath((0, 0), line, size=size).get_extents().width <= points
-
-    lines = [""]
-    for item in re.split("(?<=[,;]) ", text):
-        for words in [item] if fits(item) else item.split(" "):
-            longer = f"{lines[-1]} {words}".strip()
-            lines[-1:] = [longer] if fits(longer) or not lines[-1] else [lines[-1], words]
-    return lines
 
 
 def save_png(path: str | os.PathLike[str], draw: Callable[["Figure"], object], size: tuple[float, float]) -> None:

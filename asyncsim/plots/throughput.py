@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim.checks import require_positive
+from asyncsim.plots.page import draw_legend_inside
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def draw_throughput(
     artists += _draw_asymptotes(ax, float(n.max()), knee, limit)
     ax.set(xlabel="workers n", ylabel="commits per second", xlim=(0, 1.03 * n.max()), ylim=(0, None))
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    ax.legend(handles=artists, loc="lower right")
+    draw_legend_inside(ax, "lower right", artists)
     return artists
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from asyncsim.checks import require_integer, require_not_negative, require_positive
 from asyncsim.plots import spans as sp
-from asyncsim.plots.curves import remark, say
+from asyncsim.plots.page import draw_legend_below, remark, say, size_in_points
 from asyncsim.plots.style import (
     AMBER,
     BLUE,
@@ -21,8 +21,6 @@ from asyncsim.plots.style import (
     SKY,
     SLATE,
     VERMILION,
-    draw_legend_below,
-    size_in_points,
 )
 from asyncsim.trace import Fault, Trace
 from asyncsim.trace.tables import end_of_trace
@@ -104,8 +102,8 @@ def draw_timeline(
         *_draw_commits(ax, trace, lanes, *window),
         *_draw_faults(ax, trace, lanes, *window),
     ]
+    draw_legend_below(ax, artists)  # first, as it may make the panel lower
     _arrange(ax, lanes, start, stop)
-    draw_legend_below(ax, artists)
     if workers is None and len(lanes) < trace.workers:
         remark(ax, f"workers 0 to {len(lanes) - 1} of {trace.workers:,}")
     return artists

@@ -122,7 +122,7 @@ class Experiment:
         return Findings(self, numbers, summary, place.path, not found)
 
     def _draw_page(self, figure: Any, numbers: Numbers) -> None:
-        from asyncsim.plots.report import draw_title
+        from asyncsim.plots.page import draw_title
 
         self.draw(figure, numbers)
         draw_title(figure, self.title, settings(self.fields()))

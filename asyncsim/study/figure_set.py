@@ -16,7 +16,7 @@ from asyncsim import npz
 from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress
 from asyncsim.files import atomic_write, digest, write_json
-from asyncsim.plots.report import draw_title
+from asyncsim.plots.page import draw_title
 from asyncsim.plots.style import save_figure
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.cache import Estimate, RunCache, estimate

@@ -1,4 +1,4 @@
-"""What is drawn, read off the artists and not off the pixels."""
+"""What the report of a run draws, read off the artists and not off the pixels."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +53,7 @@ class TestRunningMean:
 
 
 class TestLoss:
-    def test_against_worker_steps(self, ax: Axes) -> None:
+    def test_against_the_commits_of_a_worker(self, ax: Axes) -> None:
         run = gem()
         line = plots.draw_loss(ax, run)
         np.testing.assert_allclose(line.get_xdata(), np.arange(1, 401) / WORKERS)
@@ -101,26 +101,6 @@ class TestEnergiesAndPi:
         assert "No π in this run" in texts(ax)
         plots.draw_energies(ax, replayed(asim.rules.downpour(0.1)))
         assert "No energies were recorded" in texts(ax)
-
-
-LOSSES = {"gem": [(10, 0.05), (5, 0.07)], "downpour": [(5, 0.08), (10, None)]}
-
-
-class TestFinalLosses:
-    def test_lines_in_order_of_workers(self, ax: Axes) -> None:
-        lines = plots.draw_final_losses(ax, LOSSES, start=2.3)
-        assert [list(map(float, line.get_ydata())) for line in lines[:1]] == [[0.07, 0.05]]  # type: ignore[arg-type]
-        assert [float(tick) for tick in ax.get_xticks()] == [5.0, 10.0]
-        assert ax.get_yscale() == "log"
-
-    def test_a_diverged_run_is_a_cross(self, ax: Axes) -> None:
-        plots.draw_final_losses(ax, LOSSES)
-        crosses = [line for line in ax.lines if line.get_marker() == "x"]
-        assert [np.asarray(line.get_xdata()).tolist() for line in crosses] == [[10.0]]
-        assert "diverged" in texts(ax)
-
-    def test_all_diverged(self, ax: Axes) -> None:
-        assert len(plots.draw_final_losses(ax, {"gem": [(5, None)]}, start=float("nan"))) == 1
 
 
 class TestReport:
