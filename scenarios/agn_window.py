@@ -1,9 +1,9 @@
-"""How long a window is good for: accumulated DOWNPOUR, AGN and AEASGD over window, step size and workers.
+"""How long a window may be: accumulated DOWNPOUR, AGN and AEASGD against window, step size and number of workers.
 
-Every worker makes the same number of mini-batches, whatever the window. What DOWNPOUR commits grows with the window:
-the longer it is, the smaller the steps must be. AGN divides by the window and stands larger steps, the more so beyond
-λ = 2n/π = 0.64·n, from where on theory (a quadratic, round robin, local SGD) has it stable at any step size that one
-worker alone would stand. AEASGD is shown with α = 0.5 throughout, and an atomic exchange.
+Every worker processes the same number of mini-batches, whatever the window. What DOWNPOUR commits grows with the
+window: the longer the window, the smaller the steps must be. AGN divides by the window and tolerates larger steps,
+above all beyond λ = 2n/π = 0.64·n: from there on, theory (a quadratic, round robin, local SGD) predicts that it is
+stable at any step size at which a single worker is. AEASGD has α = 0.5 throughout, and an atomic exchange.
 
     asyncsim run scenarios/agn_window.py
     asyncsim run scenarios/agn_window.py --workers 10,30 --windows 5,20,40 --out runs/agn_at_30
@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 
 import asyncsim as asim
 from asyncsim.plots.style import INK
+from asyncsim.reports.replicates import side_by_side
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ELASTICITY = 0.5  # α of AEASGD, Distributed Keras' default
 RULES = ("downpour", "agn", "aeasgd")
-HALF = 0.5  # a seed that gets less than half of the test right has failed
+HALF = 0.5  # a seed with a lower test accuracy has failed
 
 
 def compute(
@@ -32,28 +33,27 @@ def compute(
     seeds: int = 3,
     batch_size: int = 16,
 ) -> dict[str, np.ndarray]:
-    """Test loss and accuracy of the last central variable; every step size and seed.
+    """Test loss and accuracy of the final central variable, for every step size and seed.
 
     Args:
         workers: Numbers of workers.
         windows: Local steps between two commits, λ.
-        mini_batches: Of each worker.
-        step_size: The one whose results stand in the table.
-        cv: Coefficient of variation of the seconds that a mini-batch takes.
-        seeds: Seeds of first parameters and mini-batches.
+        mini_batches: Mini-batches per worker.
+        step_size: The step size whose results are in the table.
+        cv: Coefficient of variation of the time of a mini-batch.
+        seeds: Seeds of initial parameters and mini-batches.
         batch_size: Examples in a mini-batch.
     """
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
     steps = np.unique([*STEP_SIZES, step_size])
+    lanes = side_by_side(steps, seeds)
     loss = np.empty((len(RULES), len(workers), len(windows), seeds, len(steps)))
     accuracy = np.empty_like(loss)
     for i, n in enumerate(workers):
         for j, window in enumerate(windows):
             trace = schedule(n, window, mini_batches, cv, room=max(workers))
             for k, name in enumerate(RULES):
-                rule = make_rule(name, window, np.tile(steps, seeds))
-                run = asim.replay(trace, rule, workload, seed=[s for s in range(seeds) for _ in steps])
-                test = run.evaluate()
+                test = asim.replay(trace, make_rule(name, window, lanes.values), workload, seed=lanes.seeds).evaluate()
                 loss[k, i, j] = test["test_loss"].reshape(seeds, -1)
                 accuracy[k, i, j] = test["test_accuracy"].reshape(seeds, -1)
     failed = accuracy < HALF
@@ -68,7 +68,7 @@ def compute(
         "window": lambdas,
         "test_loss": np.median(loss[..., here], axis=3).ravel(),
         "failed_seeds": failed[..., here].sum(axis=3).ravel(),
-        "stands_up_to": largest_sound(~np.any(failed, axis=3), steps).ravel(),
+        "learns_up_to": largest_sound(~np.any(failed, axis=3), steps).ravel(),
         "best_step_size": np.where(some, steps[best], np.nan).ravel(),
         "best_test_loss": np.take_along_axis(means, best[..., None], axis=3).ravel(),
         "worker_counts": np.array(workers),
@@ -80,14 +80,14 @@ def compute(
 
 
 def schedule(workers: int, window: int, mini_batches: int, cv: float, room: int) -> asim.Trace:
-    """Asynchronous commits, each after a window of gamma times; with room for more workers, to share programs."""
+    """Asynchronous commits, each after a window of gamma times; with `room` workers, so that all share one program."""
     law = asim.delays.Gamma(mean=float(window), cv=cv / np.sqrt(window)) if cv else asim.delays.Constant(float(window))
     trace = asim.simulate(asim.Cluster(workers, law), commits=max(1, workers * mini_batches // window))
     return asim.Trace.from_commits(trace.worker, trace.commit_time, workers=room)
 
 
 def make_rule(name: str, window: int, steps: np.ndarray) -> asim.Rule:
-    """The rule with these step sizes, one a seed."""
+    """The rule with these step sizes, one per lane."""
     if name == "aeasgd":
         return asim.rules.aeasgd(window=window, rho=ELASTICITY / steps, learning_rate=steps)
     if name == "agn":
@@ -96,13 +96,13 @@ def make_rule(name: str, window: int, steps: np.ndarray) -> asim.Rule:
 
 
 def largest_sound(sound: ArrayLike, steps: np.ndarray) -> np.ndarray:
-    """The largest step size up to which all are sound; 0 where not even the smallest is."""
+    """The largest step size up to which all are sound; 0 if even the smallest is not."""
     count = np.cumprod(np.asarray(sound), axis=-1).sum(axis=-1)
     return np.concatenate([[0.0], steps])[count]
 
 
 def draw(figure, numbers) -> None:
-    """A map of the median test accuracy over window and step size, a column a rule, a row a number of workers."""
+    """Maps of the median test accuracy over window and step size, for each rule and number of workers."""
     counts = numbers["worker_counts"]
     axes = figure.subplots(len(counts), len(RULES), sharex=True, sharey=True, squeeze=False)
     titles = {"downpour": "DOWNPOUR, accumulated", "agn": "AGN", "aeasgd": f"AEASGD, α = {ELASTICITY:g}"}
@@ -123,7 +123,7 @@ def draw(figure, numbers) -> None:
 
 
 def draw_map(ax, accuracy: np.ndarray) -> None:
-    """One cell a window and step size, with the median accuracy in percent, or how many seeds failed."""
+    """One cell per window and step size, with the median accuracy in percent, or the number of failed seeds."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("accuracy", ["#F3E4DA", "#EDEFF1", "#D3E6F2", "#56B4E9"])
@@ -136,7 +136,7 @@ def draw_map(ax, accuracy: np.ndarray) -> None:
 
 
 def draw_bound(ax, workers: int, windows: np.ndarray) -> None:
-    """The window from which on AGN is stable in theory, between the windows of the map."""
+    """The window from which AGN is stable in theory, interpolated between the windows of the map."""
     bound = np.interp(np.log(2 * workers / np.pi), np.log(windows), np.arange(len(windows)))
     ax.axvline(bound, color=INK, linewidth=1.2, linestyle=(0, (3, 2)))
     above = {"textcoords": "offset points", "ha": "left", "va": "bottom", "fontsize": 8, "color": INK}

@@ -1,8 +1,8 @@
 """DOWNPOUR on scikit-learn's digits: `gem_digits.py` with another rule, and it fails.
 
-With 20 workers, whose gradients are 19 versions old on average, the step size that GEM thrives on is too
-large for plain asynchronous SGD: the loss stays at log 10 = 2.30, that of a network that knows nothing.
-Fewer workers or smaller steps save it.
+With 20 workers, whose gradients are 19 versions old on average, the step size that suits GEM is too large for
+plain asynchronous SGD: the loss stays at log 10 = 2.30, that of a network that has learned nothing. Fewer
+workers or smaller steps help.
 
     asyncsim run scenarios/downpour_digits.py
     asyncsim run scenarios/downpour_digits.py --workers 3 --out runs/few

@@ -1,10 +1,10 @@
 """What three commits between a pull and its commit do to AEASGD: atomic against separate exchange.
 
-An elastic exchange of strength α moves worker and centre towards each other. Where the worker's copy of the centre is
-τ' commits old, the exchange overshoots. Left: how strong it may be on a quadratic under round robin, by replay and
-exactly (the spectral radius of a round), for workers that hardly move between exchanges and for workers that come to
-rest in each window: for these theory has α < 2 sin(π/(2(2τ' + 1))). Middle: digits, schedules made by hand with exactly
-τ' commits between pull and commit. Right: digits on a cluster whose pulls take time: beware of small windows.
+An elastic exchange of strength α moves worker and centre towards each other. If the worker's copy of the centre is τ'
+commits old, the exchange overshoots. Left: how strong it may be on a quadratic under round robin, by replay and exactly
+(the spectral radius of a round), for workers that hardly move between exchanges and for workers that come to rest in
+each window; for the latter, theory requires α < 2 sin(π/(2(2τ' + 1))). Middle: digits, on constructed schedules with
+exactly τ' commits between pull and commit. Right: digits on a cluster whose pulls take time: beware of small windows.
 
     asyncsim run scenarios/easgd_exchange.py
     asyncsim run scenarios/easgd_exchange.py --window 5 --out runs/easgd_window_5
@@ -18,11 +18,12 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.delays import Constant, Gamma
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
+from asyncsim.reports.replicates import side_by_side
 
 STEP_SIZE = 0.1
-GRID = 48  # strengths of a search on the quadratic
-WORST = 1e3  # a test loss above this is drawn there
-MOVES = (0.9, 1e-3)  # how much of x is left after a window on the quadratic: a little moved, and at rest
+GRID = 48  # strengths in a search on the quadratic
+WORST = 1e3  # larger test losses are drawn here
+MOVES = (0.9, 1e-3)  # share of x that is left after a window on the quadratic: hardly moved, and at rest
 
 
 def compute(
@@ -36,17 +37,17 @@ def compute(
     seeds: int = 3,
     batch_size: int = 16,
 ) -> dict[str, np.ndarray]:
-    """Limits of the exchange strength, and test losses of the last central variable.
+    """Limits of the exchange strength, and test losses of the final central variable.
 
     Args:
         workers: Number of workers.
-        lags: Commits between a worker's pull and its own, τ', for the schedules made by hand.
+        lags: Commits between a worker's pull and its own commit, τ', on the constructed schedules.
         alphas: Strengths of the exchange, α = step size times ρ.
-        window: Local steps between two exchanges on the schedules made by hand.
-        windows: The same on the cluster.
-        mini_batches: Of each worker.
-        latency: Seconds of a message one way on the cluster; a mini-batch takes one.
-        seeds: Seeds of first parameters and mini-batches.
+        window: Local steps between two exchanges on the constructed schedules.
+        windows: Local steps between two exchanges on the cluster.
+        mini_batches: Mini-batches per worker.
+        latency: Seconds that a message takes one way on the cluster, where a mini-batch takes one second.
+        seeds: Seeds of initial parameters and mini-batches.
         batch_size: Examples in a mini-batch.
     """
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
@@ -75,7 +76,7 @@ RESTS = tuple(enumerate(MOVES))
 
 
 def pulled_before(workers: int, commits: int, lag: int) -> asim.Trace:
-    """Round robin with exactly `lag` commits between each pull and its commit, as soon as there have been so many."""
+    """Round robin with exactly `lag` commits between each pull and its commit, as soon as there have been that many."""
     trace = asim.simulate(asim.Cluster(workers, Constant(1.0)), commits=commits)
     trace = replace(trace, pull_version=np.maximum(trace.version - lag, trace.read_version))
     trace.check()
@@ -83,7 +84,7 @@ def pulled_before(workers: int, commits: int, lag: int) -> asim.Trace:
 
 
 def pulling_cluster(workers: int, window: int, mini_batches: int, latency: float) -> asim.Trace:
-    """A cluster in which pull, commit and read are requests of their own."""
+    """A cluster in which pull, commit and read are separate requests."""
     law = Gamma(mean=float(window), cv=0.3 / np.sqrt(window))
     network, server = asim.Network(latency=Constant(latency)), asim.Server(atomic=False)
     cluster = asim.Cluster(workers, law, network=network, server=server)
@@ -94,18 +95,19 @@ def losses(
     trace: asim.Trace, window: int, atomic: bool, workload: asim.Workload, alphas: np.ndarray, seeds: int
 ) -> np.ndarray:
     """(seeds, alphas) test losses."""
-    rule = asim.rules.aeasgd(STEP_SIZE, window=window, rho=np.tile(alphas / STEP_SIZE, seeds), atomic=atomic)
-    run = asim.replay(trace, rule, workload, seed=[s for s in range(seeds) for _ in alphas])
+    lanes = side_by_side(alphas / STEP_SIZE, seeds)
+    rule = asim.rules.aeasgd(STEP_SIZE, window=window, rho=lanes.values, atomic=atomic)
+    run = asim.replay(trace, rule, workload, seed=lanes.seeds)
     return run.evaluate()["test_loss"].reshape(seeds, len(alphas))
 
 
 def centre_alone(lag: np.ndarray) -> np.ndarray:
-    """2 sin(π/(2(2τ' + 1))): the strength at which a centre runs away whose workers stand still."""
+    """2 sin(π/(2(2τ' + 1))): the strength above which a centre diverges although its workers stand still."""
     return 2 * np.sin(np.pi / (2 * (2 * lag + 1)))
 
 
 def exact_limit(workers: int, lag: int, left: float) -> float:
-    """The strength above which a round of exchanges has a spectral radius of more than 1, to four digits."""
+    """The strength at which the spectral radius of a round of exchanges passes 1, to four digits."""
     low, high = 0.0, 2.5
     for fine in np.linspace(0.01, high, 250):
         if radius(workers, lag, fine, left) > 1 + 1e-9:
@@ -118,12 +120,12 @@ def exact_limit(workers: int, lag: int, left: float) -> float:
 
 
 def radius(workers: int, lag: int, alpha: float, left: float) -> float:
-    """Spectral radius of one round of (θ_t, …, θ_{t-τ'}, x_1, …, x_n), when a window leaves `left` of an x."""
+    """Spectral radius of one round of (θ_t, …, θ_{t-τ'}, x_1, …, x_n), if a window leaves the share `left` of an x."""
     size = lag + 1 + workers
     total = np.eye(size)
     for worker in range(lag + 1, size):
         commit = np.eye(size)
-        commit[1 : lag + 1] = np.eye(size)[:lag]  # the centre's past moves on
+        commit[1 : lag + 1] = np.eye(size)[:lag]  # the centre's past shifts by one
         commit[0, worker] += alpha * left
         commit[0, lag] -= alpha
         commit[worker] = 0
@@ -133,7 +135,7 @@ def radius(workers: int, lag: int, alpha: float, left: float) -> float:
 
 
 def simulated_limit(workers: int, lag: int, left: float) -> float:
-    """The largest strength of a grid about the exact limit at which a replay on a quadratic does not grow."""
+    """The largest strength of a grid around the exact limit at which a replay on a quadratic does not grow."""
     limit = exact_limit(workers, lag, left)
     alphas = limit * np.linspace(0.8, 1.2, GRID)
     rate = 1 - left  # of one local step on L = x²/2
@@ -147,7 +149,7 @@ def simulated_limit(workers: int, lag: int, left: float) -> float:
 
 
 def draw(figure, numbers) -> None:
-    """Limits, and digits on both kinds of schedule."""
+    """Limits, and test losses on digits with both kinds of schedule."""
     left, middle, right = figure.subplots(1, 3)
     draw_limits(left, numbers)
     draw_losses(middle, numbers, numbers["lag"], numbers["by_hand"])
@@ -167,7 +169,7 @@ def draw_limits(ax, numbers) -> None:
     """The largest α against τ'."""
     lag = numbers["lag"]
     ax.plot(lag, numbers["centre_alone"], color=GREY, linewidth=4, alpha=0.5, label="2 sin(π/(2(2τ' + 1)))")
-    looks = ((BLUE, "o", f"{MOVES[0]:g} of x left in a window"), (GREEN, "s", "nothing of x left"))
+    looks = ((BLUE, "o", f"{MOVES[0]:g} of x left in a window"), (GREEN, "s", "nothing of x left in a window"))
     for i, (color, marker, label) in enumerate(looks):
         ax.plot(lag, numbers[f"exact_limit_{i}"], color=color, linewidth=1.0)
         ax.plot(lag, numbers[f"limit_{i}"], marker, color=color, label=label)
@@ -181,7 +183,7 @@ def draw_limits(ax, numbers) -> None:
 
 
 def draw_losses(ax, numbers, x, losses: np.ndarray) -> None:
-    """Median over seeds with every seed as a dot, one line a strength and kind of exchange."""
+    """Median over seeds as a line and every seed as a dot, for each strength and kind of exchange."""
     shown = np.clip(np.nan_to_num(losses, nan=WORST, posinf=WORST), None, WORST)
     for kind, (name, line) in enumerate((("atomic", (0, (3, 2))), ("separate", "-"))):
         for k, (alpha, color) in enumerate(zip(numbers["alphas"], (VERMILION, BLUE, GREEN), strict=False)):

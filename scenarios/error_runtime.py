@@ -1,11 +1,11 @@
-"""Fast but high: error against wall-clock time of asynchronous, K-async and synchronous SGD, predicted and measured.
+"""Fast but high: error against simulated time of asynchronous, K-async and synchronous SGD, predicted and measured.
 
-Exponential workers descend a noisy quadratic. An asynchronous server makes a step for every gradient, a synchronous
-one waits for the slowest worker and averages over all. With 16 workers and one step size, the asynchronous error is
-halved after 0.23 s, the synchronous one after 13 s; but stale, unaveraged gradients leave it at 0.13, where it is forty
-times as high as the synchronous 0.0033. K-async lies between: 4 gradients a step are 4 times slower than one to the
-half, and end 8 times lower. The curves are exact; the points are replays over many schedules, with twice their
-standard error.
+Workers with exponential compute times descend a noisy quadratic. An asynchronous server makes a step for every
+gradient; a synchronous one waits for the slowest worker and averages over all. With 16 workers and the same step size,
+the asynchronous error is halved after 0.23 s, the synchronous one after 13 s; but stale, unaveraged gradients leave the
+former at 0.13, forty times the synchronous 0.0033. K-async lies in between: with 4 gradients per step, the error takes
+4 times as long to halve as with one, and ends 8 times lower. The curves are exact; the points are replays over many
+schedules, with bars of two standard errors.
 
     asyncsim run scenarios/error_runtime.py
     asyncsim run scenarios/error_runtime.py --learning-rate 0.2 --out runs/error_runtime_fast
@@ -18,8 +18,9 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import protocols, theory
 from asyncsim.plots.style import AMBER, BLUE, GREEN, VERMILION
+from asyncsim.reports.replicates import mean_and_error
 
-COPIES = 32  # coordinates of equal curvature: independent noise on one schedule
+COPIES = 32  # coordinates of equal curvature, with independent noise on one schedule
 COLORS = (VERMILION, AMBER, GREEN, BLUE)
 
 
@@ -32,16 +33,16 @@ def compute(
     seconds: float = 200.0,
     seeds: int = 40,
 ) -> dict[str, np.ndarray]:
-    """Error at equal ratios of time, for every protocol.
+    """Error at geometrically spaced times, for every protocol.
 
     Args:
         workers: Number of workers.
-        k: Gradients a step of the K-async protocols, between 1 and the number of workers.
+        k: Gradients per step of the K-async protocols, between 1 and the number of workers.
         learning_rate: Step size; the curvature is 1.
         noise: Standard deviation of a gradient.
-        compute_seconds: Mean time of a job, exponential.
+        compute_seconds: Mean of the exponential time of a job.
         seconds: Simulated seconds.
-        seeds: Schedules, each with its own noise.
+        seeds: Number of schedules, each with its own noise.
     """
     kinds: list[tuple[str, str, int | None, protocols.CommitProtocol]] = [
         ("asynchronous", "async", None, protocols.Asynchronous()),
@@ -59,12 +60,12 @@ def compute(
         curve = theory.error_curve(fine, **setting, protocol=name, k=gradients)
         predicted = theory.error_curve(times, **setting, protocol=name, k=gradients)
         step = theory.round_time(**rates, protocol=name, k=gradients)
-        rows.append(compare(squares, predicted, times > 2 * step) | {"seconds_a_step": step, "curve": curve})
+        rows.append(compare(squares, predicted, times > 2 * step) | {"seconds_per_step": step, "curve": curve})
     table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     below = table["curve"] < 0.5
     return {
         "protocol": np.array([label for label, *_ in kinds]),
-        "seconds_a_step": table["seconds_a_step"],
+        "seconds_per_step": table["seconds_per_step"],
         "seconds_to_half": np.where(below.any(axis=1), fine[below.argmax(axis=1)], np.nan),
         "predicted_end": table["predicted"][:, -1],
         "measured_end": table["mean"][:, -1],
@@ -79,11 +80,11 @@ def compute(
 
 
 def compare(squares: np.ndarray, predicted: np.ndarray, late: np.ndarray) -> dict[str, object]:
-    """Mean and standard error over the seeds, and how many of these it is off, at most, at late times.
+    """Mean over the seeds, its standard error, and the largest deviation at late times, in standard errors.
 
-    Before the first steps only some of the runs have moved, and their spread says little of the error.
+    Before the first steps, only some of the runs have moved, and their spread says little about the error.
     """
-    mean, error = squares.mean(axis=0), squares.std(axis=0, ddof=1) / np.sqrt(len(squares))
+    mean, error = mean_and_error(squares)
     largest_z = (np.abs(mean - predicted)[late] / error[late]).max(initial=0.0)
     return {"predicted": predicted, "mean": mean, "error": error, "largest_z": largest_z}
 
@@ -91,15 +92,15 @@ def compare(squares: np.ndarray, predicted: np.ndarray, late: np.ndarray) -> dic
 def measure(cluster: asim.Cluster, times: np.ndarray, learning_rate: float, noise: float, seeds: int) -> np.ndarray:
     """(seeds, times) mean square of the central variable's coordinates, which all start at 1.
 
-    The recorded loss is that where a gradient was taken; every version is read as soon as it is there, so that the
-    job which read a version tells the central variable's loss at that time.
+    A recorded loss is taken where the job read the central variable. Every version is read as soon as it exists, so
+    the job that read a version gives the loss of the central variable at that time.
     """
     rule, workload = asim.rules.downpour(learning_rate), asim.workloads.quadratic([1.0] * COPIES, noise=noise)
-    slowest = 30 * cluster.laws[0].mean  # until all that was read in time has committed
+    slowest = 30 * cluster.laws[0].mean  # until every job that read in time has committed
     length = max(len(asim.simulate(cluster, seconds=times[-1] + slowest, seed=seed)) for seed in range(seeds))
     squares = np.empty((seeds, len(times)))
     for seed in range(seeds):
-        trace = asim.simulate(cluster, commits=length, seed=seed)  # of one length, so that one program replays all
+        trace = asim.simulate(cluster, commits=length, seed=seed)  # of equal length, so that one program replays all
         loss = asim.replay(trace, rule, workload, seed=seed, record=()).loss
         version, first = np.unique(trace.read_version, return_index=True)
         now = np.searchsorted(trace.commit_time[trace.closes_step], times, side="right")
@@ -108,7 +109,7 @@ def measure(cluster: asim.Cluster, times: np.ndarray, learning_rate: float, nois
 
 
 def draw(figure, numbers) -> None:
-    """Curves and measured points, each protocol's name at the end of its curve."""
+    """Curves and measured points, with each protocol's name at the end of its curve."""
     ax = figure.subplots()
     rows = zip(numbers["protocol"], numbers["curves"], numbers["means"], numbers["errors"], strict=True)
     for place, (name, curve, mean, error) in enumerate(rows):

@@ -1,9 +1,9 @@
 """Gradient Energy Matching on scikit-learn's digits.
 
 Twenty simulated workers, whose gradients are nineteen versions old on average, train a small network. The
-picture shows that the training loss falls all the same. The energy of the central variable stays in
-proportion to its proxy's, but at about 2.6 times as much: summed over the parameters, the stability
-condition of equation (12), which asks for at most 1, is violated throughout.
+picture shows that the training loss falls nevertheless. The energy of the central variable stays proportional
+to its proxy's, but is about 2.6 times as large: summed over the parameters, the stability condition of
+equation (12), a ratio of at most 1, is violated throughout.
 
     asyncsim run scenarios/gem_digits.py
     asyncsim run scenarios/gem_digits.py --workers 30 --kappa 2 --out runs/thirty

@@ -1,10 +1,10 @@
 """The paper's MNIST experiment at full size: GEM trains the convolutional network with 20 workers.
 
 Every worker contributes one epoch of its own shuffle of the 60 000 images, 937 mini-batches of 64, with
-step size 0.05 and momentum 0.9. Figure 1d has the final training losses .074, .054, .041 and .035 for 5,
+step size 0.05 and momentum 0.9. The final training losses in figure 1d are .074, .054, .041 and .035 for 5,
 10, 20 and 30 workers.
 
-The images are taken from the folder in ASYNCSIM_DATA, or downloaded once. Ctrl-C loses nothing.
+The images are read from the folder named by ASYNCSIM_DATA, or downloaded once. Ctrl-C loses nothing.
 
     asyncsim run scenarios/gem_mnist.py
     asyncsim run scenarios/gem_mnist.py --workers 5 --out runs/gem_mnist_5

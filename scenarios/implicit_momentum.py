@@ -1,12 +1,12 @@
 """Asynchrony looks like momentum 1 - 1/n: three ways to measure it, one of which does not work.
 
-Means over 600 runs from one start, and single noisy runs with eight instruments, find 1 - 1/n for 2 to 32 workers
-within two standard errors of 0.001 to 0.003. Least squares on single runs finds 0.22 for two workers and 0.07 for 32,
-as theory predicts. More instruments scatter less and are biased towards least squares: with 64 of them, 32 workers
+Averages of 600 runs from one start, and single noisy runs with eight instruments, give 1 - 1/n for 2 to 32 workers
+within two standard errors of 0.001 to 0.003. Least squares on single runs gives 0.22 for two workers and 0.07 for 32,
+as theory predicts. More instruments scatter less but are biased towards least squares: with 64 of them, 32 workers
 gave 0.9635 ± 0.0004 instead of 0.9688.
 
-asyncsim run scenarios/implicit_momentum.py
-asyncsim run scenarios/implicit_momentum.py --runs 2000 --out runs/momentum_from_more_runs
+    asyncsim run scenarios/implicit_momentum.py
+    asyncsim run scenarios/implicit_momentum.py --runs 2000 --out runs/momentum_from_more_runs
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +19,11 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Exponential
 from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION
+from asyncsim.reports.replicates import Mean, mean_and_error
 
-BLOCKS = 10  # of runs, of which each is left out once
-COPIES = 16  # noises on one schedule
-FORGOTTEN = 0.1  # of a noisy run, left out so that the start is forgotten
+BLOCKS = 10  # blocks of runs, each of which is left out once
+COPIES = 16  # independent noises on one schedule
+WARM_UP = 0.1  # share of a noisy run that is left out as its warm-up
 
 
 def compute(
@@ -39,11 +40,11 @@ def compute(
     Args:
         workers: Numbers of workers.
         share: κ = step size times curvature, as a share of the mean-square limit.
-        runs: Runs without noise, from one start, that are averaged; each has its own schedule.
-        cycles: Their length, in commits of a worker.
-        schedules: Long runs with noise, for the other two estimates; each schedule carries 16 noises.
-        commits: Their length.
-        lags: Instruments.
+        runs: Number of runs without noise, from one start, that are averaged; each has its own schedule.
+        cycles: Length of these runs, in commits per worker.
+        schedules: Number of long schedules for the other two estimates, each replayed with 16 noises.
+        commits: Length of the long schedules.
+        lags: Number of instruments.
     """
     rows = []
     most = max(workers)
@@ -72,57 +73,56 @@ def compute(
 
 
 def reveal(params, batch, key):
-    """The gradient in the place of the loss, so that a run records it: x is the start less their sum."""
+    """Return the gradient in place of the loss, so that a run records it: x is the start minus their scaled sum."""
     del key
     gradient = params["x"] if batch is None else params["x"] + batch
     return gradient[0], {"x": gradient}
 
 
 def paths(trace: asim.Trace, kappa: float, noise: float, start: float, seeds: Sequence[int]) -> np.ndarray:
-    """(seeds, commits + 1) central variable of a quadratic with curvature 1."""
+    """(seeds, commits + 1): the central variable on a quadratic with curvature 1."""
     workload = replace(asim.workloads.quadratic([1.0], noise=noise, start=start), gradient=reveal)
     taken = asim.replay(trace, asim.rules.downpour(kappa), workload, seed=seeds).loss.astype(float)
     return start - kappa * np.cumsum(np.pad(taken, ((0, 0), (1, 0))), axis=1)
 
 
 def schedule(workers: int, commits: int, seed: int, most: int) -> asim.Trace:
-    """A schedule with room for more workers, so that all numbers of workers share one compiled program."""
+    """A schedule with `most` workers, of whom some never commit, so that one compiled program replays all schedules."""
     trace = asim.simulate(asim.Cluster(workers, Exponential(1.0)), commits=commits, seed=seed)
     return asim.Trace.from_commits(trace.worker, trace.commit_time, workers=most)
 
 
 def averaged_paths(workers: int, kappa: float, runs: int, commits: int, most: int) -> np.ndarray:
-    """(runs, commits + 1) from x = 1, each on its own schedule."""
+    """(runs, commits + 1): runs from x = 1, each on its own schedule."""
     traces = (schedule(workers, commits, seed, most) for seed in range(runs))
     return np.concatenate([paths(trace, kappa, 0.0, 1.0, [0]) for trace in traces])
 
 
 def noisy_paths(workers: int, kappa: float, commits: int, seed: int, most: int) -> np.ndarray:
-    """(copies, commits) of stationary runs on one schedule."""
+    """(copies, commits): stationary runs on one schedule."""
     seeds = range(seed * COPIES, (seed + 1) * COPIES)
-    return paths(schedule(workers, commits, seed, most), kappa, 1.0, 0.0, [*seeds])[:, int(FORGOTTEN * commits) :]
+    return paths(schedule(workers, commits, seed, most), kappa, 1.0, 0.0, [*seeds])[:, int(WARM_UP * commits) :]
 
 
 def from_averaged_runs(x: np.ndarray, kappa: float) -> tuple[float, float]:
-    """The estimate and its standard error, both by leaving out one block of runs after the other."""
-    parts = np.array_split(np.arange(len(x)), BLOCKS)
-    every = theory.averaged_momentum(x, kappa * x).momentum
-    left = [np.delete(x, part, axis=0) for part in parts]
-    without = np.array([theory.averaged_momentum(part, kappa * part).momentum for part in left])
-    estimate = BLOCKS * every - (BLOCKS - 1) * without.mean()
+    """The estimate and its standard error, both by the jackknife over blocks of runs."""
+    blocks = np.array_split(np.arange(len(x)), BLOCKS)
+    of_all = theory.averaged_momentum(x, kappa * x).momentum
+    others = [np.delete(x, block, axis=0) for block in blocks]
+    without = np.array([theory.averaged_momentum(rest, kappa * rest).momentum for rest in others])
+    estimate = BLOCKS * of_all - (BLOCKS - 1) * without.mean()
     return estimate, np.sqrt((BLOCKS - 1) * without.var())
 
 
 def from_single_runs(
     runs: Sequence[np.ndarray], kappa: float, estimator: Callable[..., theory.MomentumEstimate]
-) -> tuple[float, float]:
+) -> Mean:
     """Mean estimate over schedules, and its standard error."""
-    found = np.array([estimator(x, kappa * x).momentum for x in runs])
-    return found.mean(), found.std(ddof=1) / np.sqrt(len(found))
+    return mean_and_error([estimator(x, kappa * x).momentum for x in runs])
 
 
 def draw(figure, numbers) -> None:
-    """Estimates, and how far they miss."""
+    """The estimates, and their deviations from theory in standard errors."""
     left, right = figure.subplots(1, 2)
     n = numbers["workers"]
     place = np.arange(len(n))
@@ -140,7 +140,7 @@ def draw(figure, numbers) -> None:
         truth = numbers["predicted_least_squares" if name == "least_squares" else "predicted"]
         right.errorbar(place + aside, (numbers[name] - truth) / numbers[f"{name}_error"], **look)
     left.set(ylabel="momentum", ylim=(0, 1.05), title="Estimated momentum")
-    right.set(ylabel="standard errors", ylim=(-5, 5), title="Measured less predicted")
+    right.set(ylabel="standard errors", ylim=(-5, 5), title="Measured minus predicted")
     left.legend(loc="center right", bbox_to_anchor=(1.0, 0.4))
     for ax in (left, right):
         ax.set(xlabel="workers n")

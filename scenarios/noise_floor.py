@@ -1,11 +1,11 @@
 """Where gradient noise leaves asynchronous SGD: variance and kinetic energy, predicted beside measured.
 
 The measured variances and energies of 1, 4, 16 and 64 workers with exponential times lie within 1.8 standard errors
-of the exact curves. At κ = 0.05 the energy passes that of the proxy (momentum SGD with μ = 0.9, 2.667) between five
-workers, 2.580 ± 0.003, and six, 3.090 ± 0.004: condition (12) is predicted to fail above 5.17.
+of the exact curves. At κ = 0.05, the energy exceeds that of the proxy (momentum SGD with μ = 0.9: 2.667) between five
+workers, 2.580 ± 0.003, and six, 3.090 ± 0.004; condition (12) is predicted to fail above 5.17 workers.
 
-asyncsim run scenarios/noise_floor.py
-asyncsim run scenarios/noise_floor.py --momentum 0.5 --out runs/slow_proxy
+    asyncsim run scenarios/noise_floor.py
+    asyncsim run scenarios/noise_floor.py --momentum 0.5 --out runs/slow_proxy
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from asyncsim.plots.style import GREY, INK
 from asyncsim.reports.stability import Floor, simulated_floor
 
 LAW = Exponential(1.0)
-POINTS = 60  # of a curve
+POINTS = 60  # per curve
 MARKERS = "osD^vP"
 
 
@@ -36,13 +36,13 @@ def compute(
     """Variance and energy against κ, and energy against the number of workers.
 
     Args:
-        workers: Numbers of workers, exponential compute times.
+        workers: Numbers of workers, with exponential compute times.
         shares: Values of κ = step size times curvature, as shares of the mean-square limit.
         kappa: The κ at which energies are compared with the proxy's.
-        ladder: Numbers of workers for that.
+        ladder: Numbers of workers for this comparison.
         momentum: μ of the proxy.
-        seeds: Schedules of each number of workers, each with 32 coordinates that have their own noise.
-        commits: Length of a run; the first fifth is left out.
+        seeds: Schedules per number of workers, each with 32 coordinates that have independent noise.
+        commits: Length of a run; the first fifth is left out as its warm-up.
     """
     simulated = partial(simulated_floor, compute=LAW, seeds=seeds, commits=commits, most=max(*workers, *ladder))
     limits = np.array([theory.exponential_limit(n) for n in workers])
@@ -71,12 +71,12 @@ def compute(
 
 
 def predicted(formula, workers: Sequence[int], kappas: np.ndarray) -> np.ndarray:
-    """A formula of κ and n for every row of κ."""
+    """A formula of κ and n, for the row of κ of each number of workers."""
     return np.array([[formula(k, n) for k in row] for n, row in zip(workers, kappas, strict=True)])
 
 
 def largest_score(workers: int, kappas: np.ndarray, floor: Floor) -> float:
-    """The most standard errors by which a measured variance or energy misses its prediction."""
+    """The largest deviation of a measured variance or energy from its prediction, in standard errors."""
     pairs = (
         (theory.exponential_noise_floor, floor.variance, floor.variance_error),
         (theory.exponential_kinetic_energy, floor.energy, floor.energy_error),
@@ -97,7 +97,7 @@ def draw(figure, numbers) -> None:
 
 
 def draw_against_kappa(ax, numbers, name: str) -> None:
-    """Exact curves with the measured points on them, one colour a number of workers."""
+    """Exact curves with the measured points on them, one colour per number of workers."""
     for row, (n, marker) in enumerate(zip(numbers["workers"], MARKERS, strict=False)):
         (line,) = ax.plot(numbers["curve_kappas"][row], numbers[f"curve_{name}"][row])
         look = {"fmt": marker, "color": line.get_color(), "markersize": 4.5, "label": f"n = {n}"}
@@ -107,7 +107,7 @@ def draw_against_kappa(ax, numbers, name: str) -> None:
 
 
 def draw_against_workers(ax, numbers) -> None:
-    """Energy against n, and the proxy's, which condition (12) allows."""
+    """Energy against n, and the proxy's, which is the most that condition (12) allows."""
     n, proxy, most = numbers["ladder"], float(numbers["proxy_energy"]), float(numbers["most_workers"])
     ax.plot(n, numbers["predicted_energy"], label="DOWNPOUR, exact")
     ax.errorbar(n, numbers["energy"], 2 * numbers["energy_error"], fmt="o", color=INK, markersize=4, label="measured")

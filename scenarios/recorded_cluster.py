@@ -1,9 +1,9 @@
-"""A log of a real cluster, replayed with three rules: what would have been learned with this very schedule?
+"""A log of a real cluster, replayed with three rules: what would they have learned with exactly this schedule?
 
-The log is a CSV file with a line for each commit: `worker` and `commit_time`, and as far as they are known
-`read_time`, `finish_time` and others (see `asim.Trace.from_csv`); versions and staleness follow from the times and are
-checked. Without `--log`, one is made up: six simulated workers, two of them half as fast, jitter on the network and a
-busy server, of which only four columns are written down and read back.
+The log is a CSV file with one line per commit: `worker` and `commit_time`, and if known `read_time`, `finish_time` and
+others (see `asim.Trace.from_csv`); versions and staleness follow from the times and are checked. Without `--log`, a log
+is simulated: six workers, two of them half as fast, jitter on the network and a busy server, of which only four columns
+are written to the file and read back.
 
     asyncsim run scenarios/recorded_cluster.py
     asyncsim run scenarios/recorded_cluster.py --log my_cluster.csv --out runs/my_cluster
@@ -27,12 +27,12 @@ def compute(log: str = "", commits: int = 3000, learning_rate: float = 0.1, seed
     """The log, and the training loss of each rule over its time.
 
     Args:
-        log: CSV file; empty for one that is made up.
-        commits: Commits of the log to replay, or as many as it has.
+        log: CSV file; if empty, a log is simulated.
+        commits: Number of commits to replay, if the log has that many.
         learning_rate: Step size, the same for all rules.
-        seeds: Seeds of first parameters and mini-batches, side by side.
+        seeds: Number of seeds of initial parameters and mini-batches, replayed side by side.
     """
-    trace = asim.Trace.from_csv(log) if log else made_up(commits)
+    trace = asim.Trace.from_csv(log) if log else simulated_log(commits)
     commits = min(commits, len(trace))
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
     edges = np.linspace(0.0, trace.commit_time[commits - 1], INTERVALS + 1)
@@ -44,7 +44,7 @@ def compute(log: str = "", commits: int = 3000, learning_rate: float = 0.1, seed
         "rule": np.array(list(RULES)),
         "final_loss": np.array([np.mean(run.final_loss()) for run in runs.values()]),
         "test_accuracy": np.array([np.mean(run.evaluate()["test_accuracy"]) for run in runs.values()]),
-        "commits_a_second": np.array(len(trace) / trace.seconds),
+        "commits_per_second": np.array(len(trace) / trace.seconds),
         "mean_staleness": np.array(trace.staleness.mean()),
         "time": (edges[1:] + edges[:-1]) / 2,
         "curves": np.array([asim.loss_against_time(trace, run, edges) for run in runs.values()]),
@@ -52,8 +52,8 @@ def compute(log: str = "", commits: int = 3000, learning_rate: float = 0.1, seed
     }
 
 
-def made_up(commits: int) -> asim.Trace:
-    """What a log of a cluster may look like: simulated, four columns written down, and read back."""
+def simulated_log(commits: int) -> asim.Trace:
+    """What a cluster's log may look like: a simulation, of which four columns are written to a file and read back."""
     cluster = asim.Cluster(
         workers=6,
         compute=delays.fleet.two_classes(delays.Gamma(mean=1.0, cv=0.3), 6, slow=2, factor=2.0),
@@ -76,9 +76,7 @@ def draw(figure, numbers) -> None:
     top, bottom = figure.subplots(2, 1, height_ratios=(1, 1.2))
     plots.draw_timeline(top, trace)
     for name, curves in zip(numbers["rule"], numbers["curves"], strict=True):
-        (line,) = bottom.plot(numbers["time"], np.median(curves, axis=0), label=name)
-        low, high = curves.min(axis=0), curves.max(axis=0)
-        bottom.fill_between(numbers["time"], low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        plots.draw_seeds(bottom, numbers["time"], curves, label=name)
     bottom.set(yscale="log", xlabel="seconds of the log", ylabel="training loss")
     bottom.legend()
 

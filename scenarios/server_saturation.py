@@ -1,21 +1,25 @@
-"""When adding workers stops helping: a parameter server that is busy, predicted beside measured.
+"""When more workers no longer help: a busy parameter server, predicted beside measured.
 
-Workers compute for a second on average, the server needs an eighth of a second for a commit. Up to the knee,
-n* = 1 + service rate / compute rate = 9 workers, each one adds its own rate; beyond it the server is the limit, and
-more workers only make a longer queue. The mean staleness stays n - 1 whatever the server does, but the queue orders
-the workers: the variance, n(n - 1) without a queue, falls to r(1 + r), r = service rate / compute rate, whatever n.
+Workers compute for a second on average; the server needs an eighth of a second for a commit. Up to the knee,
+n* = 1 + service rate / compute rate = 9 workers, each additional one adds its own rate; beyond it, the server is the
+limit, and more workers only make the queue longer. The mean staleness stays n - 1 whatever the server does, but the
+queue orders the workers: the variance, n(n - 1) without a queue, falls to r(1 + r), with r = service rate / compute
+rate, for any n.
 
     asyncsim run scenarios/server_saturation.py
     asyncsim run scenarios/server_saturation.py --service-seconds 0.5 --out runs/slow_server
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 import asyncsim as asim
 from asyncsim import plots, theory
 from asyncsim.plots.style import BLUE, GREY, VERMILION
+from asyncsim.reports.replicates import replicate
+from asyncsim.study.tables import stack
 
 
 def compute(
@@ -29,43 +33,43 @@ def compute(
 
     Args:
         workers: Numbers of workers.
-        compute_seconds: Mean time of a job, exponential.
-        service_seconds: Mean time of a commit at the server, exponential.
-        commits: Length of each run; the first tenth is left out.
-        seeds: Runs for each number of workers.
+        compute_seconds: Mean of the exponential time of a job.
+        service_seconds: Mean of the exponential time of a commit at the server.
+        commits: Length of each run; the first tenth is left out as its warm-up.
+        seeds: Number of runs for each number of workers.
     """
     server = asim.Server(service=asim.delays.Exponential(service_seconds))
     rates = {"compute_rate": 1 / compute_seconds, "service_rate": 1 / service_seconds}
     rows = []
     for n in workers:
         cluster = asim.Cluster(n, asim.delays.Exponential(compute_seconds), server=server)
-        runs = np.array([measure(asim.simulate(cluster, commits=commits, seed=seed)) for seed in range(seeds)])
-        rows.append(np.concatenate([runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(seeds)]))
-    measured = np.array(rows).T
+        predicted = {
+            "predicted_throughput": theory.throughput(workers=n, **rates),
+            "predicted_queue": theory.queue_length(workers=n, **rates),
+            "predicted_variance": theory.queue_staleness_variance(workers=n, **rates),
+        }
+        rows.append({"workers": n, **predicted, **replicate(partial(measure, cluster, commits), seeds)})
     return {
-        "workers": np.array(workers),
-        "throughput": measured[0],
-        "predicted_throughput": np.array([theory.throughput(workers=n, **rates) for n in workers]),
-        "queue": measured[1],
-        "predicted_queue": np.array([theory.queue_length(workers=n, **rates) for n in workers]),
-        "staleness": measured[2],
-        "variance": measured[3],
-        "predicted_variance": np.array([theory.queue_staleness_variance(workers=n, **rates) for n in workers]),
-        "throughput_error": measured[4],
-        "variance_error": measured[7],
+        **stack(rows),
         "knee": np.array(theory.knee(**rates)),
         "limit": np.array(rates["service_rate"]),
         "saturated_variance": np.array(theory.saturated_staleness_variance(**rates)),
     }
 
 
-def measure(trace: asim.Trace) -> tuple[float, float, float, float]:
-    """Commits per second, mean number at the server, mean and variance of staleness, in the long run."""
+def measure(cluster: asim.Cluster, commits: int, seed: int) -> dict[str, float]:
+    """Commits per second, mean number of workers at the server, mean and variance of staleness, in the long run."""
+    trace = asim.simulate(cluster, commits=commits, seed=seed)
     rows = slice(len(trace) // 10, None)
     seconds = trace.seconds - trace.commit_time[rows][0]
     at_server = (trace.commit_time - trace.arrive_time)[rows].sum() / seconds
     staleness = trace.staleness[rows]
-    return (len(staleness) - 1) / seconds, at_server, staleness.mean(), staleness.var()
+    return {
+        "throughput": (len(staleness) - 1) / seconds,
+        "queue": at_server,
+        "staleness": staleness.mean(),
+        "variance": staleness.var(),
+    }
 
 
 def draw(figure, numbers) -> None:

@@ -1,13 +1,13 @@
-"""How large a step may be, whatever the number of workers: simulated maps with the predicted limits on them.
+"""How large a step may be, for any number of workers: simulated maps with the predicted limits on them.
 
 A cell is the share of runs that stay bounded on a quadratic without noise, each on its own schedule. With constant
-times all 336 cells lie on the side on which the exact limit of a constant delay puts them. With exponential times the
-share falls about the zero of the Lyapunov exponent, which lies 15 to 32 % above the exact mean-square limit for two
-workers and more: 0.21 for 64 workers, of whom a round robin bears 0.025. GEM bears there 0.66, and with up to four
-workers as much as with one, 1.9.
+times, all 336 cells are on the side of the exact limit of a constant delay that theory predicts. With exponential
+times, the share falls around the zero of the Lyapunov exponent, which for two or more workers is 15 to 32 % above the
+exact mean-square limit: for 64 workers it is 0.21, where the same workers in turn tolerate 0.025. GEM tolerates 0.66
+there, and with up to four workers as much as with one, 1.9.
 
-asyncsim run scenarios/stability_map.py
-asyncsim run scenarios/stability_map.py --seeds 8 --out runs/coarse_map
+    asyncsim run scenarios/stability_map.py
+    asyncsim run scenarios/stability_map.py --seeds 8 --out runs/coarse_map
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ def compute(
     Args:
         workers: Numbers of workers.
         smallest, largest: Range of κ = step size times curvature, on a geometric grid.
-        kappas: How many values of κ.
+        kappas: Number of values of κ.
         momentum: μ of GEM's proxy.
-        seeds: Schedules for each number of workers.
-        cycles: Commits of a worker in a run, on average.
+        seeds: Number of schedules for each number of workers.
+        cycles: Average commits per worker in a run.
     """
     grid = np.geomspace(smallest, largest, kappas)
     gem = partial(asim.rules.gem, momentum=momentum)
@@ -61,7 +61,7 @@ def compute(
 
 
 def almost_sure(workers: int, rule: str, momentum: float, seeds: int = 8, commits: int = 4000) -> float:
-    """The numeric limit of theory, from the zero of the Lyapunov exponent."""
+    """The almost-sure limit, computed numerically as the zero of the Lyapunov exponent."""
     order = np.random.default_rng(workers).integers(workers, size=(seeds, commits))  # exponential workers' order
     expected = theory.exponential_limit(workers)
     high = 2.5 if rule == "gem" else 2 * expected
@@ -69,7 +69,7 @@ def almost_sure(workers: int, rule: str, momentum: float, seeds: int = 8, commit
 
 
 def draw(figure, numbers) -> None:
-    """Three maps with one axis of κ."""
+    """Three maps that share the axis of κ."""
     panels = figure.subplots(1, 3, sharey=True)
     limits = (
         {"mean square, exact": numbers["mean_square"], "almost sure, numeric": numbers["almost_sure"]},

@@ -1,11 +1,11 @@
 """One mean, many shapes: the distribution of staleness for six laws of compute times, predicted and simulated.
 
-Whatever the law, the mean staleness of asynchronous workers is n - 1: there are always n - 1 other gradients under
-way. The shape is the law's own: staleness over n - 1 tends to a compute time over its mean as the number of workers
-grows (the dotted line, close at 16 workers already but where the law is narrow). With 16 workers, all six means are 15;
-the standard deviation goes from 0 (constant) over 4.9 (gamma) and 15.5 (exponential) to 36 (hyper-exponential), the
-median from 15 down to 6, and one commit in a hundred is older than 28, 71 and 192. Between predicted and simulated,
-over half a million commits, total variation is at most 0.006.
+For any law, the mean staleness of asynchronous workers is n - 1, because n - 1 other gradients are always under way.
+The shape depends on the law: as the number of workers grows, the distribution of staleness over n - 1 tends to that of
+a compute time over its mean (the dotted line, close with 16 workers already unless the law is narrow). With 16 workers,
+all six means are 15; the standard deviation rises from 0 (constant) through 4.9 (gamma) and 15.5 (exponential) to 36
+(hyper-exponential), the median falls from 15 to 6, and one commit in a hundred has a staleness of more than 28, 71 and
+192. The total variation between predicted and simulated, over half a million commits, is at most 0.006.
 
     asyncsim run scenarios/staleness_laws.py
     asyncsim run scenarios/staleness_laws.py --workers 64 --out runs/staleness_laws_64
@@ -17,6 +17,7 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
+from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.staleness import predicted_staleness, staleness_theory
 from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.trace.statistics import total_variation
@@ -29,8 +30,8 @@ LAWS = {  # all of mean 1
     "stragglers": Straggler(Gamma(mean=1 / 1.45, cv=0.2), probability=0.05, factor=10.0),
     "hyper-exponential": HyperExponential(probabilities=(0.9, 0.1), means=(0.5, 5.5)),
 }
-REACH = 30  # mean stalenesses that the predicted distribution reaches
-SHOWN = 4  # mean stalenesses that the picture reaches
+LARGEST_PREDICTED = 30  # staleness up to which the distribution is predicted, over n
+LARGEST_SHOWN = 4  # staleness up to which it is drawn, over n - 1
 
 
 def compute(workers: int = 16, commits: int = 100_000, seeds: int = 5) -> dict[str, np.ndarray]:
@@ -38,34 +39,34 @@ def compute(workers: int = 16, commits: int = 100_000, seeds: int = 5) -> dict[s
 
     Args:
         workers: Number of workers, at least 2.
-        commits: Commits of each run, after those in which the common start is forgotten.
-        seeds: Runs for each law.
+        commits: Length of each run, after its warm-up.
+        seeds: Number of runs for each law.
     """
-    size = REACH * workers
+    size = LARGEST_PREDICTED * workers
     found = [one_law(law, workers, commits, seeds, size) for law in LAWS.values()]
     columns = {name: np.array([row[name] for row in found]) for name in found[0]}
     return {"law": np.array(list(LAWS)), **columns, "workers": np.array(workers)}
 
 
 def one_law(law: asim.delays.Delay, workers: int, commits: int, seeds: int, size: int) -> dict[str, object]:
-    """The numbers of one law; standard errors are those over the seeds."""
+    """The numbers of one law, with standard errors over the seeds."""
     cluster = asim.Cluster(workers, law)
     start = warm_up_commits(cluster)
     runs = [asim.simulate(cluster, commits=start + commits, seed=seed).staleness[start:] for seed in range(seeds)]
-    moments = np.array([(run.mean(), run.std()) for run in runs])
+    deviation = mean_and_error([run.std() for run in runs])
     together = np.concatenate(runs)
     known, pmf = staleness_theory(cluster), predicted_staleness(cluster, size)
-    assert known.variance is not None  # all of these laws have a result
+    assert known.variance is not None  # theory knows all of these laws
     assert pmf is not None
     quantiles = np.searchsorted(np.cumsum(pmf), np.array([0.5, 0.99]) - 1e-9)
     edges = np.arange(-0.5, size) / (workers - 1)
     limit = np.diff(theory.staleness_limit_cdf(edges, compute=law)) if law.variance else np.full(size, np.nan)
     return {
         "predicted_mean": known.mean,
-        "mean": moments[:, 0].mean(),
+        "mean": np.mean([run.mean() for run in runs]),
         "predicted_sd": np.sqrt(known.variance()),
-        "sd": moments[:, 1].mean(),
-        "sd_error": moments[:, 1].std(ddof=1) / np.sqrt(seeds),
+        "sd": deviation.value,
+        "sd_error": deviation.error,
         "predicted_median": quantiles[0],
         "median": np.quantile(together, 0.5, method="inverted_cdf"),
         "predicted_p99": quantiles[1],
@@ -78,11 +79,12 @@ def one_law(law: asim.delays.Delay, workers: int, commits: int, seeds: int, size
 
 
 def draw(figure, numbers) -> None:
-    """One small panel a law, all with the same axes."""
+    """One small panel per law, all with the same axes."""
     n, laws = int(numbers["workers"]), numbers["law"]
     panels = figure.subplots(2, 3, sharex=True, sharey=True).flat
-    shown = np.arange(SHOWN * (n - 1) + 1)
-    limit = numbers["limit"] * np.where(np.arange(numbers["limit"].shape[1]) == 0, 2, 1)  # half of that bin is below 0
+    shown = np.arange(LARGEST_SHOWN * (n - 1) + 1)
+    halves = np.where(np.arange(numbers["limit"].shape[1]) == 0, 2, 1)  # half of the bin at 0 is negative
+    limit = numbers["limit"] * halves
     top = 1.05 * np.nanmax(limit)
     for row, (ax, law) in enumerate(zip(panels, laws, strict=True)):
         edges = np.append(shown, len(shown)) - 0.5

@@ -1,9 +1,9 @@
-"""Whom to wait for, when one job in twenty takes ten times as long: loss against the clock for six protocols.
+"""Whom to wait for if one job in twenty takes ten times as long: loss against simulated time for six protocols.
 
 Sixteen workers learn the digits with DOWNPOUR. Synchronous rounds wait for the slowest of sixteen, and more than half
-of the rounds have a straggler; a few backup workers cure most of it; K-async and asynchronous commits never wait, at
-the price of stale gradients. Each protocol is shown at its own best step size of a grid, all seeds and step sizes
-being replayed side by side over one schedule a protocol.
+of the rounds have a straggler; a few backup workers avoid most of the waiting; K-async and asynchronous workers never
+wait, at the price of stale gradients. Each protocol is shown at its own best step size of a grid; all seeds and step
+sizes are replayed side by side, on one schedule per protocol.
 
     asyncsim run scenarios/stragglers.py
     asyncsim run scenarios/stragglers.py --probability 0 --out runs/no_stragglers
@@ -13,6 +13,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import protocols, theory
+from asyncsim.plots import draw_seeds
+from asyncsim.reports.replicates import side_by_side
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 PROTOCOLS = {
@@ -39,24 +41,22 @@ def compute(
     Args:
         workers: Number of workers.
         probability: Share of the jobs that straggle.
-        factor: By how much these take longer.
+        factor: How many times as long these take.
         seconds: Simulated seconds.
-        seeds: Seeds of first parameters and mini-batches, each with all step sizes.
+        seeds: Seeds of initial parameters and mini-batches, each with all step sizes.
         batch_size: Examples in a mini-batch.
     """
     law = asim.delays.Straggler(asim.delays.Gamma(mean=1.0, cv=0.2), probability=probability, factor=factor)
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
-    grid = np.tile(STEP_SIZES, seeds)
+    lanes = side_by_side(STEP_SIZES, seeds)
     edges = np.linspace(0.0, seconds, INTERVALS + 1)
     curves, rows = [], []
     for protocol in PROTOCOLS.values():
         trace = asim.simulate(asim.Cluster(workers, law, protocol=protocol), seconds=seconds)
-        run = asim.replay(
-            trace, asim.rules.downpour(grid), workload, seed=[s for s in range(seeds) for _ in STEP_SIZES]
-        )
+        run = asim.replay(trace, asim.rules.downpour(lanes.values), workload, seed=lanes.seeds)
         losses = asim.loss_against_time(trace, run, edges).reshape(seeds, len(STEP_SIZES), INTERVALS)
         lost = np.array([commit is not None for commit in run.divergences]).reshape(seeds, len(STEP_SIZES))
-        # Long rounds leave intervals without a commit: the last quarter holds some.
+        # Long rounds leave intervals without a commit, but not a quarter of the time.
         ends = np.where(lost, np.inf, np.nanmean(losses[:, :, -INTERVALS // 4 :], axis=2)).mean(axis=0)
         best = int(ends.argmin())
         curves.append(losses[:, best])
@@ -65,7 +65,7 @@ def compute(
     return {
         "protocol": np.array(list(PROTOCOLS)),
         "step_size": table[0],
-        "seconds_a_step": table[1],
+        "seconds_per_step": table[1],
         "predicted": np.array([predicted_seconds(law, workers, protocol) for protocol in PROTOCOLS.values()]),
         "staleness": table[2],
         "last_loss": table[3],
@@ -75,7 +75,7 @@ def compute(
 
 
 def predicted_seconds(law: asim.delays.Delay, workers: int, protocol: protocols.CommitProtocol) -> float:
-    """Seconds a step where theory knows them for any law, else NaN."""
+    """Seconds per step if theory knows them for any law; otherwise NaN."""
     if isinstance(protocol, protocols.Synchronous):
         counted = workers - protocol.backup
         return float(theory.expected_order_statistic(law, k=counted, n=workers))
@@ -85,13 +85,11 @@ def predicted_seconds(law: asim.delays.Delay, workers: int, protocol: protocols.
 
 
 def draw(figure, numbers) -> None:
-    """Median over the seeds, with their range."""
+    """Median and range over the seeds."""
     ax = figure.subplots()
     for name, step, curves in zip(numbers["protocol"], numbers["step_size"], numbers["curves"], strict=True):
-        there = np.isfinite(curves).all(axis=0)
-        (line,) = ax.plot(numbers["time"][there], np.median(curves, axis=0)[there], label=f"{name}, step size {step:g}")
-        low, high = curves.min(axis=0)[there], curves.max(axis=0)[there]
-        ax.fill_between(numbers["time"][there], low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        full = np.isfinite(curves).all(axis=0)  # rounds can be longer than an interval
+        draw_seeds(ax, numbers["time"][full], curves[:, full], label=f"{name}, step size {step:g}")
     ax.set(yscale="log", xlabel="simulated seconds", ylabel="training loss")
     ax.legend(bbox_to_anchor=(1.01, 1), loc="upper left")
 

@@ -1,11 +1,11 @@
 """The authors' own cluster from three numbers: their measured training times, simulated.
 
-Hermans (2017) trained 28 combinations of workers and communication window on a Spark cluster with one parameter
+Hermans (2017) trained with 28 combinations of workers and communication window on a Spark cluster with one parameter
 server, 18 750 mini-batches shared by all workers, once with AGN and once with AEASGD. Three numbers, the same for all
 runs, explain most of the 56 times: .412 s for a mini-batch, .388 s of the server for a pull and commit, and 34 s to
 start up. A worker computes `window` mini-batches and then queues at the server, so the fast half of the table is
-limited by the workers, the slow half by the server. Where few workers measured far more or less than this, the model
-does not know why.
+limited by the workers, the slow half by the server. The model does not explain why some of the times with few
+workers are far longer or shorter.
 
     asyncsim run scenarios/thesis_cluster.py
 """
@@ -28,7 +28,7 @@ def compute(batch_seconds: float = 0.412, service_seconds: float = 0.388, startu
     Args:
         batch_seconds: Time of a mini-batch on a worker.
         service_seconds: Time of a pull and commit at the server.
-        startup_seconds: Time before the workers begin.
+        startup_seconds: Time before the workers start.
     """
     measured = np.genfromtxt(TIMES, delimiter=",", names=True)
     server = asim.Server(service=asim.delays.Constant(service_seconds))
@@ -49,7 +49,7 @@ def compute(batch_seconds: float = 0.412, service_seconds: float = 0.388, startu
 
 
 def draw(figure, numbers) -> None:
-    """Measured against simulated, on the diagonal where they agree."""
+    """Measured against simulated times, which agree on the diagonal."""
     ax = figure.subplots()
     ends = np.array([0.9 * numbers["simulated"].min(), 1.1 * numbers["simulated"].max()])
     ax.plot(ends, ends, color=GREY, linewidth=1, label="measured = simulated")

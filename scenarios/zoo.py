@@ -1,10 +1,10 @@
-"""The zoo: every update rule on one schedule and one task, each at its own best step size; a league table.
+"""The zoo: every update rule on one schedule and one task, each at its own best step size, in a league table.
 
-Twenty workers learn the digits. Every rule sees the same trace, the same mini-batches and the same grid of step sizes;
+Twenty workers learn the digits. Every rule gets the same trace, the same mini-batches and the same grid of step sizes;
 all seeds and step sizes of a rule are replayed side by side. A rule whose workers make a window of λ local steps gets
-1/λ of the commits: every rule takes the same number of gradients. Rules that are made for rounds get the synchronous
-schedule of the same cluster, which takes longer. What a rule asks for beyond its step size is as published where there
-is such a value, and stands below.
+1/λ of the commits, so that every rule takes the same number of gradients. Rules made for rounds get the synchronous
+schedule of the same cluster, which takes longer. Hyper-parameters other than the step size have their published values
+if there are any; they are listed below.
 
     asyncsim run scenarios/zoo.py
     asyncsim run scenarios/zoo.py --only downpour,gem,agn --workers 40 --out runs/three_of_forty
@@ -21,19 +21,20 @@ import asyncsim as asim
 from asyncsim import protocols
 from asyncsim.engine import Replayer
 from asyncsim.plots.style import BLUE, GREY, VERMILION
+from asyncsim.reports.replicates import side_by_side
 from asyncsim.rules import CONSTRUCTORS, Rule
 
 ALL, PLAIN = "all", "downpour"
 STEP_SIZES = tuple(2.0**k for k in range(-10, 3))
 ROUNDS = {"local_sgd", "diloco", "easgd"}  # made for synchronous rounds
-# Constructor -> row of the table -> arguments. A constructor that is not here has one row and its own defaults.
+# Constructor -> row of the table -> arguments. A constructor that is not listed has one row and its own defaults.
 ROWS: dict[str, dict[str, dict[str, Any]]] = {
     "agn": {"agn": {}, "agn, adam": {"optimiser": "adam"}},
     "dana": {f"dana, {variant}": {"variant": variant} for variant in ("zero", "slim", "dc")},
     "dc_asgd": {f"dc_asgd, {variance}": {"variance": variance} for variance in ("constant", "adaptive")},
     "delay_adaptive": {"delay_adaptive": {"concurrency": "workers"}},
     "delayed_nesterov": {"delayed_nesterov": {"interval": "workers"}},
-    "diloco": {"diloco": {"window": 12}},  # 500 in the paper, whose runs are longer
+    "diloco": {"diloco": {"window": 12}},  # 500 in its paper, whose runs are longer
     "downpour": {"downpour": {}, "downpour, windows": {"window": 5}, "synchronous": {}},
     "drop_stale": {"drop_stale": {"limit": "workers"}},
     "fedasync": {f"fedasync, {kind}": {"weighting": kind} for kind in ("constant", "polynomial", "hinge")},
@@ -53,7 +54,7 @@ ROWS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 class Entry(NamedTuple):
-    """A row of the league table: what it is called, the rule with one step size a lane, and its schedule."""
+    """A row of the league table: its label, the rule with one step size per lane, and its schedule."""
 
     label: str
     rule: Rule
@@ -72,19 +73,19 @@ def compute(
     factor: float = 10.0,
     only: str = ALL,
 ) -> dict[str, np.ndarray]:
-    """Training loss after equally many gradients of every rule, at the best step size of a grid.
+    """Training loss of every rule after the same number of gradients, at the best step size of a grid.
 
     Args:
         workers: Number of workers.
-        batches: Mini-batches of each worker, on average.
-        seeds: Seeds of first parameters and mini-batches, each with all step sizes.
+        batches: Average number of mini-batches per worker.
+        seeds: Seeds of initial parameters and mini-batches, each with all step sizes.
         step_sizes: The grid.
         batch_size: Examples in a mini-batch.
         hidden: Units in the hidden layer.
         cv: Coefficient of variation of the gamma compute times.
-        slow: Workers that are slower than the others.
-        factor: By how much.
-        only: Constructors to compare, separated by commas, or all.
+        slow: Number of workers that are slower than the others.
+        factor: How many times as long they take.
+        only: Constructors to compare, separated by commas, or "all".
     """
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(hidden,), batch_size=batch_size)
     usual = asim.delays.Gamma(mean=1.0, cv=cv)
@@ -94,10 +95,11 @@ def compute(
         for rounds, protocol in ((False, protocols.Asynchronous()), (True, protocols.Synchronous()))
     }
     grid = np.asarray(step_sizes, float)
+    lanes = side_by_side(grid, seeds)
     losses, accuracies, labels = [], [], []
     names = sorted(CONSTRUCTORS) if only == ALL else [name.strip() for name in only.split(",")]
-    for entry in entries(names, traces, np.tile(grid, seeds)):
-        loss, accuracy = outcome(entry, workload, seeds, len(grid))
+    for entry in entries(names, traces, lanes.values):
+        loss, accuracy = (lane.reshape(seeds, -1) for lane in final_scores(entry, workload, lanes.seeds))
         losses.append(loss)
         accuracies.append(accuracy)
         labels.append(entry.label)
@@ -105,7 +107,7 @@ def compute(
 
 
 def entries(names: Sequence[str], traces: dict[bool, asim.Trace], step_sizes: np.ndarray) -> Iterator[Entry]:
-    """Every row of the constructors of these names."""
+    """Every row of the table that these constructors fill."""
     for unknown in sorted(set(names) - set(CONSTRUCTORS)):
         raise ValueError(f"`only` must name rules; got {unknown!r}. `asyncsim rules` lists them.")
     for name in names:
@@ -117,32 +119,27 @@ def entries(names: Sequence[str], traces: dict[bool, asim.Trace], step_sizes: np
             yield Entry(label, CONSTRUCTORS[name](learning_rate=step_sizes, **given), trace)
 
 
-def outcome(entry: Entry, workload: asim.Workload, seeds: int, sizes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(seeds, sizes) training loss and test accuracy of the last central variable; infinite and 0 where it is lost."""
-    lanes = [seed for seed in range(seeds) for _ in range(sizes)]
+def final_scores(entry: Entry, workload: asim.Workload, seeds: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(lanes,) training loss and test accuracy of the final central variable; infinite and 0 where it is not finite."""
     commits = len(entry.trace) // entry.rule.window
-    replayer = Replayer(entry.trace, entry.rule, workload, lanes, commits=commits)
+    replayer = Replayer(entry.trace, entry.rule, workload, seeds, commits=commits)
     while not replayer.finished():
         replayer.advance()
-    central = replayer.central()  # not `run()`, which would look for the commit at which each lane was lost
+    central = replayer.central()  # not `run()`, which would search for the commit at which each lane diverged
     key, data = jax.random.key(0), workload.device_data
     loss = np.asarray(jax.jit(jax.vmap(lambda params: workload.loss(params, data, key)))(central))
     assert workload.evaluate is not None
     accuracy = np.asarray(jax.jit(jax.vmap(workload.evaluate))(central)["test_accuracy"])
-    shape = (seeds, sizes)
-    return (
-        np.where(np.isfinite(loss), loss, np.inf).reshape(shape),
-        np.where(np.isfinite(loss), accuracy, 0.0).reshape(shape),
-    )
+    return np.where(np.isfinite(loss), loss, np.inf), np.where(np.isfinite(loss), accuracy, 0.0)
 
 
 def league(labels: list[str], grid: np.ndarray, losses: np.ndarray, accuracies: np.ndarray) -> dict[str, np.ndarray]:
-    """The table, best median first: quartiles at the best step size, and how much it may be missed.
+    """The table, best median first: quartiles at the best step size, and how far one may be from it.
 
-    `better_seeds` is the share of the seeds in which the rule ends below DOWNPOUR.
+    `better_seeds` is the share of the seeds with which the rule ends below DOWNPOUR.
 
     Args:
-        labels: Of the rows.
+        labels: Labels of the rows.
         grid: (sizes,) step sizes.
         losses, accuracies: (rows, seeds, sizes).
     """
@@ -171,7 +168,7 @@ def league(labels: list[str], grid: np.ndarray, losses: np.ndarray, accuracies: 
 
 
 def forgiven(grid: np.ndarray, medians: np.ndarray) -> float:
-    """Largest over smallest step size of those around the best one with at most twice its loss; NaN if all are lost.
+    """Largest over smallest step size around the best one with at most twice its loss; NaN if all runs diverged.
 
     Example:
         >>> forgiven(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0.5, 0.3, 0.2, np.inf]))
@@ -189,7 +186,7 @@ def forgiven(grid: np.ndarray, medians: np.ndarray) -> float:
 
 
 def draw(figure, numbers) -> None:
-    """Medians and quartiles, best on top; beside them, the range of step sizes that are about as good."""
+    """Medians and quartiles, the best at the top; beside them, the step sizes that are about as good."""
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     place = np.arange(len(numbers["rule"]))[::-1]
     loss, grid = numbers["loss"], numbers["grid"]

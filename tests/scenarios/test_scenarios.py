@@ -25,24 +25,24 @@ def test_stragglers(tmp_path):
     numbers = run("stragglers", tmp_path, seconds=60.0, seeds=1)
     known = np.isfinite(numbers["predicted"])
     assert known.sum() == 4
-    ratio = (numbers["seconds_a_step"] / numbers["predicted"])[known]
+    ratio = (numbers["seconds_per_step"] / numbers["predicted"])[known]
     assert (abs(ratio - 1) < 0.5).all()  # some ten synchronous rounds only
     assert np.isfinite(numbers["last_loss"]).all()
-    order = dict(zip(numbers["protocol"], numbers["seconds_a_step"], strict=True))
+    order = dict(zip(numbers["protocol"], numbers["seconds_per_step"], strict=True))
     assert order["asynchronous"] < order["4-batch-async"] < order["backup 4"] < order["synchronous"]
 
 
 def test_ssp_slack(tmp_path):
     numbers = run("ssp_slack", tmp_path, slack=(0, 2, 1000), seconds=60.0, seeds=2)
-    assert (numbers["longest"] <= numbers["bound"]).all()
+    assert (numbers["largest"] <= numbers["bound"]).all()
     assert (np.diff(numbers["throughput"]) > 0).all()
     assert numbers["throughput"][-1] == pytest.approx(float(numbers["without_limit"]), rel=0.15)
 
 
 def test_backup_workers(tmp_path):
     numbers = run("backup_workers", tmp_path, backup=(0, 8), seconds=60.0, seeds=3)
-    assert (np.diff(numbers["seconds_a_round"]) < 0).all()
-    assert numbers["seconds_a_round"][1] == pytest.approx(numbers["predicted"][1], rel=0.05)
+    assert (np.diff(numbers["seconds_per_round"]) < 0).all()
+    assert numbers["seconds_per_round"][1] == pytest.approx(numbers["predicted"][1], rel=0.05)
 
 
 def test_recorded_cluster(tmp_path):

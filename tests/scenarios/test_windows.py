@@ -9,8 +9,8 @@ def test_agn_window(tmp_path):
     """Ten workers: accumulated DOWNPOUR fails with every seed where AGN learns with every seed."""
     numbers = run("agn_window", tmp_path, workers=(10,), windows=(10,), mini_batches=200, seeds=2)
     assert dict(zip(numbers["rule"], numbers["failed_seeds"], strict=True)) == {"downpour": 2, "agn": 0, "aeasgd": 0}
-    stands = dict(zip(numbers["rule"], numbers["stands_up_to"], strict=True))
-    assert stands["downpour"] < 0.1 < stands["agn"]
+    learns = dict(zip(numbers["rule"], numbers["learns_up_to"], strict=True))
+    assert learns["downpour"] < 0.1 < learns["agn"]
     assert (numbers["all_accuracies"].max(axis=-1)[1:] > 0.9).all()
 
 
