@@ -1,5 +1,6 @@
-"""The `asyncsim` command, and the same command line for a scenario that is run as a program of its own."""
+"""The `asyncsim` command, and the same command line for a study that is run as a program of its own."""
 
+import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -12,15 +13,15 @@ EXTRAS = ("click", "rich")
 
 
 def main(study: "Scenario | Comparison | Experiment | None" = None, arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line and leave with its exit status: 0, 1 for a failure, 2 for wrong usage.
+    """Run a command line and exit with its status: 0, 1 for a failure, 2 for wrong usage.
 
     Args:
-        study: What to run, for a script that is a program of its own: its flags are those of `asyncsim
-            run`. By default the `asyncsim` command.
+        study: What to run, in a script that is a program of its own: its flags are those of `asyncsim run`. By default
+            the `asyncsim` command.
         arguments: The command line without the program's name; by default that of the process.
 
     Example:
-        The last lines of a scenario:
+        The last lines of a script:
 
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
@@ -29,13 +30,18 @@ def main(study: "Scenario | Comparison | Experiment | None" = None, arguments: S
         ...     asim.main(scenario)  # doctest: +SKIP
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        from asyncsim.cli.app import run_command_line
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
-            raise
-        needs = f"the command line needs {package}, which is not installed"
-        print(f"Error: {needs}. Run: pip install 'asyncsim[cli]'", file=sys.stderr)
-        sys.exit(1)
-    sys.exit(run_command_line(study, arguments))
+    for package in EXTRAS:
+        if importlib.util.find_spec(package) is None:
+            needs = f"the command line needs {package}, which is not installed"
+            print(f"Error: {needs}. Run: pip install 'asyncsim[cli]'", file=sys.stderr)
+            sys.exit(1)
+    from asyncsim.cli.errors import exit_status
+
+    if study is None:
+        from asyncsim.cli.app import app
+
+        sys.exit(exit_status(app, "asyncsim", arguments))
+    from asyncsim.cli.run import study_command
+
+    script = sys.argv[0]
+    sys.exit(exit_status(study_command(study, script), f"python {script}", arguments))

@@ -1,17 +1,16 @@
 """`asyncsim figures`: the paper's figures, their numbers, and which of its claims hold."""
 
-import importlib
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
+from asyncsim.cli.command import Command
+from asyncsim.cli.cores import use_all_cores
+from asyncsim.cli.output import json_option, out_option, print_results
+from asyncsim.cli.progress import Bar
 from asyncsim.cli.script import import_from_clone
-from asyncsim.cli.show import Bar
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.study.cache import in_words
 from asyncsim.study.figure_set import SUMMARY, FigureSet, MadeFigure
@@ -20,19 +19,13 @@ SCALES = ("quick", "paper")
 OUT = str(Path("runs", "figures", "SCALE"))
 HELP = """Compute and draw the paper's figures, and judge its claims by the numbers.
 
-NAME: figure1 to figure10, energy, stability, staleness, assumptions; all of them by default. What is there is not made
-again, and an interrupted run goes on from where it was.
+NAME: figure1 to figure10, energy, stability, staleness, assumptions; all of them by default. Existing results are
+reused, and an interrupted run continues where it stopped.
 
-At scale quick a small net learns digits, in minutes. At scale paper the paper's network learns MNIST, from the folder
-that ASYNCSIM_DATA names, in hours; figures 7, 9 and 10 want ImageNet's format in the folder that ASYNCSIM_IMAGENET
-names, and are drawn of a small network on MNIST without it.
+At scale quick, a small network learns digits, in minutes. At scale paper, the paper's network learns MNIST, from the
+folder that ASYNCSIM_DATA names, in hours; figures 7, 9 and 10 use images in ImageNet's format from the folder that
+ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
 """
-
-
-def catalogue() -> Any:
-    """The module that lists the clone's figures."""
-    import_from_clone("figures")
-    return importlib.import_module("figures.catalogue")
 
 
 def make_all(figure_set: FigureSet, names: tuple[str, ...]) -> list[MadeFigure]:
@@ -44,7 +37,7 @@ def make_all(figure_set: FigureSet, names: tuple[str, ...]) -> list[MadeFigure]:
         with Bar() as bar:
             for name in names:
                 bar.expect(name)
-                made.append(figure_set.make(name, partial(bar.show, name)))
+                made.append(figure_set.make(name, partial(bar.update_figure, name)))
                 bar.close(name)
                 click.echo(f"{name}: {state_of(made[-1])}", err=True)
     finally:
@@ -68,32 +61,54 @@ def state_of(made: MadeFigure) -> str:
 
 
 def show(made: list[MadeFigure]) -> None:
-    """A row a claim."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="bold")
-    for head in ("figure", "the paper says", "measured, all seeds", ""):
-        table.add_column(head, overflow="fold")
-    for figure in made:
-        for claim in figure.claims:
-            table.add_row(figure.name, claim.says, claim.measured, claim.answer)
-    Console().print(table)
+    """Print one line per claim."""
+    claims = [(figure.name, claim.answer, claim.says) for figure in made for claim in figure.claims]
+    widths = [max((len(line[place]) for line in claims), default=0) for place in (0, 1)]
+    for name, answer, says in claims:
+        click.echo(f"{name:<{widths[0]}}  {answer:<{widths[1]}}  {says}")
 
 
-def as_plain(made: list[MadeFigure]) -> dict[str, Any]:
+def claims_of(made: list[MadeFigure]) -> dict[str, Any]:
     """The claims as JSON can hold them."""
     return {figure.name: {"claims": [claim._asdict() for claim in figure.claims]} for figure in made}
 
 
-def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, as_json: bool, force: bool) -> None:
-    if out is not None and not out.strip():
-        raise click.UsageError(f"`--out` must name a folder; got {out!r}. Leave it out for {OUT}.")
+def show_titles(titles: dict[str, str]) -> None:
+    """Print one line per figure."""
+    width = max(map(len, titles))
+    for name, title in titles.items():
+        click.echo(f"{name:<{width}}  {title}")
+
+
+@click.command(
+    "figures",
+    cls=Command,
+    help=HELP,
+    params=[
+        click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
+        click.Option(["--list", "listed"], is_flag=True, help="Only list the figures, a line each."),
+        click.Option(["--scale"], type=click.Choice(SCALES), default="quick", help="How large. [quick]"),
+        out_option(OUT),
+        click.Option(["--seeds"], type=click.IntRange(min=1), default=3, help="How many seeds: 0, 1, … [3]"),
+        json_option("the claims, or with --list the titles,"),
+        click.Option(["--force"], is_flag=True, help="Discard what was computed for these figures, and start anew."),
+    ],
+)
+def command(
+    names: tuple[str, ...], listed: bool, scale: str, out: str | None, seeds: int, as_json: bool, force: bool
+) -> None:
+    """Make figures, or list them."""
     place = out or OUT.replace("SCALE", scale)
-    figure_set = catalogue().figure_set(Path(place), scale, seeds)
+    figure_set = import_from_clone("figures.catalogue").figure_set(Path(place), scale, seeds)
     try:
         names = tuple(dict.fromkeys(names)) or tuple(figure_set.figures)
-        for name in names:
-            figure_set.find(name)
+        titles = {name: figure_set.find(name).TITLE for name in names}
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    if listed:
+        print_results(titles, as_json, lambda: show_titles(titles))
+        return
+    use_all_cores()
     figure_set.open()
     try:
         if force:
@@ -101,26 +116,10 @@ def _callback(names: tuple[str, ...], scale: str, out: str | None, seeds: int, a
         made = make_all(figure_set, names)
     except (ReplayInterrupted, KeyboardInterrupt) as stopped:
         again = "without --force, the same command" if force else "the same command"
-        raise click.ClickException(f"Interrupted; {again} goes on from there.") from stopped
-    if as_json:
-        click.echo(json.dumps(as_plain(made), allow_nan=False))
-        return
-    show(made)
-    click.echo(f"Pictures, numbers and {SUMMARY} in {place}")
+        raise click.ClickException(f"Interrupted; {again} continues from there.") from stopped
 
+    def show_results() -> None:
+        show(made)
+        click.echo(f"\nPictures and numbers in {place}, the numbers of the claims in {Path(place, SUMMARY)}")
 
-figures = click.Command(
-    "figures",
-    params=[
-        click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
-        click.Option(["--scale"], type=click.Choice(SCALES), default="quick", show_default=True, help="How large."),
-        click.Option(["--out"], metavar="DIR", help=f"Folder for the results. [{OUT}]"),
-        click.Option(
-            ["--seeds"], type=click.IntRange(min=1), default=3, show_default=True, help="How many seeds: 0, 1, …"
-        ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print the claims as one JSON object."),
-        click.Option(["--force"], is_flag=True, help="Forget what was computed for these figures, and begin anew."),
-    ],
-    help=HELP,
-    callback=_callback,
-)
+    print_results(claims_of(made), as_json, show_results)

@@ -1,11 +1,13 @@
-"""Flags made of a study's fields."""
+"""A flag for each field of a study, and a help that shows those that count."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
 
-from asyncsim.scenario.catalogue import all_fields
+from asyncsim.cli.command import Command
+from asyncsim.scenario.catalogue import COMPONENTS, all_fields, named_fields
 from asyncsim.scenario.fields import Field
 
 METAVARS = {
@@ -17,14 +19,16 @@ METAVARS = {
     "text": "NAME",
     "names": "NAME[=N],…",
 }
-STUDY_FLAGS = ("--json", "--force", "--help")  # all other options take a value
+OTHER_FLAGS = """For the flags of another rule, law, protocol or workload, name it and ask for --help, as in
+`--rule agn --help`, or use --help-for NAME."""
 
 
 class FieldType(click.ParamType):
     """Converts the text of a flag to the field's kind."""
 
     def __init__(self, field: Field) -> None:
-        self.field, self.name = field, field.kind
+        self.field = field
+        self.name = field.kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value that the text stands for, or a usage error."""
@@ -34,13 +38,73 @@ class FieldType(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
+class FieldCommand(Command):
+    """A command with a flag for each field of something, whose help shows them in groups.
+
+    Fields of other rules, laws, protocols and workloads are understood as well. The help shows them where the command
+    line names one of those: after `--rule gem`, `--kappa`.
+
+    Args:
+        fields: `(**components) -> fields`, with present values; by default with the present components, else with
+            those of these names. May raise a ValueError.
+        others: All fields that are understood.
+        options: The flags that are not fields.
+        settings: Those of `click.Command`.
+    """
+
+    def __init__(
+        self,
+        *,
+        fields: Callable[..., Iterable[Field]],
+        others: Iterable[Field],
+        options: Sequence[click.Option],
+        **settings: Any,
+    ) -> None:
+        self.fields = fields
+        self.shown = [field.name for field in fields()]
+        hidden = [field_option(field, hidden=True) for field in others if field.name not in self.shown]
+        super().__init__(params=[*map(field_option, fields()), *options, *hidden], **settings)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What click does, with the components that are named kept for the help."""
+        named = components_named(args)
+        ctx.meta[__name__] = {field: name for field, name in named.items() if field in self.shown}
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One section per group, in the order in which the groups first appear, then the options."""
+        try:
+            fields = list(self.fields(**ctx.meta.get(__name__, {})))
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
+        for group in dict.fromkeys(field.group for field in fields):
+            write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
+        known = {field.name for field in fields}.union(self.shown)
+        rest = [param for param in self.get_params(ctx) if param.name not in known]
+        write_options("Options", rest, ctx, formatter)
+
+
+def write_options(
+    title: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """A section of a help, without what is hidden."""
+    records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
+    with formatter.section(title):
+        formatter.write_dl(records)
+
+
 def flag_of(name: str) -> str:
-    """The flag of a field: "learning_rate" -> "--learning-rate"; underscores are understood as well."""
+    """The flag of a field.
+
+    Example:
+        >>> flag_of("learning_rate")
+        '--learning-rate'
+    """
     return f"--{name.replace('_', '-')}"
 
 
 def field_option(field: Field, hidden: bool = False) -> click.Option:
-    """The flag of a field, its present value in the help."""
+    """The flag of a field, with its choices and its present value in the help."""
     help = field.help
     if field.name == "rule":
         help = f"{help} `asyncsim rules` lists them."
@@ -51,56 +115,48 @@ def field_option(field: Field, hidden: bool = False) -> click.Option:
     return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)
 
 
-def output_options(default: str) -> list[click.Option]:
-    """Where results go."""
-    out_help = f"Folder for the results; one that holds this very scenario is not computed again. [{default}]"
-    return [
-        click.Option(["--out"], metavar="DIR", help=out_help),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print the summary as one JSON object."),
-        click.Option(["--force"], is_flag=True, help="Begin anew; what the folder holds is replaced at the end."),
-    ]
-
-
-class StudyCommand(click.Command):
-    """A command whose help shows the fields in groups.
-
-    Fields of other rules, laws and workloads are understood but not shown: with `--rule gem`, kappa is one.
-    """
-
-    def __init__(self, *, fields: Sequence[Field], options: Sequence[click.Option], **settings: Any) -> None:
-        self.fields = fields
-        shown = {field.name for field in fields}
-        others = [field_option(field, hidden=True) for field in all_fields() if field.name not in shown]
-        params: list[click.Parameter] = [*(field_option(field) for field in fields), *options, *others]
-        context = {"token_normalize_func": lambda token: token.replace("_", "-")}
-        super().__init__(params=params, context_settings=context, **settings)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One section a group, in the order in which the groups first appear."""
-        groups = {field.name: field.group for field in self.fields}
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                sections.setdefault(groups.get(param.name or "", "Output"), []).append(record)
-        for group, records in sections.items():
-            with formatter.section(group):
-                formatter.write_dl(records)
-
-
-def find_script(arguments: Iterable[str]) -> int | None:
-    """Place of the script among the arguments: the first that is neither a flag nor a flag's value.
+def components_named(arguments: Sequence[str]) -> dict[str, str]:
+    """The laws, protocols, rules and workloads that a command line names.
 
     Example:
-        >>> find_script(["--workers", "30", "--json", "study.py"]), find_script(["--workers", "30"])
-        (3, None)
+        >>> components_named(["--workers", "4", "--rule", "gem", "--compute=gamma"])
+        {'rule': 'gem', 'compute': 'gamma'}
     """
-    value_follows = False
-    for place, argument in enumerate(arguments):
-        if value_follows:
-            value_follows = False
-        elif argument.startswith("-"):
-            value_follows = argument not in STUDY_FLAGS and "=" not in argument
-        else:
-            return place
-    return None
+    flags = {flag_of(name): name for name, _, _ in COMPONENTS}
+    found = {}
+    for word, following in pairwise([*arguments, ""]):
+        flag, equals, value = word.partition("=")
+        if flag in flags:
+            found[flags[flag]] = value if equals else following
+    return found
+
+
+def help_for_option() -> click.Option:
+    """The flag `--help-for NAME`, which prints the flags of a rule, law, protocol or workload and leaves."""
+
+    def show(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+        if name is None or ctx.resilient_parsing:
+            return
+        try:
+            sections = _sections(name)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
+        formatter = ctx.make_formatter()
+        for title, fields in sections.items():
+            if fields:
+                write_options(title, map(field_option, fields), ctx, formatter)
+            else:
+                formatter.write_text(f"{title}: no flags of its own.")
+        click.echo(formatter.getvalue().strip())
+        ctx.exit()
+
+    help = "Show the flags of a rule, law, protocol or workload, or with `all` every flag there is, and exit."
+    return click.Option(["--help-for"], metavar="NAME", is_eager=True, expose_value=False, callback=show, help=help)
+
+
+def _sections(name: str) -> Mapping[str, Sequence[Field]]:
+    """Title -> fields, of the components of a name or of all."""
+    if name != "all":
+        return {f"With {flag_of(field)} {name}": fields for field, fields in named_fields(name).items()}
+    every = all_fields()
+    return {group: [f for f in every if f.group == group] for group in dict.fromkeys(f.group for f in every)}

@@ -1,29 +1,29 @@
-"""`asyncsim rules`: every update rule in one line."""
+"""`asyncsim rules`: every update rule in a table, or one of them in detail."""
 
 import inspect
-import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from asyncsim import citation
+from asyncsim.checks import did_you_mean
+from asyncsim.cli.command import Command
+from asyncsim.cli.output import json_option, print_results
+from asyncsim.cli.tables import print_table
 from asyncsim.rules import CONSTRUCTORS
 from asyncsim.rules.citations import KEYS
-from asyncsim.scenario.fields import arguments
+from asyncsim.scenario.fields import arguments, described_arguments
 
-
-@click.command("rules")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def rules(as_json: bool) -> None:
-    """List the update rules: name and arguments, what each does, and the key of its publication.
-
-    Any of them can be named by the flag --rule of a scenario, and its arguments are flags there.
-    """
-    listed = {name: describe(name) for name in sorted(CONSTRUCTORS)}
-    if as_json:
-        click.echo(json.dumps(listed, allow_nan=False))
-        return
-    for name, described in listed.items():
-        click.echo(line(name, described))
+NOT_KEY = (
+    "learning_rate",
+    "elementwise",
+)  # not among the key arguments: every rule's, and one that changes no digit
+KEY_ARGUMENTS = 4  # shown in the table
+SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
+NOTE = """Every rule takes learning_rate as well; * must be given.
+`asyncsim rules NAME` explains one; `asyncsim run SCENARIO.py --rule NAME` runs it."""
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -39,18 +39,112 @@ def describe(name: str) -> dict[str, Any]:
     return {
         "required": [key for key, value in defaults.items() if value is inspect.Parameter.empty],
         "defaults": {key: value for key, value in defaults.items() if value is not inspect.Parameter.empty},
-        "summary": (inspect.getdoc(constructor) or "").partition("\n")[0],
+        "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
         "citation": KEYS.get(name),
     }
 
 
-def line(name: str, described: dict[str, Any]) -> str:
-    """The rule in one line.
+def explain(name: str) -> dict[str, Any]:
+    """What `describe` says, and in full: the formula and remarks, what each argument means, and the publication.
 
     Example:
-        >>> line("sgd", {"required": ["rate"], "defaults": {"window": 1}, "summary": "Descend.", "citation": "me2026"})
-        'sgd(rate, window=1): Descend. [me2026]'
+        >>> found = explain("momentum_sgd")
+        >>> found["arguments"]["momentum"], found["bibtex"].splitlines()[0]
+        ('Friction parameter μ in [0, 1).', '@article{polyak1964methods,')
     """
-    taken = [*described["required"], *(f"{key}={value}" for key, value in described["defaults"].items())]
-    key = "" if described["citation"] is None else f" [{described['citation']}]"
-    return f"{name}({', '.join(taken)}): {described['summary']}{key}"
+    documentation = inspect.getdoc(CONSTRUCTORS[name]) or ""
+    helps = described_arguments(documentation)
+    sections = SECTION.split(documentation)
+    titled = dict(zip(sections[1::2], sections[2::2], strict=True))
+    return {
+        "name": name,
+        **describe(name),
+        "description": sections[0].partition("\n")[2].strip(),
+        "arguments": {key: helps.get(key, "") for key in arguments(CONSTRUCTORS[name])},
+        "references": " ".join(titled.get("References", "").split()),
+        "bibtex": citation(name),
+    }
+
+
+def show_table(described: dict[str, dict[str, Any]]) -> None:
+    """Print a table of rules."""
+    print_table(
+        ("rule", "what it does", "arguments"), list(rows(described)), text=(0, 1, 2), folded=(1, 2), widths={2: 21}
+    )
+    click.echo(f"\n{NOTE}")
+
+
+def rows(described: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Name, first line and key arguments of each rule.
+
+    Example:
+        >>> one = {"required": ["learning_rate", "limit"], "defaults": {"window": 1}, "summary": "Descends."}
+        >>> list(rows({"sgd": one}))
+        [('sgd', 'Descends.', 'limit*, window')]
+    """
+    for name, found in described.items():
+        keys = [f"{key}*" for key in found["required"] if key not in NOT_KEY]
+        keys += [key for key in found["defaults"] if key not in NOT_KEY]
+        shown = keys if len(keys) <= KEY_ARGUMENTS else [*keys[: KEY_ARGUMENTS - 1], "…"]
+        yield name, found["summary"], ", ".join(shown)
+
+
+def show_rule(found: dict[str, Any]) -> None:
+    """Print everything about one rule."""
+    formatter = click.get_current_context().make_formatter()
+    formatter.write(_wrapped(f"{found['name']}: {found['summary']}", formatter.width))
+    formatter.write(f"\n\n{paragraphs(found['description'], formatter.width)}\n")
+    with formatter.section("Arguments"):
+        formatter.write_dl([(key, _argument_help(key, found)) for key in found["arguments"]])
+    with formatter.section("Source"):
+        formatter.write_text(found["references"])
+    click.echo(f"{formatter.getvalue()}\n{found['bibtex']}")
+
+
+def _argument_help(key: str, found: dict[str, Any]) -> str:
+    default = "must be given" if key in found["required"] else _shown(found["defaults"][key])
+    return f"{found['arguments'][key]} [{default}]"
+
+
+def _shown(default: Any) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def paragraphs(text: str, width: int) -> str:
+    """The paragraphs of a docstring, broken anew to a width; lists keep a line for each item.
+
+    Example:
+        >>> print(paragraphs("One ``word``\\nor two:\\n\\n- the first\\n  item\\n- the second", 30))
+        One word or two:
+        <BLANKLINE>
+        - the first item
+        - the second
+    """
+    blocks = []
+    for block in text.replace("`", "").split("\n\n"):
+        items = re.split(r"\n(?=- )", block)
+        blocks.append("\n".join(_wrapped(item, width) for item in items))
+    return "\n\n".join(blocks)
+
+
+def _wrapped(text: str, width: int) -> str:
+    hanging = "  " if text.startswith("- ") else ""
+    return click.wrap_text(" ".join(text.split()), width, subsequent_indent=hanging)
+
+
+@click.command("rules", cls=Command, params=[json_option("the rules")])
+@click.argument("name", required=False)
+def command(name: str | None, as_json: bool) -> None:
+    """List the update rules, or explain the one with this NAME.
+
+    Any of them can be chosen by the flag --rule of a scenario, and its arguments are flags there.
+    """
+    if name is None:
+        listed = {name: describe(name) for name in sorted(CONSTRUCTORS)}
+        print_results(listed, as_json, lambda: show_table(listed))
+        return
+    if name not in CONSTRUCTORS:
+        hint = did_you_mean(name.lower().replace("-", "_"), CONSTRUCTORS, quote="'")
+        raise click.UsageError(f"There is no rule {name!r}.{hint} `asyncsim rules` lists them.")
+    found = explain(name)
+    print_results(found, as_json, lambda: show_rule(found))

@@ -8,11 +8,13 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import click
 
 import asyncsim
+from asyncsim.checks import nearest
+from asyncsim.cli.command import suggestion
 from asyncsim.scenario import Scenario
 from asyncsim.study import Comparison, Experiment
 
@@ -32,8 +34,10 @@ def load(path: str) -> Study:
         click.ClickException: If the script fails (the file and the line are named), or defines no study, or two.
     """
     if not Path(path).is_file():
-        message = f"SCENARIO.py must be a script; {path!r} is not a file. Check the name and the folder."
-        raise click.UsageError(message, click.get_current_context(silent=True))
+        what = "is a folder" if Path(path).is_dir() else "is not a file"
+        remedy = suggestion(_similar_script(path)) or " Check the name and the folder."
+        context = click.get_current_context(silent=True)
+        raise click.UsageError(f"SCENARIO.py must be a script; {path!r} {what}.{remedy}", context)
     names = _execute(path)
     found = [name for name in NAMES if isinstance(names.get(name), Study)]
     if len(found) > 1 and found[1] != "scenario":
@@ -43,6 +47,17 @@ def load(path: str) -> Study:
         assert isinstance(study, Study)
         return study
     raise click.ClickException(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
+
+
+def _similar_script(path: str) -> str | None:
+    """The script that was probably meant by a path without one: beside it, or in a folder `scenarios`."""
+    place, name = Path(path).parent, Path(path).name.removesuffix(".py")
+    for folder in (place, Path("scenarios"), place / name):
+        scripts = {script.stem: str(script) for script in sorted(folder.glob("*.py"))}
+        meant = name if name in scripts else nearest(name, scripts)
+        if meant is not None:
+            return scripts[meant]
+    return None
 
 
 def _remedy(names: Mapping[str, object]) -> str:
@@ -56,26 +71,26 @@ def _remedy(names: Mapping[str, object]) -> str:
     return f" Write `{EXAMPLE}` at its top level."
 
 
-def import_from_clone(package: str) -> ModuleType:
-    """A package of the repository that is not installed with the library, such as `figures`, under its own name.
+def import_from_clone(module: str) -> Any:
+    """A module of the repository that is not installed with the library, such as `figures.catalogue`.
 
-    The package is looked for in the working directory, in the folders above it, and beside the library (where an
-    editable installation has it).
+    Its package is looked for in the working directory, in the folders above it, and beside the library (where an
+    editable installation has it), and imported under its own name.
 
     Raises:
         click.ClickException: If it is in none of them.
     """
-    if package in sys.modules:
-        return sys.modules[package]
-    here = Path.cwd()
-    places = [here, *here.parents, Path(asyncsim.__file__).parents[1]]
-    root = next((place for place in places if (place / package / "__init__.py").is_file()), None)
-    if root is None:
-        raise click.ClickException(
-            f"`{package}/` is part of the repository, not of the installed package. Clone it, and run this there."
-        )
-    sys.path.insert(0, str(root))
-    return importlib.import_module(package)
+    package = module.partition(".")[0]
+    if package not in sys.modules:
+        here = Path.cwd()
+        places = [here, *here.parents, Path(asyncsim.__file__).parents[1]]
+        root = next((place for place in places if (place / package / "__init__.py").is_file()), None)
+        if root is None:
+            raise click.ClickException(
+                f"The {package} are part of the repository, not of the installed package: clone it and run there."
+            )
+        sys.path.insert(0, str(root))
+    return importlib.import_module(module)
 
 
 def _execute(path: str) -> dict[str, object]:

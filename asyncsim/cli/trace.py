@@ -1,17 +1,16 @@
 """`asyncsim trace`: check a trace, look at it, and write it in another format."""
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from asyncsim.checks import nearest
-from asyncsim.cli.show import number, percent
+from asyncsim.checks import did_you_mean
+from asyncsim.cli.command import Group, suggestion
+from asyncsim.cli.output import json_option, print_results
+from asyncsim.cli.tables import number, percent, print_table
 from asyncsim.reports.trace import Prediction, TraceReport, trace_report
 from asyncsim.trace import Statistics, Trace
 
@@ -27,7 +26,7 @@ LABELS = {
     "commits_per_second": "commits per second",
     "at_server": "commits at the server, mean",
     "utilisation": "workers computing, share of time",
-    "knee": "workers that fill the server",
+    "knee": "workers that saturate the server",
 }
 
 
@@ -38,47 +37,50 @@ class TraceFile(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The path, or a usage error."""
+        if Path(value).is_dir():
+            inside = Path(value, "trace.npz")
+            hint = suggestion(str(inside) if inside.is_file() else None)
+            self.fail(f"FILE must be a trace, .npz or .csv; {value!r} is a folder.{hint}", param, ctx)
         if not Path(value).is_file():
-            self.fail(f"FILE must be a trace, .npz or .csv; {value!r} is no file. Check the name.", param, ctx)
+            self.fail(f"FILE must be a trace, .npz or .csv; {value!r} does not exist. Check the name.", param, ctx)
         return value
 
 
 START = click.option(
-    "--start", type=float, metavar="SECONDS", help="When the run of a CSV log began, say in Unix time. [0]"
+    "--start",
+    type=float,
+    metavar="SECONDS",
+    help="When the run of a CSV log began, in the log's own time, such as Unix time. [0]",
 )
 
 
-@click.group("trace", no_args_is_help=False)
-def trace() -> None:
+@click.group("trace", cls=Group, files={".npz": "asyncsim trace info", ".csv": "asyncsim trace info"})
+def command() -> None:
     """Check a trace, compare it with theory, or export it.
 
-    FILE is a trace as asyncsim writes it (.npz), or a CSV file: one that was exported, or the log of a real cluster
-    with the columns worker and commit_time and whichever else it has.
+    FILE is a trace as asyncsim writes it (.npz) or a CSV file: an exported trace, or the log of a real cluster. A log
+    needs the columns worker and commit_time, and may have any of the others.
     """
 
 
-@trace.command()
+@command.command()
 @click.argument("file", type=TraceFile())
 @START
 def check(file: str, start: float | None) -> None:
-    """Check every invariant of the trace in FILE; the status is 1 if one is broken."""
+    """Check every invariant of the trace in FILE; exit with status 1 if one is violated."""
     click.echo(f"ok: {_in_one_line(load(file, start))}")
 
 
-@trace.command()
+@command.command(params=[json_option("the report")])
 @click.argument("file", type=TraceFile())
 @START
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(file: str, start: float | None, as_json: bool) -> None:
-    """Show what the trace in FILE comes to, beside what theory predicts."""
+    """Summarise the trace in FILE beside what theory predicts."""
     report = trace_report(load(file, start))
-    if as_json:
-        click.echo(json.dumps(report.as_json(), allow_nan=False))
-    else:
-        show_report(report)
+    print_results(report.as_json(), as_json, lambda: show_report(report))
 
 
-@trace.command()
+@command.command()
 @click.argument("file", type=TraceFile())
 @click.argument("out")
 @click.option("--format", "format_name", metavar="FORMAT", help="csv, chrome or npz. [from the suffix of OUT]")
@@ -94,7 +96,7 @@ def load(file: str, start: float | None = None) -> Trace:
     """The trace in a file, CSV if its name says so; `start` is subtracted from the times of a CSV file.
 
     Raises:
-        click.UsageError: If `start` is given for another file.
+        click.UsageError: If `start` is given for another kind of file.
     """
     if Path(file).suffix.lower() == ".csv":
         return Trace.from_csv(file, start=start or 0.0)
@@ -104,25 +106,22 @@ def load(file: str, start: float | None = None) -> Trace:
 
 
 def show_report(report: TraceReport) -> None:
-    """A table of what was measured and what theory predicts, and the assumptions below it."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("")
-    for head in ("measured", "predicted"):
-        table.add_column(head, justify="right", no_wrap=True)
-    notes: list[str] = []
-    for name, measured, predicted in rows(report):
-        if predicted is not None and predicted.assumes not in notes:
-            notes.append(predicted.assumes)
-        note = "" if predicted is None else f"{number(predicted.value)} ({notes.index(predicted.assumes) + 1})"
-        table.add_row(name, measured, note)
-    Console().print(table)
-    if notes:
+    """Print a table of what was measured and what theory predicts, and the assumptions below it."""
+    assumptions: list[str] = []
+    rows = []
+    for name, measured, predicted in report_rows(report):
+        if predicted is not None and predicted.assumes not in assumptions:
+            assumptions.append(predicted.assumes)
+        note = "" if predicted is None else f"{number(predicted.value)} ({assumptions.index(predicted.assumes) + 1})"
+        rows.append((name, measured, note))
+    print_table(("", "measured", "predicted"), rows, folded=(0,))
+    if assumptions:
         click.echo("\nPredicted where the trace does not contradict these assumptions:")
-    for place, assumes in enumerate(notes, start=1):
+    for place, assumes in enumerate(assumptions, start=1):
         click.echo(f"({place}) {assumes}")
 
 
-def rows(report: TraceReport) -> list[tuple[str, str, Prediction | None]]:
+def report_rows(report: TraceReport) -> list[tuple[str, str, Prediction | None]]:
     """The lines of the table: what it is, what was measured, and a prediction or None."""
     found = report.statistics
     lines: list[tuple[str, str, Prediction | None]] = [
@@ -133,24 +132,24 @@ def rows(report: TraceReport) -> list[tuple[str, str, Prediction | None]]:
     ]
     for key, label in LABELS.items():
         if key in report.measured or key in report.predicted:
-            lines.append((label, _shown(report.measured.get(key, math.nan)), report.predicted.get(key)))
+            lines.append((label, _number(report.measured.get(key, math.nan)), report.predicted.get(key)))
     return [*lines, *((*line, None) for line in _details(found))]
 
 
 def _details(found: Statistics) -> list[tuple[str, str]]:
     tau = found.staleness
-    quantiles = ", ".join(_shown(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
+    quantiles = ", ".join(_number(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
     share = found.by_worker.share
     lines = [
-        ("steps per second", _shown(found.steps_per_second)),
+        ("steps per second", _number(found.steps_per_second)),
         ("staleness: median, 90, 99, 100 %", quantiles),
-        ("waiting, in service, mean", f"{_shown(found.waiting)}, {_shown(found.in_service)}"),
-        ("computing in vain, share of time", _percent(found.wasted)),
+        ("commits waiting, in service, mean", f"{_number(found.waiting)}, {_number(found.in_service)}"),
+        ("wasted computation, share of time", _percent(found.wasted)),
         ("a worker's share of the commits", f"{_percent(share.min())} to {_percent(share.max())}"),
     ]
-    for what, counts in (("jobs", found.fates), ("faults", found.faults)):
+    for what, counts in (("jobs not committed", found.fates), ("faults", found.faults)):
         text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-        lines.append((f"{what}{' not committed' if what == 'jobs' else ''}", text or "none"))
+        lines.append((what, text or "0"))
     return lines
 
 
@@ -163,17 +162,15 @@ def _in_one_line(trace: Trace) -> str:
 
 def _writer(out: str, format_name: str | None) -> Callable[[Trace, str], None]:
     if format_name is not None and format_name not in FORMATS:
-        near = nearest(format_name, FORMATS)
-        hint = f" Did you mean {near!r}?" if near else ""
-        known = ", ".join(FORMATS)
-        raise click.UsageError(f"`--format` must be one of {known}; got {format_name!r}.{hint}")
+        hint = did_you_mean(format_name, FORMATS, quote="'")
+        raise click.UsageError(f"`--format` must be one of {', '.join(FORMATS)}; got {format_name!r}.{hint}")
     for name, (suffix, write) in FORMATS.items():
         if name == format_name or (format_name is None and Path(out).suffix.lower() == suffix):
             return write
     raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")
 
 
-def _shown(value: float) -> str:
+def _number(value: float) -> str:
     return number(None if math.isnan(value) else value)
 
 

@@ -30,6 +30,8 @@ MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
 NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
 FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
 REPORT_SCHEDULES = 32
+MAP_COLUMNS, MAP_ROWS = 12, 28  # numbers of workers and values of κ
+MAP_SCHEDULES = 12
 NEGLIGIBLE = 1e-12  # of the first loss: a run that fell so low is bounded, whatever rounding makes of it there
 MOST_WARM_UP_CYCLES = 500  # jobs of a worker: enough for a coefficient of variation down to 0.05
 SEARCH_GRID = 32  # values of κ in one pass of a search
@@ -115,6 +117,33 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
         mean = theory.mean_stability_limit(workers=n, worker_momentum=momentum)
     constant = theory.constant_delay_limit(n - 1, momentum, where)
     return {"stability_limit": limit, "mean_limit": mean, "constant_delay_limit": constant}, note
+
+
+class LimitsMap(NamedTuple):
+    """Which step sizes stay bounded with different numbers of workers, and what theory says of each number.
+
+    Attributes:
+        workers: (n,) numbers of workers.
+        kappas: (k,) values of κ.
+        share: (n, k) share of runs that stay bounded.
+        limits: (n,) what `predict_limits` knows.
+    """
+
+    workers: list[int]
+    kappas: FloatArray
+    share: FloatArray
+    limits: list[dict[str, float | None]]
+
+
+def limits_map(question: Question) -> LimitsMap:
+    """The map around a question: up to four times its workers, and beyond the limits on both sides."""
+    workers = np.unique(np.geomspace(1, 4 * question.workers, MAP_COLUMNS).round().astype(int)).tolist()
+    limits = [predict_limits(question._replace(workers=n))[0] for n in workers]
+    lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
+    kappas = np.geomspace(lowest / 2, 4 * (1 + question.momentum), MAP_ROWS)
+    rule = momentum_rule(question.momentum, question.where)
+    share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES)
+    return LimitsMap(workers, kappas, share, limits)
 
 
 def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:

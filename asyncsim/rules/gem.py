@@ -131,13 +131,12 @@ def gem(
     Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. Paper and published code are
     two algorithms, and both are here by name:
 
-    ========== ============ ================= ===================================== ==========================
-    variant    π clamped to ε                 gradient taken at                     θ - s
-    ========== ============ ================= ===================================== ==========================
-    ``script`` [0, 5]       \\|Δθ + 1e-12\\|    the value just after the own commit   between two own pulls
-    ``paper``  no           \\|Δθ\\| + 1e-16    the value pulled before the own commit between two own pulls
-    ``signed`` no           none              the value just after the own commit   since the gradient's point
-    ========== ============ ================= ===================================== ==========================
+    - ``script``: π is clamped to [0, 5] and its denominator is |Δθ + 1e-12|; the gradient is taken at the value just
+      after the worker's own commit, and θ - s lies between two of its pulls;
+    - ``paper``: no clamp, and |Δθ| + 1e-16; the gradient is taken at the value that the worker pulled before its own
+      commit, and θ - s lies between two of its pulls;
+    - ``signed``: no clamp, and |Δθ|; the gradient is taken at the value just after the worker's own commit, and θ - s
+      is counted from there.
 
     Between two own pulls, θ - s contains the worker's own last update. In ``paper`` the gradient is one version
     older than the trace's staleness says (mean n, not n - 1), because it is taken at the pulled value. ``signed`` is

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.cli.options import find_script
-from asyncsim.cli.show import Bar
+from asyncsim.cli.progress import Bar
+from asyncsim.cli.run import find_script
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study.summary import KEYS
 
@@ -184,9 +184,21 @@ class TestUsage:
             (("run", "study.py", "--record", "pi_median=0"), ("whole number of commits, at least 1; got 0",)),
             (("run", "study.py", "--out", ""), ("`--out` must name a folder; got ''",)),
             (("run", "study.py", "more.py"), ("unexpected extra argument", "more.py")),
+            (("run", "study.py", "--lr", "1"), ("'--lr'", "'--learning-rate'?")),
+            (("run", "study.py", "-n", "3"), ("'-n'", "'--workers'?")),
+            (("run", "study.py", "-json"), ("'-json'", "'--json'?")),
+            (("run", "study.py", "--epochs=3"), ("'--epochs'", "'--commits-per-worker'?")),
+            (("run", "study.py", "--rule", "gme", "--help"), ("Did you mean 'gem'?",)),
+            (("run", "--help-for", "gme"), ("no law, protocol, rule or workload 'gme'", "gem")),
             (("run", "nowhere.py"), ("'nowhere.py' is not a file", "asyncsim run --help")),
+            (("run", "study"), ("'study' is not a file", "Did you mean 'study.py'?")),
+            (("run", "stdy.py"), ("Did you mean 'study.py'?",)),
+            (("run", "."), ("'.' is a folder",)),
+            (("run", "--workers", "3"), ("Missing argument SCENARIO.py",)),
+            (("study.py",), ("No such command 'study.py'", "'asyncsim run study.py'?")),
+            (("help",), ("No such command 'help'", "'--help'?")),
             (("run",), ("Missing argument SCENARIO.py",)),
-            (("rum",), ("No such command 'rum'", "asyncsim --help")),
+            (("rum",), ("No such command 'rum'", "'run'?", "asyncsim --help")),
         ],
     )
     def test_wrong_usage_is_status_2(
@@ -202,7 +214,7 @@ class TestUsage:
         assert command("--version") == Done(0, f"asyncsim {asim.__version__}\n", "")
 
     def test_help_explains_every_field(self, command: Command) -> None:
-        done = command("run", "--help")
+        done = command("run", "--help-for", "all")
         assert done.status == 0
         text = "".join(done.out.split())  # lines are also broken at hyphens
         for field in all_fields():
@@ -214,6 +226,32 @@ class TestUsage:
         assert "--workers INTEGER Number of workers n, at least 1. [4]" in text
         assert "[0.05]" in text
         assert "--hidden" not in text
+
+    def test_help_of_another_rule(self, command: Command) -> None:
+        text = " ".join(command("run", "study.py", "--help", "--rule=agn", "--compute", "pareto").out.split())
+        assert "--window INTEGER" in text
+        assert "Step size η, by which the optimiser's updates are multiplied" in text
+        assert "[0.05]" in text  # the learning rate is kept
+        assert "--minimum NUMBER" in text
+        assert "--kappa" not in text
+        assert "--cv" not in text
+        assert "use --help-for NAME." in text[-30:]
+
+    def test_help_for_a_name(self, command: Command) -> None:
+        text = " ".join(command("run", "--help-for", "ringmaster").out.split())
+        assert "With --protocol ringmaster: --limit INTEGER" in text
+        assert "With --rule ringmaster: --learning-rate NUMBER" in text
+        assert "--rule-limit" in text
+        assert "no flags of its own" in command("run", "study.py", "--help-for", "asynchronous").out
+
+    def test_help_is_short_and_fits(self, command: Command) -> None:
+        lines = command("run", "--help").out.splitlines()
+        assert len(lines) < 40
+        assert "--learning-rate NUMBER" not in " ".join(lines)
+        for arguments in ((), ("run",), ("run", "study.py"), ("figures",), ("rules",), ("trace",), ("staleness",)):
+            done = command(*arguments, "-h")
+            assert done.status == 0
+            assert max(map(len, done.out.splitlines())) <= 80
 
     def test_find_script(self) -> None:
         assert find_script(["--out", "x.py", "study.py"]) == 2
@@ -294,9 +332,9 @@ class TestInterrupts:
         assert "Interrupted. Nothing has been replayed" in self.interrupted(command, monkeypatch, "simulate")
 
     def test_during_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert "commits; the same command goes on from there." in self.interrupted(command, monkeypatch, "update")
+        assert "commits; the same command continues from there." in self.interrupted(command, monkeypatch, "update")
         forced = self.interrupted(command, monkeypatch, "update", "--force")
-        assert "commits; without --force, the same command goes on from there." in forced
+        assert "commits; without --force, the same command continues from there." in forced
 
 
 class TestProcesses:
@@ -324,7 +362,7 @@ class TestProcesses:
         out, err = started.communicate(timeout=60)
         assert started.returncode == 1, (out, err)
         assert err.count("\n") == 1
-        assert "of 600,000 commits; the same command goes on from there." in err
+        assert "of 600,000 commits; the same command continues from there." in err
         assert set(os.listdir("runs/study")) == {"scenario.json", "trace.npz", "run.npz"}
         assert 0 < np.load("runs/study/run.npz")["commits"] < 600_000
         assert json.loads(command("run", "study.py", *flags).out)["commits"] == 600_000

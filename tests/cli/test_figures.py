@@ -1,6 +1,7 @@
 """`asyncsim figures`: what it prints, and how it ends."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,17 @@ class TestCommand:
         command("figure3")
         status, out, err = command("figure3")
         assert (status, err) == (0, "figure3: there already\n")
-        assert "does not hold" in out
+        assert out.splitlines()[0] == "figure3  does not hold  it is small"
+        assert "runs/figures/quick/summary.md" in out
         assert self.calls == [0, 1, 2]
+
+    def test_the_list_has_a_line_for_each_figure(self, command):
+        status, out, err = command("--list")
+        assert (status, err) == (0, "")
+        assert [line.split()[0] for line in out.splitlines()] == list(NAMES)
+        assert all(line.endswith("  A figure") for line in out.splitlines())
+        assert json.loads(command("--list", "figure3", "--json")[1]) == {"figure3": "A figure"}
+        assert not Path("runs").exists()
 
     def test_without_names_all_are_made(self, command):
         assert command("--seeds", 1)[2].count("computed 1 seed\n") == len(NAMES)
@@ -73,7 +83,7 @@ class TestCommand:
         self.figures["energy"] = fake(self.calls, compute=interrupt)
         status, out, err = command("figure1", "energy")
         assert (status, out) == (1, "")
-        assert "Interrupted; the same command goes on from there." in err
+        assert "Interrupted; the same command continues from there." in err
         assert "| figure1 | it is small" in Path("runs/figures/quick/summary.md").read_text()
 
     def test_force_begins_anew(self, command):
@@ -91,3 +101,13 @@ class TestCommand:
         status, _, err = command("figure3", "--out", "file/here")
         assert status == 1
         assert "`out` 'file/here' cannot be made: Not a directory. Choose another folder." in err
+
+
+def test_outside_a_clone_one_line_says_so(command, monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "figures"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(asim, "__file__", str(tmp_path / "site-packages" / "asyncsim" / "__init__.py"))
+    status, out, err = command("--list")
+    assert (status, out) == (1, "")
+    assert err.startswith("Error: The figures are part of the repository, not of the installed package")
+    assert err.count("\n") == 1

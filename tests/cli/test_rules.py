@@ -1,4 +1,4 @@
-"""`asyncsim rules`: one line a rule, and the same as JSON."""
+"""`asyncsim rules`: the table, one rule in detail, and both as JSON."""
 
 import inspect
 import json
@@ -22,12 +22,46 @@ def printed(capsys):
     return run
 
 
-def test_one_line_a_rule(printed):
+def summary(name):
+    return inspect.getdoc(CONSTRUCTORS[name]).splitlines()[0].replace("`", "")
+
+
+def test_the_table_fits_a_terminal_and_names_every_rule(printed):
     lines = printed().splitlines()
-    assert [line.partition("(")[0] for line in lines] == sorted(CONSTRUCTORS)
-    for line, name in zip(lines, sorted(CONSTRUCTORS), strict=True):
-        assert inspect.getdoc(CONSTRUCTORS[name]).splitlines()[0] in line
-        assert line.endswith("]"), "no citation"
+    assert max(map(len, lines[:-2])) <= 80
+    heads = [line.split()[0] for line in lines[1:] if line[:1].isalpha()]
+    assert heads[: len(CONSTRUCTORS)] == sorted(CONSTRUCTORS)
+    text = "".join(line[21:59].strip() + " " for line in lines[1:])
+    for name in CONSTRUCTORS:
+        assert summary(name) in text
+
+
+@pytest.mark.parametrize("name", sorted(CONSTRUCTORS))
+def test_a_rule_in_detail(printed, name):
+    text = printed(name)
+    words = " ".join(text.split()).replace("first- order", "first-order")  # broken at the hyphen
+    assert max(map(len, text.partition("\n@")[0].splitlines())) <= 80
+    assert words.startswith(f"{name}: {summary(name)}")
+    assert asim.citation(name) in text
+    for parameter in inspect.signature(CONSTRUCTORS[name]).parameters.values():
+        shown = "must be given" if parameter.default is parameter.empty else str(parameter.default)
+        assert f"[{shown.lower()}]" in words.lower()
+    assert "`" not in text.partition("\n@")[0]
+
+
+def test_a_rule_in_detail_as_json(printed):
+    found = json.loads(printed("gem", "--json"))
+    assert found["defaults"]["kappa"] == 1.0
+    assert found["arguments"]["kappa"].startswith("Amplification")
+    assert found["bibtex"] == asim.citation("gem")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("gme", "gem"), ("GEM", "gem"), ("momentum-sgd", "momentum_sgd")])
+def test_an_unknown_name_suggests_the_nearest(capsys, name, meant):
+    with pytest.raises(SystemExit) as left:
+        asim.main(arguments=["rules", name])
+    assert left.value.code == 2
+    assert f"There is no rule {name!r}. Did you mean {meant!r}?" in capsys.readouterr().err
 
 
 def test_json_says_what_must_be_given(printed):

@@ -6,7 +6,6 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import theory
-from asyncsim.cli import stability
 from asyncsim.reports import stability as reports
 
 PREDICTED = {"stability_limit", "mean_limit", "constant_delay_limit", "kappa", "noise_floor", "kinetic_energy"}
@@ -17,9 +16,9 @@ SIMULATED = ERRORS | {"almost_sure_limit", "kappa", "noise_floor", "kinetic_ener
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reports, "SCHEDULES", 4)
-    monkeypatch.setattr(stability, "COLUMNS", 3)
-    monkeypatch.setattr(stability, "MAP_SCHEDULES", 2)
+    monkeypatch.setattr(reports, "REPORT_SCHEDULES", 4)
+    monkeypatch.setattr(reports, "MAP_COLUMNS", 3)
+    monkeypatch.setattr(reports, "MAP_SCHEDULES", 2)
 
     def run(*arguments):
         with pytest.raises(SystemExit) as left:

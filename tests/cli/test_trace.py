@@ -231,7 +231,7 @@ class TestExport:
         ((), ("Missing command",)),
         (("chek", "trace.npz"), ("No such command 'chek'", "'check'")),
         (("check",), ("Missing argument 'FILE'",)),
-        (("check", "none.npz"), ("'none.npz' is no file",)),
+        (("check", "none.npz"), ("'none.npz' does not exist",)),
         (("info", "trace.npz", "--jsn"), ("--jsn",)),
         (("export", "trace.npz"), ("Missing argument 'OUT'",)),
         (("export", "trace.npz", "out.txt"), ("OUT must end in .csv, .json or .npz; got 'out.txt'",)),

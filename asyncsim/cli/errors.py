@@ -1,0 +1,48 @@
+"""What becomes of a command's errors: one line each and an exit status, never a traceback."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+TRACEBACK = "ASYNCSIM_TRACEBACK"
+HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
+
+
+def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+    """Run a command and return its exit status; an error becomes one line on standard error."""
+    try:
+        # Not `command.main`, which prints an empty line on Ctrl-C.
+        with command.make_context(name, list(arguments)) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+        return 0
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains on its way out
+        return 1
+    except (Exception, KeyboardInterrupt) as error:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        message, status = explain(error)
+        click.echo(f"Error: {' '.join(message.split())}", err=True)
+        return status
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """The line and the exit status for an error."""
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx is not None else "asyncsim"
+        return f"{error.format_message()} See: {where} --help", error.exit_code
+    if isinstance(error, click.ClickException):
+        return error.format_message(), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted.", 1
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}", 1
+    if isinstance(error, (OSError, ValueError, ImportError)):
+        return str(error), 1
+    return f"{type(error).__name__}: {error}. {HINT}", 1

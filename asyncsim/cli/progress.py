@@ -1,0 +1,82 @@
+"""The progress bar, on standard error, and only on a terminal."""
+
+import time
+from typing import NamedTuple
+
+from rich import progress as rich_progress
+from rich.console import Console
+
+from asyncsim.engine import Progress
+
+
+class Line(NamedTuple):
+    """A line of the bar.
+
+    Attributes:
+        task: Its identifier in the bar.
+        begun: When the first report came, None before.
+        first: Commits that had been done then.
+    """
+
+    task: rich_progress.TaskID
+    begun: float | None = None
+    first: int = 0
+
+
+class Bar:
+    """A progress bar for one replay after another; use it as a context.
+
+    Attributes:
+        latest: The last report of the replay that is under way, None before the first.
+    """
+
+    def __init__(self) -> None:
+        columns = (
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(bar_width=30),
+            rich_progress.TextColumn("{task.fields[state]}"),
+            rich_progress.TimeRemainingColumn(compact=True),
+        )
+        console = Console(stderr=True)
+        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.latest: Progress | None = None
+        self._lines: dict[str, Line] = {}
+
+    def __enter__(self) -> "Bar":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def expect(self, name: str) -> None:
+        """Add a line for work that has begun."""
+        self._lines[name] = Line(self.bar.add_task(name, total=None, state="preparing"))
+
+    def close(self, name: str) -> None:
+        """Remove the lines of finished work: that of this name, and those whose names begin with it and a comma."""
+        for other in [other for other in self._lines if other.split(",")[0] == name]:
+            self.bar.remove_task(self._lines.pop(other).task)
+
+    def update(self, name: str, progress: Progress) -> None:
+        """Show how far a replay has come."""
+        self.latest = progress
+        if name not in self._lines:
+            self.expect(name)
+        line, now = self._lines[name], time.monotonic()
+        if line.begun is None:
+            line = self._lines[name] = Line(line.task, now, progress.done)
+        state = [f"{progress.done:,} of {progress.total:,} commits"]
+        seconds = now - (line.begun or now)
+        if seconds > 0:
+            state.append(f"{(progress.done - line.first) / seconds:,.0f}/s")
+        if progress.loss is not None:
+            state.append(f"loss {progress.loss:.4g}")
+        self.bar.update(line.task, completed=progress.done, total=progress.total, state="  ".join(state))
+
+    def update_figure(self, name: str, seed: int, scenario: object, progress: Progress) -> None:
+        """Show how far one of a figure's replays has come; they share a line."""
+        del scenario  # The figure and the seed are enough.
+        if self.latest is None or progress.done <= self.latest.done:
+            self.close(name)  # another replay: its speed is measured anew
+        self.update(f"{name}, seed {seed}", progress)

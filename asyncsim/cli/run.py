@@ -1,0 +1,188 @@
+"""`asyncsim run`: the command line of a study."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from asyncsim.cli.command import Command
+from asyncsim.cli.cores import use_all_cores
+from asyncsim.cli.options import OTHER_FLAGS, FieldCommand, help_for_option
+from asyncsim.cli.output import json_option, out_option, print_results
+from asyncsim.cli.progress import Bar
+from asyncsim.cli.script import Study, load
+from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
+from asyncsim.engine import ReplayInterrupted
+from asyncsim.scenario import Scenario
+from asyncsim.scenario.catalogue import all_fields
+from asyncsim.study import Comparison, Experiment, compare, run
+
+HELP = """Simulate a scenario, replay it, and keep its summary, its numbers and a picture.
+
+SCENARIO.py is a script that defines `scenario = asim.Scenario(...)`, or a `comparison` or an `experiment`. Each of its
+fields can be set by a flag, as in
+
+\b
+  asyncsim run SCENARIO.py --workers 30 --rule downpour --learning-rate 0.1
+
+\b
+  asyncsim run SCENARIO.py --help              its flags, with present values
+  asyncsim run SCENARIO.py --rule agn --help   the same with another rule
+  asyncsim run --help-for agn                  flags of a rule, a law, …
+  asyncsim run --help-for all                  every flag there is
+  asyncsim rules                               the rules
+"""
+FLAGS = ("--json", "--force", "--help", "-h")  # all other options take a value
+
+
+class RunCommand(click.Command):
+    """`asyncsim run`: its flags are those of the script that it is given."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Load the script, and parse the rest of the line with the flags that its fields ask for."""
+        place = find_script(args)
+        if place is None:
+            return self._without_script().make_context(info_name, args, parent, **extra)
+        path, args = args[place], [*args[:place], *args[place + 1 :]]
+        use_all_cores()
+        with click.Context(self, parent, info_name):  # so that errors can name the command
+            command = study_command(load(path), path)
+        return command.make_context(f"{info_name} {path}", args, parent, **extra)
+
+    def _without_script(self) -> Command:
+        def missing(**given: Any) -> None:
+            raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
+
+        return Command(
+            name="run",
+            params=[*output_options("runs/<name of the script>"), help_for_option()],
+            help=HELP,
+            options_metavar="SCENARIO.py [OPTIONS]",
+            callback=missing,
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )
+
+
+command = RunCommand("run", help=HELP)
+
+
+def output_options(default: str) -> list[click.Option]:
+    """Where results go."""
+    out_help = "Folder for the results; if it holds this very study, existing results are reused."
+    force_help = "Start anew; what the folder holds is replaced at the end."
+    return [
+        out_option(default, out_help),
+        json_option("the summary"),
+        click.Option(["--force"], is_flag=True, help=force_help),
+    ]
+
+
+def study_command(study: Study, path: str) -> FieldCommand:
+    """The command that runs a study, with a flag for each of its fields."""
+    name = Path(path).stem
+    default = str(Path("runs", name))
+    has_components = not isinstance(study, Experiment)
+
+    def callback(out: str | None, as_json: bool, force: bool, **given: Any) -> None:
+        changes = {key: value for key, value in given.items() if value is not None}
+        try:
+            changed = study.override(**changes)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        run_study(changed, name, out or default, as_json, force)
+
+    return FieldCommand(
+        name=name,
+        fields=study.fields if has_components else lambda **components: study.fields(),
+        others=all_fields(),
+        options=[*output_options(default), *([help_for_option()] if has_components else [])],
+        help=f"Run the {type(study).__name__.lower()} that {path} defines. Present values stand in brackets.",
+        epilog=OTHER_FLAGS if has_components else None,
+        callback=callback,
+    )
+
+
+class Finished(NamedTuple):
+    """What a study gave: its summary, how a person reads it, and whether anything was computed and not found."""
+
+    summary: dict[str, Any]
+    show: Callable[[Any], None]
+    recomputed: bool
+
+
+def run_study(study: Study, name: str, out: str, as_json: bool, force: bool) -> None:
+    """Run a study with a progress bar, and print what it gave."""
+    with Bar() as bar:
+        if isinstance(study, Experiment):
+            finished = run_experiment(study, name, out, force, bar)
+        else:
+            with explained_interrupts(bar, force):
+                finished = run_replays(study, name, out, force, bar)
+
+    def show() -> None:
+        finished.show(finished.summary)
+        found = "" if finished.recomputed else ", found there (--force computes them again)"
+        click.echo(f"\nResults in {out}{found}")
+
+    print_results(finished.summary, as_json, show)
+
+
+def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, bar: Bar) -> Finished:
+    """Run a scenario, or all of a comparison."""
+    if isinstance(study, Comparison):
+        bar.expect(next(iter(study.scenarios)))
+        results = compare(study, out, progress=bar.update, force=force)
+        summaries = {key: result.summary for key, result in results.items()}
+        return Finished(summaries, print_comparison, any(result.recomputed for result in results.values()))
+    bar.expect(name)
+    result = run(study, out, progress=partial(bar.update, name), force=force)
+    return Finished(result.summary, print_summary, result.recomputed)
+
+
+def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar: Bar) -> Finished:
+    """Run an experiment."""
+    bar.expect(name)
+    try:
+        findings = experiment.run(out, force=force)
+    except KeyboardInterrupt as stopped:
+        raise click.ClickException("Interrupted. An experiment starts anew; nothing was kept.") from stopped
+    return Finished(findings.summary, print_numbers, findings.recomputed)
+
+
+@contextmanager
+def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
+    """Ctrl-C as an error that says how to continue."""
+    again = "without --force, the same command continues" if force else "the same command continues"
+    try:
+        yield
+    except ReplayInterrupted as stopped:
+        total = stopped.run.commits if bar.latest is None else bar.latest.total
+        done = f"Interrupted after {stopped.run.commits:,} of {total:,} commits"
+        raise click.ClickException(f"{done}; {again} from there.") from stopped
+    except KeyboardInterrupt as stopped:
+        if bar.latest is None:
+            raise click.ClickException("Interrupted. Nothing has been replayed by this command.") from stopped
+        raise click.ClickException(f"Interrupted; {again} from what has been saved.") from stopped
+
+
+def find_script(arguments: Iterable[str]) -> int | None:
+    """Place of the script among the arguments: the first that is neither a flag nor a flag's value.
+
+    Example:
+        >>> find_script(["--workers", "30", "--json", "study.py"]), find_script(["--workers", "30"])
+        (3, None)
+    """
+    value_follows = False
+    for place, argument in enumerate(arguments):
+        if value_follows:
+            value_follows = False
+        elif argument.startswith("-"):
+            value_follows = argument not in FLAGS and "=" not in argument
+        else:
+            return place
+    return None

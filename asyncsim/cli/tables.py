@@ -1,0 +1,118 @@
+"""Tables and numbers as a person reads them, within 80 columns."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+WIDTH = 80
+
+
+def print_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    text: Iterable[int] = (0,),
+    folded: Iterable[int] = (),
+    widths: Mapping[int, int] | None = None,
+) -> None:
+    """Print a table without lines.
+
+    Args:
+        heads: Of the columns; empty for a table without a head.
+        rows: At least one, of cells.
+        text: Columns of text, which are set flush left; the others hold numbers.
+        folded: Columns that may be broken into several lines.
+        widths: Column -> the most that it may take, in characters.
+    """
+    space = 3 if len(rows[0]) <= 3 else 2  # between columns
+    table = Table(box=None, pad_edge=False, padding=(0, space, 0, 0), header_style="bold", show_header=bool(heads))
+    for place in range(len(rows[0])):
+        head = heads[place] if heads else ""
+        justify: Literal["left", "right"] = "left" if place in text else "right"
+        width = None if widths is None else widths.get(place)
+        table.add_column(head, justify=justify, no_wrap=place not in folded, max_width=width)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """A short table of one run."""
+    rows = [
+        ("commits", f"{summary['commits']:,}"),
+        ("simulated seconds", number(summary["simulated_seconds"])),
+        ("mean staleness", number(summary["mean_staleness"])),
+        ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits, or fewer)"),
+        ("test loss", number(summary["test_loss"])),
+        ("test accuracy", percent(summary["test_accuracy"])),
+        ("diverged", "no" if summary["diverged_at"] is None else f"at commit {summary['diverged_at']:,}"),
+        ("commits per second", f"{rate(summary)}  (real time; {summary['wall_seconds']:.1f} s with compiling)"),
+    ]
+    print_table((), rows, text=(0, 1), folded=(0, 1))
+
+
+def print_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
+    """One row per scenario."""
+    rows = []
+    for name, summary in summaries.items():
+        loss = number(summary["final_loss"]) if summary["diverged_at"] is None else "diverged"
+        staleness, accuracy = number(summary["mean_staleness"]), percent(summary["test_accuracy"])
+        rows.append((name, f"{summary['commits']:,}", staleness, loss, accuracy, rate(summary)))
+    print_table(("scenario", "commits", "staleness", "final loss", "accuracy", "commits/s"), rows)
+
+
+def print_numbers(summary: Mapping[str, Any]) -> None:
+    """Lists of one length as the columns of a table, single values as lines below it."""
+    columns = {name: [*map(cell, value)] for name, value in summary.items() if isinstance(value, list)}
+    for group in side_by_side(columns) if columns else ():
+        heads = [name.replace("_", " ") for name in group]
+        rows = list(zip(*group.values(), strict=True))
+        if rows:
+            print_table(heads, rows, text=(), folded=range(len(heads)))
+    for name, value in summary.items():
+        if name not in columns:
+            Console().print(f"{name.replace('_', ' ')}: {cell(value)}", highlight=False)
+
+
+def side_by_side(columns: Mapping[str, list[str]], width: int = WIDTH) -> list[dict[str, list[str]]]:
+    """Columns in groups that fit a line; each group begins with the first column.
+
+    Example:
+        >>> [list(group) for group in side_by_side({"n": ["1"], "rate": ["0.5"], "wait": ["2"]}, width=12)]
+        [['n', 'rate'], ['n', 'wait']]
+    """
+    first, *rest = columns
+    groups = [{first: columns[first]}]
+    for name in rest:
+        group = {**groups[-1], name: columns[name]}
+        if len(group) > 2 and sum(2 + _widest(title, column) for title, column in group.items()) > width:
+            group = {first: columns[first], name: columns[name]}
+            groups.append(group)
+        groups[-1] = group
+    return groups
+
+
+def _widest(title: str, column: list[str]) -> int:
+    return max(map(len, [*title.split("_"), *column]))
+
+
+def cell(value: Any) -> str:
+    """A number, a text or a dash."""
+    return value if isinstance(value, str) else str(value) if isinstance(value, bool) else number(value)
+
+
+def number(value: float | None) -> str:
+    """Four digits; a dash for None."""
+    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent; a dash for None."""
+    return "–" if value is None else f"{value:.2%}"
+
+
+def rate(summary: Mapping[str, Any]) -> str:
+    """Commits per second of real time."""
+    return "–" if summary["commits_per_second"] is None else f"{summary['commits_per_second']:,.0f}"
