@@ -1,98 +1,125 @@
-"""The server's judgement: which gradient counts, when a step is complete, who may read, whose job is stopped."""
+"""The server's decisions: which gradient counts, when a step is complete, who may read, whose job is stopped."""
 
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from simpy import Environment, Event
 
 from asyncsim.cluster.protocols import Terms
-from asyncsim.trace import NEVER, Fate
+from asyncsim.trace import NEVER, Fate, Fault
+from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
 INFINITY = float("inf")
 
+_commit_row = attrgetter(*COMMIT_COLUMNS)
+_unfinished_row = attrgetter(*UNFINISHED_COLUMNS)
+
 
 class Job:
-    """One job of one worker, from its read to its end; times are infinite until they come."""
+    """One job of one worker, from its read to its end.
 
-    __slots__ = (
-        "arrive_time",
-        "finish_time",
-        "pull_version",
-        "read_time",
-        "read_version",
-        "serve_time",
-        "start_time",
-        "state_lost",
-        "worker",
-    )
+    Its attributes are the columns of the trace, so that the row of a job is what its attributes of these names hold.
+    Times are infinite until they come.
+    """
+
+    __slots__ = tuple(COMMIT_COLUMNS | UNFINISHED_COLUMNS)
+
+    worker: int
+    read_version: int
+    version: int
+    pull_version: int
+    closes_step: bool
+    read_time: float
+    start_time: float
+    finish_time: float
+    arrive_time: float
+    serve_time: float
+    commit_time: float
+    state_lost: bool
+    end_version: int
+    end_time: float
+    fate: Fate
 
     def __init__(self, worker: int, read_version: int, read_time: float, state_lost: bool) -> None:
-        self.worker, self.read_version, self.read_time, self.state_lost = worker, read_version, read_time, state_lost
-        self.start_time = self.finish_time = self.arrive_time = self.serve_time = INFINITY
+        self.worker = worker
+        self.read_version = read_version
+        self.read_time = read_time
+        self.state_lost = state_lost
         self.pull_version = -1  # the version at the commit
+        self.start_time = INFINITY
+        self.finish_time = INFINITY
 
 
 class Log:
     """What happened, as rows of numbers one after another: compact, and linear in the commits."""
 
     def __init__(self) -> None:
-        self.commits, self.unfinished, self.faults = array("d"), array("d"), array("d")
+        self.commits = array("d")
+        self.unfinished = array("d")
+        self.faults = {name: array("d") for name in FAULT_COLUMNS}
         self.count = 0
 
-    def commit(self, job: Job, version: int, closes: bool, now: float) -> None:
-        """A row of the trace, in the order of its columns."""
+    def commit(self, job: Job, version: int, closes_step: bool, now: float) -> None:
+        """The job takes effect: a row in the order of `COMMIT_COLUMNS`."""
         self.count += 1
-        pull = version if job.pull_version < 0 else job.pull_version
-        self.commits.extend(
-            (
-                job.worker,
-                job.read_version,
-                version,
-                pull,
-                closes,
-                job.read_time,
-                job.start_time,
-                job.finish_time,
-                job.arrive_time,
-                job.serve_time,
-                now,
-                job.state_lost,
-            )
-        )
+        job.version = version
+        job.closes_step = closes_step
+        job.commit_time = now
+        if job.pull_version < 0:
+            job.pull_version = version
+        self.commits.extend(_commit_row(job))
 
     def end(self, job: Job, version: int, now: float, fate: Fate) -> None:
-        """A job that never commits."""
-        times = (job.read_time, job.start_time, job.finish_time)
-        self.unfinished.extend((job.worker, job.read_version, *times, version, now, fate))
+        """The job never commits: a row in the order of `UNFINISHED_COLUMNS`."""
+        job.end_version = version
+        job.end_time = now
+        job.fate = fate
+        self.unfinished.extend(_unfinished_row(job))
 
-    def fault(self, kind: int, worker: int, start: float, end: float) -> None:
-        """Something that went wrong."""
-        self.faults.extend((kind, worker, start, end))
+    def fault(self, *, kind: Fault, worker: int, start_time: float, end_time: float) -> None:
+        """Something went wrong."""
+        row = {"kind": kind, "worker": worker, "start_time": start_time, "end_time": end_time}
+        for name, values in self.faults.items():
+            values.append(row[name])
 
 
 class Coordinator:
     """Follows the terms of a protocol.
 
+    Args:
+        env: The SimPy environment.
+        terms: What the protocol comes down to.
+        workers: Number of workers; each must `enrol`.
+        log: Where commits and other ends of jobs are written.
+
     Attributes:
         version: The server's version.
         jobs: Worker -> its job, of those that have one.
-        stop: Called with the worker whose job is to be stopped.
+        present: (workers,) whether the worker is up.
     """
 
     def __init__(self, env: Environment, terms: Terms, workers: int, log: Log) -> None:
-        self.env, self.terms, self.log = env, terms, log
-        self.version = self.collected = 0
+        self.env = env
+        self.terms = terms
+        self.log = log
+        self.version = 0
         self.jobs: dict[int, Job] = {}
-        self.stop: Callable[[int], None] = lambda worker: None
         self.present = [True] * workers
+        self._collected = 0  # commits in the step so far
+        self._stop: dict[int, Callable[[], None]] = {}
         self._waiting: dict[int, Event] = {}
         self._contributed: set[int] = set()
         self._readers: defaultdict[int, set[int]] = defaultdict(set)  # version -> whose jobs read it, to cancel them
-        self._clock = [0] * workers
+        self._clock = [0] * workers  # commits of each worker, as stale synchronous parallel counts them
         self._clocks = Counter({0: workers})  # clock -> present workers
-        self._slowest = 0
+        self._slowest = 0  # the lowest clock of a present worker
         self._turn = 0
+
+    def enrol(self, worker: int, stop: Callable[[], None]) -> None:
+        """A worker introduces itself: `stop` ends its running job, so that it goes on with another."""
+        self._stop[worker] = stop
 
     def may_read(self, worker: int) -> bool:
         """Whether the protocol lets the worker read now."""
@@ -105,7 +132,7 @@ class Coordinator:
         return not self.terms.in_turn or self._turn == worker
 
     def wait(self, worker: int) -> Event:
-        """What a worker waits for that may not go on: it has to ask again then."""
+        """What a worker that may not go on waits for; then it has to ask again."""
         self._waiting[worker] = event = self.env.event()
         return event
 
@@ -123,17 +150,17 @@ class Coordinator:
             self.end(job, Fate.DROPPED)
             return False
         self._forget(job)
-        worker, self.collected = job.worker, self.collected + 1
-        closes = self.collected >= self.terms.collect
-        self.log.commit(job, self.version, closes, self.env.now)
+        self._collected += 1
+        closes_step = self._collected >= self.terms.collect
+        self.log.commit(job, self.version, closes_step, self.env.now)
         if self.terms.slack is not None:
-            self._move_clock(worker, self._clock[worker] + 1)
+            self._move_clock(job.worker, self._clock[job.worker] + 1)
         if self.terms.in_turn:
             self._pass_turn()
-        if closes:
-            self._close()
+        if closes_step:
+            self._close_step()
         elif self.terms.wait:
-            self._contributed.add(worker)
+            self._contributed.add(job.worker)
         return True
 
     def end(self, job: Job, fate: Fate) -> None:
@@ -152,7 +179,7 @@ class Coordinator:
             self._pass_turn()
 
     def join(self, worker: int) -> None:
-        """A worker is back; it is not behind because it was away."""
+        """A worker is back; having been away does not put it behind."""
         self.present[worker] = True
         if self.terms.slack is not None:
             self._clock[worker] = max(self._clock[worker], self._slowest)
@@ -161,8 +188,8 @@ class Coordinator:
         if self.terms.in_turn and not self.present[self._turn]:
             self._pass_turn()
 
-    def unfinished(self) -> None:
-        """Put down the jobs that are in flight at the end."""
+    def end_all(self) -> None:
+        """The run is over: log the jobs that are in flight."""
         for job in self.jobs.values():
             self.log.end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
 
@@ -171,13 +198,15 @@ class Coordinator:
         if self.terms.cancel:
             self._readers[job.read_version].discard(job.worker)
 
-    def _close(self) -> None:
-        self.version, self.collected = self.version + 1, 0
+    def _close_step(self) -> None:
+        self.version += 1
+        self._collected = 0
         if self.terms.cancel and self.terms.limit is not None:
             for worker in sorted(self._readers.pop(self.version - self.terms.limit, ())):
-                self.stop(worker)
+                self._stop[worker]()
         if self._contributed:
-            contributed, self._contributed = sorted(self._contributed), set()
+            contributed = sorted(self._contributed)
+            self._contributed = set()
             self._wake(contributed)
 
     def _move_clock(self, worker: int, clock: int) -> None:
@@ -187,7 +216,7 @@ class Coordinator:
         self._find_slowest()
 
     def _find_slowest(self) -> None:
-        """The clock of the slowest present worker has grown: some may read now. (It never falls: see `join`.)"""
+        """If the clock of the slowest present worker has grown, some may read now. (It never falls: see `join`.)"""
         before = self._slowest
         while not self._clocks[self._slowest] and any(self.present):
             del self._clocks[self._slowest]
@@ -197,7 +226,7 @@ class Coordinator:
 
     def _pass_turn(self) -> None:
         workers = len(self.present)
-        following = ((self._turn + step) % workers for step in range(1, workers + 1))
+        following = ((self._turn + places) % workers for places in range(1, workers + 1))
         self._turn = next((worker for worker in following if self.present[worker]), self._turn)
         self._wake([self._turn])
 

@@ -1,4 +1,4 @@
-"""Faults: what can go wrong in a cluster, as descriptions. Each stands in the trace when it happens."""
+"""Faults: what can go wrong in a cluster, as descriptions. Each is in the trace when it happens."""
 
 import math
 from dataclasses import dataclass
@@ -17,13 +17,14 @@ class Slowdown:
     """A worker computes `factor` times as slowly for a while.
 
     Args:
-        worker: Whom it befalls, from 0.
-        start: When it begins, in seconds.
-        seconds: How long it lasts; infinite for ever after.
-        factor: By how much it is slower, at least 0: 2 for half the speed, below 1 for a faster spell.
+        worker: Affected worker, from 0.
+        start: When it begins, in seconds from the start of the run.
+        seconds: How long it lasts; infinity if it has no end.
+        factor: How many times as long work takes meanwhile, positive: 2 is half the speed, and below 1 the worker is
+            faster.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     worker: int
@@ -35,7 +36,7 @@ class Slowdown:
         require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
         require_not_negative("start", self.start, remedy=_SINCE)
         _require_duration("seconds", self.seconds)
-        require_positive("factor", self.factor, remedy="2 is half the speed; use Crash for a worker that stands still.")
+        require_positive("factor", self.factor, remedy="2 is half the speed; use `Crash` for a worker that stops.")
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,13 @@ class Crash:
     """A worker goes down; its running job is lost.
 
     Args:
-        worker: Whom it befalls, from 0.
-        time: When, in seconds.
+        worker: Affected worker, from 0.
+        time: When it goes down, in seconds from the start of the run.
         restart_after: Seconds until it reads and works again; None if it never returns.
-        keeps_state: Whether it still has then what its rule remembers (moments and the like); else it begins anew.
+        keeps_state: Whether it then still has the state of its rule (moments and the like) or begins anew.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     worker: int
@@ -61,21 +62,21 @@ class Crash:
         require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
         require_not_negative("time", self.time, remedy=_SINCE)
         if self.restart_after is not None:
-            require_not_negative("restart_after", self.restart_after, remedy="None for a worker that never returns.")
+            require_not_negative("restart_after", self.restart_after, remedy="Use `None` for good.")
 
 
 @dataclass(frozen=True)
 class MessageLoss:
-    """A commit on its way to the server is lost with some probability, noticed after a time-out, and sent again.
+    """A commit on its way to the server is lost with some probability, missed after a time-out, and sent again.
 
     Args:
-        probability: Of each sending, in [0, 1).
+        probability: Probability that one attempt to send is lost, in [0, 1).
         timeout: Seconds after which the worker sends again, positive.
-        attempts: Sendings before the worker gives the job up and reads again; None for never.
-        worker: Whose messages; None for everyone's.
+        attempts: Attempts after which the worker gives the job up and reads again; None if it never gives up.
+        worker: Affected worker, from 0; None for every worker.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     probability: float
@@ -87,22 +88,22 @@ class MessageLoss:
         require_not_negative("probability", self.probability, remedy="0.01 loses one message in a hundred.")
         if self.probability >= 1:
             raise ValueError(f"`probability` must be less than 1; got {self.probability!r}. Some must arrive.")
-        require_positive("timeout", self.timeout, remedy="Give the seconds after which it is sent again.")
+        require_positive("timeout", self.timeout, remedy="Give the seconds after which the worker sends again.")
         if self.attempts is not None:
-            require_integer("attempts", self.attempts, least=1, remedy="None sends until it arrives.")
+            require_integer("attempts", self.attempts, least=1, remedy="Use `None` to send until it arrives.")
         if self.worker is not None:
             require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """A worker comes and goes: present for a while, away for a while. Leaving costs the running job.
+    """A worker comes and goes: present for a while, away for a while. When it leaves, its running job is lost.
 
     Args:
-        online: Law of the seconds it stays; its mean must be positive.
-        offline: Law of the seconds it is away.
-        worker: Whom it befalls, from 0; None for everyone, each with sessions of its own.
-        keeps_state: Whether it comes back with what its rule remembers.
+        online: Law of the seconds for which it stays; its mean must be positive.
+        offline: Law of the seconds for which it is away.
+        worker: Affected worker, from 0; None for every worker, each with sessions of its own.
+        keeps_state: Whether it comes back with the state of its rule.
 
     Raises:
         ValueError: If an argument does not fit.
@@ -117,22 +118,25 @@ class Sessions:
         require_law("online", self.online)
         require_law("offline", self.offline)
         if not self.online.mean > 0:
-            raise ValueError(f"`online` must have a positive mean; got {self.online!r}. A worker must stay to work.")
+            raise ValueError(
+                f"`online` must have a positive mean; got {self.online!r}. Let the worker stay for a while."
+            )
         if self.worker is not None:
             require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
 
 
 @dataclass(frozen=True)
 class ServerPause:
-    """The server takes up no new commit for a while, say to write a checkpoint; commits in service are finished.
+    """The server takes up no new commit for a while, say to write a checkpoint; it finishes commits in service.
 
     Args:
-        start: When it begins, in seconds.
-        seconds: How long it lasts.
-        every: Seconds from one beginning to the next, more than `seconds`; None for a single pause.
+        start: When the first pause begins, in seconds from the start of the run.
+        seconds: How long a pause lasts.
+        every: Seconds from the beginning of one pause to that of the next, more than `seconds`; None for a single
+            pause.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
     """
 
     start: float
@@ -142,8 +146,11 @@ class ServerPause:
     def __post_init__(self) -> None:
         require_not_negative("start", self.start, remedy=_SINCE)
         require_positive("seconds", self.seconds, remedy="Give the seconds that the pause lasts.")
-        if self.every is not None and require_positive("every", self.every, remedy="None for once.") <= self.seconds:
-            raise ValueError(f"`every` must be more than `seconds`; got {self.every!r} and {self.seconds!r}.")
+        if self.every is None:
+            return
+        if require_positive("every", self.every, remedy="Use `None` for a single pause.") <= self.seconds:
+            got = f"{self.every!r} and {self.seconds!r}"
+            raise ValueError(f"`every` must be more than `seconds`; got {got}. Use `None` for a single pause.")
 
 
 AnyFault = Slowdown | Crash | MessageLoss | Sessions | ServerPause
@@ -153,7 +160,7 @@ def checked(faults: Any, workers: int) -> tuple[AnyFault, ...]:
     """The faults of a cluster as a tuple.
 
     Raises:
-        ValueError: If one is no fault, or befalls a worker that does not exist.
+        ValueError: If one is not a fault, or affects a worker that does not exist.
     """
     faults = (faults,) if isinstance(faults, AnyFault) else tuple(faults)
     for place, fault in enumerate(faults):
@@ -162,11 +169,11 @@ def checked(faults: Any, workers: int) -> tuple[AnyFault, ...]:
         worker = getattr(fault, "worker", None)
         if worker is not None and worker >= workers:
             raise ValueError(
-                f"`faults` must befall workers 0 to {workers - 1}; entry {place} names worker {worker}. {_NUMBERED}"
+                f"`faults` must affect workers 0 to {workers - 1}; entry {place} names worker {worker}. {_NUMBERED}"
             )
     return faults
 
 
 def _require_duration(name: str, value: float) -> None:
     if value != math.inf:
-        require_positive(name, value, remedy="Give seconds, or infinity for ever.")
+        require_positive(name, value, remedy="Give seconds, or infinity if it has no end.")

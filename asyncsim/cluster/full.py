@@ -20,61 +20,54 @@ from asyncsim.trace import Fault, Faults, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
 
-class General:
-    """A cluster at work."""
+class Full:
+    """A running cluster, whatever it has; arguments as for `FastPath`."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.log = cluster, Log()
-
-    def __len__(self) -> int:
-        return self.log.count
-
-    def start(self, env: Environment, seed: int) -> None:
-        """Set the workers to work and the faults to wait."""
-        cluster, self.env, self.seed = self.cluster, env, seed
+    def __init__(self, env: Environment, cluster: Cluster, seed: int) -> None:
+        self.env = env
+        self.cluster = cluster
+        self.seed = seed
+        self.log = Log()
         self.coordinator = Coordinator(env, cluster.protocol.terms(cluster.workers), cluster.workers, self.log)
-        self.queue = Queue(
-            env,
-            cluster.server,
-            [self._draws(w, cluster.server.service, Purpose.SERVICE) for w in range(cluster.workers)],
-            self._faults(ServerPause),
-        )
-        self.shared = Resource(env) if cluster.network.shared else None
+        service = [self._delays(w, cluster.server.service, Purpose.SERVICE) for w in range(cluster.workers)]
+        self.queue = Queue(env, cluster.server, service, self._faults(ServerPause))
+        self.shared_link = Resource(env) if cluster.network.shared else None
         self.workers = [self._worker(worker) for worker in range(cluster.workers)]
-        self.coordinator.stop = lambda worker: self.workers[worker].stop()
         for place, fault in enumerate(cluster.faults):
             if isinstance(fault, Crash):
                 env.process(_crash(env, fault, self.workers[fault.worker]))
             elif isinstance(fault, Sessions):
-                for worker in self._befallen(fault):
-                    online = self._draws(worker, fault.online, Purpose.FAULTS, 2 * place)
-                    offline = self._draws(worker, fault.offline, Purpose.FAULTS, 2 * place + 1)
+                for worker in self._affected(fault):
+                    online = self._delays(worker, fault.online, Purpose.FAULTS, 2 * place)
+                    offline = self._delays(worker, fault.offline, Purpose.FAULTS, 2 * place + 1)
                     env.process(_come_and_go(env, fault, self.workers[worker], online, offline))
 
+    def __len__(self) -> int:
+        return self.log.count
+
     def trace(self) -> Trace:
-        """What was recorded by now."""
-        self.coordinator.unfinished()
-        end = self.env.now
-        for fault in self._faults(Slowdown):
-            if fault.start <= end:
-                self.log.fault(Fault.SLOWDOWN, fault.worker, fault.start, fault.start + fault.seconds)
-        for fault in self._faults(ServerPause):
-            for span in pauses_until(fault, end):
-                self.log.fault(Fault.SERVER_PAUSE, -1, *span)
-        faults = _columns(self.log.faults, FAULT_COLUMNS)
-        order = np.argsort(faults["start_time"], kind="stable")
+        """What has happened until now, which ends the run."""
+        self.coordinator.end_all()
+        self._log_planned_faults()
         trace = Trace(
             workers=self.cluster.workers,
             **_columns(self.log.commits, COMMIT_COLUMNS),
             unfinished=Unfinished(**_columns(self.log.unfinished, UNFINISHED_COLUMNS)),
-            faults=Faults(**{name: column[order] for name, column in faults.items()}),
+            faults=Faults(**_in_order(self.log.faults)),
         )
         trace.check()
         return trace
 
+    def why_stuck(self) -> str:
+        """Remedy for a cluster that never makes another commit."""
+        down = [worker for worker, present in enumerate(self.coordinator.present) if not present]
+        protocol = self.cluster.protocol
+        if down:
+            return f"{protocol!r} goes on waiting while {len(down)} workers are down, the first of them {down[0]}."
+        return f"Correct {protocol!r} or the delays."
+
     def _worker(self, worker: int) -> Worker:
-        cluster = self.cluster
-        law = cluster.laws[worker]
+        law = self.cluster.laws[worker]
         work = law.work if isinstance(law, VariableSpeed) else law
         return Worker(
             self.env,
@@ -84,7 +77,7 @@ class General:
             work=draw_delays(self.env, worker, work, compute_stream(self.seed, worker)),
             link=self._link(worker),
             queue=self.queue,
-            pulls=None if cluster.server.atomic else cluster.server.pull,
+            pulls=None if self.cluster.server.atomic else self.cluster.server.pull,
         )
 
     def _duration(self, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
@@ -99,25 +92,36 @@ class General:
 
     def _link(self, worker: int) -> Link:
         law = self.cluster.network.latencies(self.cluster.workers)[worker]
-        latency = None if is_zero(law) else self._draws(worker, law, Purpose.LATENCY)
+        latency = None if is_zero(law) else self._delays(worker, law, Purpose.LATENCY)
         losses = [
-            (fault, self._draws(worker, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * place))
+            (fault, self._delays(worker, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * place))
             for place, fault in enumerate(self.cluster.faults)
-            if isinstance(fault, MessageLoss) and worker in self._befallen(fault)
+            if isinstance(fault, MessageLoss) and worker in self._affected(fault)
         ]
 
-        def tell(start: float, end: float) -> None:
-            self.log.fault(Fault.MESSAGE_LOST, worker, start, end)
+        def on_loss(start: float, end: float) -> None:
+            self.log.fault(kind=Fault.MESSAGE_LOST, worker=worker, start_time=start, end_time=end)
 
-        return Link(self.env, self.cluster.network, latency, self.shared, losses, tell)
+        return Link(self.env, self.cluster.network, latency, self.shared_link, losses, on_loss)
 
-    def _draws(self, worker: int, law: Delay, purpose: Purpose, place: int = 0) -> Iterator[float]:
+    def _log_planned_faults(self) -> None:
+        """Faults whose times are known beforehand, of those that have begun."""
+        end = self.env.now
+        for fault in self._faults(Slowdown):
+            if fault.start <= end:
+                until = fault.start + fault.seconds
+                self.log.fault(kind=Fault.SLOWDOWN, worker=fault.worker, start_time=fault.start, end_time=until)
+        for fault in self._faults(ServerPause):
+            for start, until in pauses_until(fault, end):
+                self.log.fault(kind=Fault.SERVER_PAUSE, worker=-1, start_time=start, end_time=until)
+
+    def _delays(self, worker: int, law: Delay, purpose: Purpose, place: int = 0) -> Iterator[float]:
         return draw_delays(self.env, worker, law, stream(self.seed, worker, purpose, place))
 
     def _faults(self, kind: Any) -> list[Any]:
         return [fault for fault in self.cluster.faults if isinstance(fault, kind)]
 
-    def _befallen(self, fault: MessageLoss | Sessions) -> range:
+    def _affected(self, fault: MessageLoss | Sessions) -> range:
         return range(self.cluster.workers) if fault.worker is None else range(fault.worker, fault.worker + 1)
 
 
@@ -135,6 +139,12 @@ def _come_and_go(
         away = next(offline)
         worker.go_down(Fault.OFFLINE, env.now + away, fault.keeps_state)
         yield env.timeout(away)
+
+
+def _in_order(faults: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The columns of the faults, in the order in which they began."""
+    order = np.argsort(np.asarray(faults["start_time"]), kind="stable")
+    return {name: np.asarray(faults[name])[order].astype(dtype) for name, dtype in FAULT_COLUMNS.items()}
 
 
 def _columns(rows: Any, types: dict[str, type[np.generic]]) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""A worker's way to the server and back: what takes how long, and what is lost on the way."""
+"""A worker's connection to the server and back: how long a message takes, and whether it is lost on the way."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -9,19 +9,19 @@ from simpy.events import ProcessGenerator
 from asyncsim.cluster.faults import MessageLoss
 from asyncsim.cluster.network import Network
 
-Losses = list[tuple[MessageLoss, Iterator[float]]]  # each with numbers in [0, 1) without end, one a sending
+Losses = list[tuple[MessageLoss, Iterator[float]]]  # each with uniform numbers in [0, 1), one per attempt, without end
 
 
 class Link:
     """One worker's link.
 
     Args:
-        env: The clock.
-        network: What it is part of.
-        latency: Latencies of its messages, without end; None if there are none.
-        shared: The link that all share, or None.
-        losses: What loses its commits.
-        tell: `(start, end)`, called for every message that is lost.
+        env: The SimPy environment.
+        network: The network that it belongs to.
+        latency: Latencies of its messages, without end; None if they take none.
+        shared: The link that all workers share, or None.
+        losses: The faults that lose its commits.
+        on_loss: `(start, end)`, called for every message that is lost.
     """
 
     def __init__(
@@ -31,28 +31,32 @@ class Link:
         latency: Iterator[float] | None,
         shared: Resource | None,
         losses: Losses,
-        tell: Callable[[float, float], None],
+        on_loss: Callable[[float, float], None],
     ) -> None:
-        self.env, self.latency, self.shared = env, latency, shared
-        self.download_seconds, self.upload_seconds = network.download_seconds, network.upload_seconds
-        self.losses, self.tell = losses, tell
+        self.env = env
+        self.latency = latency
+        self.shared = shared
+        self.download_seconds = network.download_seconds
+        self.upload_seconds = network.upload_seconds
+        self.losses = losses
+        self.on_loss = on_loss
         self.is_instant = network.is_instant and not losses
 
     def request(self) -> ProcessGenerator:
-        """A message without a payload, one way."""
+        """Send a message without a payload, one way."""
         return self._send(0.0)
 
     def download(self) -> ProcessGenerator:
-        """The central variable on its way to the worker."""
+        """Send the central variable to the worker."""
         return self._send(self.download_seconds)
 
     def upload(self) -> ProcessGenerator:
-        """A commit on its way to the server; returns whether it arrived in the end."""
+        """Send a commit to the server; returns whether it arrived in the end."""
         for attempt in count(1) if self.losses else ():
             lost = next((loss for loss, chances in self.losses if next(chances) < loss.probability), None)
             if lost is None:
                 break
-            self.tell(self.env.now, self.env.now + lost.timeout)
+            self.on_loss(self.env.now, self.env.now + lost.timeout)
             yield self.env.timeout(lost.timeout)
             if attempt == lost.attempts:
                 return False

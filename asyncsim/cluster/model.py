@@ -1,7 +1,8 @@
 """What a cluster is: a description without behaviour."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
 
 from asyncsim.checks import require_integer
 from asyncsim.cluster import faults as fault_kinds
@@ -10,10 +11,12 @@ from asyncsim.cluster.network import Network
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.cluster.server import Server
 from asyncsim.delays import Delay, VariableSpeed
-from asyncsim.delays.per_worker import expand, require_laws, require_one_per_worker
+from asyncsim.delays.per_worker import distinct, expand, require_laws, require_one_per_worker
+
+_LONGEST = 80  # characters of one part in the repr of a cluster: measured timings have thousands
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cluster:
     """Workers around one parameter server.
 
@@ -31,12 +34,12 @@ class Cluster:
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential, Gamma
-        >>> Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3)).workers
-        20
+        >>> Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
+        Cluster(20 workers, Gamma(mean=1.0, cv=0.3))
         >>> Cluster(workers=3, compute=[Constant(1.0), Constant(1.0), Constant(2.0)]).laws[2]
         Constant(value=2.0)
-        >>> Cluster(workers=16, compute=Exponential(1.0), server=Server(service=Exponential(0.1))).is_plain
-        False
+        >>> Cluster(workers=16, compute=Exponential(1.0), server=Server(service=Exponential(0.1)))
+        Cluster(16 workers, Exponential(mean=1.0), Server(service=Exponential(mean=0.1)))
     """
 
     workers: int
@@ -58,14 +61,25 @@ class Cluster:
         self.protocol.terms(workers)
         object.__setattr__(self, "faults", fault_kinds.checked(self.faults, workers))
 
+    def __repr__(self) -> str:
+        """One line: the workers and their law, then what differs from the defaults."""
+        laws = distinct(self.laws)
+        words = [f"{self.workers} worker{'s' if self.workers > 1 else ''}"]
+        words.append(_brief(laws[0][0]) if len(laws) == 1 else f"{len(laws)} different laws")
+        words += [_brief(getattr(self, name)) for name in _changed(self) if name in ("network", "server", "protocol")]
+        if self.faults:
+            kinds = dict.fromkeys(type(fault).__name__ for fault in self.faults)
+            words.append(f"{len(self.faults)} fault{'s' if len(self.faults) > 1 else ''} ({', '.join(kinds)})")
+        return f"Cluster({', '.join(words)})"
+
     @property
     def laws(self) -> tuple[Delay | VariableSpeed, ...]:
         """The compute law of each worker, length n."""
         return expand(self.compute, self.workers)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether workers only compute: the order and times of the commits then fix the whole trace."""
+    def takes_fast_path(self) -> bool:
+        """Whether workers only compute: the order and times of the commits then determine the whole trace."""
         at_once = self.network.is_instant and self.server.is_instant and self.server.atomic
         steady = not any(isinstance(law, VariableSpeed) for law in self.laws)
         return at_once and steady and self.protocol == Asynchronous() and not self.faults
@@ -74,3 +88,17 @@ class Cluster:
 def _require(name: str, value: object, kind: type, example: str) -> None:
     if isinstance(value, type) or not isinstance(value, kind):
         raise ValueError(f"`{name}` must be an asyncsim {kind.__name__}; got {value!r:.60}. Give `{example}`.")
+
+
+def _brief(part: Any) -> str:
+    """A part of a cluster on one line; of a network or a server only what differs from its defaults."""
+    if isinstance(part, Network | Server):
+        return f"{type(part).__name__}({', '.join(f'{name}={_brief(getattr(part, name))}' for name in _changed(part))})"
+    text = " ".join(repr(part).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _changed(described: Any) -> list[str]:
+    """Names of the fields that differ from their defaults."""
+    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(described)}
+    return [name for name, default in defaults.items() if getattr(described, name) != default]

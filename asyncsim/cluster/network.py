@@ -12,26 +12,26 @@ from asyncsim.delays.per_worker import ZERO, expand, is_zero, require_laws
 
 @dataclass(frozen=True)
 class Network:
-    """How long messages are under way: latency + bytes / bandwidth, each way.
+    """How long messages take: latency + bytes / bandwidth, each way.
 
     A commit carries an update to the server, and the answer carries the central variable back. Requests without a
-    payload (see `Server`) take the latency alone.
+    payload (see `Server`) take only the latency.
 
     Args:
-        latency: Law of the time a message is under way besides its bytes, in seconds and each way: one for all
-            workers, or a sequence of one per worker. A law with spread is jitter.
+        latency: Law of the time that a message takes besides its bytes, in seconds and each way: one law for all
+            workers, or a sequence with one law per worker. A law with spread is jitter.
         bandwidth: Bytes per second of a worker's link, each way; infinite by default.
         upload_bandwidth: Bytes per second from worker to server; None for `bandwidth`.
-        message_bytes: Size of a message, say 4 bytes times the parameters. A scenario takes it from its workload
-            where this is None; `simulate` alone needs it for a finite bandwidth.
-        compression: Size of an update over that of the central variable, positive: 0.01 for updates sent as 1 %.
-        shared: Whether all messages share one link, first-in, first-out, instead of one link a worker.
+        message_bytes: Size of a message, say 4 bytes times the number of parameters. If it is None, a scenario takes
+            it from its workload; `simulate` on its own needs it for a finite bandwidth.
+        compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %.
+        shared: Whether all messages share one link, first-in, first-out, instead of one link per worker.
 
     Raises:
-        ValueError: If a number is out of its range or `latency` is no law.
+        ValueError: If a number is out of range, or `latency` is not a law of delays.
 
     Example:
-        A million float32 parameters over 1 GB/s take 4 ms each way, besides half a millisecond:
+        A million float32 parameters take 4 ms each way at 1 GB/s, on top of half a millisecond of latency:
 
         >>> from asyncsim.delays import Constant
         >>> network = Network(latency=Constant(0.5e-3), bandwidth=1e9, message_bytes=4e6)
@@ -51,9 +51,11 @@ class Network:
         for name in ("bandwidth", "upload_bandwidth"):
             _set_bandwidth(self, name)
         if self.message_bytes is not None:
-            size = require_not_negative("message_bytes", self.message_bytes, remedy="Give 4 times the parameters.")
+            size = require_not_negative(
+                "message_bytes", self.message_bytes, remedy="Give 4 times the number of parameters."
+            )
             object.__setattr__(self, "message_bytes", size)
-        ratio = require_positive("compression", self.compression, remedy="1 sends updates as they are.")
+        ratio = require_positive("compression", self.compression, remedy="Use 1 for updates as they are.")
         object.__setattr__(self, "compression", ratio)
 
     def latencies(self, workers: int) -> tuple[Delay, ...]:
@@ -67,12 +69,12 @@ class Network:
 
     @property
     def download_seconds(self) -> float:
-        """Seconds in which the central variable passes a link."""
+        """Seconds that the central variable takes on a link, besides the latency."""
         return (self.message_bytes or 0.0) / self.bandwidth
 
     @property
     def upload_seconds(self) -> float:
-        """Seconds in which an update passes a link."""
+        """Seconds that an update takes on a link, besides the latency."""
         return (self.message_bytes or 0.0) * self.compression / (self.upload_bandwidth or self.bandwidth)
 
     @property
@@ -86,5 +88,5 @@ def _set_bandwidth(network: Any, name: str) -> None:
     value = getattr(network, name)
     if (value is None and name != "bandwidth") or value == math.inf:
         return
-    remedy = "Give bytes per second; leave it out for a network that never limits."
+    remedy = "Give bytes per second, or leave it out for an unlimited network."
     object.__setattr__(network, name, require_positive(name, value, remedy=remedy))

@@ -16,10 +16,10 @@ class Terms(NamedTuple):
 
     Attributes:
         collect: Gradients that make a step of the server; their messages are averaged.
-        limit: A gradient counts if its staleness is below this; None if any does.
+        limit: A gradient counts if its staleness is below this; None if every gradient counts.
         wait: Whether a worker that has contributed to a step waits for its end before it reads again.
         cancel: Whether a job is stopped, and its worker reads again, once its staleness reaches `limit`.
-        slack: How many commits a worker may be ahead of the slowest when it reads; None if any.
+        slack: How many commits a worker may be ahead of the slowest when it reads; None for no bound.
         in_turn: Whether commits are applied in the order of the workers' numbers, over and over.
     """
 
@@ -36,13 +36,13 @@ class CommitProtocol(Protocol):
     """What a protocol must offer."""
 
     def terms(self, workers: int, /) -> Terms:
-        """The terms among so many workers; a ValueError where they are impossible."""
+        """The terms for so many workers; a ValueError if there can be none."""
         ...
 
 
 @dataclass(frozen=True)
 class Asynchronous:
-    """Every gradient is a step, whenever it comes: nobody waits.
+    """Every gradient is a step as soon as it arrives: nobody waits.
 
     Example:
         >>> Asynchronous().terms(8)
@@ -50,7 +50,7 @@ class Asynchronous:
     """
 
     def terms(self, workers: int, /) -> Terms:
-        """Nothing is asked of anybody."""
+        """No conditions."""
         del workers  # The same for any number.
         return Terms()
 
@@ -59,11 +59,11 @@ class Asynchronous:
 class SSP:
     """Stale synchronous parallel: a worker reads only while it is at most `slack` commits ahead of the slowest.
 
-    Waiting workers hold no old value: they read when they are let go. A staleness is at most (n - 1)(2·slack + 1).
-    A worker that is down is not waited for.
+    Waiting workers hold no old value: they read when they may go on. A staleness is at most (n - 1)(2·slack + 1).
+    Nobody waits for a worker that is down.
 
     Args:
-        slack: Commits ahead, at least 0; 0 is a barrier after every commit of each.
+        slack: Commits ahead, at least 0; with 0, all workers wait for one another after each commit.
 
     References:
         Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server".
@@ -72,10 +72,10 @@ class SSP:
     slack: int
 
     def __post_init__(self) -> None:
-        require_integer("slack", self.slack, least=0, remedy="0 is a barrier; use Asynchronous() for no limit.")
+        require_integer("slack", self.slack, least=0, remedy="Use 0 for a barrier, or `Asynchronous()` for no bound.")
 
     def terms(self, workers: int, /) -> Terms:
-        """One gradient a step, with slack."""
+        """One gradient per step, with slack."""
         del workers  # The same for any number.
         return Terms(slack=self.slack)
 
@@ -85,8 +85,8 @@ class Synchronous:
     """Rounds: all read one version, the first n - backup gradients are averaged, and all read the next.
 
     Args:
-        backup: Workers whose gradients come too late for the round, from 0 to n - 1.
-        cancel: Whether the late jobs are stopped at the end of the round; else they arrive and are dropped, and
+        backup: Number of workers whose gradients come too late for the round, from 0 to n - 1.
+        cancel: Whether the late jobs are stopped at the end of the round; otherwise they arrive and are dropped, and
             their workers are late for the next round as well.
 
     References:
@@ -110,8 +110,18 @@ class Synchronous:
 
 
 @dataclass(frozen=True)
-class KSync:
-    """The first k workers of a round make the step; the others' jobs are cancelled, and all read again.
+class _OfK:
+    """A protocol with k gradients in a step."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        require_integer("k", self.k, least=1, remedy="Give the number of gradients in a step.")
+
+
+@dataclass(frozen=True)
+class KSync(_OfK):
+    """The first k workers to finish make the step; the others' jobs are cancelled, and all read again.
 
     Args:
         k: Gradients in a step, from 1 to n.
@@ -120,18 +130,13 @@ class KSync:
         Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race".
     """
 
-    k: int
-
-    def __post_init__(self) -> None:
-        _require_k(self.k)
-
     def terms(self, workers: int, /) -> Terms:
         """The first k gradients of the present version, of different workers."""
         return Terms(collect=_at_most(self.k, workers), limit=1, wait=True, cancel=True)
 
 
 @dataclass(frozen=True)
-class KAsync:
+class KAsync(_OfK):
     """The first k workers to arrive make the step, however old their gradients; the others go on computing.
 
     The k wait for the step and then read. Mean staleness n/k - 1 for any law of compute times.
@@ -143,19 +148,14 @@ class KAsync:
         Dutta et al. 2018, as for `KSync`.
     """
 
-    k: int
-
-    def __post_init__(self) -> None:
-        _require_k(self.k)
-
     def terms(self, workers: int, /) -> Terms:
         """Any k gradients, of different workers."""
         return Terms(collect=_at_most(self.k, workers), wait=True)
 
 
 @dataclass(frozen=True)
-class KBatchSync:
-    """The first k gradients of the present version make the step, whoever took them; then all jobs are cancelled.
+class KBatchSync(_OfK):
+    """The first k gradients of the present version make the step, whoever computed them; then all jobs are cancelled.
 
     A worker reads again at once, the same version if the step is not complete, and may contribute several.
 
@@ -166,11 +166,6 @@ class KBatchSync:
         Dutta et al. 2018, as for `KSync`.
     """
 
-    k: int
-
-    def __post_init__(self) -> None:
-        _require_k(self.k)
-
     def terms(self, workers: int, /) -> Terms:
         """The first k gradients of the present version."""
         del workers  # A worker may contribute more than once.
@@ -178,7 +173,7 @@ class KBatchSync:
 
 
 @dataclass(frozen=True)
-class KBatchAsync:
+class KBatchAsync(_OfK):
     """Any k gradients make the step; nobody waits and nothing is cancelled. Also known as k-softsync.
 
     Mean staleness (n - 1)/k for any law of compute times.
@@ -190,11 +185,6 @@ class KBatchAsync:
         Dutta et al. 2018, as for `KSync`; Zhang, Gupta, Lian and Liu 2016, "Staleness-aware async-SGD for distributed
         deep learning" (softsync).
     """
-
-    k: int
-
-    def __post_init__(self) -> None:
-        _require_k(self.k)
 
     def terms(self, workers: int, /) -> Terms:
         """Any k gradients."""
@@ -208,7 +198,7 @@ class Rennala:
 
     Args:
         batch: Gradients in a step, at least 1.
-        cancel: Whether jobs on an older version are stopped at once (then it is `KBatchSync`); else they arrive
+        cancel: Whether jobs on an older version are stopped at once (then it is `KBatchSync`); otherwise they arrive
             and are dropped, as published.
 
     References:
@@ -233,7 +223,7 @@ class Ringmaster:
     """Every gradient whose staleness is below `limit` is a step; older ones do not count.
 
     Args:
-        limit: Staleness from which on a gradient is dropped, at least 1.
+        limit: Staleness at which a gradient no longer counts, at least 1.
         stop: Whether a job is stopped when its staleness reaches `limit`, instead of being dropped when it arrives.
 
     References:
@@ -248,7 +238,7 @@ class Ringmaster:
         require_integer("limit", self.limit, least=1, remedy="With 1, only gradients of the present version count.")
 
     def terms(self, workers: int, /) -> Terms:
-        """One gradient a step, not too old."""
+        """One gradient per step, if it is not too old."""
         del workers  # The same for any number.
         return Terms(limit=self.limit, cancel=self.stop)
 
@@ -257,12 +247,11 @@ class Ringmaster:
 class RoundRobin:
     """Commits are applied in the order 0, 1, …, n - 1, 0, …; whoever is early waits for its turn.
 
-    After the first round every staleness is n - 1, whatever the compute times: the case that theory knows best.
-    A worker that is down is passed over.
+    After the first round every staleness is n - 1, whatever the compute times. A worker that is down is skipped.
     """
 
     def terms(self, workers: int, /) -> Terms:
-        """One gradient a step, in turn."""
+        """One gradient per step, in turn."""
         del workers  # The same for any number.
         return Terms(in_turn=True)
 
@@ -279,10 +268,6 @@ CONSTRUCTORS: dict[str, Callable[..., CommitProtocol]] = {
     "ringmaster": Ringmaster,
     "round_robin": RoundRobin,
 }
-
-
-def _require_k(k: int) -> None:
-    require_integer("k", k, least=1, remedy="Give the number of gradients in a step.")
 
 
 def _at_most(k: int, workers: int) -> int:

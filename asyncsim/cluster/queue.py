@@ -1,4 +1,4 @@
-"""The server's queue, and the pauses in which it takes up nothing."""
+"""The server's queue, and the pauses in which it takes up no commit."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +15,10 @@ class Queue:
     """Commits are taken up first-in, first-out, `slots` at a time, and take effect at the end of their service.
 
     Args:
-        env: The clock.
+        env: The SimPy environment.
         server: Slots and law of service.
         service: Worker -> seconds of service of its commits, without end.
-        pauses: When nothing is taken up.
+        pauses: When no commit is taken up.
     """
 
     def __init__(
@@ -28,7 +28,9 @@ class Queue:
         service: Sequence[Iterator[float]],
         pauses: Sequence[ServerPause],
     ) -> None:
-        self.env, self.service, self.pauses = env, service, pauses
+        self.env = env
+        self.service = service
+        self.pauses = pauses
         # A server that takes no time and never pauses keeps nobody waiting.
         self.slots = None if server.is_instant and not pauses else Resource(env, server.slots)
 
@@ -49,7 +51,7 @@ class Queue:
 
 
 def pause_left(pause: ServerPause, now: float) -> float:
-    """Seconds that a pause goes on; 0 where there is none.
+    """Seconds for which a pause still lasts; 0 outside of it.
 
     Example:
         >>> pause = ServerPause(start=10.0, seconds=2.0, every=5.0)
@@ -60,17 +62,18 @@ def pause_left(pause: ServerPause, now: float) -> float:
         return 0.0
     times = math.floor((now - pause.start) / pause.every) if pause.every else 0
     left = pause.start + times * (pause.every or 0.0) + pause.seconds - now
-    return left if now + left > now else 0.0  # a rest too small to move the clock would never pass
+    return left if now + left > now else 0.0  # a rest too small to change the simulated time would never pass
 
 
 def pauses_until(pause: ServerPause, end: float) -> Iterator[tuple[float, float]]:
-    """Beginnings and ends of a pause, of those that begin by `end`.
+    """When a pause begins and ends, every time that it begins by `end`.
 
     Example:
         >>> list(pauses_until(ServerPause(start=10.0, seconds=2.0, every=5.0), end=16.0))
         [(10.0, 12.0), (15.0, 17.0)]
     """
-    start, times = pause.start, 0
+    start = pause.start
+    times = 0
     while start <= end and (times == 0 or pause.every):
         yield start, start + pause.seconds
         times += 1

@@ -1,4 +1,4 @@
-"""Random numbers, one stream for every worker and purpose: adding a worker leaves the others' draws as they were."""
+"""Random numbers, one stream for each worker and purpose: adding a worker leaves the others' draws as they were."""
 
 import enum
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from simpy import Environment
 
 from asyncsim.delays import Delay, FloatArray
 
-# Draws come in blocks, because one call for many is some 50 times as fast as one call each.
+# Delays are drawn in blocks, because one call for many is some 50 times as fast as one call each.
 # Blocks grow, so that a thousand workers with a few commits each do not draw a million delays.
 _FIRST_BLOCK = 16
 _LARGEST_BLOCK = 1024
@@ -29,7 +29,7 @@ def compute_stream(seed: int, worker: int) -> np.random.Generator:
 
 
 def stream(seed: int, worker: int, purpose: Purpose, place: int = 0) -> np.random.Generator:
-    """The stream of a worker for another purpose; `place` tells several of one purpose apart."""
+    """The stream of a worker for another purpose; `place` distinguishes several of the same purpose."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(worker, purpose, place)))
 
 
@@ -38,7 +38,7 @@ def draw_delays(env: Environment, worker: int, law: Delay, generator: np.random.
 
     Raises:
         ValueError: When a delay is negative, NaN or infinite, at the simulated time at which the worker draws
-            it. SimPy itself lets NaN through and the worker's clock is then lost in silence.
+            it. SimPy itself accepts NaN, and would silently lose track of the time.
     """
     size = _FIRST_BLOCK
     while True:

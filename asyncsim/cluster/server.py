@@ -12,24 +12,24 @@ PULLS = ("before_commit", "at_read")
 
 @dataclass(frozen=True)
 class Server:
-    """A queue with `slots` places of work, first-in, first-out.
+    """A queue that works on `slots` commits at once, first-in, first-out.
 
     A commit takes effect at the end of its service.
 
-    *Atomic*: pull, commit and the read for the next job are one moment, that of the commit: nobody comes between
-    (the server is locked, as in the authors' script of Gradient Energy Matching). The answer to the commit carries
-    the central variable.
+    *Atomic*: pull, commit and the read for the next job are one moment, that of the commit, and nobody comes in between
+    (the server is locked, as in the authors' script of Gradient Energy Matching). The answer to the commit carries the
+    central variable.
 
     *Separate*: each is a request of its own, and others may commit in between. A worker hears that its commit was
-    applied, asks for the central variable (read), computes, asks again (pull), and sends its commit. Requests travel
-    for one latency each way and do not queue. With ``pull="at_read"`` there is no second request: what the worker
-    computes at is also the last it saw before committing.
+    applied, asks for the central variable (read), computes, asks again (pull), and sends its commit. Requests take one
+    latency each way and do not queue. With ``pull="at_read"`` there is no second request: the value at which the worker
+    computes is also the last that it saw before committing.
 
     Args:
         slots: Commits in service at once, at least 1.
-        service: Law of the seconds that one commit takes.
+        service: Law of the seconds that the service of one commit takes.
         atomic: Whether pull, commit and read are one moment.
-        pull: Where pull and commit are separate, what a rule that pulls sees: "before_commit" or "at_read".
+        pull: If they are separate, what a rule that pulls sees: "before_commit" or "at_read".
 
     Raises:
         ValueError: If an argument does not fit.
@@ -49,10 +49,12 @@ class Server:
         require_integer("slots", self.slots, least=1, remedy="A server works on one commit or more.")
         require_law("service", self.service)
         if not isinstance(self.atomic, bool):
-            raise ValueError(f"`atomic` must be True or False; got {self.atomic!r}. Name `service` if you meant it.")
+            raise ValueError(
+                f"`atomic` must be True or False; got {self.atomic!r}. Write `service=` if you meant that."
+            )
         one_of("pull", self.pull, PULLS)
 
     @property
     def is_instant(self) -> bool:
-        """Whether a commit takes no time, so that none ever queues."""
+        """Whether a commit takes no time, so that commits never queue."""
         return is_zero(self.service)

@@ -6,22 +6,24 @@ from simpy import Environment
 from simpy.core import EmptySchedule
 
 from asyncsim.checks import require_integer, require_positive
-from asyncsim.cluster.fast_path import Plain
-from asyncsim.cluster.full import General
+from asyncsim.cluster.fast_path import FastPath
+from asyncsim.cluster.full import Full
 from asyncsim.cluster.model import Cluster
 from asyncsim.trace import Trace
 from asyncsim.trace.columns import MOST_COMMITS
 
-PATIENCE = 1_000_000  # events without a commit, or without the time moving on, after which a cluster stands still
+PATIENCE = 1_000_000  # events without a commit, or at one simulated time, after which a cluster counts as stuck
+
+Simulation = FastPath | Full
 
 
 def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | None = None, seed: int = 0) -> Trace:
-    """Run the cluster and record who read, computed and committed what, and when.
+    """Run the cluster: who read, computed and committed what, and when.
 
-    All workers have version 0 at time 0. Events at the same time come first-in, first-out, so that equal constant
-    delays give an exact round robin; a law with spread is the jitter that breaks such ties. Worker w draws from
-    streams of its own that depend on (seed, w) and the purpose alone: adding a worker leaves the others' delays as
-    they were, and a longer run begins with the shorter one.
+    All workers have version 0 at time 0. Events at the same time are handled first-in, first-out, so that equal
+    constant delays give an exact round robin; a law with spread is the jitter that breaks such ties. Worker w draws
+    from streams of its own, which depend on (seed, w) and the purpose alone: adding a worker leaves the others' delays
+    as they were, and a longer run begins with the shorter one.
 
     Args:
         cluster: The cluster to run.
@@ -31,7 +33,7 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
         seed: Seed of the delays, an integer of at least 0.
 
     Returns:
-        A checked trace. Jobs that did not commit stand in `trace.unfinished`, faults in `trace.faults`.
+        A checked trace. Jobs that did not commit are in `trace.unfinished`, faults in `trace.faults`.
 
     Raises:
         ValueError: If an argument does not fit; if a delay is negative, NaN or infinite (named by worker,
@@ -53,15 +55,16 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
     if cluster.network.limits_bytes and cluster.network.message_bytes is None:
         raise ValueError(
             f"`message_bytes` must be given with a finite `bandwidth`; got None with {cluster.network.bandwidth:g} "
-            "bytes per second. Give the network 4 times the parameters."
+            "bytes per second. Give the network 4 times the number of parameters."
         )
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
-    return _run(Plain(cluster) if cluster.is_plain else General(cluster), commits, seconds, seed)
-
-
-def _run(simulation: Plain | General, commits: int | None, seconds: float | None, seed: int) -> Trace:
     env = Environment()
-    simulation.start(env, seed)
+    simulation = FastPath(env, cluster, seed) if cluster.takes_fast_path else Full(env, cluster, seed)
+    return run(env, simulation, commits, seconds)
+
+
+def run(env: Environment, simulation: Simulation, commits: int | None, seconds: float | None) -> Trace:
+    """The trace of a simulation that runs for so many commits or seconds; see `simulate`."""
     if commits is not None and seconds is None:
         _run_commits(env, simulation, _checked_commits(commits))
     elif seconds is not None and commits is None:
@@ -74,7 +77,7 @@ def _run(simulation: Plain | General, commits: int | None, seconds: float | None
     return simulation.trace()
 
 
-def _run_commits(env: Environment, simulation: Plain | General, commits: int) -> None:
+def _run_commits(env: Environment, simulation: Simulation, commits: int) -> None:
     try:
         while (done := len(simulation)) < commits:
             for _ in repeat(None, PATIENCE):
@@ -85,12 +88,12 @@ def _run_commits(env: Environment, simulation: Plain | General, commits: int) ->
                 raise EmptySchedule
     except EmptySchedule:
         raise ValueError(
-            f"`commits` never come: the cluster stands still after {len(simulation)} of {commits}, at time "
-            f"{float(env.now):g}. {_why(simulation)}"
+            f"`commits` never come: the cluster is stuck after {len(simulation)} of {commits}, at time "
+            f"{float(env.now):g}. {simulation.why_stuck()}"
         ) from None
 
 
-def _run_seconds(env: Environment, simulation: Plain | General, seconds: float) -> None:
+def _run_seconds(env: Environment, simulation: Simulation, seconds: float) -> None:
     while env.peek() <= seconds:
         now = env.now
         for _ in repeat(None, PATIENCE):
@@ -106,16 +109,6 @@ def _run_seconds(env: Environment, simulation: Plain | General, seconds: float) 
             raise ValueError(f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}. Use fewer.")
 
 
-def _why(simulation: Plain | General) -> str:
-    if isinstance(simulation, Plain):
-        return "Correct the delays."
-    down = [number for number, present in enumerate(simulation.coordinator.present) if not present]
-    protocol = simulation.cluster.protocol
-    if down:
-        return f"{protocol!r} goes on waiting while {len(down)} workers are down, the first of them {down[0]}."
-    return f"Correct {protocol!r} or the delays."
-
-
 def _checked_commits(commits: int) -> int:
     commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
     if commits > MOST_COMMITS:
@@ -126,7 +119,7 @@ def _checked_commits(commits: int) -> int:
 def _checked_seconds(seconds: float, cluster: Cluster) -> float:
     """Refuse seconds that never pass: zero delays, or more commits than a trace can count."""
     seconds = require_positive("seconds", seconds, remedy="Ask for a positive simulated time.")
-    if not cluster.is_plain:
+    if not cluster.takes_fast_path:
         return seconds  # what limits the commits is not known beforehand
     for worker, law in enumerate(cluster.laws):
         if law.mean == 0:

@@ -1,4 +1,4 @@
-"""The life of one worker among network, server queue, protocol and faults, as a SimPy process."""
+"""One worker between network, server queue, protocol and faults, as a SimPy process."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,14 +15,14 @@ class Worker:
     """Reads, computes, sends, and reads again; can be stopped, and can go down.
 
     Args:
-        env: The clock.
+        env: The SimPy environment.
         number: Which worker.
-        coordinator: Who decides what counts.
+        coordinator: Decides what counts.
         duration: `(start, work) -> seconds` that a job takes.
         work: Seconds of work of its jobs, without end.
-        link: Its way to the server.
+        link: Its connection to the server.
         queue: The server's queue.
-        pulls: None for an atomic server, else where it pulls: "before_commit" or "at_read".
+        pulls: None for an atomic server, otherwise when it pulls: "before_commit" or "at_read".
     """
 
     def __init__(
@@ -36,13 +36,22 @@ class Worker:
         queue: Queue,
         pulls: str | None,
     ) -> None:
-        self.env, self.number, self.coordinator = env, number, coordinator
-        self.duration, self.work, self.link, self.queue, self.pulls = duration, work, link, queue, pulls
+        self.env = env
+        self.number = number
+        self.coordinator = coordinator
+        self.duration = duration
+        self.work = work
+        self.link = link
+        self.queue = queue
+        self.pulls = pulls
         self.job: Job | None = None
         self.down_until = 0.0
-        self._first, self._state_lost = True, False
-        self._going_down = self._interrupted = False
-        self.process = env.process(self._live())
+        self._first = True
+        self._state_lost = False
+        self._going_down = False
+        self._interrupted = False
+        self.process = env.process(self._run())
+        coordinator.enrol(number, self.stop)
 
     def stop(self) -> None:
         """Stop the running job: the worker goes on with another."""
@@ -51,15 +60,15 @@ class Worker:
             self.process.interrupt()
 
     def go_down(self, kind: Fault, until: float, keeps_state: bool) -> None:
-        """Take the worker down until then, or infinity for good; its running job is lost."""
-        self.coordinator.log.fault(kind, self.number, self.env.now, until)
+        """Take the worker down until then, or for good if that is infinity; its running job is lost."""
+        self.coordinator.log.fault(kind=kind, worker=self.number, start_time=self.env.now, end_time=until)
         self.down_until = max(self.down_until, until)
         self._state_lost |= not keeps_state
         if not self._going_down:
             self._going_down = True
             self.stop()
 
-    def _live(self) -> ProcessGenerator:
+    def _run(self) -> ProcessGenerator:
         while True:
             try:
                 yield from self._work_on()
@@ -81,8 +90,9 @@ class Worker:
 
     def _do(self, job: Job) -> ProcessGenerator:
         """One job, from just after its read to its commit."""
-        env, near = self.env, self.link.is_instant
-        if not self._first and not near:  # at the start everyone has version 0 already
+        env = self.env
+        is_near = self.link.is_instant
+        if not self._first and not is_near:  # at the start everyone has version 0 already
             yield from self.link.download()
         self._first = False
         job.start_time = env.now
@@ -90,7 +100,7 @@ class Worker:
         job.finish_time = env.now
         if self.pulls:
             yield from self._pull(job)
-        if not near and not (yield from self.link.upload()):
+        if not is_near and not (yield from self.link.upload()):
             self._give_up(Fate.LOST)
             return
         job.arrive_time = env.now
@@ -100,7 +110,7 @@ class Worker:
         self._state_lost &= not counted
 
     def _pull(self, job: Job) -> ProcessGenerator:
-        """What a rule that pulls before committing sees, where that is a request of its own."""
+        """Set what a rule that pulls before committing sees, where that is a request of its own."""
         if self.pulls == "before_commit":
             yield from self.link.request()
             job.pull_version = self.coordinator.version
@@ -115,7 +125,7 @@ class Worker:
 
     def _be_down(self) -> ProcessGenerator:
         self.coordinator.leave(self.number)
-        # A rest too small to move the clock would never pass.
+        # A rest too small to change the simulated time would never pass.
         while self.env.now + (left := self.down_until - self.env.now) > self.env.now:
             yield self.env.event() if left == INFINITY else self.env.timeout(left)
         self._going_down = False

@@ -140,7 +140,7 @@ def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
         >>> predicted_worker_means(Cluster(2, [Exponential(1.0), Exponential(3.0)])).round(3).tolist()
         [0.333, 3.0]
     """
-    if not cluster.is_plain:
+    if not cluster.takes_fast_path:
         return None
     laws = [law for law in cluster.laws if isinstance(law, Delay)]
     return theory.worker_staleness(compute=laws, workers=cluster.workers)

@@ -183,7 +183,7 @@ def test_help_shows_the_usual_values(command):
 
 def test_cluster_of_keeps_what_is_not_given():
     assert cluster_of({"compute": "lognormal"}).compute == delays.LogNormal(1.0, 0.3)
-    assert cluster_of({"service": 0.0}).is_plain
+    assert cluster_of({"service": 0.0}).takes_fast_path
 
 
 def test_by_chance_is_what_independent_values_give():

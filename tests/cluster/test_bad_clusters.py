@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import asyncsim as asim
 from asyncsim import faults, protocols
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.delays import Constant, Exponential
@@ -76,26 +75,3 @@ def test_one_line_with_name_value_and_remedy(make, message):
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "cluster",
-    [
-        Cluster(2, ONE, network=Network(latency=asim.delays.Gamma(1.0, 1.0))),
-        Cluster(2, ONE, server=Server(service=Constant(0.5), atomic=False)),
-        Cluster(2, asim.delays.VariableSpeed(ONE, asim.delays.SlowPeriods(3.0, Exponential(5.0), Exponential(1.0)))),
-    ],
-)
-def test_clusters_are_values(cluster):
-    assert hash(cluster) == hash(cluster)
-    assert cluster == Cluster(**vars(cluster))
-    assert not cluster.is_plain
-
-
-def test_paced_workers_slow_down():
-    """Work of a second at speeds 1 and 1/3, in periods of 5 and 1 s on average: mean speed (5 + 1/3)/6."""
-    speed = asim.delays.SlowPeriods(3.0, Exponential(5.0), Exponential(1.0))
-    trace = simulate(Cluster(4, asim.delays.VariableSpeed(Constant(1.0), speed)), seconds=4000.0)
-    # Variance of the slow share over t seconds, as for any on/off process: 2·(5·1)²/6³/t, of speed (2/3)² of it.
-    spread = 2 / 3 * np.sqrt(2 * 25 / 216 / 4000 / 4)
-    assert abs(len(trace) / 4000 / 4 - (5 + 1 / 3) / 6) < 4 * spread + 1 / 4000

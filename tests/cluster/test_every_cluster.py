@@ -1,12 +1,13 @@
 """What holds of every combination of law, network, server, protocol and faults."""
 
 import numpy as np
+import simpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster.full import General
-from asyncsim.cluster.simulation import _run
+from asyncsim.cluster.full import Full
+from asyncsim.cluster.simulation import run
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.columns import COMMIT_COLUMNS
 from asyncsim.trace.invariants import conservation
@@ -48,7 +49,7 @@ def test_a_longer_run_begins_with_the_shorter(cluster, seed):
 @given(clusters(), st.integers(0, 3))
 def test_seconds_and_commits_are_one_run(cluster, seed):
     whole = simulate(cluster, commits=40, seed=seed)
-    if cluster.is_plain or whole.seconds == 0:
+    if cluster.takes_fast_path or whole.seconds == 0:
         return
     part = simulate(cluster, seconds=whole.seconds / 2, seed=seed)
     known = whole.commit_time <= whole.seconds / 2
@@ -69,11 +70,12 @@ def test_a_saved_trace_is_the_same(tmp_path_factory, cluster, seed):
 
 
 @given(st.integers(1, 6), LAWS, st.integers(0, 3))
-def test_the_short_cut_for_plain_clusters_is_the_general_case(workers, law, seed):
+def test_the_fast_path_agrees_with_the_full_simulation(workers, law, seed):
     cluster = Cluster(workers, law)
-    assert cluster.is_plain
-    plain, general = simulate(cluster, commits=50, seed=seed), _run(General(cluster), 50, None, seed)
+    assert cluster.takes_fast_path
+    env = simpy.Environment()
+    fast, full = simulate(cluster, commits=50, seed=seed), run(env, Full(env, cluster, seed), 50, None)
     for name in COMMIT_COLUMNS:
-        np.testing.assert_array_equal(getattr(plain, name), getattr(general, name), err_msg=name)
-    order = np.argsort(general.unfinished.worker)
-    np.testing.assert_array_equal(plain.unfinished.read_time, general.unfinished.read_time[order])
+        np.testing.assert_array_equal(getattr(fast, name), getattr(full, name), err_msg=name)
+    order = np.argsort(full.unfinished.worker)
+    np.testing.assert_array_equal(fast.unfinished.read_time, full.unfinished.read_time[order])
