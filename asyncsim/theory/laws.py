@@ -10,7 +10,7 @@ _SMALLEST_ATOM = 1e-7
 
 
 def quantile(law: Delay, probability: ArrayLike) -> FloatArray:
-    """The smallest t with cdf(t) >= probability, by bisection to rounding; the shape of `probability`.
+    """The smallest t with cdf(t) >= probability, by bisection down to rounding; same shape as `probability`.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -33,8 +33,8 @@ def quantile(law: Delay, probability: ArrayLike) -> FloatArray:
 def has_atoms(law: Delay) -> bool:
     """Whether some single delay has a probability above 1e-7, found from the distribution function alone.
 
-    Cells between quantiles are halved towards their heavier half; the mass of a continuous law halves too,
-    an atom stays.
+    Cells between quantiles are halved again and again, towards the heavier half: there, the mass of a continuous law
+    shrinks as well, while that of an atom stays.
 
     Example:
         >>> from asyncsim.delays import Constant, Uniform

@@ -1,4 +1,4 @@
-"""Time complexities of methods whose workers take fixed, unequal times: orders of magnitude, never seconds to expect.
+"""Time complexities of methods whose workers take fixed, unequal times: orders of magnitude, not seconds to expect.
 
 The orders hide constants that differ between methods, and they hold for the worst function of a class, in the
 non-convex setting: L-smooth, f(x_0) - inf f <= Δ, gradient noise of variance at most σ², aim E|∇f|² <= ε.
@@ -18,7 +18,7 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, 
     An order, not a prediction in seconds; see the module for the setting. Every step waits for the slowest worker.
 
     Args:
-        seconds: τ_i, seconds per gradient of each worker, shape (n,).
+        seconds: τ_i, seconds per gradient of each worker, in any order, shape (n,).
         gap: L Δ, smoothness times initial gap.
         noise: σ², variance of a gradient.
         accuracy: ε, the squared gradient norm aimed at.
@@ -27,7 +27,7 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, 
         Seconds, up to a constant factor.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> round(minibatch_complexity(seconds=[1.0] * 50 + [1000.0] * 50, gap=1.0, noise=10.0, accuracy=0.1), 6)
@@ -47,17 +47,13 @@ def rennala_complexity(*, seconds: Sequence[float], gap: float, noise: float, ac
     The harmonic mean h_m is over the m fastest workers. An order, not a prediction in seconds; see the module for
     the setting. Never above `minibatch_complexity` and `asynchronous_complexity`.
 
-    Args:
-        seconds: τ_i, seconds per gradient of each worker, any order, shape (n,).
-        gap: L Δ, smoothness times initial gap.
-        noise: σ², variance of a gradient.
-        accuracy: ε, the squared gradient norm aimed at.
+    Args and errors: as in `minibatch_complexity`.
 
     Returns:
-        Seconds, up to a constant factor, and the minimising m: how many workers are worth having.
+        Seconds, up to a constant factor, and the minimising m: how many workers are worth using.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> order, useful = rennala_complexity(seconds=[1.0] * 50 + [1000.0] * 50, gap=1.0, noise=10.0, accuracy=0.1)
@@ -79,17 +75,10 @@ def asynchronous_complexity(*, seconds: Sequence[float], gap: float, noise: floa
     An order of an upper bound, not a prediction in seconds; see the module for the setting. With step sizes that
     shrink with staleness. The formula is quoted, and neither derived nor checked against an experiment here.
 
-    Args:
-        seconds: τ_i, seconds per gradient of each worker, shape (n,).
-        gap: L Δ, smoothness times initial gap.
-        noise: σ², variance of a gradient.
-        accuracy: ε, the squared gradient norm aimed at.
+    Args and errors: as in `minibatch_complexity`.
 
     Returns:
         Seconds, up to a constant factor.
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> fast_and_slow = [1.0] * 50 + [1000.0] * 50
@@ -115,7 +104,7 @@ def collection_time(*, seconds: Sequence[float], gradients: int) -> float:
         Seconds; at most `collection_bound`.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> collection_time(seconds=[1.0, 2.0], gradients=5)
@@ -144,7 +133,7 @@ def collection_bound(*, seconds: Sequence[float], gradients: int) -> float:
         Seconds.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> round(collection_bound(seconds=[1.0, 2.0], gradients=5), 6)
@@ -161,7 +150,7 @@ def collection_bound(*, seconds: Sequence[float], gradients: int) -> float:
 
 def _sorted(seconds: Sequence[float]) -> FloatArray:
     if not len(seconds):
-        raise ValueError("`seconds` must have one time per worker; got none. Use one worker or more.")
+        raise ValueError("`seconds` must have one time per worker; got an empty sequence. Use one worker or more.")
     return np.sort([require_positive("seconds", t, remedy="Give seconds per gradient.") for t in seconds])
 
 

@@ -1,5 +1,4 @@
-"""Workers and a busy server: the closed queue M/M/c//n (machine repairman), which is any closed network of
-delays and one exponential first-in first-out server."""
+"""Workers and a busy server: any closed network of delays and one exponential queue, M/M/c//n (machine repairman)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -44,7 +43,7 @@ def throughput(workers: int, compute_rate: float, service_rate: float) -> float:
         Commits per second, at most min(n λ, μ).
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> round(throughput(workers=16, compute_rate=1.0, service_rate=8.0), 3)
@@ -120,14 +119,14 @@ def mean_value_analysis(*, workers: int, service: Delay, delays: Sequence[Delay]
     Args:
         workers: Number of workers n, at least 1.
         service: Law of one service, an `Exponential`, in seconds.
-        delays: Laws of the delays of one cycle, in seconds; their order does not matter.
+        delays: Laws of the delays of one cycle, in seconds, in any order.
         slots: Commits the server handles at a time, at least 1.
 
     Returns:
         The averages.
 
     Raises:
-        ValueError: If an argument does not fit, or the service is not exponential.
+        ValueError: If an argument is out of range, or the service is not exponential.
 
     Example:
         >>> from asyncsim.delays import Constant

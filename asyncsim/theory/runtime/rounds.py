@@ -26,13 +26,13 @@ def round_time(workers: int, k: int | None = None, rate: float = 1.0, protocol: 
         workers: Number of workers n, at least 1.
         rate: λ, gradients per second and worker.
         protocol: One of the names above.
-        k: Gradients a step K; left out for "async" and "sync".
+        k: K, gradients per step; None for "async" and "sync".
 
     Returns:
         Seconds.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> round(round_time(workers=16, k=4, rate=1.0, protocol="k_sync"), 5)
@@ -64,13 +64,13 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
         compute: The law of all workers, in seconds.
         workers: Number of workers n, at least 1.
         protocol: One of the names above.
-        k: Gradients a step K; left out for "async" and "sync".
+        k: K, gradients per step; None for "async" and "sync".
 
     Returns:
         Seconds.
 
     Raises:
-        ValueError: If an argument does not fit, or the protocol is one of the two without a form.
+        ValueError: If an argument is out of range, or the protocol is one of the two without a form.
 
     Example:
         >>> from asyncsim.delays import Uniform
@@ -106,7 +106,7 @@ def asynchronous_speed_up(*, compute: Delay, workers: int) -> float:
         The ratio, at least n.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> from asyncsim.delays import Constant
@@ -129,7 +129,7 @@ def expected_order_statistic(law: Delay, *, k: int, n: int) -> float:
         uniform:      low + (high - low) k / (n + 1)
         Pareto:       minimum Γ(n+1) Γ(n-k+1-1/a) / (Γ(n-k+1) Γ(n+1-1/a)),  a the shape
 
-    and quadrature for any other law (relative error of some 1e-6 or below).
+    and quadrature for any other law (relative error of about 1e-6 or below).
 
     Args:
         law: Law of the delays, finite mean, in seconds.
@@ -140,7 +140,7 @@ def expected_order_statistic(law: Delay, *, k: int, n: int) -> float:
         Seconds.
 
     Raises:
-        ValueError: If an argument does not fit, or the mean is not finite and positive.
+        ValueError: If an argument is out of range, or the mean is not finite and positive.
 
     Example:
         >>> round(expected_order_statistic(Exponential(1.0), k=16, n=16), 5)  # 1 + 1/2 + ... + 1/16

@@ -36,20 +36,20 @@ def error_curve(
     the K gradients.
 
     Args:
-        seconds: Times, non-negative, any one-dimensional order.
+        seconds: Times, not negative, in any order, shape (times,).
         workers: Number of workers n, at least 1.
         kappa: Step size times curvature, no unit.
         rate: λ, gradients per second and worker.
         noise: Variance of the noise in one raw update, η² σ², in units of x².
         start: x at time 0.
         protocol: One of the names above.
-        k: Gradients a step K; left out for "async" and "sync".
+        k: K, gradients per step; None for "async" and "sync".
 
     Returns:
         E x² at every time, shape (times,).
 
     Raises:
-        ValueError: If an argument does not fit, or the protocol is "k_batch_async", for which there is no result.
+        ValueError: If an argument is out of range, or the protocol is "k_batch_async", for which there is no result.
 
     Example:
         >>> times = [0.25, 1.0, 16.0]

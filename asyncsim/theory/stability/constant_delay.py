@@ -1,4 +1,4 @@
-"""Workers in an exact round robin: every gradient is n - 1 versions old, and everything linear is known."""
+"""Workers in an exact round robin: every gradient is n - 1 versions old, and all that is linear has an exact result."""
 
 import math
 
@@ -10,7 +10,7 @@ from asyncsim.theory.arguments import checked_kappa, momentum_and_place
 from asyncsim.theory.numerics import root_between
 
 DELAY_REMEDY = "n workers in turn have the delay n - 1."
-GRID = 64  # points a half turn of z^n on which a change of sign is looked for
+POINTS_PER_HALF_TURN = 64  # of z^n, between which a change of sign is looked for
 MOST_DOUBLINGS = 64  # 2^64 steps of a recursion: the last of them at a relative distance 1e-18 from the limit
 
 
@@ -64,7 +64,7 @@ def _worker_limit(workers: int, momentum: float) -> float:
     def kappa(w: float) -> complex:
         return -(1 - np.exp(-1j * w)) * (np.exp(1j * workers * w) - momentum)
 
-    grid = np.linspace(0, math.pi, GRID * workers + 1)[1:]
+    grid = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * workers + 1)[1:]
     imaginary = np.array([kappa(w).imag for w in grid])
     changes = np.flatnonzero(np.sign(imaginary[:-1]) != np.sign(imaginary[1:]))
     roots = [root_between(lambda w: kappa(w).imag, grid[i], grid[i + 1]) for i in changes]

@@ -54,7 +54,7 @@ def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay]
     Args:
         kappa: κ = step size times curvature.
         workers: n.
-        compute: A law, or a sequence with one a worker, that `stability_limit` knows.
+        compute: One law for all workers, or a sequence of one law per worker, for which `stability_limit` has a result.
         momentum: μ in [0, 1) of the proxy.
 
     Returns:
@@ -78,13 +78,13 @@ def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay]
 def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
     """½E(τ + 1)²: E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)²; exact.
 
-    Between a worker's read and the end of its commit the centre makes τ + 1 equal steps: ½(n² + Var τ), which is n²/2
-    in a round robin and n(2n - 1)/2 for equal exponential workers. The proxy makes ½/(1 - μ)², see
+    Between a worker's read and the end of its commit the central variable makes τ + 1 equal steps: ½(n² + Var τ), which
+    is n²/2 in a round robin and n(2n - 1)/2 for equal exponential workers. The proxy has ½/(1 - μ)², see
     `proxy_drift_energy`. Assumptions and numerical accuracy are those of `staleness_variance`.
 
     Args:
         workers: n.
-        compute: A law, or a sequence with one a worker.
+        compute: One law for all workers, or a sequence of one law per worker.
 
     Raises:
         ValueError: As `staleness_variance`.
@@ -100,7 +100,7 @@ def noise_energy(*, workers: int) -> float:
     """n/2: E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance; exact.
 
     A displacement is a sum of τ + 1 independent updates, and E τ = n - 1 for workers that are never idle, whatever
-    their laws. The proxy makes ½/(1 - μ²), see `proxy_noise_energy`.
+    their laws. The proxy has ½/(1 - μ²), see `proxy_noise_energy`.
 
     Example:
         >>> noise_energy(workers=10)

@@ -1,4 +1,4 @@
-"""Momentum measured from runs: three regressions, one of which does not work and is here to be warned of."""
+"""Momentum measured from runs: three regressions, one of which does not work and stands here as a warning."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
     """Momentum by regression on the means over many runs from one start; consistent in the number of runs.
 
     The mean over runs of Δ_{t+1} is regressed on those of Δ_t and g_t, Δ_t = x_t - x_{t-1}. The error is that of the
-    means, the noise over the root of the number of runs: leave out commits at which the means have died away.
+    means, the noise over the root of the number of runs: omit the commits at which the means have died away.
 
     Args:
         x: (runs, T) central variable x_0, x_1, … of each run, one coordinate.
@@ -53,8 +53,8 @@ def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
 def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
     """Momentum by ordinary least squares on single runs: badly attenuated, see `attenuated_momentum`.
 
-    Δ_t is one worker's noisy message and no measurement of the mean that has the memory, so the coefficient comes out
-    at a tenth of the truth or so. Kept to show it, and because other single-run estimators are ratios of the same
+    Δ_t is one worker's noisy message, not a measurement of the mean that has the memory, so the coefficient comes out
+    at about a tenth of the true one. Kept to show this, and because other single-run estimators are ratios of the same
     noisy increments.
 
     Args:

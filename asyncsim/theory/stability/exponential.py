@@ -10,7 +10,7 @@ from asyncsim.theory.arguments import checked_commits, checked_k, checked_kappa,
 
 
 def exponential_limit(workers: int) -> float:
-    """The κ from which E x² grows without bound: (1 + √(1 + 8n)) / (2n), about √(2/n) for many workers; exact.
+    """The κ above which E x² grows without bound: (1 + √(1 + 8n)) / (2n), about √(2/n) for many workers; exact.
 
     Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential workers that read just after
     their own commit. A single run can look stable up to a larger κ, with rare and huge excursions.
@@ -103,7 +103,7 @@ def _checked(workers: int, kappa: float) -> tuple[int, float]:
 
 
 def k_async_stability_limit(workers: int, k: int) -> float:
-    """The κ from which E x² grows without bound when K of n exponential workers are averaged; exact.
+    """The κ above which E x² grows without bound when K of n exponential workers are averaged; exact.
 
     The positive root of 2K + κ(2eK - 2n + K) = eκ², with e = 2n(n - K) / (K(2n - K - 1)).
 

@@ -7,7 +7,7 @@ import numpy as np
 from asyncsim import checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory.arguments import checked_momentum, checked_workers
-from asyncsim.theory.numerics import root_between
+from asyncsim.theory.numerics import cell_means, root_between
 from asyncsim.theory.stability.energies import proxy_noise_floor
 
 CAP = 5.0  # upper clamp of π in the authors' script
@@ -15,21 +15,21 @@ CELLS = 1000  # of an integral over a distribution function
 
 
 def gem_velocity(*, workers: int, compute: Delay, momentum: float = 0.9, cap: float = CAP) -> float:
-    """Distance that the centre covers in a mean worker cycle under GEM on a constant gradient; approximate.
+    """Distance that the central variable covers in a mean worker cycle under GEM on a constant gradient; approximate.
 
     Mean field: with X the compute time over its mean and M = 1/(1 - μ) the proxy's velocity, the velocity r solves
-    r = n E min((M - rX)_+, cap), as if the others moved the centre by rX while a worker computes. It stands for the
-    variant "script" with κ = 1.
+    r = n E min((M - rX)_+, cap), as if the others moved the central variable by rX while a worker computes. It stands for
+    the variant "script" with κ = 1.
 
-    Measured error for μ = 0.9, cap 5 and n from 5 to 100: low by 1 to 4 %. Without a cap ("script" with the upper
-    clamp away) it is off by up to 9 %, and for shifts that leave out the own last update by up to 29 %: do not use it
-    there. A round robin with an inactive cap gives nM/(n + 1), which is exact.
+    Measured error for μ = 0.9, cap 5 and n from 5 to 100: low by 1 to 4 %. Without a cap ("script" without its upper
+    clamp) it is off by up to 9 %, and for shifts that do not count the worker's own last update by up to 29 %: do not
+    use it there. A round robin with an inactive cap gives nM/(n + 1), which is exact.
 
     Args:
         workers: n.
         compute: The law of every worker.
         momentum: μ in [0, 1) of the proxy.
-        cap: Upper clamp of π; infinite for none.
+        cap: Upper clamp of π; infinite for no clamp.
 
     Returns:
         r in units of one raw update |Δθ|; the proxy covers M. r > M means more energy than the proxy's.
@@ -60,8 +60,8 @@ def gem_energy_ratio(*, workers: int, compute: Delay, momentum: float = 0.9, cap
     E min(max(M, rX), rX + cap)² / M² with r from `gem_velocity`, whose assumptions hold. The displacement is that of
     the script's π, from the worker's last pull to the end of its commit; the recorded "energy_central" begins at the
     read, one own update later, and is smaller, the more so the fewer the workers. Random compute times make the ratio
-    exceed 1, because GEM cannot brake: a worker that finds the centre further away than M commits nothing, and the
-    energy is that of the others.
+    exceed 1, because GEM cannot brake: a worker that finds the central variable further away than M commits nothing,
+    and the energy is that of the others.
 
     Measured error for μ = 0.9, cap 5 and n from 5 to 100: low by 3 to 5 % for exponential times, by 10 to 12 % for
     gamma times with cv = 0.25.
@@ -91,8 +91,8 @@ def gem_energy_ratio(*, workers: int, compute: Delay, momentum: float = 0.9, cap
 def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float = 1.0) -> float:
     """Mean π of GEM on a constant gradient under round robin without a clamp, κ / ((1 - μ)(n + 1)); exact.
 
-    The n + 1 last commits, the own previous one among them, add up to the proxy's velocity. The pattern within these
-    n + 1 commits depends on the start and is neutrally stable; only its mean is fixed. The variants "paper" and
+    The n + 1 last commits, the worker's own previous one among them, add up to the proxy's velocity. The pattern within
+    these n + 1 commits depends on the start and is neutrally stable; only its mean is fixed. The variants "paper" and
     "script" with π inside its clamp, moments at their stationary value.
 
     Args:
@@ -109,11 +109,11 @@ def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float
 
 
 def gem_single_worker_limit(momentum: float = 0.9) -> float:
-    """The step size times curvature from which GEM with one worker diverges on a quadratic, 2(1 + μ²)/(1 + μ); exact.
+    """The step size times curvature above which GEM with one worker diverges on a quadratic, 2(1 + μ²)/(1 + μ); exact.
 
     There x, x, -x, -x, … is a periodic orbit, every second update clamped to 0, on which |m| = κx(1 + μ)/(1 + μ²) = 2x.
     The variant "script". That no κ below is unstable was seen in simulation, for μ from 0.1 to 0.95; further up,
-    windows of stability return. In simulation a round robin of n ≥ 2 workers has the same limit within 0.003 (μ = 0.9,
+    windows of stability recur. In simulation a round robin of n ≥ 2 workers has the same limit within 0.003 (μ = 0.9,
     n up to 30), random order a smaller one: see `almost_sure_limit`.
 
     Args:
@@ -128,10 +128,10 @@ def gem_single_worker_limit(momentum: float = 0.9) -> float:
 
 
 def signed_gem_limit(momentum: float = 0.9) -> float:
-    """The step size times curvature from which signed GEM diverges on a quadratic, 2(1 + μ); exact.
+    """The step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ); exact.
 
-    Each commit of the variant "signed" with κ = 1 makes the centre the committing worker's own sequential momentum
-    SGD, for any number of workers and any schedule: the limit is the proxy's.
+    Each commit of the variant "signed" with κ = 1 turns the central variable into the committing worker's own
+    sequential momentum SGD, for any number of workers and any schedule: the limit is the proxy's.
 
     Example:
         >>> signed_gem_limit(0.5)
@@ -160,13 +160,11 @@ def _checked(workers: int, momentum: float, cap: float) -> tuple[int, float, flo
     """n, M and the clamp."""
     n = checked_workers(workers)
     if not cap > 0:
-        raise ValueError(f"`cap` must be positive; got {cap!r}. The script's is 5, `math.inf` is none.")
+        raise ValueError(f"`cap` must be positive; got {cap!r}. The script's is 5; `math.inf` means no clamp.")
     return n, 1 / (1 - checked_momentum(momentum)), float(cap)
 
 
 def _integral(function: Callable[[FloatArray], FloatArray], low: float, high: float, jump: float) -> float:
     """By Gauss-Legendre in cells, one of which ends where a constant law jumps."""
-    points, weights = np.polynomial.legendre.leggauss(4)
     edges = np.sort(np.append(np.linspace(low, high, CELLS + 1), np.clip(jump, low, high)))
-    widths = np.diff(edges)
-    return float(function(edges[:-1, None] + widths[:, None] * (points + 1) / 2) @ weights / 2 @ widths)
+    return float(cell_means(function, edges) @ np.diff(edges))

@@ -14,9 +14,9 @@ Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray,
 
 CLAMP = (0.0, 5.0)  # of π, in the authors' script
 RESCALE_EVERY = 32  # commits: a state grows by less than 1e200 between two rescalings for any κ below 1e5
-BURN_IN = 0.2  # of the commits, left out of the mean growth
+WARM_UP_SHARE = 0.2  # of the commits, before the mean growth is taken
 SMALLEST = 1e-100
-GRID = 48  # values of κ looked at side by side; their cost is small against that of the Python loop
+SEARCH_GRID = 48  # values of κ looked at side by side; their cost is small against that of the Python loop
 
 
 def _downpour(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
@@ -28,7 +28,8 @@ def _downpour(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kap
 def _momentum_sgd(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
     moment = mu * state["moment"][mine] - kappa * state["read"][mine]
     state["x"] = state["x"] + moment
-    state["moment"][mine], state["read"][mine] = moment, state["x"]
+    state["moment"][mine] = moment
+    state["read"][mine] = state["x"]
 
 
 def _gem(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
@@ -38,7 +39,9 @@ def _gem(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: F
     # π·Δθ = sgn Δθ · clip(room, 0, 5|Δθ|): the script's rule without a division by zero.
     message = np.sign(update) * np.clip(room, CLAMP[0], CLAMP[1] * np.abs(update))
     state["x"] = pulled + message
-    state["moment"][mine], state["pulled"][mine], state["read"][mine] = moment, pulled, state["x"]
+    state["moment"][mine] = moment
+    state["pulled"][mine] = pulled
+    state["read"][mine] = state["x"]
 
 
 RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # with what each worker keeps besides its moment
@@ -54,12 +57,12 @@ def lyapunov_exponent(
     """Mean growth of log|x| per commit on a quadratic without noise, by simulation (Monte Carlo): approximate.
 
     Negative where runs with this κ converge with probability one, positive where they diverge. All rules here commute
-    with scaling, so that the state is rescaled on the way and the exponent does not depend on the start's size.
+    with scaling, so the state can be rescaled on the way, and the exponent does not depend on the size of the start.
 
     Args:
         kappa: κ = step size times curvature, any shape: all values share the order of commits.
         order: (commits,) or (seeds, commits) who commits, numbered from 0, such as the column `worker` of a trace.
-            Everyone reads just after the own commit. The error falls with the root of commits times seeds.
+            Each worker reads just after its own commit. The error falls with the root of commits times seeds.
         rule: "downpour", "momentum_sgd" (moments kept by the workers) or "gem" (variant "script", not amplified).
         momentum: μ in [0, 1); "downpour" ignores it.
         workers: n; by default the largest number in `order` plus one.
@@ -96,12 +99,12 @@ def almost_sure_limit(
 ) -> float:
     """The κ in [low, high] at which the Lyapunov exponent becomes positive, by simulation (Monte Carlo): approximate.
 
-    Some fifty values of κ share the order of commits; the first change of sign is refined once, and interpolated. The
-    resolution is (high - low)/2000, the error mostly that of the finite order: repeat with other seeds.
+    About fifty values of κ share the order of commits; the first change of sign is refined once, and interpolated. The
+    resolution is (high - low)/2000; most of the error is that of the finite order: repeat with other seeds.
 
     Args:
         order, rule, momentum, workers: As in `lyapunov_exponent`; the exponent is averaged over seeds.
-        low, high: Where to look: the exponent must be negative at `low` and positive somewhere up to `high`.
+        low, high: Where to look: the exponent must be negative at `low` and positive at some κ up to `high`.
 
     Returns:
         The limit of κ = step size times curvature.
@@ -115,9 +118,9 @@ def almost_sure_limit(
     """
 
     def first_change(low: float, high: float) -> tuple[FloatArray, FloatArray]:
-        kappas = np.linspace(low, high, GRID)
+        kappas = np.linspace(low, high, SEARCH_GRID)
         exponents = lyapunov_exponent(kappas, order, rule=rule, momentum=momentum, workers=workers)
-        exponents = exponents.reshape(GRID, -1).mean(axis=1)
+        exponents = exponents.reshape(SEARCH_GRID, -1).mean(axis=1)
         above = np.flatnonzero(exponents >= 0)
         if not len(above) or above[0] == 0:
             what = "positive" if len(above) else "negative"
@@ -135,7 +138,7 @@ def _growth(kappas: FloatArray, rows: IntArray, workers: int, rule: str, momentu
     state = {name: np.ones((workers, seeds, len(kappas))) for name in kept}
     state |= {"x": np.ones((seeds, len(kappas))), "moment": np.zeros((workers, seeds, len(kappas)))}
     columns = np.arange(seeds)
-    first = RESCALE_EVERY * int(BURN_IN * commits / RESCALE_EVERY)
+    first = RESCALE_EVERY * int(WARM_UP_SHARE * commits / RESCALE_EVERY)
     last = RESCALE_EVERY * (commits // RESCALE_EVERY)
     logarithm = np.zeros((seeds, len(kappas)))
     for done in range(last):
@@ -148,7 +151,7 @@ def _growth(kappas: FloatArray, rows: IntArray, workers: int, rule: str, momentu
 
 
 def _size(state: dict[str, FloatArray]) -> FloatArray:
-    """The largest of everything remembered, (seeds, kappas); a state of zero stays zero at size SMALLEST."""
+    """The largest absolute value of the state, (seeds, kappas), but at least SMALLEST, so that zero stays zero."""
     sizes = [np.abs(value).reshape(-1, *value.shape[-2:]).max(axis=0) for value in state.values()]
     return np.maximum(np.max(sizes, axis=0), SMALLEST)
 

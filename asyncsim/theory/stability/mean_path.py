@@ -43,9 +43,9 @@ def implicit_momentum(workers: int, k: int = 1, worker_momentum: float = 0.0) ->
 
 
 def mean_stability_limit(*, workers: int, worker_momentum: float = 0.0) -> float:
-    """The κ from which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ); exact and no guide.
+    """The κ above which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ); exact, but no safe limit.
 
-    Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n, which bears huge steps; every single run
+    Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n, which tolerates huge steps; every single run
     diverges long before, see `almost_sure_limit`. It is here to show that stability of the mean is the wrong criterion.
 
     Args:
@@ -64,9 +64,9 @@ def expected_displacements(
 ) -> FloatArray:
     """E Δ_{t+1} from the mean gradients E ∇L(x_0), …, E ∇L(x_t), for any loss; exact.
 
-    The recursion of `implicit_momentum`, from a common start with moments at rest: E Δ_1 = -η ∇L(x_0), the whole of
-    it and not a fraction 1/n. It is no prediction by itself, because the mean gradient is not the gradient of the
-    mean: average ∇L(x_t) over many runs first.
+    The recursion of `implicit_momentum`, from a common start with moments at rest: E Δ_1 = -η ∇L(x_0), the whole of it
+    and not a fraction 1/n. It is not a prediction by itself, because the mean gradient is not the gradient of the mean:
+    average ∇L(x_t) over many runs first.
 
     Args:
         mean_gradients: (T, …) E ∇L(x_t) of the central variable, t = 0 … T - 1.
@@ -178,7 +178,7 @@ def expected_quadratic_path(
     Args:
         kappa: κ = step size times curvature.
         workers: n.
-        compute: `Exponential` laws: one, or a sequence with one a worker.
+        compute: One `Exponential` law for all workers, or a sequence of one per worker.
         commits: T.
         start: x_0.
 
@@ -203,23 +203,23 @@ def expected_quadratic_path(
     x, read = float(start), np.full(workers, float(start))
     path = [x]
     for _ in range(commits):
-        moved = x - kappa * read  # where x goes, by who commits
+        moved = x - kappa * read  # the next x, for each worker that may commit
         x, read = float(share @ moved), (1 - share) * read + share * moved
         path.append(x)
     return np.array(path)
 
 
-MASS = 1e-6  # how far a staleness distribution may be from summing to 1 (a tail that was cut off)
+MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail that was cut off)
 
 
 def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.0) -> FloatArray:
     """The mean path x_{t+1} = x_t - κ Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0; approximate, exact in two cases.
 
     It assumes that staleness is independent from commit to commit and of the iterates. For a round robin (q_{n-1} = 1)
-    and for equal exponential workers (q_k = (1 - 1/n)^k / n) it holds all the same; for other laws staleness and
-    iterate are correlated, and the error is from 0.0003 to 0.002 of x_0 for equal gamma or
-    hyper-exponential workers (n = 8, κ = 0.1), and 0.01 for different exponential workers (n = 4, rates 1, 1, 2, 4,
-    κ = 0.3), for whom there is `expected_quadratic_path`.
+    and for equal exponential workers (q_k = (1 - 1/n)^k / n) it is exact all the same; for other laws, staleness and
+    iterate are correlated, and the error is 0.0003 to 0.002 of x_0 for equal gamma or hyper-exponential workers (n = 8,
+    κ = 0.1), and 0.01 for different exponential workers (n = 4, rates 1, 1, 2, 4, κ = 0.3), for whom there is
+    `expected_quadratic_path`.
 
     Args:
         pmf: q, probabilities of the staleness 0, 1, …, or one observed in a trace; the sum must be 1 within 1e-6.
@@ -231,7 +231,7 @@ def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.
         (T + 1,) path.
 
     Raises:
-        ValueError: If `pmf` is no distribution or an argument is out of range.
+        ValueError: If `pmf` is not a distribution, or an argument is out of range.
 
     Example:
         >>> kernel_path([0.0, 1.0], kappa=0.5, commits=3).tolist()
@@ -251,8 +251,8 @@ def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.
 def kernel_polynomial(pmf: ArrayLike, *, kappa: float) -> FloatArray:
     """Coefficients of z^{m+1} - z^m + κ Σ_k q_k z^{m-k}, highest power first; m is the largest staleness.
 
-    Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: after division by the
-    rest, (z - 1)(z - (1 - 1/n)) + κz/n.
+    Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: up to a factor, it is
+    (z - 1)(z - (1 - 1/n)) + κz/n.
 
     Args: as in `kernel_path`.
 
@@ -283,6 +283,6 @@ def kernel_rate(pmf: ArrayLike, *, kappa: float) -> float:
 
 def _checked(pmf: ArrayLike, kappa: float) -> tuple[FloatArray, float]:
     q = np.asarray(checks.not_negative("pmf", pmf), float)
-    if q.ndim != 1 or abs(q.sum() - 1) > MASS:
+    if q.ndim != 1 or abs(q.sum() - 1) > MASS_TOLERANCE:
         raise ValueError(f"`pmf` must be one-dimensional with sum 1; got shape {q.shape} and sum {q.sum():.6g}.")
     return q, checked_kappa(kappa)

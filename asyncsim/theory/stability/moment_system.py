@@ -13,8 +13,8 @@ from asyncsim.theory.stability.phases import classes_of, configurations, is_phas
 from asyncsim.theory.stability.second_moments import Moments, linear_rule
 
 DENSE = 600  # unknowns up to which a dense solve is faster than a sparse one
-MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit some fifteen of them
-MOST_A_CONFIGURATION = 1000  # one event is a matrix of this order: 40 workers who are all different
+MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves
+MOST_PER_CONFIGURATION = 1000  # one event is a matrix of this order: 40 workers that all differ
 
 
 class MomentSystem:
@@ -33,25 +33,28 @@ class MomentSystem:
         classes = classes_of(laws)
         rule = linear_rule(1.0, momentum, where)
         phases = sum(len(law.rate) for law, _ in classes)
-        self.momentum, self.where = momentum, where
+        self.momentum = momentum
+        self.where = where
         self.shape = (len(rule.e), len(rule.f), phases)
         self.width = second_moments.size(*self.shape)
         states = number_of(classes)
-        if states * self.width > MOST_UNKNOWNS or self.width > MOST_A_CONFIGURATION:
+        if states * self.width > MOST_UNKNOWNS or self.width > MOST_PER_CONFIGURATION:
             raise ValueError(
                 f"`workers` and `compute` need {states * self.width} moments, {self.width} for each configuration of "
-                f"phases; at most {MOST_UNKNOWNS} and {MOST_A_CONFIGURATION} are solved for. "
+                f"phases; at most {MOST_UNKNOWNS} and {MOST_PER_CONFIGURATION} are solved for. "
                 "Use fewer workers, phases or different laws, or estimate with `lyapunov_exponent`."
             )
         self.chain = configurations(classes)
         self.counts = np.array(self.chain.counts, float)
         # Every entry of the rule is linear in κ, so L is a parabola in κ: three values give it everywhere.
-        below, self.constant, above = (self._generator(kappa) for kappa in (-1.0, 0.0, 1.0))
-        self.linear, self.square = (above - below) / 2, (above + below) / 2 - self.constant
+        below, constant, above = (self._generator(kappa) for kappa in (-1.0, 0.0, 1.0))
+        self.constant = constant
+        self.linear = (above - below) / 2
+        self.square = (above + below) / 2 - constant
         self.noise = self._noise()
 
     def solve(self, kappa: float) -> Moments | None:
-        """The stationary moments in units of the raw update's noise variance; None where there are none."""
+        """The stationary moments in units of the raw update's noise variance; None if they do not exist."""
         moments = self._solution(kappa)
         # A stationary equation may have a solution beyond the limit too, but no covariance solves it there.
         return moments if second_moments.possible(moments, self.counts) else None
@@ -65,7 +68,7 @@ class MomentSystem:
         return root_between(self._margin, low, 2 * low)
 
     def _margin(self, kappa: float) -> float:
-        """1 / Var x, which goes smoothly through zero at the limit; the sign is made sure of beyond it."""
+        """1 / Var x, which passes smoothly through zero at the limit; beyond it, the sign is forced."""
         moments = self._solution(kappa)
         margin = 1 / self.variance(moments)
         if np.isnan(margin):
@@ -119,10 +122,10 @@ class MomentSystem:
 
 
 def moment_system(laws: Sequence[Delay], momentum: float, where: str) -> MomentSystem:
-    """The system of these workers; built once, because a curve in κ asks many times.
+    """The system of these workers, kept because a curve in κ asks for it many times.
 
     Raises:
-        ValueError: If a law is no chain of exponential phases, or there are too many.
+        ValueError: If a law is not a chain of exponential phases, or there are too many phases.
     """
     if not all(is_phase_type(law) for law in laws):
         refuse(laws)
@@ -135,7 +138,7 @@ def _built(laws: tuple[Delay, ...], momentum: float, where: str) -> MomentSystem
 
 
 def _assemble(blocks: dict[tuple[int, int], FloatArray], rows: int, width: int) -> Any:
-    """The matrix with these square blocks: dense where small, else sparse by columns."""
+    """The matrix with these square blocks: dense if it is small, else sparse by columns."""
     if rows * width <= DENSE:
         dense = np.zeros((rows, width, rows, width))
         for (row, column), block in blocks.items():
@@ -151,10 +154,10 @@ def _assemble(blocks: dict[tuple[int, int], FloatArray], rows: int, width: int) 
 
 
 def _solve(matrix: Any, right: FloatArray) -> Any:
-    """The solution of a linear equation; NaN where there is none."""
+    """The solution of a linear equation; NaN if the matrix is singular."""
     from scipy.sparse.linalg import splu
 
     try:
         return np.linalg.solve(matrix, right) if isinstance(matrix, np.ndarray) else splu(matrix).solve(right)
-    except (np.linalg.LinAlgError, RuntimeError):  # either's word for a singular matrix
+    except (np.linalg.LinAlgError, RuntimeError):  # what either raises for a singular matrix
         return np.full_like(right, np.nan)

@@ -13,7 +13,7 @@ from asyncsim import delays
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays.mixture import Mixed
 
-WHOLE = 1e-9  # 1 / cv² of a gamma law counts as whole within this, so that cv = 3 ** -0.5 does
+WHOLE = 1e-9  # 1 / cv² of a gamma law counts as a whole number within this relative error, so that cv = 3 ** -0.5 works
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def classes_of(laws: Sequence[Delay]) -> tuple[tuple[Phases, int], ...]:
     """Workers with equal laws together: (phases, number of workers), in the order of first appearance.
 
     Raises:
-        ValueError: If a law is no chain of phases; names what there is.
+        ValueError: If a law is not a chain of phases; the message says which laws have results.
     """
     if not all(is_phase_type(law) for law in laws):
         refuse(laws)
@@ -55,7 +55,7 @@ def is_phase_type(law: Delay) -> bool:
 
 
 def stages(law: Delay) -> int | None:
-    """Number of equal exponential stages in a row that a job with this law is; None if it is not.
+    """Number of equal exponential stages in a row that make up a job with this law; None if none do.
 
     Example:
         >>> stages(delays.Erlang(mean=1.0, shape=3)), stages(delays.Gamma(mean=1.0, cv=0.5))
@@ -74,7 +74,7 @@ def stages(law: Delay) -> int | None:
 
 
 def phases_of(law: Delay) -> Phases:
-    """The law as a chain of phases: stages in a row, and mixtures of such.
+    """The law as a chain of phases: stages in a row, or a mixture of such chains.
 
     Example:
         >>> phases_of(delays.Erlang(mean=1.0, shape=3)).rate.tolist()
@@ -97,7 +97,7 @@ def phases_of(law: Delay) -> Phases:
 
 
 def refuse(laws: Sequence[Delay]) -> NoReturn:
-    """The error for laws without a result."""
+    """Raise the error for laws without a result."""
     kinds = ", ".join(sorted({repr(law) for law in laws}))
     raise ValueError(
         f"`compute` has no closed form; got {kinds}. There are results for equal `Constant` laws, and for "

@@ -84,7 +84,7 @@ class Moments(NamedTuple):
 
 
 def size(p: int, q: int, phases: int) -> int:
-    """How many numbers the moments of one configuration are, each symmetric pair counted once."""
+    """How many numbers describe the moments of one configuration, each symmetric pair counted once."""
     order = p + phases * q
     return order * (order + 1) // 2 + phases * (q * (q + 1) // 2)
 
@@ -126,7 +126,7 @@ def _symmetric(upper: FloatArray, order: int) -> FloatArray:
 def after_event(
     moments: Moments, source: int, target: int, among: int, rule: LinearRule | None
 ) -> tuple[Moments, Moments]:
-    """One of `among` workers in phase `source`, each as likely, goes to phase `target`, and commits if there is a rule.
+    """One of `among` workers in phase `source`, each as likely, goes to phase `target`, and commits if a rule is given.
 
     Args:
         moments: Before the event; any leading axis.
@@ -184,7 +184,7 @@ def transpose(matrices: FloatArray) -> FloatArray:
 
 
 def possible(moments: Moments, counts: FloatArray, tolerance: float = 1e-9) -> bool:
-    """Whether these can be moments of anything: every covariance that they imply is positive semi-definite.
+    """Whether these can be moments at all: every covariance that they imply is positive semi-definite.
 
     The sums over the workers of each phase have a covariance, and so have the deviations from the phase's mean.
 

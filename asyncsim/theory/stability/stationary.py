@@ -14,19 +14,19 @@ from asyncsim.theory.stability.phases import in_turn
 def stability_limit(
     workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """The κ = step size times curvature from which asynchronous SGD is unstable in mean square; exact.
+    """The κ = step size times curvature above which asynchronous SGD is unstable in mean square; exact.
 
     * Equal `Constant` laws, or one worker: `constant_delay_limit` with the delay n - 1.
     * Any mixture of `Exponential` laws and laws made of exponential phases: the κ at which the closed linear system
       of second moments becomes singular. Equal exponential workers without momentum: (1 + √(1 + 8n)) / (2n).
 
-    Assumptions: a quadratic (in d dimensions per eigenvalue of the Hessian), gradients read just after the worker's
-    own commit, independent compute times. Between this limit and the almost-sure one, see `almost_sure_limit`, a
-    single run mostly looks stable and makes rare, huge excursions.
+    Assumptions: a quadratic (in d dimensions, for each eigenvalue of the Hessian), gradients read just after the
+    worker's own commit, independent compute times. Between this limit and the almost-sure one, see `almost_sure_limit`,
+    a single run mostly looks stable and makes rare, huge excursions.
 
     Args:
         workers: n.
-        compute: A law, or a sequence with one a worker.
+        compute: One law for all workers, or a sequence of one law per worker.
         momentum: μ in [0, 1).
         where: Who keeps the momentum: "server" (heavy ball on what arrives) or "worker" (each its own moment).
 
@@ -68,13 +68,13 @@ def noise_floor(
     Args:
         kappa: κ = step size times curvature.
         workers: n.
-        compute: A law, or a sequence with one a worker.
+        compute: One law for all workers, or a sequence of one law per worker.
         momentum: μ in [0, 1).
         where: Who keeps the momentum: "server" or "worker".
 
     Returns:
         Var x over η²σ², with η the step size and σ² the noise variance of one gradient; infinite from
-        `stability_limit` on, because it is.
+        `stability_limit` on.
 
     Raises:
         ValueError: If an argument is out of range, or there is no result for these laws.

@@ -25,24 +25,24 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: int) -> 
     any laws without atoms:   P(τ = k) = Σ_i p_i ∫ F_i(dx) P(Σ_{w≠i} N_w(x) = k), p_i = (1/m_i) / Σ_w 1/m_w,
                               N_w an equilibrium renewal count of law F_w
 
-    Assumptions: asynchronous workers that never wait, independent delays, a server that takes no time, commit and
-    following read in one instant; stationary, that is long after the common start (some 1/cv² rounds for a small
-    coefficient of variation cv). Exact: the first three lines to rounding; the fourth is evaluated numerically,
-    with absolute errors of some 1e-9 a value for light tails and at most 1e-6 in all for heavy ones. Its cost grows as
-    the number of distinct laws times `size` times √n; a thousand equal workers take less than a second, a heavy tail
-    with a large `size` takes some.
+    Assumptions: asynchronous workers that never wait, independent delays, a server that takes no time, a commit and
+    the following read in one instant; stationary, that is, long after the common start (about 1/cv² rounds for a
+    small coefficient of variation cv). Exact: the first three lines up to rounding; the fourth is evaluated
+    numerically, with absolute errors of about 1e-9 per value for light tails and at most 1e-6 in all for heavy ones.
+    Its cost grows as the number of distinct laws times `size` times √n: a thousand equal workers take less than a
+    second, a heavy tail with a large `size` takes several.
 
     Args:
         compute: One law for all workers, or a sequence of one law per worker; times in seconds.
         workers: Number of workers n, at least 1.
-        size: How many probabilities, at least 1. The mean of τ is n - 1; 10 n leave out little for exponential laws.
+        size: How many probabilities, at least 1. The mean of τ is n - 1; for exponential laws, 10 n omit little.
 
     Returns:
-        Probabilities, shape (size,); the rest of the mass is beyond.
+        Probabilities, shape (size,); the remaining mass lies beyond.
 
     Raises:
-        ValueError: If an argument does not fit; if a law has atoms (then commits keep the phase in which they
-            started) unless all workers have one and the same constant; or if a tail is too heavy for the lattice.
+        ValueError: If an argument is out of range; if a law has atoms (commits then keep the phase
+            in which they started), unless all workers share one constant; or if a tail is too heavy for the lattice.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential, Gamma
@@ -96,16 +96,16 @@ def staleness_limit_cdf(ratio: ArrayLike, *, compute: Delay) -> FloatArray:
 
 
 def require_no_atoms(laws: tuple[Group, ...]) -> None:
-    """Refuse laws of which some single delay has a positive probability.
+    """Refuse laws with atoms: single delays of positive probability.
 
     Raises:
-        ValueError: Which law, and what exists for it.
+        ValueError: If a law has atoms; the message says what holds for every law.
     """
     for group in laws:
         if has_atoms(group.law):
             raise ValueError(
                 f"`compute` must have no atoms, unless all workers share one constant; got {group.law!r}. "
-                "`staleness_mean` and `worker_staleness` hold for every law; simulate for the rest."
+                "`staleness_mean` and `worker_staleness` hold for every law; simulate to get the rest."
             )
 
 
@@ -155,7 +155,7 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
         Means in commits, shape (n,).
 
     Raises:
-        ValueError: If an argument does not fit, or a mean is not finite and positive.
+        ValueError: If an argument is out of range, or a mean is not finite and positive.
 
     Example:
         >>> from asyncsim.delays import Constant
@@ -200,7 +200,7 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
         Var τ_i = Σ_{w≠i} E Var N_w(X_i) + (R - 1/m_i)² Var X_i
 
     Equal laws: (n - 1) E Var N(X) + (n - 1)² cv²; equal exponential laws: n (n - 1); one constant: 0.
-    Assumptions and numerical accuracy as in `staleness_pmf` (relative error of some 1e-6).
+    Assumptions and numerical accuracy as in `staleness_pmf` (relative error of about 1e-6).
 
     Args:
         compute: One law for all workers, or a sequence of one law per worker; times in seconds.
@@ -249,7 +249,7 @@ def _renewal_variance(laws: tuple[Group, ...], workers: int) -> float:
 def staleness_variance_small_cv(*, compute: Delay, workers: int) -> float:
     """Approximate variance for a small cv: (n - 1)² cv² + (n - 1) (E|X - X'| / m - cv²), X and X' two delays.
 
-    Within some 3 % for cv <= 0.5 and n = 16, better for smaller cv and larger n; equal workers, assumptions as in
+    Accurate to about 3 % for cv <= 0.5 and n = 16, better for smaller cv and larger n; equal workers, assumptions as in
     `staleness_pmf`. It shows why nearly regular workers have a nearly regular staleness; `staleness_variance` is
     exact.
 
@@ -295,7 +295,7 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
     one constant:            1 / n
     any laws without atoms:  ∫_0^1 E z^τ dz by quadrature
 
-    So n commits, one round, make a total step of about ln n single steps with exponential laws and of one in a
+    So the n commits of one round add up to about ln n single steps with exponential laws, and to one single step in a
     round robin. Assumptions and numerical accuracy as in `staleness_pmf`.
 
     Args:

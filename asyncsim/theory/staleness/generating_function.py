@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from asyncsim.delays import FloatArray
 from asyncsim.delays.per_worker import Group
-from asyncsim.theory.staleness.quadrature import Rule, longest_time, quadrature
+from asyncsim.theory.staleness.quadrature import Quadrature, longest_time, quadrature
 from asyncsim.theory.staleness.renewal import count_tails
 
 ComplexArray = NDArray[np.complex128]
-_NUMBERS_AT_ONCE = 2**19  # complex numbers a block: 8 MiB stay in the caches
+_NUMBERS_AT_ONCE = 2**19  # complex numbers per block: 8 MiB stay in the caches
 _MISSING = 1e-6  # probability that may be lost beyond the longest compute time considered
 
 
 def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArray:
-    """E z^τ at every z, |z| <= 1; powers of z above `most` may be wrong.
+    """E z^τ at every z, |z| <= 1; the coefficients of powers above z^most may be wrong.
 
     Args:
         laws: The distinct compute laws, without atoms.
@@ -29,7 +29,7 @@ def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArr
         most: Largest staleness that matters.
 
     Returns:
-        The transform, shape and kind of `z`.
+        The transform, of the shape and type of `z`.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -63,8 +63,8 @@ def staleness_distribution(laws: tuple[Group, ...], size: int) -> FloatArray:
     return np.maximum(values * radius ** -np.arange(size), 0.0)
 
 
-def _prepared(laws: tuple[Group, ...], most: int) -> tuple[Rule, list[FloatArray]]:
-    """Quadrature up to a time after which a staleness of at most `most` is negligible, and the counts there."""
+def _prepared(laws: tuple[Group, ...], most: int) -> tuple[Quadrature, list[FloatArray]]:
+    """Quadrature up to a time beyond which a staleness of at most `most` is negligible, and the counts at its nodes."""
     longest = longest_time(laws)
     cycle = 1 / sum(group.workers / group.law.mean for group in laws)
     horizon = 1.5 * most * cycle + 8 * min(group.law.mean for group in laws)
@@ -93,7 +93,7 @@ def _missing(laws: tuple[Group, ...], horizon: float, most: int) -> float:
     return tail * min(1.0, 4 * few) ** needed
 
 
-def _transform_block(laws: tuple[Group, ...], rule: Rule, tails: list[FloatArray], z: NDArray) -> NDArray:
+def _transform_block(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
     single = [_count_transform(tail, z) for tail in tails]  # each (points, arguments)
     counts = [group.workers for group in laws]
     before = _running_products(single, counts)
@@ -122,7 +122,7 @@ def _running_products(single: list[NDArray], counts: list[int]) -> list[NDArray]
 
 
 def _power(base: NDArray, exponent: int) -> NDArray:
-    """Integer power by squaring: several times as fast as complex `**`."""
+    """Integer power by squaring: several times faster than complex `**`."""
     result = np.ones(())
     while exponent:
         if exponent % 2:

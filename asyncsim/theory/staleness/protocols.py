@@ -14,9 +14,9 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: int, k: int | No
     """Exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
 
     "async":          P(τ = j) = (1/n) (1 - 1/n)^j
-    "k_async":        P(τ = j) = (K/n) (1 - K/n)^j    K distinct workers a step; they wait for it, then read
+    "k_async":        P(τ = j) = (K/n) (1 - K/n)^j    K distinct workers per step; they wait for it, then read
     "k_batch_async":  P(τ >= j) = q^{jK} (q^{-K} - 1) / (K (q^{-1} - 1)), j >= 1, q = 1 - 1/n
-                      any K gradients a step; a worker reads again at once
+                      any K gradients per step; a worker reads again at once
     "sync", "k_sync", "k_batch_sync":  τ = 0, for any law
 
     Assumptions: stationary; independent delays of one exponential law, whose mean does not matter.
@@ -26,13 +26,13 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: int, k: int | No
         protocol: One of the names above.
         workers: Number of workers n, at least 1.
         size: How many probabilities, at least 1.
-        k: Gradients a step K; left out for "async" and "sync".
+        k: K, gradients per step; None for "async" and "sync".
 
     Returns:
         P(τ = 0), ..., P(τ = size - 1) of one gradient, shape (size,).
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> batched_staleness_pmf(protocol="k_async", workers=8, k=4, size=3).tolist()
@@ -64,13 +64,13 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
     Args:
         protocol: One of the names above.
         workers: Number of workers n, at least 1.
-        k: Gradients a step K; left out for "async" and "sync".
+        k: K, gradients per step; None for "async" and "sync".
 
     Returns:
         The mean over all gradients, in versions.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> batched_staleness_mean(protocol="k_batch_async", workers=16, k=4)
@@ -83,7 +83,7 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
 
 
 def _batch_tail(workers: int, k: int, tau: FloatArray) -> FloatArray:
-    """The own commit is one of K places in its step, all equally likely; the others' commits are geometric."""
+    """A commit has one of the K places in its step, all equally likely; the commits of others are geometric."""
     missing = np.maximum(k * tau[:, None] - np.arange(k), 0)
     return np.mean((1 - 1 / workers) ** missing, axis=1)
 
@@ -94,8 +94,8 @@ _MOST_STATES = 20_000
 def ssp_staleness_bound(*, workers: int, slack: int) -> int:
     """Largest possible staleness: τ <= (n - 1) (2 slack + 1), for any delays.
 
-    Exact as a bound: when a worker reads at its clock c, every other clock is at least c - slack, and it cannot
-    exceed c + slack + 1 before that worker commits. Zero-time server; every commit is a version.
+    Exact as a bound: when a worker reads after c commits of its own, every other worker has made at least c - slack,
+    and cannot make more than c + slack + 1 before that worker commits. Zero-time server; every commit is a version.
 
     Args:
         workers: Number of workers n, at least 1.
@@ -105,7 +105,7 @@ def ssp_staleness_bound(*, workers: int, slack: int) -> int:
         The bound, in commits.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> ssp_staleness_bound(workers=8, slack=1)
@@ -123,7 +123,7 @@ def ssp_throughput(*, workers: int, slack: int, rate: float) -> float:
     """Exact commits per second of equal exponential workers: rate · E[workers that run].
 
     n = 2: 2 λ (2 s + 2) / (2 s + 3);  s = 0: n λ / H_n, H_n = 1 + 1/2 + ... + 1/n;  n = 1: λ.
-    Other n and s: the stationary law of the Markov chain of the clocks relative to the slowest, which has
+    Other n and s: the stationary law of the Markov chain of the workers' leads over the slowest, which has
     C(n + s, n - 1) states. Zero-time server.
 
     Args:
@@ -135,7 +135,7 @@ def ssp_throughput(*, workers: int, slack: int, rate: float) -> float:
         Commits per second, below n λ for n > 1.
 
     Raises:
-        ValueError: If an argument does not fit, or the chain has more than 20 000 states.
+        ValueError: If an argument is out of range, or the chain has more than 20 000 states.
 
     Example:
         >>> round(ssp_throughput(workers=2, slack=3, rate=1.0), 4)
@@ -160,7 +160,7 @@ def ssp_staleness_mean(*, workers: int, slack: int) -> float:
         The mean, in commits, below n - 1 for n > 1.
 
     Raises:
-        ValueError: If an argument does not fit, or the chain has more than 20 000 states.
+        ValueError: If an argument is out of range, or the chain has more than 20 000 states.
 
     Example:
         >>> round(ssp_staleness_mean(workers=2, slack=1), 9)
@@ -189,27 +189,27 @@ def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
     # One balance equation is redundant: fix the probability of state 0 and normalise.
     balance = vstack([eye_array(1, len(states)), (flow - leaving)[1:]]).tocsc()
     probability = np.asarray(spsolve(balance, np.eye(1, len(states)).ravel()), dtype=np.float64)
-    running = np.array([sum(clock <= slack for clock in state) for state in states], dtype=np.float64)
+    running = np.array([sum(lead <= slack for lead in state) for state in states], dtype=np.float64)
     return running, probability / probability.sum()
 
 
 def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
-    """Sorted clocks relative to the slowest worker, of which the first is 0."""
+    """The workers' leads over the slowest, in jobs, sorted; the first is 0."""
     if (size := comb(workers + slack, workers - 1)) > _MOST_STATES:
         raise ValueError(
             f"`workers` and `slack` must give at most {_MOST_STATES} states; got {workers} and {slack}, {size} states. "
             "Closed forms exist for 2 workers or slack 0; simulate this one."
         )
-    return [(0, *clocks) for clocks in combinations_with_replacement(range(slack + 2), workers - 1)]
+    return [(0, *leads) for leads in combinations_with_replacement(range(slack + 2), workers - 1)]
 
 
 def _successors(state: tuple[int, ...], slack: int) -> dict[tuple[int, ...], int]:
-    """Every state one commit later, and how many running workers lead there."""
+    """Every state one commit later, and how many running workers bring it about."""
     after: dict[tuple[int, ...], int] = {}
-    for worker, clock in enumerate(state):
-        if clock <= slack:
-            clocks = sorted((*state[:worker], clock + 1, *state[worker + 1 :]))
-            shifted = tuple(clock - clocks[0] for clock in clocks)
+    for worker, lead in enumerate(state):
+        if lead <= slack:
+            leads = sorted((*state[:worker], lead + 1, *state[worker + 1 :]))
+            shifted = tuple(other - leads[0] for other in leads)
             after[shifted] = after.get(shifted, 0) + 1
     return after
 

@@ -1,4 +1,4 @@
-"""Integrals ∫ g(x) F(dx) against laws of which only the distribution function is known."""
+"""Integrals ∫ g(x) F(dx) over laws that are known only by their distribution functions."""
 
 from typing import NamedTuple
 
@@ -8,30 +8,30 @@ from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays.per_worker import Group
 from asyncsim.theory.laws import quantile
 
-_NODES = 8  # a panel: where g is evaluated
-_FINE = 16  # a panel: where F is evaluated
-_MASS_LEFT_OUT = 1e-11
+_NODES = 8  # per panel: where g is evaluated
+_FINE = 16  # per panel: where F is evaluated
+_OMITTED_MASS = 1e-11
 
 
-class Rule(NamedTuple):
-    """Times at which to evaluate g, shape (points,), and one row of weights a law, shape (laws, points)."""
+class Quadrature(NamedTuple):
+    """Times at which to evaluate g, shape (points,), and one row of weights per law, shape (laws, points)."""
 
     x: FloatArray
     weights: FloatArray
 
 
-def quadrature(laws: tuple[Group, ...], longest: float) -> Rule:
+def quadrature(laws: tuple[Group, ...], longest: float) -> Quadrature:
     """Nodes and weights such that weights[l] @ g(x) = ∫_0^longest g(x) F_l(dx) for all laws at once.
 
     On each panel g is replaced by its interpolating polynomial, and ∫ polynomial dF is integrated by parts,
-    so that g has to be smooth and F has not. Panels shrink as 1/√n, as do the features of staleness.
+    so that g has to be smooth, but F need not be. Panels shrink as 1/√n, as the features of staleness do.
 
     Args:
         laws: The distinct laws of the cluster.
         longest: Upper end, in seconds.
 
     Returns:
-        The rule.
+        Nodes and weights.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -42,16 +42,16 @@ def quadrature(laws: tuple[Group, ...], longest: float) -> Rule:
     edges = _panels(laws, longest)
     points, _ = np.polynomial.legendre.leggauss(_NODES)
     x = edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2
-    return Rule(x.ravel(), np.array([_weights(group.law, edges).ravel() for group in laws]))
+    return Quadrature(x.ravel(), np.array([_weights(group.law, edges).ravel() for group in laws]))
 
 
 def longest_time(laws: tuple[Group, ...]) -> float:
-    """The time that all laws together exceed with probability 1e-11."""
-    return max(float(quantile(group.law, 1 - _MASS_LEFT_OUT)) for group in laws)
+    """The time that no law exceeds with a probability above 1e-11."""
+    return max(float(quantile(group.law, 1 - _OMITTED_MASS)) for group in laws)
 
 
 def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
-    """Halve panels that hold much probability, or that are wide and not empty."""
+    """The edges of panels, halved while one holds much probability, or is wide and not empty."""
     workers = sum(group.workers for group in laws)
     cycle = min(group.law.mean for group in laws)
     heaviest, widest = 1 / (6 + np.sqrt(workers)), cycle * min(0.5, 8 / np.sqrt(workers))

@@ -26,7 +26,7 @@ def queue_staleness_pmf(*, workers: int, compute_rate: float, service_rate: floa
         P(τ = 0), ..., P(τ = size - 1), stationary, shape (size,).
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> queue_staleness_pmf(workers=2, compute_rate=1.0, service_rate=1.0, size=4).round(4).tolist()
@@ -66,7 +66,7 @@ def queue_staleness_variance(*, workers: int, compute_rate: float, service_rate:
         The variance, in commits squared.
 
     Raises:
-        ValueError: If an argument does not fit.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> round(queue_staleness_variance(workers=16, compute_rate=1.0, service_rate=8.0), 2)
@@ -88,7 +88,7 @@ def saturated_staleness_variance(*, compute_rate: float, service_rate: float) ->
     """Limit of `queue_staleness_variance` for n far above the knee: r (1 + r), r = μ/λ.
 
     Exact as n -> ∞: the server never idles, so the workers that compute are a Poisson stream with exponential
-    lives. Given its compute time T, a worker finds n - 1 + A - B commits since its read: A workers left and came
+    lifetimes. Given its compute time T, a worker finds n - 1 + A - B commits since its read: A workers left and came
     back, B still compute, independent Poisson counts with means that add up to r on average and differ by μT - r.
 
     Args:
@@ -112,7 +112,7 @@ def saturated_staleness_variance(*, compute_rate: float, service_rate: float) ->
 def separate_pull_staleness_mean(
     *, workers: int, service: Delay, before_read: Sequence[Delay], after_read: Sequence[Delay], slots: int = 1
 ) -> float:
-    """Exact mean staleness if a worker does not read at the instant of its own commit.
+    """Exact mean staleness where a worker does not read at the instant of its own commit.
 
     A cycle: the delays `before_read` (a request under way: the worker holds no parameters), the read, the delays
     `after_read` (transfer, compute, the way back), the queue of the server, the commit. A worker meets the other
@@ -155,7 +155,7 @@ def separate_pull_staleness_mean(
 
 
 def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, float]:
-    """What one worker sees of the others while it computes: their queue at its start, and how it moves.
+    """What one worker sees of the others while it computes: their queue at its start, and how it changes.
 
     The state is the number of others at the server. `silent` is minus the generator of all moves without an end
     of service, killed when the worker is done or a service ends; `service` is the rate of such ends above 0.

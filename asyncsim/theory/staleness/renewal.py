@@ -13,7 +13,7 @@ from asyncsim.theory.numerics import integrals
 
 _GAMMA = (Exponential, Gamma, Erlang)
 _NEGLIGIBLE = 1e-12
-_MOST_CELLS = 2**18  # a convolution a count
+_MOST_CELLS = 2**18  # one convolution per count
 _MOST_CELLS_ONCE = 2**21  # one convolution in all
 
 
@@ -21,7 +21,7 @@ def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:
     """P(N(x) >= j) for j = 1, 2, ... until negligible at the largest x, at most `most` of them.
 
     Exact for exponential and gamma laws (incomplete gamma functions); for any other law without atoms the
-    convolutions are done on two lattices and extrapolated, with an absolute error of some 1e-7.
+    convolutions are done on two lattices and extrapolated, with an absolute error of about 1e-7.
 
     Args:
         law: Compute law F, finite mean, no atoms.
@@ -32,7 +32,7 @@ def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:
         Probabilities, shape (terms, points).
 
     Raises:
-        ValueError: If the times reach so far that the lattice would need more than 2^18 cells.
+        ValueError: If the times are so long that the lattice would need more than 2^18 cells.
 
     Example:
         >>> count_tails(Exponential(1.0), np.array([1.0]), most=2).round(4).tolist()  # Poisson counts
@@ -86,7 +86,7 @@ def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
 
 
 def _extrapolated_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
-    """Richardson: the lattice's error is quadratic in its step."""
+    """Richardson extrapolation: the lattice's error is quadratic in its step."""
     step = lattice_step(law)
     coarse, fine = (_lattice_integrals(law, x, most, h) for h in (step, step / 2))
     terms = min(len(coarse), len(fine))
