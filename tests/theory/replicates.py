@@ -3,27 +3,26 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import asyncsim as asim
 
 COPIES = 64  # coordinates of equal curvature: independent noise on a shared schedule
-DISCARDED = 0.2  # of the commits, so that the start is forgotten
+WARM_UP_SHARE = 0.2  # of the commits
 
 
 def stationary(cluster: asim.Cluster, rule: asim.Rule, kappa: float, *, commits: int, replicates: int):
     """(replicates,) Var x and E_k of a quadratic with curvature 1, per unit of the raw update's noise variance.
 
-    Every version is read by exactly one worker, so that the mean loss over commits is that over versions.
+    Exactly one worker reads each version, so the mean loss over commits is the mean over versions.
     """
     workload = asim.workloads.quadratic([1.0] * COPIES, noise=1.0, start=0.0)
     results = []
     for seed in range(replicates):
         trace = asim.simulate(cluster, commits=commits, seed=seed)
         run = asim.replay(trace, rule, workload, seed=seed, record=("energy_central",))
-        first = int(DISCARDED * commits)
+        first = int(WARM_UP_SHARE * commits)
         results.append([2 * run.loss[first:].mean(), run.records["energy_central"][first:].mean()])
     return np.array(results).T / COPIES / kappa**2
 
@@ -64,26 +63,3 @@ def many_paths(
         read[mine] = x[:, None]
         path.append(x)
     return np.stack(path, axis=1)
-
-
-def _rest(hyper: Any, params: Any) -> Any:
-    del hyper
-    return jax.tree.map(jax.numpy.zeros_like, params)
-
-
-def _heavy_ball(hyper: Any, central: Any, server: Any, message: Any, view: Any) -> Any:
-    del view
-    velocity = jax.tree.map(lambda v, u: hyper["momentum"] * v + u, server, message)
-    return jax.tree.map(lambda x, v: x + v, central, velocity), velocity
-
-
-def heavy_ball(learning_rate: float, momentum: float) -> asim.Rule:
-    """Plain updates, and momentum at the server."""
-    hyper = {"learning_rate": learning_rate, "momentum": momentum}
-    return asim.Rule(
-        hyper=hyper,
-        name="heavy_ball",
-        send=asim.rules.downpour(0.1).send,
-        start_server=_rest,
-        apply=_heavy_ball,
-    )

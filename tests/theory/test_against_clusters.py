@@ -20,12 +20,12 @@ def agree(cluster: Cluster, measure: Callable[[Trace], list[float]], known: list
 
 
 def rate(trace: Trace) -> float:
-    """Commits per second in the second half of a run, so that the common start is forgotten."""
+    """Commits per second in the second half of a run, after the warm-up."""
     half = COMMITS // 2
     return half / (trace.commit_time[-1] - trace.commit_time[half - 1])
 
 
-def settled(trace: Trace) -> np.ndarray:
+def after_warm_up(trace: Trace) -> np.ndarray:
     return trace.staleness[COMMITS // 4 :]
 
 
@@ -38,8 +38,8 @@ def test_queue_staleness(service_rate: float) -> None:
         Cluster(8, Exponential(1.0), server=Server(service=Exponential(1 / service_rate))),
         lambda trace: [
             rate(trace),
-            np.mean((settled(trace) - 7.0) ** 2),
-            *[np.mean(settled(trace) <= point) for point in points],
+            np.mean((after_warm_up(trace) - 7.0) ** 2),
+            *[np.mean(after_warm_up(trace) <= point) for point in points],
         ],
         [theory.throughput(**case), theory.queue_staleness_variance(**case), *cdf[points]],
     )
@@ -69,7 +69,7 @@ def test_separate_requests(pull: str) -> None:
     )
     averages = theory.mean_value_analysis(workers=8, service=service, delays=before + after)
     mean = theory.separate_pull_staleness_mean(workers=8, service=service, before_read=before, after_read=after)
-    agree(cluster, lambda trace: [rate(trace), settled(trace).mean()], [averages.throughput, mean])
+    agree(cluster, lambda trace: [rate(trace), after_warm_up(trace).mean()], [averages.throughput, mean])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_batched_protocols(protocol: protocols.CommitProtocol, name: str, k: int
     seconds = theory.round_time(workers=8, k=k, rate=0.5, protocol=name)
     agree(
         Cluster(8, Exponential(2.0), protocol=protocol),
-        lambda trace: [collect / rate(trace), *[np.mean(settled(trace) == tau) for tau in range(4)]],
+        lambda trace: [collect / rate(trace), *[np.mean(after_warm_up(trace) == tau) for tau in range(4)]],
         [seconds, *pmf],
     )
 
@@ -103,7 +103,7 @@ def test_any_law(law: Delay) -> None:
         (protocols.KBatchAsync(4), "k_batch_async", 4),
     ):
         mean = theory.batched_staleness_mean(protocol=name, workers=8, k=k)
-        agree(Cluster(8, law, protocol=protocol), lambda trace: [settled(trace).mean()], [mean])
+        agree(Cluster(8, law, protocol=protocol), lambda trace: [after_warm_up(trace).mean()], [mean])
     for protocol, name, k in (
         (protocols.KSync(3), "k_sync", 3),
         (protocols.Synchronous(), "sync", None),
@@ -118,7 +118,7 @@ def test_any_law(law: Delay) -> None:
 def test_ssp(workers: int, slack: int) -> None:
     agree(
         Cluster(workers, Exponential(0.5), protocol=protocols.SSP(slack)),
-        lambda trace: [rate(trace), settled(trace).mean()],
+        lambda trace: [rate(trace), after_warm_up(trace).mean()],
         [
             theory.ssp_throughput(workers=workers, slack=slack, rate=2.0),
             theory.ssp_staleness_mean(workers=workers, slack=slack),

@@ -40,5 +40,5 @@ def test_every_number_has_its_own_place():
     assert theory.kinetic_energy(0.5, 4, Exponential(3.0)) == pytest.approx(4.0)
 
 
-def test_k_may_be_left_out_by_keyword():
+def test_k_may_be_omitted_by_keyword():
     assert theory.round_time(workers=16, rate=2.0, protocol="async") == pytest.approx(1 / 32)

@@ -18,8 +18,8 @@ def gem_velocity(*, workers: int, compute: Delay, momentum: float = 0.9, cap: fl
     """Distance that the central variable covers in a mean worker cycle under GEM on a constant gradient; approximate.
 
     Mean field: with X the compute time over its mean and M = 1/(1 - μ) the proxy's velocity, the velocity r solves
-    r = n E min((M - rX)_+, cap), as if the others moved the central variable by rX while a worker computes. It stands for
-    the variant "script" with κ = 1.
+    r = n E min((M - rX)_+, cap), as if the others moved the central variable by rX while a worker computes. It
+    stands for the variant "script" with κ = 1.
 
     Measured error for μ = 0.9, cap 5 and n from 5 to 100: low by 1 to 4 %. Without a cap ("script" without its upper
     clamp) it is off by up to 9 %, and for shifts that do not count the worker's own last update by up to 29 %: do not

@@ -46,7 +46,7 @@ def test_the_mean_field_solves_its_equation(law, cap):
     committed = np.minimum(np.maximum(goal - r * drawn, 0), cap)
     error = committed.std() / np.sqrt(drawn.size) + 1e-9
     assert abs(committed.mean() - r / workers) < 4.5 * error
-    if law.variance < 3:  # where the mean of squares settles
+    if law.variance < 3:  # where the mean of squares converges
         square = np.minimum(np.maximum(goal, r * drawn), r * drawn + cap) ** 2 / goal**2
         error = square.std() / np.sqrt(drawn.size) + 1e-9
         assert abs(square.mean() - theory.gem_energy_ratio(workers=workers, compute=law, cap=cap)) < 4.5 * error
@@ -69,7 +69,7 @@ def slope(params, batch, key):
 
 
 def ride(law, workers, cycles, rule=None):
-    """Trace and central variable after 0, 1, … commits on a constant gradient, as far as somebody read it."""
+    """Trace and central variable after 0, 1, … commits on a constant gradient, as far as anyone read it."""
     trace = asim.simulate(asim.Cluster(workers=workers, compute=law), commits=cycles * workers, seed=3)
     run = asim.replay(trace, rule or asim.rules.gem(1.0), asim.Workload(init=at_zero, loss=slope))
     x = np.full(len(trace) + 1, np.nan)

@@ -64,7 +64,7 @@ def test_known_limits():
     assert gamma == pytest.approx(0.318, abs=0.01)
 
 
-def test_single_runs_bear_more_than_the_mean_square():
+def test_single_runs_tolerate_more_than_the_mean_square():
     order = orders(Exponential(1.0), 4, 8, 8000)
     mean_square = theory.exponential_limit(4)
     exponent = theory.lyapunov_exponent(mean_square, order)

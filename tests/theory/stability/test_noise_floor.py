@@ -8,7 +8,8 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays, theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma, HyperExponential
-from tests.theory.replicates import heavy_ball, stationary, z_score
+from asyncsim.reports.stability import momentum_rule
+from tests.theory.replicates import stationary, z_score
 
 FAST_AND_SLOW = [Exponential(1 / rate) for rate in (1, 1, 1, 1, 2, 2, 4, 8)]
 
@@ -101,7 +102,7 @@ def test_the_simulator_agrees(name):
     workers, compute, kappa, momentum, where = CASES[name]
     rule = {
         "none": lambda: asim.rules.downpour(kappa),
-        "server": lambda: heavy_ball(kappa, momentum),
+        "server": lambda: momentum_rule(momentum, "server")(kappa),
         "worker": lambda: asim.rules.momentum_sgd(kappa, momentum=momentum),
     }[where]()
     variance, energy = stationary(asim.Cluster(workers, compute), rule, kappa, commits=4000, replicates=12)

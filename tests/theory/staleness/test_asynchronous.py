@@ -30,7 +30,7 @@ def moments(pmf: np.ndarray) -> tuple[float, float, float]:
 class TestExactValues:
     @pytest.mark.parametrize(("compute", "workers", "measured"), KNOWN, ids=repr)
     def test_known_variances(self, compute: Delay | Sequence[Delay], workers: int, measured: float) -> None:
-        # Their standard errors are some 0.1 %; the largest difference reported there is 0.13 %.
+        # Their standard errors are about 0.1 %; the largest difference reported there is 0.13 %.
         assert theory.staleness_variance(compute=compute, workers=workers) == pytest.approx(measured, rel=2e-3)
 
     @pytest.mark.parametrize(("compute", "workers", "measured"), KNOWN, ids=repr)
@@ -43,7 +43,7 @@ class TestExactValues:
     @pytest.mark.parametrize("law", CONTINUOUS, ids=repr)
     def test_any_continuous_law_has_mass_one_and_mean_n_minus_one(self, law: Delay) -> None:
         total, mean, variance = moments(theory.staleness_pmf(compute=law, workers=6, size=300))
-        # Beyond 300 lies what the Pareto tail leaves: P(X > 60 m) = (0.6/60)^2.5 = 1e-5, times some 500 commits.
+        # Beyond 300 lies what the Pareto tail leaves: P(X > 60 m) = (0.6/60)^2.5 = 1e-5, times about 500 commits.
         heavy = isinstance(law, Pareto)
         assert total == pytest.approx(1, abs=2e-5 if heavy else 1e-8)
         assert mean == pytest.approx(5, abs=1e-2 if heavy else 1e-5)

@@ -1,4 +1,4 @@
-"""Protocols that take several gradients a step, and SSP: published numbers, identities, small simulations."""
+"""Protocols that take several gradients per step, and SSP: published numbers, identities, small simulations."""
 
 from math import comb
 

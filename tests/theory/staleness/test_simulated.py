@@ -10,7 +10,7 @@ from asyncsim.delays import Delay, Exponential, Gamma, Weibull
 from tests.theory.compute_laws import EIGHT, FIVE, HYPER, LOG_NORMAL, STRAGGLER
 
 STANDARD_ERRORS = 5
-SEEDS, COMMITS, BURN_IN = 16, 5000, 1000
+SEEDS, COMMITS, WARM_UP = 16, 5000, 1000
 
 
 class TestAgainstTheSimulator:
@@ -35,7 +35,7 @@ class TestAgainstTheSimulator:
         points = np.unique(np.searchsorted(cdf, [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98]))
         rows = []
         for seed in range(SEEDS):
-            tau = simulate(Cluster(workers, compute=compute), commits=COMMITS, seed=seed).staleness[BURN_IN:]
+            tau = simulate(Cluster(workers, compute=compute), commits=COMMITS, seed=seed).staleness[WARM_UP:]
             rows.append([np.mean((tau - workers + 1.0) ** 2), *[np.mean(tau <= point) for point in points]])
         measured, error = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) / SEEDS**0.5
         assert (np.abs(measured - [variance, *cdf[points]]) <= STANDARD_ERRORS * error).all()
@@ -45,7 +45,7 @@ class TestAgainstTheSimulator:
         rows = []
         for seed in range(SEEDS):
             trace = simulate(Cluster(5, compute=FIVE), commits=COMMITS, seed=seed)
-            tau, worker = trace.staleness[BURN_IN:], trace.worker[BURN_IN:]
+            tau, worker = trace.staleness[WARM_UP:], trace.worker[WARM_UP:]
             rows.append([tau[worker == w].mean() for w in range(5)])
         error = np.std(rows, axis=0, ddof=1) / SEEDS**0.5
         known = theory.worker_staleness(compute=FIVE, workers=5)
