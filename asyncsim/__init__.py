@@ -4,16 +4,21 @@ A cluster model is scheduled with SimPy (`simulate`), the schedule becomes plain
 replays them, compiled and vectorised (`replay`).
 """
 
-from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
-from asyncsim.cli import main
-from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
-from asyncsim.engine import Progress, ReplayInterrupted, Run, replay
-from asyncsim.rules import Rule
-from asyncsim.rules.citations import citation
-from asyncsim.scenario import Scenario
-from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run
-from asyncsim.trace import Trace, TraceError
-from asyncsim.workloads import Workload
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
+    from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
+    from asyncsim.cli import main
+    from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
+    from asyncsim.engine import Progress, ReplayInterrupted, Run, replay
+    from asyncsim.rules import Rule
+    from asyncsim.rules.citations import citation
+    from asyncsim.scenario import Scenario
+    from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run
+    from asyncsim.trace import Trace, TraceError
+    from asyncsim.workloads import Workload
 
 __version__ = "0.1.0"
 
@@ -49,3 +54,34 @@ __all__ = [
     "theory",
     "workloads",
 ]
+
+_NAMES = {
+    "cli": ("main",),
+    "cluster": ("Cluster", "Network", "Server", "faults", "protocols", "simulate"),
+    "engine": ("Progress", "ReplayInterrupted", "Run", "replay"),
+    "rules": ("Rule",),
+    "rules.citations": ("citation",),
+    "scenario": ("Scenario",),
+    "study": ("Comparison", "Experiment", "Result", "compare", "loss_against_time", "run"),
+    "trace": ("Trace", "TraceError"),
+    "workloads": ("Workload",),
+}
+_MODULES = ("datasets", "delays", "energy", "plots", "rules", "theory", "workloads")
+_INNER_MODULES = ("cluster", "engine", "reports", "scenario", "study", "trace")  # for `asyncsim.engine.…` and the like
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used: JAX and SciPy take a second, which `--help` does not need."""
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"asyncsim.{_HOMES[name]}"), name)
+    elif name in _MODULES or name in _INNER_MODULES:
+        value = importlib.import_module(f"asyncsim.{name}")
+    else:  # with `obj`, Python suggests the nearest name
+        raise AttributeError(f"module 'asyncsim' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
