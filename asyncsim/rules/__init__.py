@@ -1,26 +1,45 @@
-"""Update rules: what a worker sends, how the server applies it, where the worker goes on."""
+"""Update rules: what a worker sends, how the server applies it, and where the worker continues.
+
+=========================== ======================== ===========================================================
+family                      module                   rules
+=========================== ======================== ===========================================================
+asynchronous SGD            `rules.downpour`         `downpour`
+scaled by staleness         `rules.staleness`        `adaptive_staleness`, `staleness_aware`, `drop_stale`,
+                                                     `delay_adaptive`
+gradient energy matching    `rules.gem`              `gem`
+momentum                    `rules.momentum`         `momentum_sgd`, `multi_asgd`, `shared_nesterov`,
+                                                     `delayed_nesterov`
+look-ahead of all workers   `rules.dana`             `dana`
+tuned step and momentum     `rules.yellowfin`        `yellowfin`
+delay compensation          `rules.compensation`     `dc_asgd`, `gap_aware`
+prediction (pipelines)      `rules.prediction`       `weight_prediction`, `spectrain`, `pipemare`
+optax optimisers            `rules.optimisers`       `worker`, `server`
+windows of local steps      `rules.windows`          `agn`, `adag`, `dynsgd`
+rounds of local steps       `rules.local_sgd`        `local_sgd`, `diloco`
+elastic averaging           `rules.elastic`          `easgd`, `aeasgd`, `eamsgd`
+federated and buffered      `rules.federated`        `fedasync`, `fedbuff`, `fadas`, `ca2fl`
+time-optimal                `rules.time_optimal`     `rennala`, `ringmaster`
+one entry per worker        `rules.gradient_tables`  `ia2sgd`, `malenia`, `ringleader`
+=========================== ======================== ===========================================================
+
+`rules.rule` says what a rule is, `rules.arguments` checks the arguments that many rules have, `rules.proxy` puts the
+proxy of GEM beside any rule (`beside_proxy`), and `rules.citations` says which publication a rule is from.
+"""
 
 from collections.abc import Callable
 
-from asyncsim.rules.agn import adag, agn
 from asyncsim.rules.compensation import dc_asgd, gap_aware
 from asyncsim.rules.dana import dana
-from asyncsim.rules.downpour import adaptive_staleness, downpour
-from asyncsim.rules.dynsgd import dynsgd
+from asyncsim.rules.downpour import downpour
 from asyncsim.rules.elastic import aeasgd, eamsgd, easgd
-from asyncsim.rules.fadas import fadas
-from asyncsim.rules.fedasync import fedasync
-from asyncsim.rules.federated import ca2fl, fedbuff
+from asyncsim.rules.federated import ca2fl, fadas, fedasync, fedbuff
 from asyncsim.rules.gem import gem
-from asyncsim.rules.gradient_tables import ia2sgd
-from asyncsim.rules.local import diloco, local_sgd
-from asyncsim.rules.malenia import malenia
-from asyncsim.rules.momentum import momentum_sgd
-from asyncsim.rules.nesterov import delayed_nesterov, multi_asgd, shared_nesterov
+from asyncsim.rules.gradient_tables import ia2sgd, malenia, ringleader
+from asyncsim.rules.local_sgd import diloco, local_sgd
+from asyncsim.rules.momentum import delayed_nesterov, momentum_sgd, multi_asgd, shared_nesterov
 from asyncsim.rules.optimisers import server, worker
 from asyncsim.rules.prediction import pipemare, spectrain, weight_prediction
 from asyncsim.rules.proxy import beside_proxy
-from asyncsim.rules.ringleader import ringleader
 from asyncsim.rules.rule import (
     Apply,
     Info,
@@ -34,8 +53,9 @@ from asyncsim.rules.rule import (
     View,
     constructor_of,
 )
-from asyncsim.rules.staleness import delay_adaptive, drop_stale, staleness_aware
+from asyncsim.rules.staleness import adaptive_staleness, delay_adaptive, drop_stale, staleness_aware
 from asyncsim.rules.time_optimal import rennala, ringmaster
+from asyncsim.rules.windows import adag, agn, dynsgd
 from asyncsim.rules.yellowfin import yellowfin
 
 CONSTRUCTORS: dict[str, Callable[..., Rule]] = {

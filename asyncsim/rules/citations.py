@@ -1,4 +1,4 @@
-"""Which publication a rule is from, as BibTeX."""
+"""The publication that a rule is from, as BibTeX."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def citation(rule: Rule | str) -> str:
         One entry, several lines.
 
     Raises:
-        ValueError: If the rule is none of the library's; the nearest name is suggested.
+        ValueError: If the rule is not one of the library's; the nearest name is suggested.
 
     Example:
         >>> import asyncsim as asim
@@ -74,7 +74,7 @@ def citation(rule: Rule | str) -> str:
     name = rule.name if isinstance(rule, Rule) else str(rule)
     if name not in KEYS:
         near = nearest(name, KEYS)
-        hint = f" Did you mean {near!r}?" if near else " Cite where you have it from."
+        hint = f" Did you mean {near!r}?" if near else " Cite the publication that you took it from."
         raise ValueError(f"`rule` must be one of the library's; got {name!r}, which has no citation here.{hint}")
     entries = BIBLIOGRAPHY.read_text(encoding="utf-8").strip().split("\n\n")
     return next(entry for entry in entries if f"{{{KEYS[name]}," in entry)

@@ -6,23 +6,24 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
+from asyncsim.rules.arguments import step_size, step_size_and_momentum
+from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.nesterov import numbers
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
 
-SMALL_ADAPTIVE = 1e-7  # below the root of the mean square, as published
+SMALL_ADAPTIVE = 1e-7  # added to the mean square under the root, as published
 SMALL_GAP = 1e-8  # added to the mean velocity, as published
 
 
 def compensated(strength: Any, gradient: Params, central: Params, read: Params) -> Params:
-    """g + λ·g⊙g⊙(θ - s): λ·g⊙g stands for the curvature. λ is a number, or a pytree like the parameters."""
+    """g + λ·g⊙g⊙(θ - s): λ·g⊙g stands for the curvature. λ is a scalar, or a pytree like the parameters."""
     if jax.tree.structure(strength) != jax.tree.structure(gradient):
         strength = jax.tree.map(lambda g: strength, gradient)
     return jax.tree.map(lambda k, g, t, s: g + k * g * g * (t - s), strength, gradient, central, read)
 
 
 class Server(NamedTuple):
-    """The central variable that gradients are compensated to, and the mean square of the gradients."""
+    """The central variable that gradients are compensated to, and the mean square of the gradients or ()."""
 
     central: Params
     square: Params
@@ -37,26 +38,24 @@ class Corrected(NamedTuple):
 
 def keep_central(hyper: Hyper, params: Params) -> Server:
     """The central variable alone."""
-    del hyper  # It is what it is.
+    del hyper  # Nothing depends on them.
     return Server(central=params, square=())
 
 
 def keep_square(hyper: Hyper, params: Params) -> Server:
-    """The central variable, and no gradient so far."""
+    """The central variable, and a mean square of zero."""
     return Server(central=params, square=at_rest(hyper, params))
 
 
 def corrected_update(hyper: Hyper, strength: Any, gradient: Params, view: View) -> Params:
-    """-η·(g + λ·g⊙g⊙(θ - s)), θ being the server's at this commit and s this worker's own."""
-    better = compensated(strength, gradient, view.server.central, view.read)
-    return jax.tree.map(lambda g: -hyper["learning_rate"] * g, better)
+    """-η·(g + λ·g⊙g⊙(θ - s)), with the server's θ at this commit and this worker's own s."""
+    return descent(hyper, compensated(strength, gradient, view.server.central, view.read))
 
 
 def send_constant(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """λ is a number."""
-    update = jax.tree.map(lambda g: -hyper["learning_rate"] * g, gradient)
+    """Send the update corrected with a constant λ."""
     message = Corrected(corrected_update(hyper, hyper["compensation"], gradient, view), ())
-    return Sent(message, state, Info(update=update))
+    return Sent(message, state, Info(update=descent(hyper, gradient)))
 
 
 def averaged_square(hyper: Hyper, before: Params, square: Params) -> Params:
@@ -66,19 +65,19 @@ def averaged_square(hyper: Hyper, before: Params, square: Params) -> Params:
 
 
 def send_adaptive(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """λ is divided by the root of the mean square, this gradient's included."""
+    """Send the update corrected with λ over the root of the mean square, this gradient's included."""
     square = jax.tree.map(jnp.square, gradient)
     mean = averaged_square(hyper, view.server.square, square)
     strength = jax.tree.map(lambda ms: hyper["compensation"] / jnp.sqrt(ms + SMALL_ADAPTIVE), mean)
-    update = jax.tree.map(lambda g: -hyper["learning_rate"] * g, gradient)
-    return Sent(Corrected(corrected_update(hyper, strength, gradient, view), square), state, Info(update=update))
+    message = Corrected(corrected_update(hyper, strength, gradient, view), square)
+    return Sent(message, state, Info(update=descent(hyper, gradient)))
 
 
 def apply_corrected(
     hyper: Hyper, central: Params, server: Server, message: Corrected, view: View
 ) -> tuple[Params, Server]:
-    """Add the update; remember the new central variable, and the gradient's square where that is asked for."""
-    del view  # The update was corrected for its own delay.
+    """Add the update; keep the new central variable, and the mean square if there is one."""
+    del view  # The update has been corrected for its own delay.
     theta = jax.tree.map(jnp.add, central, message.update)
     square = averaged_square(hyper, server.square, message.square) if jax.tree.leaves(server.square) else ()
     return theta, Server(theta, square)
@@ -95,8 +94,8 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
     """Delay-compensated asynchronous SGD: a stale gradient plus its first-order change since it was taken.
 
     θ ← θ - η·(g + λ_t·g⊙g⊙(θ - s)), with g = ∇L(s), s the value that *this* worker read, and θ the server's at the
-    commit; g⊙g stands for the diagonal of the Hessian, which it is in the mean for a likelihood at its optimum, up to
-    the batch size.
+    commit; g⊙g stands for the diagonal of the Hessian, which it equals on average for a likelihood at its optimum, up
+    to the batch size.
 
     - constant: λ_t = λ;
     - adaptive: λ_t = λ/√(MS + 1e-7), MS ← m·MS + (1 - m)·g⊙g over all commits, this one included.
@@ -106,17 +105,17 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
 
     Args:
         learning_rate: Step size η, per commit.
-        compensation: Strength λ ≥ 0; where none is given, 0.04 for the constant and 2 for the adaptive variance.
+        compensation: Strength λ ≥ 0; None for 0.04 with the constant and 2 with the adaptive variance.
         variance: "constant" (DC-ASGD-c) or "adaptive" (DC-ASGD-a).
-        decay: Decay m in [0, 1) of the mean square, in ``adaptive`` only; 0.95 is also what public code takes.
+        decay: Decay m in [0, 1) of the mean square, for ``adaptive`` only; 0.95 is also what public code uses.
 
-    The three numbers may each be an array with one value a seed.
+    The three numbers may each be a scalar, or one value per seed.
 
     Returns:
-        A `Rule` that keeps the central variable on the server, and MS in ``adaptive``.
+        A `Rule` that keeps the central variable on the server, and with ``adaptive`` MS as well.
 
     Raises:
-        ValueError: If a number is out of its range or the variance is unknown.
+        ValueError: If a number is out of range or the variance is unknown.
 
     Example:
         Two workers in turn from x = 1. The second gradient is 1 as well, and θ - s = -0.5, so it counts 1 - 0.5·λ:
@@ -132,20 +131,25 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
         Compensation", arXiv 1609.08326.
     """
     checks.one_of("variance", variance, VARIANCES)
+    compensation = STRENGTHS[variance] if compensation is None else compensation
     hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
-        "compensation": checks.not_negative(
-            "compensation", STRENGTHS[variance] if compensation is None else compensation
-        ),
+        **step_size(learning_rate),
+        "compensation": checks.not_negative("compensation", compensation),
         "decay": checks.fraction("decay", decay),
     }
-    return Rule(
-        hyper=hyper, name="dc_asgd", options=(("variance", variance),), apply=apply_corrected, **VARIANCES[variance]
-    ).sealed()
+    options = (("variance", variance),)
+    return Rule(hyper=hyper, name="dc_asgd", options=options, apply=apply_corrected, **VARIANCES[variance]).sealed()
 
 
 class Gap(NamedTuple):
-    """What the server of `gap_aware` keeps: θ, the moment -η·v, its mean square, and how much of that is not zero."""
+    """What the server of `gap_aware` keeps.
+
+    Attributes:
+        central: θ.
+        moment: -η·v.
+        square: Decaying mean of the moment's square, which starts at zero.
+        weight: The same mean of ones, by which `square` is divided before use.
+    """
 
     central: Params
     moment: Params
@@ -154,7 +158,7 @@ class Gap(NamedTuple):
 
 
 def start_gap(hyper: Hyper, params: Params) -> Gap:
-    """At rest, and no velocity so far."""
+    """At rest, without any velocity so far."""
     return Gap(params, at_rest(hyper, params), at_rest(hyper, params), jnp.zeros(()))
 
 
@@ -169,13 +173,12 @@ def send_over_gap(hyper: Hyper, gradient: Params, state: State, view: View) -> S
         return g / (1 + jnp.where(gap > 0, gap / usual, 0))
 
     message = jax.tree.map(shrunk, gradient, server.central, view.read, server.square)
-    update = jax.tree.map(lambda g: -hyper["learning_rate"] * g, gradient)
-    return Sent(message, state, Info(update=update))
+    return Sent(message, state, Info(update=descent(hyper, gradient)))
 
 
 def apply_moment(hyper: Hyper, central: Params, server: Gap, message: Params, view: View) -> tuple[Params, Gap]:
     """m ← γ·m - η·g, θ ← θ + m, and the mean square of m."""
-    del view  # The gradient was shrunk by its own gap.
+    del view  # The gradient has been shrunk by its own gap.
     _, moment = accelerate(hyper, server.moment, message)
     theta = jax.tree.map(jnp.add, central, moment)
     square = averaged_square(hyper, server.square, jax.tree.map(jnp.square, moment))
@@ -184,10 +187,10 @@ def apply_moment(hyper: Hyper, central: Params, server: Gap, message: Params, vi
 
 
 def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) -> Rule:
-    """Asynchronous momentum SGD whose gradients are divided by how far θ has gone, counted in usual steps.
+    """Asynchronous momentum SGD whose gradients are divided by how far θ has moved, in units of a usual step.
 
-    g ← g/(1 + |θ - s|/C) elementwise, v ← γ·v + g, θ ← θ - η·v, with g = ∇L(s), s the value that this worker read, θ
-    and v the server's. C = η·(√(EMA_β(v²)/(1 - β^t)) + 1e-8) is the usual length of a step, from the t steps before
+    g ← g/(1 + |θ - s|/C) elementwise, v ← γ·v + g, θ ← θ - η·v, with g = ∇L(s), s the value that this worker read, and
+    the server's θ and v. C = η·(√(EMA_β(v²)/(1 - β^t)) + 1e-8) is the usual length of a step, from the t steps before
     this one. A parameter that did not move is not corrected, so that one worker is momentum SGD.
 
     Args:
@@ -195,16 +198,16 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
         momentum: Momentum γ in [0, 1), shared by all workers.
         decay: Decay β in [0, 1) of the mean square of v.
 
-    The three numbers may each be an array with one value a seed.
+    The three numbers may each be a scalar, or one value per seed.
 
     Returns:
         A `Rule` that keeps θ, -η·v, the mean square of -η·v and its weight on the server.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
-        Two workers in turn from x = 1. The first step is -0.25 and so C = 0.25, up to 1e-8; it is also the gap of the
+        Two workers in turn from x = 1. The first step is -0.25, so C = 0.25, up to 1e-8; that is also the gap of the
         second gradient, which is halved: v = 0.5 + 0.5.
 
         >>> import asyncsim as asim
@@ -216,6 +219,5 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
     References:
         Barkai, Hakimi and Schuster 2019, "Gap Aware Mitigation of Gradient Staleness", arXiv 1909.10802.
     """
-    hyper = numbers(learning_rate, momentum)
-    hyper["decay"] = checks.fraction("decay", decay)
+    hyper = {**step_size_and_momentum(learning_rate, momentum), "decay": checks.fraction("decay", decay)}
     return Rule(hyper=hyper, name="gap_aware", send=send_over_gap, start_server=start_gap, apply=apply_moment).sealed()

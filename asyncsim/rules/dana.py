@@ -1,4 +1,4 @@
-"""DANA: every worker takes its gradient where the momenta of all of them will have carried the centre."""
+"""DANA: every worker takes its gradient where the momenta of all workers will have carried the centre."""
 
 from typing import Any, NamedTuple
 
@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
+from asyncsim.rules.arguments import step_size_and_momentum
 from asyncsim.rules.compensation import compensated
+from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.nesterov import numbers
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
 
 
@@ -38,7 +39,7 @@ def start_dc(hyper: Hyper, params: Params) -> Server:
 
 def send_zero(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
     """Send m_i ← γ·m_i - η·g and its change."""
-    del view  # The moment does not look around.
+    del view  # The moment depends on the gradient alone.
     update, moment = accelerate(hyper, state, gradient)
     change = jax.tree.map(jnp.subtract, moment, state)
     return Sent(Moment(moment, change), moment, Info(update=update, proxy=moment))
@@ -48,20 +49,19 @@ def send_dc(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
     """As `send_zero`, with a gradient that is compensated for its delay."""
     better = compensated(hyper["compensation"], gradient, view.server.central, view.read)
     sent = send_zero(hyper, better, state, view)
-    update = jax.tree.map(lambda g: -hyper["learning_rate"] * g, gradient)
-    return sent._replace(info=sent.info._replace(update=update))
+    return sent._replace(info=sent.info._replace(update=descent(hyper, gradient)))
 
 
 def send_slim(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
     """m ← γ·m - η·g; send γ·m - η·g."""
-    del view  # The moment does not look around.
+    del view  # The moment depends on the gradient alone.
     update, moment = accelerate(hyper, state, gradient)
     message = jax.tree.map(lambda m, d: hyper["momentum"] * m + d, moment, update)
     return Sent(message, moment, Info(update=update, proxy=message))
 
 
 def apply_moment(hyper: Hyper, central: Params, server: Server, message: Moment, view: View) -> tuple[Params, Server]:
-    """θ ← θ + m_i, and the sum by the change of m_i."""
+    """θ ← θ + m_i; the sum changes as m_i did."""
     del hyper, view  # The moment is scaled already.
     theta = jax.tree.map(jnp.add, central, message.moment)
     total = jax.tree.map(jnp.add, server.total, message.change)
@@ -69,7 +69,7 @@ def apply_moment(hyper: Hyper, central: Params, server: Server, message: Moment,
 
 
 def look_ahead(hyper: Hyper, central: Params, server: Server, state: State, view: View) -> Params:
-    """θ + γ·Σ m_j: where the centre would be if every worker committed once more, without new gradients."""
+    """θ + γ·Σ m_j: where the centre would be if every worker committed once more, without a new gradient."""
     del state, view  # All workers read the same.
     return jax.tree.map(lambda t, m: t + hyper["momentum"] * m, central, server.total)
 
@@ -86,34 +86,34 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
 
     v_i ← γ·v_i + g and θ ← θ - η·v_i, as in `multi_asgd`, but the gradient is taken at the look-ahead:
 
-    - zero: at θ - η·γ·Σ_j v_j, the sum being kept incrementally by the server;
-    - slim: at θ itself, the workers sending γ·v_i + g. It is zero in the variable Θ = θ - η·γ·Σ_j v_j, with the same
+    - zero: at θ - η·γ·Σ_j v_j; the server keeps the sum incrementally;
+    - slim: at θ itself, and the workers send γ·v_i + g. This is zero in terms of Θ = θ - η·γ·Σ_j v_j, with the same
       gradients at the same points, and asks nothing of the server;
-    - dc: zero with g + λ·g⊙g⊙(θ - s) in the place of g, s being the look-ahead at which g was taken.
+    - dc: zero with g + λ·g⊙g⊙(θ - s) instead of g, where s is the look-ahead at which g was taken.
 
-    Remembered and re-derived: the change of variable holds to rounding, γ = 0 is asynchronous SGD (with λ = 0 in dc),
-    and one worker is Nesterov's accelerated gradient. Because s is a look-ahead, dc corrects even a fresh gradient.
-    A worker reads θ itself when it begins, and one that lost its state leaves its last v_i in the sum for ever: where
-    workers come and go, use slim, where v_i lives with the worker. A server that averages the messages of a step keeps
-    Σ_j v_j over their number, which is the look-ahead that fits its steps.
+    From memory, and re-derived: the change of variable holds to rounding, γ = 0 is asynchronous SGD (with λ = 0 in
+    dc), and one worker is Nesterov's accelerated gradient. Because s is a look-ahead, dc corrects even a fresh
+    gradient. A worker reads θ itself when it begins, and one that lost its state leaves its last v_i in the sum for
+    ever: if workers come and go, use slim, where the worker itself keeps v_i. A server that averages the messages of a
+    step keeps Σ_j v_j over their number, which is the look-ahead that fits its steps.
 
     Args:
         learning_rate: Step size η, per commit.
         momentum: Momentum γ in [0, 1).
         variant: "zero", "slim" or "dc".
-        compensation: Strength λ ≥ 0 of the correction, in ``dc`` only; 2 is a public implementation's.
+        compensation: Strength λ ≥ 0 of the correction, for ``dc`` only; 2 as in a public implementation.
 
-    The three numbers may each be an array with one value a seed.
+    The three numbers may each be a scalar, or one value per seed.
 
     Returns:
-        A `Rule` that keeps -η·v_i on the worker, and their sum on the server but in ``slim``.
+        A `Rule` that keeps -η·v_i on the worker, and except with ``slim`` their sum on the server.
 
     Raises:
-        ValueError: If a number is out of its range or the variant is unknown.
+        ValueError: If a number is out of range or the variant is unknown.
 
     Example:
-        Two workers in turn: v_1 = v_2 = 1 from x = 1. Worker 1 goes on after its commit, at θ = 0.75, where the sum is
-        1: at 0.75 - 0.25·0.5 = 0.625. Its v_1 = 0.5 + 0.625, and θ = 1 - 0.25·(1 + 1 + 1.125):
+        Two workers in turn: v_1 = v_2 = 1 from x = 1. Worker 1 continues after its commit, at θ = 0.75, when the sum
+        is 1: at 0.75 - 0.25·0.5 = 0.625. Its v_1 = 0.5 + 0.625, and θ = 1 - 0.25·(1 + 1 + 1.125):
 
         >>> import asyncsim as asim
         >>> trace, workload = asim.Trace.from_commits([0, 1, 0]), asim.workloads.quadratic([1.0])
@@ -129,6 +129,8 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
         arXiv 1907.11612.
     """
     checks.one_of("variant", variant, VARIANTS)
-    hyper = numbers(learning_rate, momentum)
-    hyper["compensation"] = checks.not_negative("compensation", compensation)
+    hyper = {
+        **step_size_and_momentum(learning_rate, momentum),
+        "compensation": checks.not_negative("compensation", compensation),
+    }
     return Rule(hyper=hyper, name="dana", options=(("variant", variant),), start=at_rest, **VARIANTS[variant]).sealed()

@@ -1,21 +1,146 @@
-"""Federated and buffered rules: local steps, and a server that steps once it has collected several updates."""
+"""Federated rules: local steps, and a server that mixes models by age or steps once it has collected several updates.
 
-from typing import Any
+FedAsync, FedBuff, FADAS and CA2FL.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from asyncsim import checks
+from asyncsim.rules.arguments import number_of_workers, step_size, whole_buffer, whole_window
+from asyncsim.rules.downpour import step_down
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.rules.staleness import Weight
+
+OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
 
 
-def descend(hyper: Hyper, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-    """A local step x ← x - η·g."""
-    return jax.tree.map(lambda x, g: x - hyper["learning_rate"] * g, params, gradient), state
+def constant(hyper: Hyper, age: jax.Array) -> jax.Array:
+    """1."""
+    del hyper  # No age matters.
+    return jnp.ones_like(age)
 
 
-def send_by_age(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
+def polynomial(hyper: Hyper, age: jax.Array) -> jax.Array:
+    """(τ + 1)^-a."""
+    return (age + 1) ** -hyper["decay"]
+
+
+def hinge(hyper: Hyper, age: jax.Array) -> jax.Array:
+    """1 up to τ = b, then 1/(a·(τ - b) + 1): both are 1 at τ = b."""
+    return 1 / (hyper["decay"] * jnp.maximum(age - hyper["grace"], 0) + 1)
+
+
+WEIGHTINGS = {"constant": constant, "polynomial": polynomial, "hinge": hinge}
+DECAYS = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
+
+
+class Mixture(NamedTuple):
+    """A worker's model times its share, and the share: sums that a buffered server can average."""
+
+    share: jax.Array
+    model: Params
+
+
+@dataclass(frozen=True)
+class SendMixture:
+    """Send α_t = α·s(τ) and α_t·x, with x the worker's own model."""
+
+    weight: Weight
+
+    def __call__(self, hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
+        """The `send` of a rule."""
+        share = hyper["mixing"] * self.weight(hyper, view.staleness.astype(float))
+        model = jax.tree.map(lambda s, d: jnp.asarray(share, s.dtype) * (s + d), view.read, displacement)
+        return Sent(Mixture(share, model), state, Info(update=displacement))
+
+
+def mix(hyper: Hyper, central: Params, server: State, message: Mixture, view: View) -> tuple[Params, State]:
+    """θ ← (1 - α_t)·θ + α_t·x."""
+    del hyper, view  # The shares were computed from each message's own age.
+    kept = 1 - message.share
+    return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message.model), server
+
+
+def fedasync(
+    learning_rate: Any,
+    *,
+    mixing: Any = 0.6,
+    weighting: str = "polynomial",
+    decay: Any = None,
+    grace: Any = 4.0,
+    window: int = 1,
+) -> Rule:
+    """Asynchronous federated optimisation: the server mixes a worker's model into its own, the less the older it is.
+
+    x: `window` steps x ← x - η·∇L(x) from s; θ ← (1 - α_t)·θ + α_t·x with α_t = α·s(τ) and
+
+    - constant: s(τ) = 1;
+    - polynomial: s(τ) = (τ + 1)^-a;
+    - hinge: s(τ) = 1 for τ ≤ b, else 1/(a·(τ - b) + 1), continuous at b.
+
+    α_t depends on this model's age alone: it does not decay from commit to commit. Mixing models is not adding
+    updates: with α_t = 1 a commit undoes what the others did meanwhile, and the central variable is the committing
+    worker's own. The paper's penalty on the distance from s is left out. A server that averages several messages in a
+    step uses the means of α_t and of α_t·x.
+
+    Args:
+        learning_rate: Step size η of a local step; a scalar, or one value per seed.
+        mixing: Mixing factor α in [0, 1].
+        weighting: "constant", "polynomial" or "hinge".
+        decay: a, not negative; None for 0.5 with the polynomial and 10 with the hinge.
+        grace: b, the staleness up to which the hinge is 1; the other weightings ignore it.
+        window: Local steps between two commits.
+
+    The numbers other than the window may each have one value per seed. The defaults are those usually quoted from the
+    paper's experiments.
+
+    Returns:
+        A `Rule` that keeps no state on the worker or the server; with one worker, a mixing factor of 1 and a window
+        of 1 it is SGD.
+
+    Raises:
+        ValueError: If a number is out of range or the weighting is unknown.
+
+    Example:
+        Two workers in turn, both with x = 0.5; τ = 0 and 1, so α_t = 1/2, 1/4: θ = 1/2 + 1/4, then 3/4·3/4 + 1/8:
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.fedasync(0.5, mixing=0.5, decay=1.0)
+        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.6875]
+
+    References:
+        Xie, Koyejo and Gupta 2019, "Asynchronous Federated Optimization", arXiv 1903.03934.
+    """
+    checks.one_of("weighting", weighting, WEIGHTINGS)
+    window = whole_window(window)
+    hyper = {
+        **step_size(learning_rate),
+        "mixing": checks.not_negative("mixing", mixing),
+        "decay": checks.not_negative("decay", DECAYS[weighting] if decay is None else decay),
+        "grace": checks.not_negative("grace", grace),
+    }
+    if np.any(hyper["mixing"] > 1):
+        raise ValueError(f"`mixing` must be at most 1; got {mixing!r}. 1 replaces the central variable.")
+    return Rule(
+        hyper=hyper,
+        name="fedasync",
+        send=SendMixture(WEIGHTINGS[weighting]),
+        options=(("weighting", weighting), ("window", window)),
+        apply=mix,
+        local_step=step_down,
+        window=window,
+    ).sealed()
+
+
+def send_weighted(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
     """Send s(τ)·Δ with s = (1 + τ)^-a, of this update's own age."""
 
     def weighted(d: jax.Array) -> jax.Array:
@@ -26,31 +151,31 @@ def send_by_age(hyper: Hyper, displacement: Params, state: State, view: View) ->
 
 def add_scaled(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
     """θ ← θ + η_g·(mean of the step's messages)."""
-    del view  # Every age has been weighed where it was sent.
+    del view  # Every update was weighted by its own age when it was sent.
     return jax.tree.map(lambda theta, u: theta + hyper["server_learning_rate"] * u, central, message), server
 
 
 def fedbuff(
     learning_rate: Any, *, buffer: int = 10, window: int = 1, exponent: Any = 0.5, server_learning_rate: Any = 1.0
 ) -> Rule:
-    """Federated learning with a buffer: K updates of any age, weighed by age, make a step.
+    """Federated learning with a buffer: K updates of any age, weighted by age, make a step.
 
     θ ← θ + η_g·(1/K)·Σ_k (1 + τ_k)^-a·Δ_k, with Δ_k the displacement x - s of `window` local steps x ← x - η·g. The
     sum is divided by K and not by the sum of the weights: old updates make the step smaller. τ counts server versions,
     that is steps of K updates. The server keeps nothing but its buffer, the worker nothing.
 
     Args:
-        learning_rate: Step size η of a local step; a number, or an array with one a seed.
+        learning_rate: Step size η of a local step; a scalar, or one value per seed.
         buffer: Updates in a step, K ≥ 1.
         window: Local steps in an update.
-        exponent: a ≥ 0 of the weight (1 + τ)^-a; 0 counts every age alike.
+        exponent: a ≥ 0 of the weight (1 + τ)^-a; 0 gives every age the same weight.
         server_learning_rate: Step size η_g of the server, 1 for the mean itself.
 
     Returns:
         A `Rule` that steps every `buffer` commits.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
         Both workers start at 1 and send -0.5: with K = 2 one step, of their mean.
@@ -66,19 +191,140 @@ def fedbuff(
         aggregation".
     """
     hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
+        **step_size(learning_rate),
         "exponent": checks.not_negative("exponent", exponent),
         "server_learning_rate": checks.finite("server_learning_rate", server_learning_rate),
     }
-    buffer, window = whole("buffer", buffer), whole("window", window)
-    options = (("buffer", buffer), ("window", window))
+    buffer, window = whole_buffer(buffer), whole_window(window)
     return Rule(
         hyper=hyper,
         name="fedbuff",
-        send=send_by_age,
-        options=options,
+        send=send_weighted,
+        options=(("buffer", buffer), ("window", window)),
         apply=add_scaled,
-        local_step=descend,
+        local_step=step_down,
+        window=window,
+        collect=buffer,
+    ).sealed()
+
+
+def step_locally(hyper: Hyper, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
+    """A local step whose step size is not the server's."""
+    return jax.tree.map(lambda x, g: x - hyper["local_learning_rate"] * g, params, gradient), state
+
+
+class Moments(NamedTuple):
+    """What the server of FADAS keeps: means of the update and of its square, and the largest of the latter so far."""
+
+    mean: Params
+    square: Params
+    largest: Params
+
+
+def start_moments(hyper: Hyper, params: Params) -> Moments:
+    """Everything at zero."""
+    return Moments(*(at_rest(hyper, params) for _ in Moments._fields))
+
+
+def send_update(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
+    """Send Δ."""
+    del hyper, view  # The update as it is.
+    return Sent({"update": displacement}, state, Info(update=displacement))
+
+
+def send_with_age(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
+    """Send Δ, and a histogram of one age: the largest age of a step can be read off the mean of these."""
+    del hyper  # The update as it is.
+    dtype = jax.tree.leaves(displacement)[0].dtype
+    ages = (jnp.arange(OLDEST + 1) == jnp.minimum(view.staleness, OLDEST)).astype(dtype)
+    return Sent({"update": displacement, "ages": ages}, state, Info(update=displacement))
+
+
+def apply_adaptively(
+    hyper: Hyper, central: Params, server: Moments, message: dict[str, Any], view: View
+) -> tuple[Params, Moments]:
+    """θ ← θ + η_t·m/(√v̂ + ε), with AMSGrad's v̂."""
+    del view  # It is that of the closing commit alone; the ages come with the messages.
+    rate, update = hyper["learning_rate"], message["update"]
+    if "ages" in message:
+        ages = message["ages"]
+        oldest = jnp.max(jnp.where(ages > 0, jnp.arange(OLDEST + 1), 0)).astype(ages.dtype)
+        rate = jnp.where(oldest <= hyper["limit"], rate, rate / jnp.maximum(oldest, 1))
+    b1, b2 = hyper["momentum"], hyper["decay"]
+    mean = jax.tree.map(lambda m, d: b1 * m + (1 - b1) * d, server.mean, update)
+    square = jax.tree.map(lambda v, d: b2 * v + (1 - b2) * d * d, server.square, update)
+    largest = jax.tree.map(jnp.maximum, server.largest, square)
+
+    def stepped(theta: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
+        return (theta + rate * m / (jnp.sqrt(v) + hyper["epsilon"])).astype(theta.dtype)
+
+    return jax.tree.map(stepped, central, mean, largest), Moments(mean, square, largest)
+
+
+def fadas(
+    learning_rate: Any,
+    *,
+    buffer: int = 5,
+    window: int = 1,
+    momentum: Any = 0.9,
+    decay: Any = 0.99,
+    epsilon: Any = 1e-8,
+    limit: Any = None,
+    local_learning_rate: Any = 1.0,
+) -> Rule:
+    """Federated adaptive asynchronous optimisation: AMSGrad at a server that buffers M updates.
+
+    m ← β₁·m + (1 - β₁)·Δ̄, v ← β₂·v + (1 - β₂)·Δ̄², v̂ ← max(v̂, v), θ ← θ + η_t·m/(√v̂ + ε), elementwise and without
+    bias correction, with Δ̄ the mean of M displacements x - s of `window` local steps. With a `limit` τ_c, η_t = η
+    while the oldest update of the step has τ ≤ τ_c, and η/τ beyond (ages above 255 count as 255). The server keeps m, v
+    and v̂, the worker nothing. With M = 1, a window of 1 and one worker it is AMSGrad without bias correction.
+
+    Args:
+        learning_rate: Step size η of the server; a scalar, or one value per seed.
+        buffer: Updates in a step, M ≥ 1.
+        window: Local steps in an update.
+        momentum: β₁ in [0, 1).
+        decay: β₂ in [0, 1).
+        epsilon: ε ≥ 0; small against the updates, whose size is that of local steps.
+        limit: τ_c ≥ 0, the age up to which the step size is η; None for η always.
+        local_learning_rate: Step size of a local step. With a window of 1 only its ratio to ε matters.
+
+    Returns:
+        A `Rule` that steps every `buffer` commits.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        The first step with M = 1: Δ = -1, m = -0.1, v = 0.01, and θ = 1 - 0.5·0.1/0.1.
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.fadas(0.5, buffer=1)
+        >>> run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0]))
+        >>> round(float(run.central["x"][0]), 6)
+        0.5
+
+    References:
+        Wang, Wang, Lu and Chen 2024, "FADAS: towards federated adaptive asynchronous optimization".
+    """
+    hyper = {
+        **step_size(learning_rate),
+        "local_learning_rate": checks.finite("local_learning_rate", local_learning_rate),
+        "momentum": checks.fraction("momentum", momentum),
+        "decay": checks.fraction("decay", decay),
+        "epsilon": checks.not_negative("epsilon", epsilon),
+    }
+    if limit is not None:
+        hyper["limit"] = checks.not_negative("limit", limit)
+    buffer, window = whole_buffer(buffer), whole_window(window)
+    return Rule(
+        hyper=hyper,
+        name="fadas",
+        send=send_update if limit is None else send_with_age,
+        options=(("buffer", buffer), ("window", window)),
+        start_server=start_moments,
+        apply=apply_adaptively,
+        local_step=step_locally,
         window=window,
         collect=buffer,
     ).sealed()
@@ -86,7 +332,7 @@ def fedbuff(
 
 def send_difference(hyper: Hyper, displacement: Params, state: Params, view: View) -> Sent:
     """Send Δ - h with h this worker's last update, which Δ replaces."""
-    del hyper, view  # No age is weighed.
+    del hyper, view  # Updates of any age count alike.
     return Sent(jax.tree.map(jnp.subtract, displacement, state), displacement, Info(update=displacement))
 
 
@@ -94,7 +340,7 @@ def apply_calibrated(
     hyper: Hyper, central: Params, server: Params, message: Params, view: View
 ) -> tuple[Params, Params]:
     """θ ← θ + η_g·(h̄ + mean of the differences), and h̄ moves by their sum over n."""
-    del view  # No age is weighed.
+    del view  # Updates of any age count alike.
 
     def stepped(theta: jax.Array, h: jax.Array, d: jax.Array) -> jax.Array:
         return theta + hyper["server_learning_rate"] * (h + d)
@@ -111,11 +357,11 @@ def ca2fl(
     θ ← θ + η_g·(h̄ + (1/M)·Σ (Δ_i - h_i)) over a step's M updates, where h_i is the update that worker i sent before
     (0 at first) and h̄ = (1/n)·Σ h_i after the last step. Δ is the displacement x - s of `window` local steps. A worker
     keeps its h_i, on behalf of the server, and the server h̄. With M = n and every worker once in a step it is the plain
-    mean; with one worker and M = 1 it is SGD. A worker that lost its state begins again with h_i = 0, and what it had
-    contributed to h̄ stays there: give crashing clusters another rule.
+    mean; with one worker and M = 1 it is SGD. A worker that lost its state begins again with h_i = 0, but its earlier
+    contribution to h̄ remains: use another rule on clusters whose workers crash.
 
     Args:
-        learning_rate: Step size η of a local step; a number, or an array with one a seed.
+        learning_rate: Step size η of a local step; a scalar, or one value per seed.
         workers: Number of workers n, that of the trace.
         buffer: Updates in a step, M ≥ 1.
         window: Local steps in an update.
@@ -125,7 +371,7 @@ def ca2fl(
         A `Rule` that steps every `buffer` commits.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
         Two workers in turn, M = 1. Worker 0 sends -0.5 and x = 0.5, h̄ = -0.25. Worker 1, also at 1, sends -0.5:
@@ -141,13 +387,13 @@ def ca2fl(
         Wang, Cao, Wu, Chen and Chen 2024, "Tackling the data heterogeneity in asynchronous federated learning with
         cached update calibration".
     """
+    buffer, window = whole_buffer(buffer), whole_window(window)
     hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
+        **step_size(learning_rate),
         "server_learning_rate": checks.finite("server_learning_rate", server_learning_rate),
-        "workers": checks.require_integer("workers", workers, least=1, remedy="Give the number of the trace."),
-        "buffer": whole("buffer", buffer),
+        "workers": number_of_workers(workers),
+        "buffer": buffer,
     }
-    window = whole("window", window)
     return Rule(
         hyper=hyper,
         name="ca2fl",
@@ -156,12 +402,7 @@ def ca2fl(
         start=at_rest,
         start_server=at_rest,
         apply=apply_calibrated,
-        local_step=descend,
+        local_step=step_down,
         window=window,
-        collect=hyper["buffer"],
+        collect=buffer,
     ).sealed()
-
-
-def whole(name: str, value: Any) -> int:
-    """A count of at least one."""
-    return checks.require_integer(name, value, least=1, remedy="1 waits for nothing.")

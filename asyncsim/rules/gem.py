@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks, energy
+from asyncsim.rules.arguments import step_size_and_momentum
 from asyncsim.rules.momentum import accelerate, at_rest
 from asyncsim.rules.rule import (
     Hyper,
@@ -22,14 +23,14 @@ from asyncsim.rules.rule import (
 
 
 class Worker(NamedTuple):
-    """What a worker of the script keeps: its moment m and the value it pulled last time."""
+    """What a worker of the script keeps: its moment m and the value it pulled last."""
 
     moment: Params
     pulled: Params
 
 
 def start_script(hyper: Hyper, params: Params) -> Worker:
-    """The moment at rest, and the first pull: θ - s of the first commit is counted from there."""
+    """The moment at rest, and the first pull, from which θ - s of the first commit is counted."""
     return Worker(moment=at_rest(hyper, params), pulled=params)
 
 
@@ -75,7 +76,7 @@ def send_signed(hyper: Hyper, gradient: Params, state: Params, view: View) -> Se
 
 
 class Shared(NamedTuple):
-    """A commit to a server that keeps the proxy: π·Δθ for the centre, and Δθ for the moment."""
+    """A message to a server that keeps the proxy: π·Δθ for the centre, and Δθ for the moment."""
 
     scaled: Params
     update: Params
@@ -88,19 +89,19 @@ def start_pulled(hyper: Hyper, params: Params) -> Params:
 
 
 def share_script(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """As `send_script`, with the server's moment."""
+    """Like `send_script`, with the server's moment."""
     sent = send_script(hyper, gradient, Worker(moment=view.server, pulled=state), view)
     return Sent(Shared(sent.message, sent.info.update), sent.state.pulled, sent.info)
 
 
 def share_paper(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """As `send_paper`, with the server's moment."""
+    """Like `send_paper`, with the server's moment."""
     sent = send_paper(hyper, gradient, view.server, view)
     return Sent(Shared(sent.message, sent.info.update), state, sent.info)
 
 
 def share_signed(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """As `send_signed`, with the server's moment."""
+    """Like `send_signed`, with the server's moment."""
     sent = send_signed(hyper, gradient, view.server, view)
     return Sent(Shared(sent.message, sent.info.update), state, sent.info)
 
@@ -129,47 +130,47 @@ def gem(
     """Gradient Energy Matching (GEM): a commit π·Δθ that gives the centre the energy of momentum SGD.
 
     Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. Paper and published code are
-    two algorithms, and both are here by name:
+    two different algorithms; both are here by name:
 
     - ``script``: π is clamped to [0, 5] and its denominator is |Δθ + 1e-12|; the gradient is taken at the value just
       after the worker's own commit, and θ - s lies between two of its pulls;
     - ``paper``: no clamp, and |Δθ| + 1e-16; the gradient is taken at the value that the worker pulled before its own
       commit, and θ - s lies between two of its pulls;
-    - ``signed``: no clamp, and |Δθ|; the gradient is taken at the value just after the worker's own commit, and θ - s
+    - ``signed``: no clamp, and no ε; the gradient is taken at the value just after the worker's own commit, and θ - s
       is counted from there.
 
-    Between two own pulls, θ - s contains the worker's own last update. In ``paper`` the gradient is one version
+    Between two of a worker's own pulls, θ - s contains its own last update. In ``paper`` the gradient is one version
     older than the trace's staleness says (mean n, not n - 1), because it is taken at the pulled value. ``signed`` is
     for theory: u = κ·m - (θ - s) makes each commit overwrite what the others did, so that with κ = 1 the central
     variable is the committing worker's own independent momentum SGD.
 
-    The proxy's moment m is each worker's own, or with ``proxy="server"`` one for all that the server keeps of all
-    workers' raw updates, the future work that the paper suggests: m ← μ·m + Δθ at every commit, from which the
-    committing worker computes its π. Such a moment is fresher and averages the noise of 1/(1-μ) commits of anybody,
+    The proxy's moment m is each worker's own, or with ``proxy="server"`` a single one that the server keeps of all
+    workers' raw updates, as the paper suggests for future work: m ← μ·m + Δθ at every commit, and the committing
+    worker computes its π from it. Such a moment is fresher and averages the noise of 1/(1-μ) commits of any worker,
     but it is a moment per server update where |θ - s| spans n of them. With one worker both are the same. A server
     that averages the messages of a step adds the mean of their Δθ.
 
-    What to expect, and not to be surprised by: a step always has the sign of the current raw update Δθ, never of m
-    (``script``; ``paper`` while π ≥ 0), so one worker is not momentum SGD; in ``script`` π matches energies over θ - s
-    between two pulls, while the recorded ``energy_central`` counts from where the gradient was taken (just after the
-    own commit), so that their ratio is not 1 even where π is not clamped; on a constant gradient d under round robin an
-    unclamped commit moves κ·d/((1-μ)(n+1)) on average; without the clamp GEM diverges on a constant gradient as soon
-    as commits come in random order.
+    What to expect: a step always has the sign of the current raw update Δθ, never of m (``script``; ``paper`` while
+    π ≥ 0), so one worker is not momentum SGD; in ``script`` π matches energies over θ - s between two pulls, while the
+    recorded ``energy_central`` counts from where the gradient was taken (just after the worker's own commit), so their
+    ratio is not 1 even where π is not clamped; on a constant gradient d under round robin an unclamped commit moves
+    κ·d/((1-μ)(n+1)) on average; without the clamp GEM diverges on a constant gradient as soon as commits come in
+    random order.
 
     Args:
-        learning_rate: Step size η, per commit.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
         momentum: Friction parameter μ in [0, 1) of the proxy.
         kappa: Amplification κ ≥ 0 of the proxy, equation (27).
         variant: Which algorithm: "script" (the authors' code), "paper" (Algorithm 1) or "signed" (for theory).
-        proxy: Who keeps the proxy's moment: each "worker" (as published), or the "server" one for all.
+        proxy: What keeps the proxy's moment: each "worker" its own (as published), or the "server" one for all.
 
-    The three numbers may each be an array with one value a seed.
+    Momentum and kappa may also each have one value per seed.
 
     Returns:
         A `Rule` that keeps m on the worker or the server, and in ``script`` the last pull on the worker as well.
 
     Raises:
-        ValueError: If a number is out of its range, or the variant or the proxy unknown.
+        ValueError: If a number is out of range, or the variant or the proxy is unknown.
 
     Example:
         Two commits of one worker on L = x²/2 from x = 1. First |m| = |Δθ| = 0.1 and θ = s, so π = 1. Then Δθ = -0.09
@@ -186,11 +187,7 @@ def gem(
         Hermans and Louppe 2018, "Gradient Energy Matching for Distributed Asynchronous Gradient Descent",
         arXiv 1805.08469, Algorithm 1 and equations (19), (24), (27); the authors' published script.
     """
-    hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
-        "momentum": checks.fraction("momentum", momentum),
-        "kappa": checks.not_negative("kappa", kappa),
-    }
+    hyper = {**step_size_and_momentum(learning_rate, momentum), "kappa": checks.not_negative("kappa", kappa)}
     checks.one_of("variant", variant, VARIANTS)
     if checks.one_of("proxy", proxy, ("worker", "server")) == "worker":
         return Rule(hyper=hyper, name="gem", options=(("variant", variant),), **VARIANTS[variant]).sealed()

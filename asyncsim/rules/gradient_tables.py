@@ -1,4 +1,8 @@
-"""Rules that weigh the workers alike, however fast they are: the server keeps a table with an entry for each."""
+"""Rules that weight the workers equally, however fast they are: a table with one entry per worker.
+
+IA²SGD, Malenia and Ringleader. A worker keeps its own entry, on behalf of the server, and the server the sums. A worker
+that loses its state leaves its old entry in the sums.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,27 +10,32 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
-from asyncsim.rules.downpour import raw_update
+from asyncsim.rules.arguments import number_of_workers, step_size
+from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, View
-from asyncsim.rules.time_optimal import keep, number
+from asyncsim.rules.time_optimal import scalar
+from asyncsim.trees import choose, keep_if
+
+ROUNDED = 1e-5  # relative: by so much a sum of 1/B_i in single precision may miss its bound
 
 
 class Entry(NamedTuple):
-    """A worker's line in a table: the mean of its updates, and how many they are."""
+    """A worker's entry in a table: the mean of its updates, and their number."""
 
     mean: Params
     taken: jax.Array
 
 
 def no_entry(params: Params) -> Entry:
-    """An empty line."""
-    return Entry(jax.tree.map(jnp.zeros_like, params), number(params))
+    """An empty entry."""
+    return Entry(jax.tree.map(jnp.zeros_like, params), scalar(params))
 
 
-def choose(condition: jax.Array, yes: Any, no: Any) -> Any:
-    """One of two trees."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+def start_entry(hyper: Hyper, params: Params) -> Entry:
+    """No update yet."""
+    del hyper  # The shape is enough.
+    return no_entry(params)
 
 
 def enter(entry: Entry, update: Params) -> tuple[Entry, Params]:
@@ -36,40 +45,42 @@ def enter(entry: Entry, update: Params) -> tuple[Entry, Params]:
 
 
 class Table(NamedTuple):
-    """What the server of IA²SGD keeps: the sum of all workers' last updates, and how many workers have sent one."""
+    """What a server keeps of a table: the sum of its entries' means, and the number of workers with an entry."""
 
     total: Params
     members: jax.Array
 
 
 def start_table(hyper: Hyper, params: Params) -> Table:
-    """Nobody has sent anything."""
-    return Table(at_rest(hyper, params), number(params))
+    """No worker has sent anything."""
+    return Table(at_rest(hyper, params), scalar(params))
 
 
-def start_entry(hyper: Hyper, params: Params) -> Entry:
-    """No update yet."""
-    del hyper  # The shape is enough.
-    return no_entry(params)
+def add_mean_if(condition: jax.Array, hyper: Hyper, central: Params, total: Params) -> Params:
+    """θ + total/n if the condition is true, else θ."""
+    mean = jax.tree.map(lambda t: t / hyper["workers"], keep_if(condition, total))
+    return jax.tree.map(jnp.add, central, mean)
+
+
+def with_workers(learning_rate: Any, workers: Any) -> Hyper:
+    """The step size and the number of workers, checked."""
+    return {**step_size(learning_rate), "workers": number_of_workers(workers)}
 
 
 def send_exchange(hyper: Hyper, gradient: Params, state: Entry, view: View) -> Sent:
-    """Send by how much the worker's line changes, and 1 if it was empty."""
-    update = raw_update(hyper, gradient, (), view).message
+    """Send by how much the worker's entry changes, and 1 if it was empty."""
+    del view  # Age does not matter.
+    update = descent(hyper, gradient)
     change = jax.tree.map(jnp.subtract, update, state.mean)
-    message = {"change": change, "joined": 1 - state.taken}
+    message = Table(total=change, members=1 - state.taken)
     return Sent(message, Entry(update, jnp.ones_like(state.taken)), Info(update=update))
 
 
-def apply_table(
-    hyper: Hyper, central: Params, server: Table, message: dict[str, Any], view: View
-) -> tuple[Params, Table]:
-    """θ ← θ + the table's mean, once no line is empty."""
+def apply_table(hyper: Hyper, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
+    """θ ← θ + the table's mean, once no entry is empty."""
     del view  # Age does not matter.
-    total = jax.tree.map(jnp.add, server.total, message["change"])
-    members = server.members + message["joined"]
-    mean = jax.tree.map(lambda t: t / hyper["workers"], keep(members >= hyper["workers"], total))
-    return jax.tree.map(jnp.add, central, mean), Table(total, members)
+    table = jax.tree.map(jnp.add, server, message)
+    return add_mean_if(table.members >= hyper["workers"], hyper, central, table.total), table
 
 
 def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
@@ -77,22 +88,22 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
 
     g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient; until then θ
     stays where it is. The worker keeps g_i, on behalf of the server, and the server the sum. One worker is SGD. The
-    waiting for the first n gradients is re-derived (the mean is over n entries), not read in the publication. A worker
-    that lost its state leaves its old gradient in the sum: give crashing clusters another rule.
+    wait for the first n gradients is re-derived (the mean is over n entries), not taken from the publication. A worker
+    that lost its state leaves its old gradient in the sum: use another rule on clusters whose workers crash.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or an array with one a seed.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
         workers: Number of workers n, that of the trace.
 
     Returns:
         A `Rule` that keeps a gradient on every worker.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
-        Worker 0 fills its line, worker 1 completes the table (both read 1): x = 1 - 0.5·1. Then worker 0's line is its
-        gradient at 1 once more, x = 0.5 - 0.5·1, and worker 1's becomes 0.5: x = 0 - 0.5·0.75.
+        Worker 0 fills its entry, worker 1 completes the table (both read 1): x = 1 - 0.5·1. Then worker 0's entry is
+        its gradient at 1 once more, x = 0.5 - 0.5·1, and worker 1's becomes 0.5: x = 0 - 0.5·0.75.
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
@@ -105,7 +116,7 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
         data heterogeneity" (there as the method to improve on).
     """
     return Rule(
-        hyper=numbers_of(learning_rate, workers),
+        hyper=with_workers(learning_rate, workers),
         name="ia2sgd",
         send=send_exchange,
         start=start_entry,
@@ -115,7 +126,244 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
     ).sealed()
 
 
-def numbers_of(learning_rate: Any, workers: int) -> dict[str, Any]:
-    """The step size and the number of workers, checked."""
-    workers = checks.require_integer("workers", workers, least=1, remedy="Give the number of the trace.")
-    return {"learning_rate": checks.finite("learning_rate", learning_rate), "workers": workers}
+class Collection(NamedTuple):
+    """What the server of Malenia keeps.
+
+    Attributes:
+        total: Sum of the entries' means.
+        inverse: Σ 1/B_i over the workers with B_i ≥ 1.
+        members: Number of these workers.
+        age: Versions of the trace since the last step.
+        step: Number of steps made.
+    """
+
+    total: Params
+    inverse: jax.Array
+    members: jax.Array
+    age: jax.Array
+    step: jax.Array
+
+
+class DatedEntry(NamedTuple):
+    """A worker's entry, and the number of the step it belongs to."""
+
+    entry: Entry
+    step: jax.Array
+
+
+def start_collection(hyper: Hyper, params: Params) -> Collection:
+    """Nothing collected."""
+    zero = scalar(params)
+    return Collection(at_rest(hyper, params), zero, zero, jnp.int32(0), jnp.int32(0))
+
+
+def start_dated(hyper: Hyper, params: Params) -> DatedEntry:
+    """No update yet."""
+    return DatedEntry(start_entry(hyper, params), jnp.int32(0))
+
+
+def send_growth(hyper: Hyper, gradient: Params, state: DatedEntry, view: View) -> Sent:
+    """Send by how much the worker's entry changes if its gradient is fresh, else nothing."""
+    update = descent(hyper, gradient)
+    fresh = view.staleness <= view.server.age
+    old = choose(state.step == view.server.step, state.entry, no_entry(gradient))
+    new, growth = enter(old, update)
+    inverse = 1 / new.taken - jnp.where(old.taken > 0, 1 / jnp.maximum(old.taken, 1), 0)
+    message = {"growth": growth, "inverse": inverse, "joined": scalar(gradient, old.taken == 0)}
+    after = choose(fresh, DatedEntry(new, view.server.step), state)
+    return Sent(keep_if(fresh, message), after, Info(update=update))
+
+
+def apply_when_balanced(
+    hyper: Hyper, central: Params, server: Collection, message: dict[str, Any], view: View
+) -> tuple[Params, Collection]:
+    """θ ← θ + the mean of the entries, once their harmonic mean size is at least S/n."""
+    del view  # Which gradients count was decided when they were sent.
+    n = hyper["workers"]
+    total = jax.tree.map(jnp.add, server.total, message["growth"])
+    inverse, members = server.inverse + message["inverse"], server.members + message["joined"]
+    full = (members >= n) & (n * n >= hyper["batch"] * inverse * (1 - ROUNDED))
+    theta = add_mean_if(full, hyper, central, total)
+    total, inverse, members = keep_if(~full, (total, inverse, members))
+    return theta, Collection(total, inverse, members, jnp.where(full, 0, server.age + 1), server.step + full)
+
+
+def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
+    """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
+
+    θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker
+    i at the current version; older ones are ignored. Every worker contributes at least one. The worker keeps its mean
+    for the current step, on behalf of the server, and the server their sum. With one worker and S = 1 it is SGD. It
+    counts versions of its own, as `rennala` does: give it an asynchronous trace.
+
+    Args:
+        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        workers: Number of workers n, that of the trace.
+        batch: S ≥ 1, the gradients in a step if all workers are equally fast.
+
+    Returns:
+        A `Rule` that steps when the workers' harmonic mean number of gradients has reached S/n.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        Worker 0 sends two updates of -0.5 before worker 1 sends its first. Each worker's mean counts one half:
+        x = 1 - (0.5 + 0.5)/2.
+
+        >>> import asyncsim as asim
+        >>> rule, trace = asim.rules.malenia(0.5, workers=2, batch=2), asim.Trace.from_commits([0, 0, 1])
+        >>> asim.replay(trace, rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
+        [0.5]
+
+    References:
+        Tyurin and Richtárik 2023, "Optimal time complexities of parallel stochastic optimization methods under a fixed
+        computation model".
+    """
+    batch = checks.require_integer("batch", batch, least=1, remedy="Collect one gradient or more.")
+    return Rule(
+        hyper={**with_workers(learning_rate, workers), "batch": batch},
+        name="malenia",
+        send=send_growth,
+        start=start_dated,
+        start_server=start_collection,
+        apply=apply_when_balanced,
+        collect=1,
+    ).sealed()
+
+
+class Leader(NamedTuple):
+    """What the server of Ringleader keeps.
+
+    Attributes:
+        table: Sum of the entries' means, and the workers in it; while answering, those that still wait for a step.
+        later: The next phase's table.
+        answering: Whether every worker has been heard in this phase.
+        phase: Number of phases that are over.
+    """
+
+    table: Table
+    later: Table
+    answering: jax.Array
+    phase: jax.Array
+
+
+class Ledger(NamedTuple):
+    """What a worker of Ringleader keeps.
+
+    Attributes:
+        entry: Its entry in this phase's table.
+        later: Its entry in the next phase's table.
+        answered: 1 if it was answered in this phase, else 0.
+        phase: The phase that this is about.
+    """
+
+    entry: Entry
+    later: Entry
+    answered: jax.Array
+    phase: jax.Array
+
+
+def start_leader(hyper: Hyper, params: Params) -> Leader:
+    """Two empty tables."""
+    return Leader(start_table(hyper, params), start_table(hyper, params), jnp.bool_(False), jnp.int32(0))
+
+
+def start_ledger(hyper: Hyper, params: Params) -> Ledger:
+    """Two empty entries."""
+    return Ledger(start_entry(hyper, params), start_entry(hyper, params), scalar(params), jnp.int32(0))
+
+
+def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
+    """The ledger in this phase: if it is about the phase before, the later entry becomes the current one."""
+    empty = jax.tree.map(jnp.zeros_like, state.later)
+    next_page = Ledger(state.later, empty, jnp.zeros_like(state.answered), phase)
+    return choose(state.phase == phase, state, next_page)
+
+
+def send_entry(hyper: Hyper, gradient: Params, state: Ledger, view: View) -> Sent:
+    """Send what the gradient adds to one of the two tables, and whether it is answered with a step."""
+    update = descent(hyper, gradient)
+    leader, state = view.server, turn_page(state, view.server.phase)
+    late = leader.answering & (state.answered > 0)  # had its step in this phase: for the next table
+    old = choose(late, state.later, state.entry)
+    new, growth = enter(old, update)
+    joins = old.taken == 0
+    answered = ~late & (leader.answering | (leader.table.members + joins >= hyper["workers"]))
+    message = {
+        "table": Table(keep_if(~late, growth), scalar(gradient, joins & ~late)),
+        "later": Table(keep_if(late, growth), scalar(gradient, joins & late)),
+        "answered": scalar(gradient, answered),
+    }
+    after = Ledger(
+        entry=choose(late, state.entry, new),
+        later=choose(late, new, state.later),
+        answered=scalar(gradient, late | answered),
+        phase=leader.phase,
+    )
+    return Sent(message, after, Info(update=update))
+
+
+def apply_in_phases(
+    hyper: Hyper, central: Params, server: Leader, message: dict[str, Any], view: View
+) -> tuple[Params, Leader]:
+    """θ ← θ + the table's mean if this commit is answered; the phase ends once all are."""
+    del view  # Age does not matter.
+    answered = message["answered"] > 0
+    table = jax.tree.map(jnp.add, server.table, message["table"])
+    later = jax.tree.map(jnp.add, server.later, message["later"])
+    theta = add_mean_if(answered, hyper, central, table.total)
+    table = Table(table.total, table.members - message["answered"])
+    over = answered & (table.members <= 0)
+    after = Leader(
+        table=choose(over, later, table),
+        later=keep_if(~over, later),
+        answering=(server.answering | answered) & ~over,
+        phase=server.phase + over,
+    )
+    return theta, after
+
+
+def ringleader(learning_rate: Any, *, workers: int) -> Rule:
+    """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
+
+    θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one;
+    then every worker is answered with one step, at its next commit (the last to be heard at once), and that commit's
+    gradient enters the table first. What an answered worker sends in the meantime opens the table of the next phase. θ
+    stays where it is while the server collects. The worker keeps its entries in both tables, on behalf of the server,
+    and the server their sums. One worker is SGD. A worker that lost its state leaves its entry in the sums: use another
+    rule on clusters whose workers crash. It counts versions of its own: give it an asynchronous trace.
+
+    Args:
+        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        workers: Number of workers n, that of the trace.
+
+    Returns:
+        A `Rule` that makes n steps in a phase.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        Worker 0 is heard, worker 1 is heard and answered: x = 1 - 0.5. Worker 0 sends its second gradient at 1 and is
+        answered, x = 0.5 - 0.5·(1 + 1)/2, and the phase is over.
+
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1, 0])
+        >>> run = asim.replay(trace, asim.rules.ringleader(0.5, workers=2), asim.workloads.quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.0]
+
+    References:
+        Maranjyan and Richtárik 2025, "Ringleader ASGD: the first asynchronous SGD with optimal time complexity under
+        data heterogeneity".
+    """
+    return Rule(
+        hyper=with_workers(learning_rate, workers),
+        name="ringleader",
+        send=send_entry,
+        start=start_ledger,
+        start_server=start_leader,
+        apply=apply_in_phases,
+        collect=1,
+    ).sealed()

@@ -1,12 +1,16 @@
-"""Momentum SGD kept by the worker: the sequential proxy of Gradient Energy Matching."""
+"""Momentum: of each worker, common to all of them at the server, or updated once in a while."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from asyncsim import checks
+from asyncsim.rules.arguments import step_size_and_momentum
+from asyncsim.rules.downpour import descent
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.trees import choose, keep_if
 
 
 def at_rest(hyper: Hyper, params: Params) -> State:
@@ -17,7 +21,7 @@ def at_rest(hyper: Hyper, params: Params) -> State:
 
 def accelerate(hyper: Hyper, moment: Params, gradient: Params) -> tuple[Params, Params]:
     """The raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
-    update = jax.tree.map(lambda g: -hyper["learning_rate"] * g, gradient)
+    update = descent(hyper, gradient)
     return update, jax.tree.map(lambda m, d: hyper["momentum"] * m + d, moment, update)
 
 
@@ -35,7 +39,7 @@ def momentum_sgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     one worker this is momentum SGD; with several, each adds its own moment to the central variable.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or an array with one a seed.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
         momentum: Friction parameter μ in [0, 1).
 
     Returns:
@@ -56,8 +60,180 @@ def momentum_sgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     References:
         Polyak 1964, "Some methods of speeding up the convergence of iteration methods".
     """
-    hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
-        "momentum": checks.fraction("momentum", momentum),
-    }
+    hyper = step_size_and_momentum(learning_rate, momentum)
     return Rule(hyper=hyper, name="momentum_sgd", send=send_moment, start=at_rest).sealed()
+
+
+def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
+    """Asynchronous SGD with a momentum vector for each worker.
+
+    v_i ← γ·v_i + g, θ ← θ - η·v_i: worker i's own momentum SGD, added to the central variable. Re-derived: with a
+    constant step size it is `momentum_sgd` under the name that the literature on momentum under asynchrony gives it,
+    with v_i kept by the worker here (and lost with it).
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Momentum γ in [0, 1).
+
+    Returns:
+        A `Rule` that keeps -η·v_i on the worker.
+
+    Raises:
+        ValueError: If η is not finite or γ lies outside [0, 1).
+
+    Example:
+        Two workers, each with a gradient of 1 and a momentum of its own: 1 - 0.25 - 0.25.
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.multi_asgd(0.25, momentum=0.5)
+        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.5]
+
+    References:
+        The baseline Multi-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, "Taming Momentum in a Distributed
+        Asynchronous Environment", arXiv 1907.11612.
+    """
+    hyper = step_size_and_momentum(learning_rate, momentum)
+    return Rule(hyper=hyper, name="multi_asgd", send=send_moment, start=at_rest).sealed()
+
+
+def send_gradient(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
+    """Send g as it is: the server does the rest."""
+    del view  # The gradient is enough.
+    return Sent(message=gradient, state=state, info=Info(update=descent(hyper, gradient)))
+
+
+def apply_nesterov(hyper: Hyper, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
+    """m ← γ·m - η·g, θ ← θ + γ·m - η·g."""
+    del view  # Every gradient counts alike.
+    update, moment = accelerate(hyper, server, message)
+    theta = jax.tree.map(lambda t, m, d: t + (hyper["momentum"] * m + d), central, moment, update)
+    return theta, moment
+
+
+def shared_nesterov(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
+    """Nesterov momentum at the server, common to all workers' gradients: NAG-ASGD.
+
+    v ← γ·v + g, θ ← θ - η·(γ·v + g), with g = ∇L(θ_{t-τ}) of whichever worker commits. The formula is Nesterov's in
+    terms of the variable that is looked ahead to: re-derived, and checked against one worker, which is Nesterov's
+    accelerated gradient as optimisers implement it.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Momentum γ in [0, 1).
+
+    Returns:
+        A `Rule` that keeps v on the server.
+
+    Raises:
+        ValueError: If η is not finite or γ lies outside [0, 1).
+
+    Example:
+        g = 1, v = 1, a step of 0.5·(0.5 + 1); then g = 0.25, v = 0.75, a step of 0.5·(0.375 + 0.25):
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.shared_nesterov(0.5, momentum=0.5)
+        >>> run = asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [-0.0625]
+
+    References:
+        Nesterov 1983, "A method for solving the convex programming problem with convergence rate O(1/k²)"; the
+        baseline NAG-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, arXiv 1907.11612.
+    """
+    return Rule(
+        hyper=step_size_and_momentum(learning_rate, momentum),
+        name="shared_nesterov",
+        send=send_gradient,
+        start_server=at_rest,
+        apply=apply_nesterov,
+    ).sealed()
+
+
+class Delayed(NamedTuple):
+    """What the server of `delayed_nesterov` keeps: the momentum, the gradients since its last update, the steps."""
+
+    moment: Params
+    gathered: Params
+    steps: jax.Array
+
+
+def start_delayed(hyper: Hyper, params: Params) -> Delayed:
+    """At rest, with nothing gathered."""
+    return Delayed(at_rest(hyper, params), at_rest(hyper, params), jnp.zeros((), jnp.int32))
+
+
+def apply_delayed(
+    hyper: Hyper, central: Params, server: Delayed, message: Params, view: View
+) -> tuple[Params, Delayed]:
+    """The N-th gradient moves the momentum, and θ by what is left of it; the others move θ by a share c of it."""
+    del view  # Every gradient counts alike.
+    interval, share = hyper["interval"], hyper["activation"]
+    steps = server.steps + 1
+    due = steps % interval == 0
+    gathered = jax.tree.map(jnp.add, server.gathered, message)
+    updated = jax.tree.map(lambda m, d: hyper["momentum"] * m + d / interval, server.moment, gathered)
+    moment = choose(due, updated, server.moment)
+    part = jnp.where(due, 1 - share * interval + share, share)
+
+    def move(theta: jax.Array, m: jax.Array, g: jax.Array) -> jax.Array:
+        return theta - hyper["learning_rate"] * (part.astype(m.dtype) * hyper["momentum"] * m + g / interval)
+
+    return jax.tree.map(move, central, moment, message), Delayed(moment, keep_if(~due, gathered), steps)
+
+
+def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any = 1, activation: Any = 0.0) -> Rule:
+    """Nesterov momentum that is updated once in a while, and plain gradient steps in between.
+
+    Δ ← Δ + g; every N-th step of the server m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0; at all others
+    θ ← θ - η·(c·β·m + g/N). As published; over N steps the momentum term counts N - 1 times c and once 1 - (N - 1)·c,
+    which is once altogether. With N = 1 it is `shared_nesterov`.
+
+    Args:
+        learning_rate: Step size η, per N commits: a gradient counts η/N.
+        momentum: Momentum β in [0, 1).
+        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1; the
+            number of workers is usual.
+        activation: Share c in [0, 1/N] of the momentum that the steps in between apply.
+
+    All four may each be a scalar, or one value per seed. The published method sends displacements of several local
+    steps; here a commit is one gradient.
+
+    Returns:
+        A `Rule` that keeps m, Δ and the number of its steps on the server.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        N = 2: a step of 0.5·1/2, then g = 0.75, m = (1 + 0.75)/2 and a step of 0.5·(0.5·m + 0.75/2):
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.delayed_nesterov(0.5, momentum=0.5, interval=2)
+        >>> run = asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.34375]
+
+    References:
+        Liu, Chhaparia, Douillard, Kale, Rusu, Shen, Szlam and Ranzato 2024, "Asynchronous Local-SGD Training for
+        Language Modeling", arXiv 2401.09135, algorithm 3.
+    """
+    hyper = {
+        **step_size_and_momentum(learning_rate, momentum),
+        "interval": checks.not_negative("interval", interval),
+        "activation": checks.not_negative("activation", activation),
+    }
+    if np.any(hyper["interval"] < 1) or np.any(hyper["interval"] % 1 != 0):
+        raise ValueError(
+            f"`interval` must be a whole number of at least 1; got {interval!r}. Try the number of workers."
+        )
+    if np.any(hyper["activation"] * hyper["interval"] > 1):
+        raise ValueError(f"`activation` must be at most 1/interval; got {activation!r}. 0 is usual.")
+    return Rule(
+        hyper=hyper,
+        name="delayed_nesterov",
+        send=send_gradient,
+        start_server=start_delayed,
+        apply=apply_delayed,
+    ).sealed()

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 
 from asyncsim import checks
+from asyncsim.rules.arguments import step_size, whole_window
 from asyncsim.rules.downpour import send_displacement
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
 
-NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # all of them treat every parameter alone
+NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # each treats every parameter independently
 
 
 @runtime_checkable
@@ -37,7 +38,7 @@ class Local(NamedTuple):
 
     Attributes:
         optimiser: State of its optimiser, which survives pulls.
-        own: What its rule keeps beside it.
+        own: What its rule keeps besides.
     """
 
     optimiser: State
@@ -46,7 +47,7 @@ class Local(NamedTuple):
 
 @cache
 def named(name: str) -> Transformation:
-    """optax's optimiser of this name with a step size of 1; the same object every time, so that nothing recompiles."""
+    """optax's optimiser of this name with a step size of 1; always the same object, so that nothing recompiles."""
     import optax
 
     return getattr(optax, name)(1.0)
@@ -78,12 +79,12 @@ def descend(
 
 @dataclass(frozen=True)
 class StartLocal:
-    """A worker's optimiser at its start."""
+    """The initial state of a worker with an optimiser."""
 
     optimiser: Transformation
 
     def __call__(self, hyper: Hyper, params: Params) -> Local:
-        """Nothing but the optimiser's state."""
+        """The optimiser's state and nothing else."""
         del hyper  # The parameters are enough.
         return Local(self.optimiser.init(params))
 
@@ -100,29 +101,33 @@ class StepLocal:
         return params, Local(inner, state.own)
 
 
-def local_steps(window: int, learning_rate: Any, optimiser: Optimiser, elementwise: bool) -> dict[str, Any]:
+def local_steps(learning_rate: Any, window: int, optimiser: Optimiser, elementwise: bool) -> dict[str, Any]:
     """The fields of a `Rule` that say how its workers make local steps between two commits.
 
     Raises:
-        ValueError: If the window is not a whole number of at least 1, the step size not finite, or the optimiser none.
+        ValueError: If the step size is not finite, the window is not a whole number of at least 1, or `optimiser` is
+            not an optimiser.
     """
-    window = checks.require_integer("window", window, least=1, remedy="1 commits every step.")
-    hyper = {"learning_rate": checks.finite("learning_rate", learning_rate)}
-    options = (("window", window), *optimiser_options(optimiser, elementwise))
+    window = whole_window(window)
     chosen = transformation(optimiser)
     return {
-        "hyper": hyper,
-        "options": options,
+        "hyper": step_size(learning_rate),
+        "options": (("window", window), *optimiser_options(optimiser, elementwise)),
         "start": StartLocal(chosen),
         "local_step": StepLocal(chosen),
         "window": window,
-        "elementwise": elementwise or isinstance(optimiser, str),
+        "elementwise": is_elementwise(optimiser, elementwise),
     }
 
 
 def optimiser_options(optimiser: Optimiser, elementwise: bool) -> tuple[tuple[str, Any], ...]:
-    """What to remember of the optimiser, in the words of the constructors."""
+    """What to remember of the optimiser, as arguments of the constructors."""
     return (("optimiser", optimiser), *([("elementwise", True)] if elementwise else []))
+
+
+def is_elementwise(optimiser: Optimiser, elementwise: bool) -> bool:
+    """Whether the optimiser treats every parameter independently: those with a name do."""
+    return elementwise or isinstance(optimiser, str)
 
 
 def worker(
@@ -131,21 +136,22 @@ def worker(
     """Any optax optimiser at the worker: DOWNPOUR whose local steps are those of the optimiser.
 
     x ← s, then `window` times x ← x + η·T(∇L(x)); θ ← θ + (x - s). T is the optimiser's update, and its state stays on
-    the worker from pull to pull. One worker with window 1 is the optimiser itself.
+    the worker from pull to pull. One worker with a window of 1 is the optimiser itself.
 
     Args:
-        optimiser: An optax.GradientTransformation; or "adagrad", "adam", "adamw", "lion", "nadam", "rmsprop" or "sgd"
-            for optax's with a step size of 1.
-        learning_rate: Step size η, by which the optimiser's updates are multiplied; a number, or an array with one a
-            seed. 1 leaves an optimiser with a step size of its own as it is.
+        learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
+            1 leaves an optimiser that has a step size of its own as it is.
+        optimiser: The worker's: an optax.GradientTransformation; or "adagrad", "adam", "adamw", "lion", "nadam",
+            "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
         window: Local steps between two commits, λ.
-        elementwise: Whether the optimiser treats every parameter alone, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Returns:
         A `Rule` that keeps the optimiser's state on the worker.
 
     Raises:
-        ValueError: If the optimiser is none, η not finite, or the window no whole number of at least 1.
+        ValueError: If `optimiser` is not an optimiser, η is not finite, or the window is not a whole number of at
+            least 1.
 
     Example:
         Adam's first step is η·g/|g|, whatever g is:
@@ -159,20 +165,19 @@ def worker(
     References:
         DeepMind et al. 2020, "The DeepMind JAX ecosystem" (optax).
     """
-    return Rule(
-        name="worker", send=send_displacement, **local_steps(window, learning_rate, optimiser, elementwise)
-    ).sealed()
+    steps = local_steps(learning_rate, window, optimiser, elementwise)
+    return Rule(name="worker", send=send_displacement, **steps).sealed()
 
 
 def send_gradient(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send g itself."""
-    del hyper, view  # What to do with it is the server's affair.
+    del hyper, view  # What to do with it is for the server to decide.
     return Sent(message=gradient, state=state, info=Info())
 
 
 @dataclass(frozen=True)
-class StartServer:
-    """A server's optimiser at its start."""
+class StartOptimiser:
+    """The initial state of a server with an optimiser."""
 
     optimiser: Transformation
 
@@ -183,7 +188,7 @@ class StartServer:
 
 
 @dataclass(frozen=True)
-class StepServer:
+class StepOptimiser:
     """A step of the server's optimiser with whatever gradient arrived."""
 
     optimiser: Transformation
@@ -195,19 +200,19 @@ class StepServer:
 
 
 def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwise: bool = False) -> Rule:
-    """Any optax optimiser at the server, fed with the gradients as they arrive.
+    """Any optax optimiser at the server, which receives the gradients as they arrive.
 
-    θ ← θ + η·T(∇L(s)), with T the optimiser's update. The server keeps one state for all workers, so that a momentum is
-    everybody's. A server that averages several gradients in a step feeds their mean.
+    θ ← θ + η·T(∇L(s)), with T the optimiser's update. The server keeps one state for all workers, so a momentum is
+    common to all of them. If the server averages several gradients in a step, the optimiser receives their mean.
 
     Args:
-        optimiser, learning_rate, elementwise: As in `worker`.
+        learning_rate, optimiser, elementwise: As in `worker`.
 
     Returns:
         A `Rule` that keeps the optimiser's state on the server.
 
     Raises:
-        ValueError: If the optimiser is none, or η not finite.
+        ValueError: If `optimiser` is not an optimiser or η is not finite.
 
     Example:
         Two workers in turn on L = x²/2 from 1; both took their gradient, 1, at the start. Heavy ball with μ = 0.5 moves
@@ -225,11 +230,11 @@ def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwis
     """
     chosen = transformation(optimiser)
     return Rule(
-        hyper={"learning_rate": checks.finite("learning_rate", learning_rate)},
+        hyper=step_size(learning_rate),
         name="server",
         send=send_gradient,
         options=optimiser_options(optimiser, elementwise),
-        start_server=StartServer(chosen),
-        apply=StepServer(chosen),
-        elementwise=elementwise or isinstance(optimiser, str),
+        start_server=StartOptimiser(chosen),
+        apply=StepOptimiser(chosen),
+        elementwise=is_elementwise(optimiser, elementwise),
     ).sealed()

@@ -1,4 +1,4 @@
-"""Rules from pipelined training: look where the parameters will be, or take steps that fit the delay."""
+"""Rules from pipelined training: look to where the parameters will be, or adapt the step size to the delay."""
 
 from typing import Any, NamedTuple
 
@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import checks
+from asyncsim.rules.arguments import step_size, step_size_and_momentum
 from asyncsim.rules.downpour import raw_update
-from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.nesterov import numbers, send_gradient
+from asyncsim.rules.momentum import accelerate, at_rest, send_gradient
 from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View
 
 
@@ -41,24 +41,24 @@ def ahead_by_staleness(hyper: Hyper, central: Params, server: Params, state: Sta
 
 
 def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any = 1.0) -> Rule:
-    """Linear weight prediction: momentum SGD at the server, gradients taken where the velocity will have led.
+    """Linear weight prediction: momentum SGD at the server, with gradients taken where the velocity will have led.
 
-    g = ∇L(θ - η·T·v), v ← μ·v + g, θ ← θ - η·v, with one velocity v for all workers. T = 0 is momentum SGD of all
-    gradients together; with one worker, T = μ is Nesterov's accelerated gradient. A worker takes its first gradient at
-    θ itself.
+    g = ∇L(θ - η·T·v), v ← μ·v + g, θ ← θ - η·v, with one velocity v for all workers. T = 0 is momentum SGD on
+    all workers' gradients; with one worker, T = μ is Nesterov's accelerated gradient. A worker takes its first gradient
+    at θ itself.
 
     Args:
         learning_rate: Step size η, per commit.
         momentum: Momentum μ in [0, 1).
         horizon: Commits T to look ahead, not negative: the expected staleness, n - 1 for n busy workers.
 
-    The three numbers may each be an array with one value a seed.
+    The three numbers may each be a scalar, or one value per seed.
 
     Returns:
         A `Rule` that keeps -η·v on the server.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
         g = 1 and x = 0.75; the next gradient is taken at 0.75 - 0.25 = 0.5, so v = 0.5 + 0.5:
@@ -73,8 +73,7 @@ def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any =
         Kosson, Chiley, Venigalla, Hestness and Köster 2021, "Pipelined Backpropagation at Scale: Training Large Models
         without Batches", arXiv 2003.11666.
     """
-    hyper = numbers(learning_rate, momentum)
-    hyper["horizon"] = checks.not_negative("horizon", horizon)
+    hyper = {**step_size_and_momentum(learning_rate, momentum), "horizon": checks.not_negative("horizon", horizon)}
     return Rule(
         hyper=hyper,
         name="weight_prediction",
@@ -86,15 +85,15 @@ def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any =
 
 
 def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
-    """SpecTrain: gradients taken where a smoothed gradient will have led by the time they arrive.
+    """SpecTrain: gradients taken where the smoothed gradient will have led by the time they arrive.
 
     g = ∇L(θ - s·η·v), v ← μ·v + (1 - μ)·g, θ ← θ - η·v, with one v for all workers. In a pipeline the version
-    difference s is known beforehand; here it is the staleness of the worker's last commit, which under round robin is
+    difference s is known in advance; here it is the staleness of the worker's last commit, which under round robin is
     the same. With one worker s = 0, and it is momentum SGD with step size (1 - μ)·η. A worker takes its first gradient
-    at θ itself. The smoothing is given from memory of the paper, and tested against plain NumPy only.
+    at θ itself. The smoothing is from memory of the paper, and tested only against plain NumPy.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or an array with one a seed.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
         momentum: Decay μ in [0, 1) of the smoothed gradient.
 
     Returns:
@@ -117,9 +116,8 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         Chen, Yang and Cheng 2018, "Efficient and Robust Parallel DNN Training through Model Parallelism on Multi-GPU
         Platform", arXiv 1809.02839.
     """
-    hyper = numbers(learning_rate, momentum)
     return Rule(
-        hyper=hyper,
+        hyper=step_size_and_momentum(learning_rate, momentum),
         name="spectrain",
         send=send_gradient,
         start_server=at_rest,
@@ -128,16 +126,16 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     ).sealed()
 
 
-class Clock(NamedTuple):
+class Count(NamedTuple):
     """What the server of `pipemare` keeps: the number of its steps."""
 
     steps: jax.Array
 
 
-def start_clock(hyper: Hyper, params: Params) -> Clock:
+def start_count(hyper: Hyper, params: Params) -> Count:
     """No step so far."""
-    del hyper, params  # All begin at 0.
-    return Clock(jnp.zeros((), jnp.int32))
+    del hyper, params  # The count starts at 0.
+    return Count(jnp.zeros((), jnp.int32))
 
 
 def send_annealed(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
@@ -151,23 +149,23 @@ def send_annealed(hyper: Hyper, gradient: Params, state: State, view: View) -> S
     return sent._replace(message=jax.tree.map(slower, sent.message))
 
 
-def apply_and_count(hyper: Hyper, central: Params, server: Clock, message: Params, view: View) -> tuple[Params, Clock]:
+def apply_and_count(hyper: Hyper, central: Params, server: Count, message: Params, view: View) -> tuple[Params, Count]:
     """Add the message and count the step."""
     del hyper, view  # The message is scaled already.
-    return jax.tree.map(jnp.add, central, message), Clock(server.steps + 1)
+    return jax.tree.map(jnp.add, central, message), Count(server.steps + 1)
 
 
 def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
-    """PipeMare's step sizes: divided by the staleness at the beginning, whole after a number of steps.
+    """PipeMare's step sizes: divided by the staleness at the beginning, full after a number of steps.
 
-    θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), k being the server's steps so far. Remembered, and
-    checked against its ends: the first step is `staleness_aware`, and from the K-th on it is asynchronous SGD. τ is
-    the delay of a pipeline's stage in the paper and the staleness here; fresh updates (τ = 0) are whole. The method's
-    other half, a correction for the different delays of forward and backward pass, has no counterpart here.
+    θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. From memory, and
+    checked at both ends: the first step is `staleness_aware`, and from the K-th on it is asynchronous SGD. τ is the
+    delay of a pipeline's stage in the paper and the staleness here; fresh updates (τ = 0) are applied in full. The
+    method's other half, a correction for the different delays of forward and backward pass, has no counterpart here.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or an array with one a seed.
-        anneal: Steps K of the server after which steps are whole, positive; a number, or an array with one a seed.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        anneal: Steps K of the server after which steps are full, positive; a scalar, or one value per seed.
 
     Returns:
         A `Rule` that keeps the number of its steps on the server.
@@ -177,7 +175,7 @@ def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
 
     Example:
         Three workers in turn, gradients of 1, staleness 0, 1, 2. With K = 4 the third step has p = 1/2, with K = 2 it
-        is whole:
+        is full:
 
         >>> import asyncsim as asim
         >>> trace, workload = asim.Trace.from_commits([0, 1, 2]), asim.workloads.quadratic([1.0])
@@ -190,12 +188,9 @@ def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
         Yang, Zhang, Li, Ré, Aberger and De Sa 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training",
         arXiv 1910.05124.
     """
-    hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
-        "anneal": checks.not_negative("anneal", anneal),
-    }
+    hyper = {**step_size(learning_rate), "anneal": checks.not_negative("anneal", anneal)}
     if np.any(hyper["anneal"] == 0):
-        raise ValueError("`anneal` must be positive; got 0. Use `downpour` for whole steps from the beginning.")
+        raise ValueError("`anneal` must be positive; got 0. Use `downpour` for full steps from the beginning.")
     return Rule(
-        hyper=hyper, name="pipemare", send=send_annealed, start_server=start_clock, apply=apply_and_count
+        hyper=hyper, name="pipemare", send=send_annealed, start_server=start_count, apply=apply_and_count
     ).sealed()

@@ -1,19 +1,18 @@
-"""A proxy beside any rule: momentum SGD fed with the worker's own gradients, which nobody follows."""
+"""A proxy beside any rule: momentum SGD on the worker's own gradients, which nothing follows."""
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from asyncsim import checks
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View
+from asyncsim.rules.rule import Hyper, Params, Resume, Rule, Send, Sent, Start, State, View
 
 RATE, MOMENTUM = "proxy_learning_rate", "proxy_momentum"  # no rule has hyper-parameters of these names
 
 
 class Beside(NamedTuple):
-    """What a worker keeps: what its rule keeps, and the proxy's moment."""
+    """What a worker keeps: its rule's state, and the proxy's moment."""
 
     own: State
     moment: Params
@@ -26,9 +25,9 @@ def of_proxy(hyper: Hyper) -> Hyper:
 
 @dataclass(frozen=True)
 class StartBeside:
-    """A worker's start, with the proxy at rest."""
+    """The initial state of a worker, with the proxy at rest."""
 
-    start: Callable[..., State]
+    start: Start
 
     def __call__(self, hyper: Hyper, params: Params) -> Beside:
         """What the rule starts with, and a moment of zero."""
@@ -37,9 +36,9 @@ class StartBeside:
 
 @dataclass(frozen=True)
 class SendBeside:
-    """The rule's message; the proxy only shows in what is reported."""
+    """The rule's message; the proxy shows only in what is reported."""
 
-    send: Callable[..., Sent]
+    send: Send
 
     def __call__(self, hyper: Hyper, gradient: Params, state: Beside, view: View) -> Sent:
         """What the rule sends, and m ← μ·m - η·g."""
@@ -50,9 +49,9 @@ class SendBeside:
 
 @dataclass(frozen=True)
 class ResumeBeside:
-    """Where the rule goes on."""
+    """Where the rule continues."""
 
-    resume: Callable[..., Params]
+    resume: Resume
 
     def __call__(self, hyper: Hyper, central: Params, server: State, state: Beside, view: View) -> Params:
         """The rule's answer to its own state."""
@@ -60,30 +59,30 @@ class ResumeBeside:
 
 
 def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) -> Rule:
-    """A rule as it is, and beside it on each worker the proxy whose energy GEM matches.
+    """A rule unchanged, and beside it on each worker the proxy whose energy GEM matches.
 
     m ← μ·m - η·∇L(s), equations (23) and (24) of Hermans and Louppe 2018: the moment of the worker's own raw updates.
-    It changes nothing of what is learned. It is reported as the rule's proxy, so that "energy_proxy" and "compliance"
-    can be recorded for rules that have none, and condition (12), E_k(central) ≤ E_k(proxy), can be told for them. A
-    rule that reports a proxy of its own reports this one instead.
+    What is learned does not change. The moment is reported as the rule's proxy, so that "energy_proxy" and "compliance"
+    can be recorded for rules without a proxy, and condition (12), E_k(central) ≤ E_k(proxy), can be checked for them. A
+    rule that has a proxy of its own reports this one instead.
 
-    The gradients are those that the rule takes, where it takes them. This is the worker's estimate of the proxy, and
-    not the proxy itself, which would take its gradients along a path of its own.
+    The gradients are those that the rule takes, where it takes them. This is the worker's estimate of the proxy, not
+    the proxy itself, which would take its gradients along a path of its own.
 
     Args:
         rule: Any rule without local steps.
-        learning_rate: Step size η of the proxy; by default the rule's own, also when that is changed later.
+        learning_rate: Step size η of the proxy; None for the rule's own, even if that is changed later.
         momentum: Friction parameter μ in [0, 1) of the proxy.
 
-    The two numbers may each be an array with one value a seed.
+    The two numbers may each be a scalar, or one value per seed.
 
     Returns:
         A `Rule` that keeps m on the worker beside what the rule keeps; its hyper-parameters are the rule's,
         `proxy_momentum`, and `proxy_learning_rate` if η was given.
 
     Raises:
-        ValueError: If the rule makes local steps, has a proxy beside it already, has no `learning_rate` where none is
-            given, or a number is out of its range.
+        ValueError: If the rule makes local steps, already has a proxy beside it, or has no `learning_rate` and this
+            one is None; or if a number is out of range.
 
     Example:
         Plain SGD from x = 1 on L = x²/2. The raw updates are -0.5 and -0.25, so m is -0.5 and then -0.5:
@@ -114,15 +113,19 @@ def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) 
 
 
 def _check(rule: Rule, learning_rate: Any) -> None:
-    """Refuse rules beside which there is no proxy to keep."""
+    """Refuse rules beside which no proxy can be kept."""
     if not isinstance(rule, Rule):
         raise ValueError(f"`rule` must be an asyncsim.Rule; got {rule!r:.60}. Give rules.downpour(0.1), for one.")
     if rule.local_step is not None:
         raise ValueError(
-            f"`rule` must commit what one gradient says; got {rule.name!r}, whose workers make local steps and send "
-            "displacements, of which equation (23) says nothing. Give a rule without a window."
+            f"`rule` must send what one gradient says; got {rule.name!r}, whose workers make local steps and send "
+            "displacements, about which equation (23) says nothing. Give a rule without a window."
         )
     if MOMENTUM in rule.hyper:
-        raise ValueError(f"`rule` has a proxy beside it already; got {rule.name!r}. Wrap the rule itself.")
+        raise ValueError(
+            f"`rule` must not have a proxy beside it already; got {rule.name!r}. Give the rule that it wraps."
+        )
     if learning_rate is None and "learning_rate" not in rule.hyper:
-        raise ValueError(f"`learning_rate` must be given: the rule {rule.name!r} has none that the proxy could take.")
+        raise ValueError(
+            f"`learning_rate` must be given; got None, and the rule {rule.name!r} has none. Give the proxy's step size."
+        )

@@ -1,4 +1,4 @@
-"""Rules that weigh or drop an update by its staleness; `adaptive_staleness` stands beside `downpour`."""
+"""Rules that scale an update down, or drop it, by its staleness."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +9,58 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import checks
+from asyncsim.rules.arguments import step_size
 from asyncsim.rules.downpour import raw_update
 from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View
+from asyncsim.trees import keep_if
 
 Weight = Callable[[Hyper, jax.Array], Any]  # of a staleness, given as a number of the parameters' dtype
 
 
-def at_most_one(hyper: Hyper, age: jax.Array) -> jax.Array:
+def over_age(message: Params, view: View) -> Params:
+    """The message divided by τ + 1."""
+    return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
+
+
+def send_over_age(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
+    """Send Δθ/(τ + 1)."""
+    sent = raw_update(hyper, gradient, state, view)
+    return sent._replace(message=over_age(sent.message, view))
+
+
+def adaptive_staleness(learning_rate: Any) -> Rule:
+    """Asynchronous SGD in which every update is divided by its staleness plus one.
+
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit. If the server
+    averages several updates in a step, each is divided by its own age first.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+
+    Returns:
+        A `Rule` that keeps no state on the worker or the server.
+
+    Raises:
+        ValueError: If the step size is not finite.
+
+    Example:
+        Two workers in turn: the first update is fresh (τ = 0), the second is one version late (τ = 1).
+
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1])
+        >>> run = asim.replay(trace, asim.rules.adaptive_staleness(0.5), asim.workloads.quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.25]
+
+    References:
+        Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"); Jiang et al. 2017 (DynSGD).
+    """
+    return Rule(hyper=step_size(learning_rate), name="adaptive_staleness", send=send_over_age).sealed()
+
+
+def one_over_age(hyper: Hyper, age: jax.Array) -> jax.Array:
     """1/max(τ, 1)."""
-    del hyper  # The staleness is all.
+    del hyper  # The staleness is all that counts.
     return 1 / jnp.maximum(age, 1)
 
 
@@ -33,8 +76,8 @@ def capped_beyond_concurrency(hyper: Hyper, age: jax.Array) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class Weigh:
-    """Send Δθ = -η·g times a weight of its own staleness."""
+class SendWeighted:
+    """Send Δθ = -η·g times a weight that depends on its own staleness."""
 
     weight: Weight
 
@@ -45,27 +88,20 @@ class Weigh:
         return sent._replace(message=message)
 
 
-def send_if_fresh(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send Δθ = -η·g up to a staleness, and zeros beyond: also where g is not finite."""
-    sent = raw_update(hyper, gradient, state, view)
-    fresh = view.staleness <= hyper["limit"]
-    return sent._replace(message=jax.tree.map(lambda u: jnp.where(fresh, u, 0), sent.message))
-
-
 def staleness_aware(learning_rate: Any) -> Rule:
-    """Asynchronous SGD whose every update is divided by its staleness, where that is at least 1.
+    """Asynchronous SGD in which every update is divided by its staleness, if that is at least 1.
 
-    θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}). A fresh update (τ = 0) and one that is one version old count alike. Where
-    a server averages several updates in a step, each is divided by its own staleness first.
+    θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}). A fresh update (τ = 0) counts as much as one that is one version old. If
+    the server averages several updates in a step, each is divided by its own staleness first.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or an array with one a seed.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
 
     Returns:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If the step size is not a finite number.
+        ValueError: If the step size is not finite.
 
     Example:
         Three workers in turn, gradients of x²/2 at 1, staleness 0, 1 and 2: 1 - 0.25·(1 + 1 + 1/2):
@@ -79,26 +115,31 @@ def staleness_aware(learning_rate: Any) -> Rule:
     References:
         Zhang, Gupta, Lian and Liu 2015, "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv 1511.05950.
     """
-    hyper = {"learning_rate": checks.finite("learning_rate", learning_rate)}
-    return Rule(hyper=hyper, name="staleness_aware", send=Weigh(at_most_one)).sealed()
+    return Rule(hyper=step_size(learning_rate), name="staleness_aware", send=SendWeighted(one_over_age)).sealed()
+
+
+def send_if_recent(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
+    """Send Δθ = -η·g up to a staleness, and zeros beyond it, even where g is not finite."""
+    sent = raw_update(hyper, gradient, state, view)
+    return sent._replace(message=keep_if(view.staleness <= hyper["limit"], sent.message))
 
 
 def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
     """Asynchronous SGD that ignores updates older than a limit.
 
-    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ limit, else θ_{t+1} = θ_t. The schedule is not told: an ignored commit is a
-    version of the server like any other, so it makes the others older, and among the messages of one step it counts
-    as one of zeros.
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ limit, else θ_{t+1} = θ_t. The schedule does not know of it: an ignored commit
+    is a version of the server like any other, so it makes the others older, and in a step that averages several
+    messages it counts as a message of zeros.
 
     Args:
-        learning_rate: Step size η, per commit; a number, or an array with one a seed.
-        limit: Largest staleness that is applied, at least 0; a number, or an array with one a seed.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        limit: Largest staleness that is applied, at least 0; a scalar, or one value per seed.
 
     Returns:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If the step size is not a finite number, or the limit is negative.
+        ValueError: If the step size is not finite or the limit is negative.
 
     Example:
         Three workers in turn: the third update is two versions old.
@@ -113,47 +154,44 @@ def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
         Xie, Koyejo and Gupta 2019, "Asynchronous Federated Optimization", arXiv 1903.03934, whose server may drop
         models that are too old; Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
     """
-    hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
-        "limit": checks.not_negative("limit", limit),
-    }
-    return Rule(hyper=hyper, name="drop_stale", send=send_if_fresh).sealed()
+    hyper = {**step_size(learning_rate), "limit": checks.not_negative("limit", limit)}
+    return Rule(hyper=hyper, name="drop_stale", send=send_if_recent).sealed()
 
 
 def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = None) -> Rule:
-    """Asynchronous SGD with full steps up to the usual staleness, and smaller ones for what is older.
+    """Asynchronous SGD with full steps up to the usual staleness, and smaller ones for older updates.
 
     θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and
 
-    - η_t = η·n/max(n, τ) where no smoothness is given;
-    - η_t = η for τ ≤ n and min(η, 1/(4·L·τ)) beyond, where it is.
+    - η_t = η·n/max(n, τ) if no smoothness is given;
+    - η_t = η for τ ≤ n and min(η, 1/(4·L·τ)) beyond, if it is.
 
-    The first is as in public code of the method. The second was re-derived from what it must do: it is continuous at
-    τ = n exactly where η = 1/(4·L·n), and the first with η ≤ 1/(4·L·n) never takes a larger step than that.
+    The first is that of the method's public code. The second was re-derived from its requirements: it is continuous at
+    τ = n exactly if η = 1/(4·L·n), and the first with η ≤ 1/(4·L·n) never takes a larger step than that.
 
     Args:
-        learning_rate: Step size η, per commit.
-        concurrency: Gradients under way at once, at least 1: n where every worker is always busy. With it the mean
-            staleness is n - 1.
-        smoothness: Largest curvature L of the loss, positive; or none.
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        concurrency: Gradients under way at once, at least 1: n if every worker is always busy. The mean staleness is
+            then n - 1.
+        smoothness: Largest curvature L of the loss, positive; None for the first rule.
 
-    The numbers may each be an array with one value a seed.
+    Concurrency and smoothness may also each have one value per seed.
 
     Returns:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
-        Two workers, the second of which commits at last: staleness 0, 0, 0, 3, so that its update counts 2/3:
+        Two workers, the second of which commits last: staleness 0, 0, 0, 3, so that its update counts 2/3:
 
         >>> import asyncsim as asim
         >>> trace, slope = asim.Trace.from_commits([0, 0, 0, 1]), asim.workloads.quadratic([1.0])
         >>> run = asim.replay(trace, asim.rules.delay_adaptive(0.5, concurrency=2), slope)
         >>> round(float(run.central["x"][0]) * 24, 5)
         -5.0
-        >>> strict = asim.rules.delay_adaptive(0.5, concurrency=2, smoothness=1.0)  # 1/12 in the place of 1/2
+        >>> strict = asim.rules.delay_adaptive(0.5, concurrency=2, smoothness=1.0)  # 1/12 instead of 1/2
         >>> round(float(asim.replay(trace, strict, slope).central["x"][0]) * 24, 5)
         1.0
 
@@ -169,9 +207,9 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = No
     if np.any(hyper["concurrency"] < 1):
         raise ValueError(f"`concurrency` must be at least 1; got {concurrency!r}. Give the number of workers.")
     if smoothness is None:
-        return Rule(hyper=hyper, name="delay_adaptive", send=Weigh(concurrency_over_age)).sealed()
+        return Rule(hyper=hyper, name="delay_adaptive", send=SendWeighted(concurrency_over_age)).sealed()
     hyper["smoothness"] = checks.not_negative("smoothness", smoothness)
     for name in ("learning_rate", "smoothness"):
         if np.any(hyper[name] == 0):
             raise ValueError(f"`{name}` must be positive; got 0. With a smoothness, steps are a share of 1/L.")
-    return Rule(hyper=hyper, name="delay_adaptive", send=Weigh(capped_beyond_concurrency)).sealed()
+    return Rule(hyper=hyper, name="delay_adaptive", send=SendWeighted(capped_beyond_concurrency)).sealed()

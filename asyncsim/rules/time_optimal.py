@@ -1,7 +1,7 @@
-"""Time-optimal rules for like data: use what was computed at the present version, or not too long before it.
+"""Time-optimal rules for workers with the same data: they use what was computed at, or not long before, this version.
 
-They count versions of their own, because here a version grows by what the rule uses and in an asynchronous trace by
-every commit. Workers never wait in either, so the asynchronous schedule is theirs.
+Rennala and Ringmaster. They count versions of their own: here a version grows with what the rule uses, in an
+asynchronous trace with every commit. Workers never wait in either, so the asynchronous schedule is also theirs.
 """
 
 from dataclasses import dataclass
@@ -11,25 +11,28 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
+from asyncsim.rules.arguments import step_size
 from asyncsim.rules.downpour import raw_update
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View, add_message, keep_nothing
+from asyncsim.trees import keep_if
 
 LONG_AGO = 2**30  # older than any read
 
 
-def number(params: Params, value: Any = 0.0) -> jax.Array:
-    """A number beside parameters, of their precision."""
+def scalar(params: Params, value: Any = 0.0) -> jax.Array:
+    """A scalar of the parameters' dtype."""
     return jnp.asarray(value, jax.tree.leaves(params)[0].dtype)
 
 
-def keep(condition: jax.Array, tree: Params) -> Params:
-    """The tree, or zeros like it."""
-    return jax.tree.map(lambda leaf: jnp.where(condition, leaf, 0), tree)
-
-
 class Batch(NamedTuple):
-    """What the server of Rennala keeps: updates for the next step, and the trace's versions since the last."""
+    """What the server of Rennala keeps.
+
+    Attributes:
+        total: Sum of the updates for the next step.
+        collected: Their number.
+        age: Versions of the trace since the last step.
+    """
 
     total: Params
     collected: jax.Array
@@ -38,33 +41,33 @@ class Batch(NamedTuple):
 
 def start_batch(hyper: Hyper, params: Params) -> Batch:
     """Nothing collected."""
-    return Batch(at_rest(hyper, params), number(params), jnp.int32(0))
+    return Batch(at_rest(hyper, params), scalar(params), jnp.int32(0))
 
 
 def send_if_current(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send Δθ and 1 if no step was made since the read, else nothing."""
     sent = raw_update(hyper, gradient, state, view)
     current = view.staleness <= view.server.age
-    return sent._replace(message={"update": keep(current, sent.message), "count": number(gradient, current)})
+    return sent._replace(message={"update": keep_if(current, sent.message), "count": scalar(gradient, current)})
 
 
 def apply_when_full(
     hyper: Hyper, central: Params, server: Batch, message: dict[str, Any], view: View
 ) -> tuple[Params, Batch]:
-    """θ ← θ + the mean of B updates, once there are so many."""
-    del view  # Who counts was decided where it was sent.
+    """θ ← θ + the mean of B updates, once there are that many."""
+    del view  # Which gradients count was decided when they were sent.
     total = jax.tree.map(jnp.add, server.total, message["update"])
     collected = server.collected + message["count"]
     full = collected >= hyper["batch"]
-    mean = jax.tree.map(lambda t: t / hyper["batch"], keep(full, total))
+    mean = jax.tree.map(lambda t: t / hyper["batch"], keep_if(full, total))
     central = jax.tree.map(jnp.add, central, mean)
-    return central, Batch(keep(~full, total), keep(~full, collected), jnp.where(full, 0, server.age + 1))
+    return central, Batch(keep_if(~full, total), keep_if(~full, collected), jnp.where(full, 0, server.age + 1))
 
 
 def send_if_fresh(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send Δθ if τ = 0, else zeros."""
     sent = raw_update(hyper, gradient, state, view)
-    return sent._replace(message=keep(view.staleness == 0, sent.message))
+    return sent._replace(message=keep_if(view.staleness == 0, sent.message))
 
 
 STEPS: dict[str, dict[str, Any]] = {
@@ -74,33 +77,34 @@ STEPS: dict[str, dict[str, Any]] = {
 
 
 def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule:
-    """Rennala SGD: a step is the mean of B gradients taken at the present version; older ones are ignored.
+    """Rennala SGD: a step is the mean of B gradients taken at the current version; older ones are ignored.
 
-    θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whoever is fast enough, of one worker several where it
-    is. The server keeps their sum, the worker nothing. With B = 1 a gradient counts if nothing was applied since its
-    read. Among n workers of equal, constant speed B = n is synchronous SGD.
+    θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whichever workers are fast enough; a fast worker may
+    contribute several. The server keeps their sum, the worker nothing. With B = 1 a gradient counts if nothing was
+    applied since its read. Among n workers of equal, constant speed B = n is synchronous SGD.
 
-    Who makes the steps is to be said:
+    Either the rule or the trace makes the steps:
 
-    - ``"rule"``: the trace is asynchronous, every commit a step of its own. The rule counts, and ignores what was read
-      before its last step. Workers never wait, so the schedule is that of the published algorithm.
-    - ``"trace"``: the trace was made with `asyncsim.protocols.Rennala(batch)`, whose steps are the batches: the way to
-      have old jobs stopped at once (`cancel=True`), which changes the timing. (An asynchronous trace would be cut into
-      steps of B commits, and what is not fresh in them lost.)
+    - ``"rule"``: the trace is asynchronous, with every commit a step of its own. The rule counts fresh gradients, and
+      ignores what was read before its last step. Workers never wait, so the schedule is that of the published
+      algorithm.
+    - ``"trace"``: the trace was made with `asyncsim.protocols.Rennala(batch)`, whose steps are the batches. This is
+      the way to have old jobs stopped at once (`cancel=True`), which changes the timing. (An asynchronous trace would
+      be cut into steps of B commits, and whatever in them is not fresh would be lost.)
 
     Args:
-        learning_rate: Step size η, per step; a number, or an array with one a seed.
+        learning_rate: Step size η, per step; a scalar, or one value per seed.
         batch: Gradients in a step, B ≥ 1.
-        steps: Who makes them: "rule" or "trace".
+        steps: What makes the steps: "rule" or "trace".
 
     Returns:
         A `Rule` that steps every `batch` fresh commits.
 
     Raises:
-        ValueError: If a number is out of its range or `steps` is unknown.
+        ValueError: If a number is out of range or `steps` is unknown.
 
     Example:
-        B = 2. Both workers read at 1, and their mean makes x = 0.5; then worker 0 has read before that step, at 1, and
+        B = 2. Both workers read at 1, and their mean makes x = 0.5. Then worker 0, which read at 1 before that step,
         is ignored, and worker 1 is the first of the next two.
 
         >>> import asyncsim as asim
@@ -115,20 +119,20 @@ def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule
     """
     checks.one_of("steps", steps, STEPS)
     batch = checks.require_integer("batch", batch, least=1, remedy="Collect one gradient or more.")
-    hyper = {"learning_rate": checks.finite("learning_rate", learning_rate), "batch": batch}
+    hyper = {**step_size(learning_rate), "batch": batch}
     collect = 1 if steps == "rule" else batch  # with 1, a trace that has averaged already is refused
     return Rule(hyper=hyper, name="rennala", options=(("steps", steps),), collect=collect, **STEPS[steps]).sealed()
 
 
 @dataclass(frozen=True)
 class StartAges:
-    """No update was ever applied: (R,) ages in versions of the trace, the youngest first."""
+    """No update was ever applied: (R,) ages in versions of the trace, youngest first."""
 
     limit: int
 
     def __call__(self, hyper: Hyper, params: Params) -> jax.Array:
         """The first state of the server."""
-        del hyper, params  # Ages are of no parameter.
+        del hyper, params  # Ages depend on neither.
         return jnp.full(self.limit, LONG_AGO, jnp.int32)
 
 
@@ -136,13 +140,13 @@ def send_if_recent(hyper: Hyper, gradient: Params, state: State, view: View) -> 
     """Send Δθ and 1 if fewer than R updates were applied since the read, else nothing."""
     sent = raw_update(hyper, gradient, state, view)
     recent = view.staleness < view.server[-1]
-    return sent._replace(message={"update": keep(recent, sent.message), "applied": number(gradient, recent)})
+    return sent._replace(message={"update": keep_if(recent, sent.message), "applied": scalar(gradient, recent)})
 
 
 def apply_and_age(
     hyper: Hyper, central: Params, server: jax.Array, message: dict[str, Any], view: View
 ) -> tuple[Params, jax.Array]:
-    """θ ← θ + Δθ, and the last R ages with this update's."""
+    """θ ← θ + Δθ; all ages grow, and an update that was applied adds its own."""
     central, _ = add_message(hyper, central, (), message["update"], view)
     shifted = jnp.concatenate([jnp.zeros(1, server.dtype), server[:-1]])
     return central, jnp.where(message["applied"] > 0, shifted, server) + 1
@@ -151,24 +155,24 @@ def apply_and_age(
 def ringmaster(learning_rate: Any, *, limit: int = 10) -> Rule:
     """Ringmaster ASGD: asynchronous SGD that ignores gradients with a delay of R or more.
 
-    θ ← θ - η·∇L(θ_{k-δ}) if δ < R, where δ counts the updates *applied* since the read: what is ignored makes no
+    θ ← θ - η·∇L(θ_{k-δ}) if δ < R, where δ counts the updates *applied* since the read: an ignored one is not a
     version. The server keeps the ages of its last R updates, the worker nothing. R = 1 uses fresh gradients only;
-    with R above every staleness it is DOWNPOUR. The published choice is R = max(1, ⌈σ²/ε⌉), with a step size of at most
-    1/(2·R·L).
+    with R above every staleness it is DOWNPOUR. The published choice is R = max(1, ⌈σ²/ε⌉), with a step size of at
+    most 1/(2·R·L).
 
-    Give it an asynchronous trace, whose schedule is that of the published algorithm without stops; or, for the one
-    that stops a job as soon as its delay reaches R, a trace made with `asyncsim.protocols.Ringmaster(R, stop=True)`,
-    whose gradients all count.
+    Give it an asynchronous trace, whose schedule is that of the published algorithm without stops. For the algorithm
+    that stops a job as soon as its delay reaches R, give it a trace made with
+    `asyncsim.protocols.Ringmaster(R, stop=True)`, whose gradients all count.
 
     Args:
-        learning_rate: Step size η, per applied commit; a number, or an array with one a seed.
-        limit: R ≥ 1, the delay from which on a gradient is ignored. Another one is compiled again.
+        learning_rate: Step size η, per applied commit; a scalar, or one value per seed.
+        limit: R ≥ 1, the delay at and above which a gradient is ignored. A new limit compiles a new program.
 
     Returns:
         A `Rule` that keeps R ages on the server.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
         R = 1: worker 1 read before the update of worker 0 and is ignored; then it reads 0.5.
@@ -185,7 +189,7 @@ def ringmaster(learning_rate: Any, *, limit: int = 10) -> Rule:
     """
     limit = checks.require_integer("limit", limit, least=1, remedy="With 1, only fresh gradients count.")
     return Rule(
-        hyper={"learning_rate": checks.finite("learning_rate", learning_rate)},
+        hyper=step_size(learning_rate),
         name="ringmaster",
         send=send_if_recent,
         options=(("limit", limit),),

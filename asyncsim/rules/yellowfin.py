@@ -1,4 +1,4 @@
-"""YellowFin: step size and momentum tuned while training, with a loop that corrects for asynchrony's own momentum."""
+"""YellowFin: step size and momentum tuned during training, with a loop that corrects for asynchrony's own momentum."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
+from asyncsim.median import median
+from asyncsim.rules.arguments import step_size
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
 
@@ -14,17 +16,17 @@ SMALL = 1e-15  # keeps logarithms and quotients finite where a gradient is zero,
 
 
 class Measured(NamedTuple):
-    """Moving averages over the gradients, each divided by `weight` before use; `weight` is that of ones.
+    """Moving averages over the gradients, each divided by `weight` before use.
 
     Attributes:
-        weight: Moving average of 1.
-        latest: (span,) log‖g‖² of the last steps, in turn; NaN before there are so many.
-        lowest: Of the smallest of these.
-        highest: Of the largest of these.
-        mean: Of g, a pytree like the parameters.
-        square: Of ‖g‖².
-        norm: Of ‖g‖.
-        distance: Of the average norm over the average square.
+        weight: Average of 1.
+        latest: (span,) log‖g‖² of the last steps, cyclically; NaN before there are that many.
+        lowest: Average of the smallest of these.
+        highest: Average of the largest of these.
+        mean: Average of g, a pytree like the parameters.
+        square: Average of ‖g‖².
+        norm: Average of ‖g‖.
+        distance: Average of the quotient of `norm` and `square`.
     """
 
     weight: jax.Array
@@ -41,13 +43,14 @@ class Server(NamedTuple):
     """What the server keeps.
 
     Attributes:
-        steps: Its steps so far.
+        steps: Number of its steps so far.
         velocity: The last displacement.
         rate: Tuned step size α, before the factor.
         target: Tuned momentum μ*.
-        momentum: Momentum in use: μ*, or what the loop makes of it.
+        momentum: Momentum in use: μ*, or what the closed loop makes of it.
         measured: Moving averages.
-        history: The last central variables by version, in turn, a leading axis in each leaf; () without the loop.
+        history: The last central variables by version, cyclically, on a leading axis of each leaf; () without the
+            closed loop.
     """
 
     steps: jax.Array
@@ -67,8 +70,8 @@ class Report(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Start:
-    """The server's state at the beginning: `history` versions are kept, 0 for none."""
+class StartTuned:
+    """The initial state of the server, which keeps `history` versions."""
 
     span: int
     history: int
@@ -124,7 +127,7 @@ def tune(measured: Measured) -> tuple[jax.Array, jax.Array]:
     return (1 - root) ** 2 / (lowest + SMALL), root**2
 
 
-def step_size(hyper: Hyper, server: Server) -> jax.Array:
+def tuned_step(hyper: Hyper, server: Server) -> jax.Array:
     """The tuned step size times the factor."""
     return (hyper["learning_rate"] * server.rate).astype(server.rate.dtype)
 
@@ -132,11 +135,9 @@ def step_size(hyper: Hyper, server: Server) -> jax.Array:
 def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Params, staleness: jax.Array) -> jax.Array:
     """Median over the parameters of (x_{r+1} - x_r + α·g)/(x_r - x_{r-1}), r being the version that was read.
 
-    Parameters that did not move are left out (half of them count as high, half as low). Not finite where it cannot be
-    known: the versions are no longer kept, there is none before r, or nothing moved.
+    Parameters that did not move have no say: half of them count as high, half as low. The result is not finite where
+    it cannot be known: if the versions are no longer kept, r is the first version, or nothing moved.
     """
-    from asyncsim.median import median  # the engine imports the rules
-
     kept = len(jax.tree.leaves(server.history)[0])
     version = server.steps - staleness
 
@@ -155,16 +156,16 @@ def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Para
 
 def send_open(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send g."""
-    rate = step_size(hyper, view.server)
+    rate = tuned_step(hyper, view.server)
     update = jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient)
     return Sent(Report(gradient, jnp.zeros(())), state, Info(update=update))
 
 
 def send_closed(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send g, and by how much the total momentum that it saw is below the target."""
+    """Send g, and by how much the total momentum that it saw lies below the target."""
     sent = send_open(hyper, gradient, state, view)
-    seen = total_momentum(step_size(hyper, view.server), view.server, gradient, view.read, jnp.asarray(view.staleness))
-    # A fresh gradient sees the server's own momentum; where nothing is known, nothing is corrected.
+    seen = total_momentum(tuned_step(hyper, view.server), view.server, gradient, view.read, jnp.asarray(view.staleness))
+    # A fresh gradient sees the server's own momentum; if nothing is known, nothing is corrected.
     seen = jnp.where(jnp.asarray(view.staleness) == 0, view.server.momentum, seen)
     lacking = jnp.where(jnp.isfinite(seen), view.server.target - seen, 0)
     return sent._replace(message=Report(gradient, lacking))
@@ -173,14 +174,14 @@ def send_closed(hyper: Hyper, gradient: Params, state: State, view: View) -> Sen
 def apply_tuned(hyper: Hyper, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
     """v ← μ·v - α·g, θ ← θ + v; then measure g and tune."""
     del view  # Every gradient counts alike.
-    gradient, decay, used = message.gradient, hyper["decay"], step_size(hyper, server)
+    gradient, decay, used = message.gradient, hyper["decay"], tuned_step(hyper, server)
     velocity = jax.tree.map(
         lambda v, g: server.momentum.astype(v.dtype) * v - used.astype(v.dtype) * g, server.velocity, gradient
     )
     theta = jax.tree.map(jnp.add, central, velocity)
     measured = measure(decay, server.steps, server.measured, gradient)
     rate, target = tune(measured)
-    begun = server.steps > 0  # one gradient says nothing about their variance
+    begun = server.steps > 0  # a single gradient says nothing about the variance
     rate = jnp.where(begun, decay * server.rate + (1 - decay) * rate, server.rate).astype(server.rate.dtype)
     target = jnp.where(begun, decay * server.target + (1 - decay) * target, server.target).astype(server.target.dtype)
     steps, momentum, past = server.steps + 1, target, server.history
@@ -210,33 +211,33 @@ def yellowfin(
 
     Asynchrony acts like momentum, so the closed loop corrects: μ ← μ + γ·(μ* - μ̂), where μ̂ is the total momentum that
     a gradient saw, the median over the parameters of (x_{r+1} - x_r + η·α·g)/(x_r - x_{r-1}) around the version r at
-    which g was taken. Remembered and re-derived: taken around the newest version instead, with the g just applied, the
-    quotient is the server's own μ by construction and says nothing. μ may become negative.
+    which g was taken. From memory, and re-derived: around the newest version, with the g just applied, the quotient
+    would be the server's own μ by construction and say nothing. μ may become negative.
 
-    ‖g‖² stands for the curvature, as it does for likelihoods near their optimum: on a loss without noise it vanishes
+    ‖g‖² stands for the curvature, as it does for likelihoods near their optimum. On a loss without noise it vanishes
     with the gradient, and the tuned step size grows without bound. Nothing is clipped.
 
     Args:
-        learning_rate: Factor η of the tuned step size α; 1 leaves it as it is. With many workers it must be smaller:
+        learning_rate: Factor η of the tuned step size α; 1 leaves it as it is. It must be smaller with many workers:
             the closed loop corrects the momentum, but α is tuned as if gradients were fresh.
         decay: Decay in [0, 1) of all moving averages.
         feedback: Gain γ ≥ 0 of the closed loop.
         closed_loop: Whether the momentum is corrected for asynchrony.
-        span: Steps of which the least and the largest gradient are taken.
-        history: Versions of the central variable that the closed loop keeps, at least 3; of a gradient older than two
-            less than that it learns nothing.
+        span: Number of last steps from which the smallest and the largest gradient are taken.
+        history: Versions of the central variable that the closed loop keeps, at least 3. It learns nothing from a
+            gradient whose staleness exceeds `history - 2`.
 
-    The three numbers that are no counts may each be an array with one value a seed.
+    `learning_rate`, `decay` and `feedback` may each be a scalar, or one value per seed.
 
     Returns:
-        A `Rule` that keeps the velocity, the averages and the history on the server. It looks at all parameters
-        together.
+        A `Rule` that keeps the velocity, the averages and the history on the server. It is not elementwise: it looks
+        at all parameters together.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a number is out of range.
 
     Example:
-        The first step is one of SGD; nothing is tuned before two gradients have come.
+        The first step is one of SGD; nothing is tuned before the second gradient arrives.
 
         >>> import asyncsim as asim
         >>> run = asim.replay(asim.Trace.from_commits([0]), asim.rules.yellowfin(0.5), asim.workloads.quadratic([1.0]))
@@ -247,9 +248,9 @@ def yellowfin(
         Zhang and Mitliagkas 2017, "YellowFin and the Art of Momentum Tuning", arXiv 1706.03471; the authors' code.
     """
     span = checks.require_integer("span", span, least=1, remedy="20 is usual.")
-    history = checks.require_integer("history", history, least=3, remedy="Use some more than the largest staleness.")
+    history = checks.require_integer("history", history, least=3, remedy="Use a few more than the largest staleness.")
     hyper = {
-        "learning_rate": checks.finite("learning_rate", learning_rate),
+        **step_size(learning_rate),
         "decay": checks.fraction("decay", decay),
         "feedback": checks.not_negative("feedback", feedback),
     }
@@ -259,7 +260,7 @@ def yellowfin(
         name="yellowfin",
         send=send_closed if closed_loop else send_open,
         options=options,
-        start_server=Start(span, history if closed_loop else 0),
+        start_server=StartTuned(span, history if closed_loop else 0),
         apply=apply_tuned,
         elementwise=False,
     ).sealed()

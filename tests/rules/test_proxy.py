@@ -81,8 +81,11 @@ def test_scenarios_tell_wrapped_rules_apart():
 BAD = [
     (lambda: beside_proxy("downpour"), "`rule` must be an asyncsim.Rule; got 'downpour'"),
     (lambda: beside_proxy(asim.rules.downpour(0.1, window=2)), "'downpour', whose workers make local steps"),
-    (lambda: beside_proxy(beside_proxy(asim.rules.downpour(0.1))), "has a proxy beside it already"),
-    (lambda: beside_proxy(asim.Rule({}, "mine", asim.rules.downpour(0.1).send)), "`learning_rate` must be given"),
+    (lambda: beside_proxy(beside_proxy(asim.rules.downpour(0.1))), "must not have a proxy beside it already"),
+    (
+        lambda: beside_proxy(asim.Rule({}, "mine", asim.rules.downpour(0.1).send)),
+        "`learning_rate` must be given; got None",
+    ),
     (lambda: beside_proxy(asim.rules.downpour(0.1), momentum=1.0), "`momentum` must be at least 0 and less than 1"),
     (lambda: beside_proxy(asim.rules.downpour(0.1), learning_rate=np.inf), "`learning_rate` must be finite"),
 ]

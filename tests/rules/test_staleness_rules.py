@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import protocols, rules
 from asyncsim.rules import View
-from asyncsim.rules.fedasync import hinge
+from asyncsim.rules.federated import hinge
 from tests.problems import TRACES, gamma_trace, noisy_quadratic, random_trace
 
 RATE, N, LARGEST = 0.01, 3, 20.0

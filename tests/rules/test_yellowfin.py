@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.rules.yellowfin import Measured, Start, total_momentum, tune
+from asyncsim.rules.yellowfin import Measured, StartTuned, total_momentum, tune
 from tests.problems import gamma_trace, random_trace, tree_workload
 
 H, START = np.array([1.0, 0.6, 0.3]), np.array([1.0, -2.0, 0.5])
@@ -49,7 +49,7 @@ def test_the_total_momentum_of_exact_dynamics(moving, x64):
     x = [np.ones(7), 1 + 0.1 * np.arange(1, 8) * (np.arange(7) < moving)]
     x.append(x[1] + momentum * (x[1] - x[0]) - rate * g)
     x += [np.full(7, 9.0), np.full(7, -3.0)]  # by others
-    server = Start(SPAN, HISTORY)({}, jnp.ones(7))
+    server = StartTuned(SPAN, HISTORY)({}, jnp.ones(7))
     history = server.history.at[np.arange(5)].set(np.array(x))
     server = server._replace(steps=jnp.int32(4), history=history)
     seen = total_momentum(jnp.asarray(rate), server, jnp.asarray(g), jnp.asarray(x[1]), jnp.int32(3))

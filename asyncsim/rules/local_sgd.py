@@ -1,4 +1,4 @@
-"""Local SGD and DiLoCo: rounds of local steps, and an outer step with the mean of what they made."""
+"""Local SGD and DiLoCo: rounds of local steps, then an outer step with the mean of their displacements."""
 
 from typing import Any
 
@@ -25,32 +25,33 @@ def local_sgd(
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
 ) -> Rule:
-    """Local SGD: in a round every worker makes `window` steps of its own, and their end points are averaged.
+    """Local SGD: in a round every worker makes `window` steps of its own, and the points they reach are averaged.
 
     x_i ← θ, then λ times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_out·mean(x_i - θ), so that with η_out = 1 the next θ is
-    the mean of the x_i. What a round is, the trace says: simulate with `protocols.Synchronous()`, or `KSync` and the
+    the mean of the x_i. The trace says what a round is: simulate with `protocols.Synchronous()`, or `KSync` and the
     like. On an asynchronous trace, where every commit is a step, η_out = 1 is the rule `worker`.
 
     Args:
+        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
+            value per seed.
         window: Local steps in a round, λ (H in the papers).
-        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a number, or an
-            array with one a seed.
         outer_learning_rate: Step size η_out of the server.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `worker`; its state survives rounds.
-        elementwise: Whether the optimiser treats every parameter alone, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Returns:
         A `Rule` that keeps the optimiser's state on the worker.
 
     Raises:
-        ValueError: If the window is no whole number of at least 1, a step size not finite, or the optimiser none.
+        ValueError: If the window is not a whole number of at least 1, a step size is not finite, or `optimiser` is
+            not an optimiser.
 
     Example:
-        A round of two workers, both from 1 to 0.25, is one of either:
+        A round of two workers, both of which go from 1 to 0.25, is the same as one worker's:
 
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(2, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
-        >>> rule = asim.rules.local_sgd(window=2, learning_rate=0.5)
+        >>> rule = asim.rules.local_sgd(0.5, window=2)
         >>> run = asim.replay(asim.simulate(cluster, commits=2), rule, asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.25]
@@ -59,17 +60,16 @@ def local_sgd(
         McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data" (FedAvg);
         Stich 2019, "Local SGD converges fast and communicates little".
     """
-    steps = local_steps(window, learning_rate, optimiser, elementwise)
+    steps = local_steps(learning_rate, window, optimiser, elementwise)
     steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
     return Rule(name="local_sgd", send=send_displacement, apply=move_outer, **steps).sealed()
 
 
 def nesterov_outer(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
     """v ← μ·v + Δ, θ ← θ + η_out·(μ·v + Δ)."""
-    del view  # The mean displacement is enough.
     velocity = jax.tree.map(lambda v, d: hyper["momentum"] * v + d, server, message)
     ahead = jax.tree.map(lambda v, d: hyper["momentum"] * v + d, velocity, message)
-    return jax.tree.map(lambda theta, d: theta + hyper["outer_learning_rate"] * d, central, ahead), velocity
+    return move_outer(hyper, central, velocity, ahead, view)
 
 
 def diloco(
@@ -84,13 +84,13 @@ def diloco(
     """DiLoCo: local SGD with AdamW inside and Nesterov's momentum outside.
 
     x_i as in `local_sgd`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_out·(μ·v + Δ). The outer step is SGD with
-    Nesterov's momentum as PyTorch and optax have it, fed with the outer gradient -Δ. With μ = 0 it is `local_sgd`.
-    Formulas and defaults are given from memory of the paper; the formulas are tested against optax.
+    Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `local_sgd`. Formulas
+    and defaults are from memory of the paper; the formulas are tested against optax.
 
     Args:
+        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
+            value per seed.
         window: Local steps in a round, λ (H in the paper).
-        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a number, or an
-            array with one a seed.
         outer_learning_rate: Step size η_out of the server.
         momentum: μ of the server, in [0, 1).
         optimiser, elementwise: As in `local_sgd`.
@@ -99,7 +99,7 @@ def diloco(
         A `Rule` that keeps the optimiser's state on the worker and v on the server.
 
     Raises:
-        ValueError: If a number is out of its range or the optimiser none.
+        ValueError: If a number is out of range or `optimiser` is not an optimiser.
 
     Example:
         One round with Δ = -0.5: v = -0.5, and the step is 0.5·(0.5·(-0.5) - 0.5):
@@ -113,7 +113,7 @@ def diloco(
     References:
         Douillard et al. 2023, "DiLoCo: Distributed low-communication training of language models", arXiv 2311.08105.
     """
-    steps = local_steps(window, learning_rate, optimiser, elementwise)
+    steps = local_steps(learning_rate, window, optimiser, elementwise)
     steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
     steps["hyper"]["momentum"] = checks.fraction("momentum", momentum)
     return Rule(name="diloco", send=send_displacement, start_server=at_rest, apply=nesterov_outer, **steps).sealed()

@@ -1,4 +1,4 @@
-"""Accumulated gradient normalization: a window of local steps, committed as their mean."""
+"""Windows of local steps whose sum is scaled before it is committed: AGN, ADAG and DynSGD."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
+from asyncsim.rules.downpour import send_displacement
 from asyncsim.rules.optimisers import Optimiser, local_steps
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.rules.staleness import over_age
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class SendMean:
 
 
 def agn(learning_rate: Any = 1.0, *, window: int = 12, optimiser: Optimiser = "sgd", elementwise: bool = False) -> Rule:
-    """Accumulated gradient normalization (AGN): many local steps in a good direction, committed as one.
+    """Accumulated gradient normalization (AGN): many local steps towards a good direction, committed as one.
 
     x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/λ. T is the update of any optimiser (for SGD -g), whose
     state stays on the worker from pull to pull. Distributed Keras calls it ADAG; `adag` is something else.
@@ -35,23 +37,24 @@ def agn(learning_rate: Any = 1.0, *, window: int = 12, optimiser: Optimiser = "s
     such step size is stable.
 
     Args:
+        learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
+            1 leaves an optimiser that has a step size of its own as it is.
         window: Local steps between two commits, λ; 12 in Distributed Keras, 10 to 40 in the paper. 1 is DOWNPOUR.
-        learning_rate: Step size η, by which the optimiser's updates are multiplied; a number, or an array with one a
-            seed. 1 leaves an optimiser with a step size of its own as it is.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `worker`.
-        elementwise: Whether the optimiser treats every parameter alone, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Returns:
         A `Rule` that keeps the optimiser's state on the worker.
 
     Raises:
-        ValueError: If the window is no whole number of at least 1, η not finite, or the optimiser none.
+        ValueError: If the window is not a whole number of at least 1, η is not finite, or `optimiser` is not an
+            optimiser.
 
     Example:
         Three halvings carry each of two workers from 1 to 0.125; each commits a third of that:
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.agn(window=3, learning_rate=0.5)
+        >>> rule = asim.rules.agn(0.5, window=3)
         >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
         >>> round(float(run.central["x"][0]), 6)  # 1 - 2·0.875/3
         0.416667
@@ -60,9 +63,8 @@ def agn(learning_rate: Any = 1.0, *, window: int = 12, optimiser: Optimiser = "s
         Hermans, Spanakis and Möckel 2017, "Accumulated gradient normalization", ACML. The limits are those of a
         delayed linear recurrence, Levin and May 1976.
     """
-    return Rule(
-        name="agn", send=SendMean(window), **local_steps(window, learning_rate, optimiser, elementwise)
-    ).sealed()
+    steps = local_steps(learning_rate, window, optimiser, elementwise)
+    return Rule(name="agn", send=SendMean(window), **steps).sealed()
 
 
 @dataclass(frozen=True)
@@ -87,29 +89,29 @@ def adag(
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
 ) -> Rule:
-    """AGN whose every parameter is damped by how far the central variable has moved there since the worker read.
+    """AGN that damps every parameter by how far the central variable has moved there since the worker read.
 
     x as in `agn`; θ ← θ + (x - s)/λ ⊙ 1/(1 + (θ - s)²/γ), elementwise, with θ as the worker pulled it before it
-    commits. So it is not the age of an update that counts but what happened meanwhile. An infinite γ is `agn`; with
-    one worker θ = s, and it is `agn` too. Distributed Keras uses the name ADAG for what is `agn` here.
+    commits. What counts is thus not the age of an update but what happened meanwhile. An infinite γ is `agn`; with one
+    worker θ = s, and it is `agn` too. Distributed Keras uses the name ADAG for what is `agn` here.
 
     Args:
+        learning_rate, optimiser, elementwise: As in `agn`.
         window: Local steps between two commits, λ.
         gamma: Square of the shift at which an update is halved, γ > 0; 1e-4 in the thesis, which tried 1e-3 to 1e-9.
-        learning_rate, optimiser, elementwise: As in `agn`.
 
     Returns:
         A `Rule` that keeps the optimiser's state on the worker.
 
     Raises:
-        ValueError: If γ is not positive, or an argument does not fit as in `agn`.
+        ValueError: If γ is not positive, or another argument is refused as by `agn`.
 
     Example:
         The first of two workers halves 1 to 0.5, undamped. When the second commits its -0.5, θ has moved by -0.5
         since it read, so that with γ = 0.25 half of it is applied:
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.adag(window=1, gamma=0.25, learning_rate=0.5)
+        >>> rule = asim.rules.adag(0.5, window=1, gamma=0.25)
         >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.25]
@@ -118,9 +120,48 @@ def adag(
         Hermans 2017, "On scalable deep learning and parallelizing gradient descent", master's thesis, Maastricht
         University.
     """
-    steps = local_steps(window, learning_rate, optimiser, elementwise)
-    gamma = checks.not_negative("gamma", gamma)
-    if jnp.any(jnp.asarray(gamma) == 0):
+    steps = local_steps(learning_rate, window, optimiser, elementwise)
+    steps["hyper"]["gamma"] = checks.not_negative("gamma", gamma)
+    if jnp.any(jnp.asarray(steps["hyper"]["gamma"]) == 0):
         raise ValueError(f"`gamma` must be positive; got {gamma!r}. Large values damp nothing; 1e-4 is usual.")
-    steps["hyper"]["gamma"] = gamma
     return Rule(name="adag", send=SendDamped(window), **steps).sealed()
+
+
+def send_displacement_over_age(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
+    """Send Δ/(τ + 1)."""
+    sent = send_displacement(hyper, displacement, state, view)
+    return sent._replace(message=over_age(sent.message, view))
+
+
+def dynsgd(
+    learning_rate: Any = 1.0, *, window: int = 5, optimiser: Optimiser = "sgd", elementwise: bool = False
+) -> Rule:
+    """DynSGD: accumulated updates, divided by their staleness plus one.
+
+    x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/(τ + 1), with τ the server versions between the read and
+    this commit. With a window of 1 and SGD it is `adaptive_staleness`; at τ = 0 it is DOWNPOUR.
+
+    Args:
+        learning_rate, optimiser, elementwise: As in `agn`.
+        window: Local steps between two commits, λ; 5 in Distributed Keras.
+
+    Returns:
+        A `Rule` that keeps the optimiser's state on the worker.
+
+    Raises:
+        ValueError: If an argument is refused as by `agn`.
+
+    Example:
+        Two halvings make -0.75 of either worker; the second worker's update is one version old:
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.dynsgd(0.5, window=2)
+        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [-0.125]
+
+    References:
+        Jiang, Cui, Zhang and Yu 2017, "Heterogeneity-aware distributed parameter servers", SIGMOD.
+    """
+    steps = local_steps(learning_rate, window, optimiser, elementwise)
+    return Rule(name="dynsgd", send=send_displacement_over_age, **steps).sealed()
