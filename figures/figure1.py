@@ -1,8 +1,8 @@
 """Figure 1: training loss of GEM, DOWNPOUR and adaptive staleness with 5 to 30 workers.
 
-The paper claims that GEM stays stable up to 30 workers and ends lower with more of them, that DOWNPOUR gets worse and
-fails, and that adaptive staleness is stable but slow. Judged by the final losses of all seeds (mean of each worker's
-last 50 commits) against the loss before training.
+The paper claims that GEM stays stable with up to 30 workers and ends lower with more of them, that DOWNPOUR gets worse
+and fails, and that adaptive staleness is stable but slow. The claims are judged by the final losses of all seeds (mean
+over each worker's last 50 commits), compared with the loss before training.
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,26 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, SKY
-from asyncsim.study.cache import RunCache
+from asyncsim.study.cache import UNCACHED, RunCache
 from asyncsim.study.claims import Claim, each_n
 from asyncsim.study.tables import Numbers, over_seeds, table, where
 from figures.common import scales
 from figures.common.averages import losses_of
 from figures.common.curves import COLOURS, draw_paper
-from figures.common.paper import paper_curves
+from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED, UNTRAINED
 
-TITLE = "Figure 1: GEM, DOWNPOUR and adaptive staleness"
+TITLE = "Figure 1: training loss of GEM, DOWNPOUR and adaptive staleness, 5 to 30 workers"
 SIZE = (9.6, 7.0)
 WORKERS = (5, 10, 20, 30)
 RULES = {"gem": "GEM", "downpour": "DOWNPOUR", "adaptive_staleness": "adaptive staleness"}
-PAPER = {"gem": "figure1a_gem", "downpour": "figure1b_downpour", "adaptive_staleness": "figure1c_adaptive_staleness"}
-
-
 RULE_COLOURS = (INK, AMBER, SKY)
+PAPER = {"gem": "figure1a_gem", "downpour": "figure1b_downpour", "adaptive_staleness": "figure1c_adaptive_staleness"}
+note = why_no_curves
 
 
 def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
-    """One run a rule and number of workers."""
+    """One run for each rule and number of workers."""
     rate = scales.scale_of(scale).learning_rate
     rules = {
         "gem": scales.gem(rate),
@@ -43,9 +42,9 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     return {(name, n): scales.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
-    """Loss curves, and for each run how it ended."""
-    return losses_of(scenarios(scale, seed), runs or RunCache())
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> dict[str, np.ndarray]:
+    """Loss curves, and how each run ended."""
+    return losses_of(scenarios(scale, seed), runs)
 
 
 def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
@@ -81,8 +80,8 @@ def final_losses(seeds: Sequence[Numbers], rule: str) -> np.ndarray:
 
 
 def degrades(losses: np.ndarray) -> bool:
-    """Whether no seed fails with the fewest workers, some do with the two largest numbers, and means rise till then."""
-    losses = np.where(np.isfinite(losses), losses, UNTRAINED)  # a diverged run as one that never learned
+    """Whether means rise with n until runs fail: none with the fewest workers, some with each of the two largest n."""
+    losses = np.where(np.isfinite(losses), losses, UNTRAINED)  # a diverged run counts as one that never learned
     failed, means = losses > FAILED, losses.mean(axis=0)
     rises = (np.diff(means) > 0) | (means[:-1] > FAILED)
     return bool(not failed[:, 0].any() and failed[:, -2:].any(axis=0).all() and rises.all())
@@ -102,7 +101,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
 
 
 def draw_losses(ax: Any, seeds: Sequence[Numbers], rule: str, paper: Any) -> None:
-    """A curve for each number of workers, the paper's behind them."""
+    """A curve for each number of workers, with the paper's behind them."""
     for n, colour in zip(WORKERS, COLOURS, strict=False):
         if paper is not None:
             theirs = where(paper, workers=n)

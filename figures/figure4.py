@@ -1,20 +1,20 @@
 """Figure 4: speed-up at a fixed total batch.
 
 The paper claims that GEM with 1, 2, 4, 8 and 16 workers, each with 1/n of a total batch of 256 examples, reaches a
-loss the sooner the more workers there are. Judged by the simulated seconds until the mean loss of five worker steps
-falls to a level.
+given loss sooner with more workers. The claim is judged by the simulated seconds until the mean loss over five commits
+per worker falls to a level.
 
-The seconds are calibrated, by two numbers: a mini-batch of 256 takes .25 s and one of 16 takes .052 s. They are the
-seconds in which the paper's curves for one and sixteen workers pass a loss of 1, .5 and .3, over the worker steps in
-which runs of its network do (seed 0, gamma compute times with cv .3). A mini-batch of b then costs .0388 s and
-.000825 s an example, and the curves for 2, 4 and 8 workers are predictions. They are not good ones: read off in the
-same way, the paper's mini-batches of 128, 64 and 32 took .10, .062 and .053 s where these costs say .144, .092 and
-.065. No fixed cost with a cost an example fits one worker and all others.
+The seconds are calibrated by two numbers: a mini-batch of 256 takes .25 s and one of 16 takes .052 s. They are the
+seconds after which the paper's curves for one and sixteen workers pass a loss of 1, .5 and .3, divided by the commits
+per worker after which runs of its network do (seed 0, gamma compute times with cv .3). A mini-batch then costs .0388 s
+and .000825 s per example, and the curves for 2, 4 and 8 workers are predictions. They are not good ones: determined in
+the same way, the paper's mini-batches of 128, 64 and 32 took .10, .062 and .053 s, where these costs give .144, .092
+and .065. No fixed cost with a cost per example fits both one worker and all others.
 
-The paper's own curves reach .2 (first point at or below) after 38, 13.5, 7, 5.5 and 4.5 s. From one worker to two that
-is more than twice as fast. A part of it is GEM: its worker counts its own last step as motion of others, so that n
-workers go n/(n + 1) as far as the proxy would (on a constant gradient), and more workers need fewer steps: 97, 76, 65,
-65 and 57 to a loss of .3 in those runs.
+The paper's own curves reach .2 (first point at or below) after 38, 13.5, 7, 5.5 and 4.5 s. With two workers, that is
+more than twice as fast as with one. Part of it is due to GEM: a worker counts its own last step as motion of others, so
+that n workers go n/(n + 1) as far as the proxy would (on a constant gradient), and more workers need fewer commits
+each: 97, 76, 65, 65 and 57 to a loss of .3 in those runs.
 """
 
 from collections.abc import Sequence
@@ -26,48 +26,49 @@ import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.page import use_plain_numbers
 from asyncsim.plots.style import GREY
-from asyncsim.study.cache import CachedRun, RunCache
+from asyncsim.study.cache import UNCACHED, CachedRun, RunCache
 from asyncsim.study.claims import Claim, each_n, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from asyncsim.study.time_axis import mean_by_time
 from figures.common import scales
 from figures.common.averages import BLOCK
 from figures.common.curves import COLOURS, draw_paper
-from figures.common.paper import paper_curves
+from figures.common.paper import paper_curves, why_no_curves
 
-TITLE = "Figure 4: total batch of 256 shared by n workers"
+TITLE = "Figure 4: training loss against time, with a total batch of 256 shared by n workers"
 SIZE = (9.6, 4.2)
 WORKERS = (1, 2, 4, 8, 16)
 BATCH = 256
-MEASURED = {256: 0.25, 16: 0.052}  # examples -> seconds of a mini-batch, the two calibrated numbers
+MEASURED = {256: 0.25, 16: 0.052}  # examples -> seconds of a mini-batch; the two calibrated numbers
 PER_EXAMPLE = (MEASURED[256] - MEASURED[16]) / (256 - 16)
 OVERHEAD = MEASURED[16] - 16 * PER_EXAMPLE
 CV = scales.NEARLY_EQUAL.cv
 SECONDS = {"quick": 20.0, "paper": 60.0}
-SPARE = 1.1  # times these seconds are simulated on average, so that slow schedules fill them too
+SPARE = 1.1  # so many times these seconds are simulated on average, so that slow schedules fill them too
 BIN = 0.5  # seconds, as in the paper's curves
 LEVEL = 0.2
-CLOSE = 0.25  # relative, for a prediction that holds
+CLOSE = 0.25  # relative error of a prediction that holds
+note = why_no_curves
 
 
 def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
-    """One run a number of workers, all of about one simulated length."""
+    """One run for each number of workers, all of about the same simulated length."""
     return {n: one(scale, n, seed) for n in WORKERS}
 
 
 def one(scale: str, workers: int, seed: int) -> asim.Scenario:
-    """The standard experiment with mini-batches of 256/n, which take as long as they are large."""
+    """The standard experiment with mini-batches of 256/n, whose time depends on their size."""
     rule, share = scales.gem(scales.scale_of(scale).learning_rate), BATCH // workers
     law = asim.delays.for_batch(share, PER_EXAMPLE, OVERHEAD, CV)
-    steps = round(SPARE * SECONDS[scale] / law.mean)
+    commits = round(SPARE * SECONDS[scale] / law.mean)
     return scales.scenario(
-        scale, rule, workers, seed, compute=law, batch_size=share, commits_per_worker=steps, record={}
+        scale, rule, workers, seed, compute=law, batch_size=share, commits_per_worker=commits, record={}
     )
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> dict[str, np.ndarray]:
     """Loss in equal intervals of time, and when it reached the level."""
-    runs, edges = runs or RunCache(), np.arange(0.0, SECONDS[scale] + BIN / 2, BIN)
+    edges = np.arange(0.0, SECONDS[scale] + BIN / 2, BIN)
     curves, reached = [], []
     for n, scenario in scenarios(scale, seed).items():
         run = runs.get(scenario)
@@ -79,9 +80,9 @@ def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -
 
 
 def seconds_until(run: CachedRun, level: float) -> float:
-    """When the mean loss of `BLOCK` worker steps, which are as many examples for any n, is first at or below a level.
+    """When the mean loss over `BLOCK` commits per worker is first at or below a level; NaN if it never is.
 
-    NaN if it never is.
+    They have the same number of examples for any n.
     """
     means = asim.plots.running_mean(run.loss, BLOCK * run.workers)
     below = np.flatnonzero(means <= level)
@@ -89,20 +90,20 @@ def seconds_until(run: CachedRun, level: float) -> float:
 
 
 def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
-    """More workers are faster, and how well two numbers of cost predict the others."""
+    """Whether more workers are faster, and how well two calibrated costs predict the other times."""
     seconds = over_seeds(seeds, "reached", "seconds")
     theirs = paper_seconds()
     shown = f"seconds {each_n(WORKERS, seconds)}; speed-up over one worker {each_n(WORKERS, seconds[:, :1] / seconds)}"
     errors = np.median(seconds, axis=0)[1:-1] / theirs[1:-1] - 1
     return [
         Claim(
-            "at a fixed total batch more workers reach a loss sooner",
+            "at a fixed total batch, more workers reach a given loss sooner",
             f"seconds to a loss of {LEVEL:g}, falling from each number of workers to the next, for every seed",
             shown,
             bool((np.diff(seconds, axis=1) < 0).all()),
         ),
         Claim(
-            "ours: a fixed cost and a cost an example, calibrated with 1 and 16 workers, predict the others",
+            "ours: a fixed cost and a cost per example, calibrated with 1 and 16 workers, predict the others",
             f"median seconds to {LEVEL:g} with 2, 4 and 8 workers within {CLOSE:.0%} of the paper's",
             f"longer by a share of {numbers(errors)}" if scale == "paper" else "other data",
             bool((np.abs(errors) < CLOSE).all()) if scale == "paper" else None,
@@ -111,20 +112,20 @@ def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
 
 
 def paper_seconds() -> np.ndarray:
-    """When the paper's curves are first at or below the level, a number of workers each."""
+    """When the paper's curves are first at or below the level, for each number of workers."""
     curves = [where(paper_curves("figure4_speedup"), workers=n) for n in WORKERS]
     return np.array([curve["seconds"][np.argmax(curve["training_loss"] <= LEVEL)] for curve in curves])
 
 
 def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
-    """Loss against seconds, and the seconds to the level against the number of workers."""
+    """Loss against time, and the time to the level against the number of workers."""
     left, right = figure.subplots(1, 2)
     draw_losses(left, seeds, scale)
     draw_reached(right, seeds, scale)
 
 
 def draw_losses(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
-    """A curve for each number of workers, the paper's behind them."""
+    """A curve for each number of workers, with the paper's behind them."""
     for n, colour in zip(WORKERS, COLOURS, strict=False):
         if scale == "paper":
             theirs = where(paper_curves("figure4_speedup"), workers=n)
@@ -138,7 +139,7 @@ def draw_losses(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
 
 
 def draw_reached(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
-    """Median and every seed; dashed, what a speed-up of n would be."""
+    """The median and every seed; dashed, a speed-up of n."""
     seconds = over_seeds(seeds, "reached", "seconds")
     if scale == "paper":
         draw_paper(ax, WORKERS, paper_seconds())

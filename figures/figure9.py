@@ -1,8 +1,8 @@
 """Figure 9: the median of π of each tensor of AlexNet against time, 8 workers.
 
 The paper claims that π adapts to each tensor: with 8 workers, most tensors stay near 0 with bursts, and the last weight
-matrix (tensor 14) is bright from about update 400 on. Judged by the share of the records of tensors 0 to 13 that are
-near 0, and by whether tensor 14's mean over the second half of the run exceeds the mean of these.
+matrix (tensor 14) is bright from about update 400 on. The claims are judged by the share of the medians of tensors 0 to
+13 that are near 0, and by whether tensor 14's mean over the second half of the run exceeds the mean of those.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.style import BLUE, VERMILION
-from asyncsim.study.cache import RunCache
+from asyncsim.study.cache import UNCACHED, RunCache
 from asyncsim.study.claims import Claim, numbers
 from asyncsim.study.tables import Numbers, pack, table
 from figures import figure7
 
-TITLE = "Figure 9: median of π of AlexNet's tensors, 8 workers"
+TITLE = "Figure 9: the median of π of each tensor of AlexNet against time, 8 workers"
 SIZE = (9.6, 4.8)
 WORKERS = 8
 TENSORS, LAST = 16, 14  # the last weight matrix
@@ -25,22 +25,22 @@ NEAR = 0.1
 MOSTLY = 0.5
 LAYERS = ("conv1", "conv2", "conv3", "conv4", "conv5", "linear1", "linear2", "linear3")
 task = figure7.task
-SEEDS_SHOWN = "the map of the first, means over time of all"
+SEEDS_SHOWN = "the map of the first and the means over time of all"
 
 
 def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:
-    """The run of figure 7 with so many workers."""
+    """The run of figure 7 with 8 workers."""
     return scenarios_of(scale, seed, WORKERS)
 
 
 def scenarios_of(scale: str, seed: int, workers: int) -> dict[int, asim.Scenario]:
-    """The run of figure 7 with some number of workers."""
+    """The run of figure 7 with a number of workers."""
     return {workers: figure7.scenarios(scale, seed)[workers]}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> dict[str, np.ndarray]:
     """Median π of each tensor by server update."""
-    return medians(scale, seed, runs or RunCache(), WORKERS)
+    return medians(scale, seed, runs, WORKERS)
 
 
 def medians(scale: str, seed: int, runs: RunCache, workers: int) -> dict[str, np.ndarray]:
@@ -52,12 +52,12 @@ def medians(scale: str, seed: int, runs: RunCache, workers: int) -> dict[str, np
 
 
 def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
-    """Most tensors near 0, the last weight matrix bright."""
+    """Whether most tensors are near 0 and the last weight matrix is bright."""
     return judge(seeds, scale, WORKERS)
 
 
 def judge(seeds: Sequence[Numbers], scale: str, workers: int) -> list[Claim]:
-    """The claims of a number of workers."""
+    """The claims for a number of workers."""
     maps = [heat(seed) for seed in seeds]
     near = np.array([(pi[:LAST] < NEAR).mean() for pi in maps])
     second = np.array([pi[:, pi.shape[1] // 2 :].mean(axis=1) for pi in maps])
@@ -65,13 +65,13 @@ def judge(seeds: Sequence[Numbers], scale: str, workers: int) -> list[Claim]:
     return [
         Claim(
             f"with {workers} workers the medians of tensors 0 to 13 are mostly near 0",
-            f"share of their records below {NEAR:g}, more than {MOSTLY:.0%} in every seed",
+            f"share of the recorded medians below {NEAR:g}, more than {MOSTLY:.0%} for every seed",
             f"{task(scale)}: {numbers(near)}",
             bool((near > MOSTLY).all()),
         ),
         Claim(
             f"with {workers} workers the last weight matrix, tensor 14, is bright",
-            "its mean over the second half of the run above the mean of tensors 0 to 13, in every seed",
+            "its mean over the second half of the run above the mean of tensors 0 to 13, for every seed",
             f"tensor 14: {numbers(last)}; tensors 0 to 13: {numbers(others)}",
             bool((last > others).all()),
         ),
@@ -79,12 +79,12 @@ def judge(seeds: Sequence[Numbers], scale: str, workers: int) -> list[Claim]:
 
 
 def heat(seed: Numbers) -> np.ndarray:
-    """(tensors, records) medians of one seed."""
+    """(tensors, commits at which they were recorded): the medians of one seed."""
     return table(seed, "pi")["median_pi"].reshape(TENSORS, -1)
 
 
 def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
-    """The map of seed 0, as a mean would wash out its bursts; beside it the means over time of all seeds."""
+    """The map of seed 0, because a mean would blur its bursts; beside it, the means over time of all seeds."""
     del scale
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     pi, updates = heat(seeds[0]), table(seeds[0], "pi")["update"]

@@ -1,9 +1,10 @@
-"""Which step sizes stay bounded with how many workers: four rules on a quadratic, with the limits of theory.
+"""Step sizes at which training stays bounded, by number of workers: four rules on a quadratic, with theory's limits.
 
-The paper shows stability by curves that fail or do not. On a quadratic without noise the question has an answer for
+The paper shows stability by curves that fail or do not. On a quadratic without noise, the question has an answer for
 each rule, number of workers and κ = step size times curvature: a cell is the share of runs that stay bounded, each on
-a schedule of its own. With constant compute times workers commit in turn, every limit is known, and there is but one
-schedule; with exponential ones a run breaks where its Lyapunov exponent becomes positive, above the mean-square limit.
+its own schedule. With constant compute times, workers commit in turn, every limit is known, and there is only one
+schedule; with exponential times, a run grows where its Lyapunov exponent is positive, which begins above the
+mean-square limit.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,19 +18,20 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
 from asyncsim.reports.stability import schedule, stays_bounded
-from asyncsim.study.cache import RunCache
+from asyncsim.study.cache import UNCACHED, RunCache
 from asyncsim.study.claims import Claim, numbers
 from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
+from figures.common.paper import not_in_paper
 
-TITLE = "Step sizes that stay bounded"
+TITLE = "Step sizes at which training stays bounded, simulated, with the limits of theory"
 SEEDS_SHOWN = "all together"
 SIZE = (12.6, 6.8)
 WORKERS = {"quick": (1, 2, 4, 8, 16, 32), "paper": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)}
 KAPPAS = {"quick": np.geomspace(0.004, 4.0, 37), "paper": np.geomspace(0.002, 4.0, 75)}
-SCHEDULES = {"quick": 5, "paper": 16}  # of each number of workers, a seed
-GUESSED = 1.25  # factor within which a guess at a limit should lie
-CYCLES = 100  # commits of each worker on average
+SCHEDULES = {"quick": 5, "paper": 16}  # per number of workers and seed
+GUESSED = 1.25  # factor within which a guessed limit should be right
+CYCLES = 100  # commits per worker on average
 LAWS: dict[str, Delay] = {"exponential": Exponential(1.0), "constant": Constant(1.0)}
 RULES: dict[str, Callable[[Any], asim.Rule]] = {
     "downpour": asim.rules.downpour,
@@ -37,6 +39,7 @@ RULES: dict[str, Callable[[Any], asim.Rule]] = {
     "momentum_sgd": partial(asim.rules.momentum_sgd, momentum=scales.MOMENTUM),
     "gem": partial(asim.rules.gem, momentum=scales.MOMENTUM),
 }
+note = not_in_paper
 NAMES = {
     "downpour": "DOWNPOUR",
     "adaptive_staleness": "adaptive staleness",
@@ -46,18 +49,18 @@ NAMES = {
 
 
 def task(scale: str) -> str:
-    """The words below the title."""
+    """What is learned, for the line below the title."""
     del scale
     return "a quadratic without noise"
 
 
 def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
-    """Nothing goes through the kept runs: a quadratic takes no time."""
+    """Nothing from the cache: a quadratic takes no time."""
     del scale, seed
     return {}
 
 
-def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -> dict[str, np.ndarray]:
+def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> dict[str, np.ndarray]:
     """Shares of bounded runs, and the limits that theory knows."""
     del runs
     sizes = WORKERS[scales.scale_of(scale).name]
@@ -75,9 +78,9 @@ def compute(scale: str = "quick", seed: int = 0, runs: RunCache | None = None) -
 def bounded_shares(
     law: str, sizes: Sequence[int], kappas: np.ndarray, schedules: int, seed: int
 ) -> list[dict[str, Any]]:
-    """For each rule and number of workers the share of schedules on which each κ stays bounded.
+    """For each rule and number of workers, the share of schedules on which each κ stays bounded.
 
-    All rules share the schedules, which depend on the figure's seed.
+    All rules share the schedules, which depend on the seed.
     """
     seeds = range(1) if law == "constant" else range(schedules * seed, schedules * (seed + 1))
     rows = []
@@ -90,7 +93,7 @@ def bounded_shares(
 
 
 def limits(law: str, rule: str, workers: int) -> dict[str, float]:
-    """Limits of κ by name; the one that a single run is held against comes last."""
+    """Limits of κ by name; the last one is that of single runs."""
     if law == "constant":
         return {"exact" if rule != "gem" else "exact for n = 1": in_turn(rule, workers)}
     momentum = {"momentum": scales.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
@@ -106,7 +109,7 @@ def limits(law: str, rule: str, workers: int) -> dict[str, float]:
 def in_turn(rule: str, workers: int) -> float:
     """The limit of workers that commit in turn, each with a staleness of n - 1.
 
-    Adaptive staleness divides every step by n. GEM's limit is that of one worker, which others were seen to share.
+    Adaptive staleness divides every step by n. GEM's limit is that of one worker, which is observed for others too.
     """
     if rule == "gem":
         return theory.gem_single_worker_limit(scales.MOMENTUM)
@@ -115,7 +118,7 @@ def in_turn(rule: str, workers: int) -> float:
     return theory.constant_delay_limit(workers - 1) * (workers if rule == "adaptive_staleness" else 1)
 
 
-@cache  # the same for every seed of the figure, because it is an estimate of a limit of theory
+@cache  # the same for every seed of the figure, because it estimates a limit of theory
 def almost_sure(rule: str, workers: int, schedules: int = 8, commits: int = 4000) -> float:
     """Where the Lyapunov exponent of exponential workers becomes positive, from long products of random commits."""
     order = np.random.default_rng(workers).integers(workers, size=(schedules, commits))  # exponential workers' order
@@ -126,49 +129,49 @@ def almost_sure(rule: str, workers: int, schedules: int = 8, commits: int = 4000
 
 
 def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
-    """GEM against DOWNPOUR, and simulated limits against those of theory."""
-    step = KAPPAS[scale][1] / KAPPAS[scale][0]  # of the grid: a limit cannot be told more closely
+    """GEM compared with DOWNPOUR, and simulated limits with those of theory."""
+    step = KAPPAS[scale][1] / KAPPAS[scale][0]  # of the grid: limits cannot be resolved more finely
     sizes = np.array(WORKERS[scale])
     gem, downpour = (np.array([simulated(seeds, law, rule) for law in LAWS]) for rule in ("gem", "downpour"))
     return [
         Claim(
             "GEM stays stable where DOWNPOUR does not",
-            "GEM's simulated limit above DOWNPOUR's for both laws, from 2 workers on",
+            "GEM's simulated limit above DOWNPOUR's for both laws, with 2 or more workers",
             f"κ with {sizes[-1]} workers, exponential and constant times: GEM {numbers(gem[:, -1])}, DOWNPOUR "
             f"{numbers(downpour[:, -1])}",
             bool((gem > downpour)[:, sizes > 1].all()),
         ),
         in_turn_claim(seeds),
-        random_claim(seeds, ("downpour", "momentum_sgd", "gem"), "its almost-sure limit", step),
-        random_claim(seeds, ("adaptive_staleness",), "DOWNPOUR's over E[1/(τ + 1)], a guess", GUESSED),
+        random_claim(seeds, ("downpour", "momentum_sgd", "gem"), "the almost-sure limit", step),
+        random_claim(seeds, ("adaptive_staleness",), "DOWNPOUR's limit over E[1/(τ + 1)], a guess", GUESSED),
     ]
 
 
 def in_turn_claim(seeds: Sequence[Numbers]) -> Claim:
-    """With constant times: each run on the right side of its limit, as far up as the limit is one."""
+    """With constant times: whether each run is on the right side of its limit; for GEM, from below only."""
     wrong = {rule: wrong_side(seeds, rule) for rule in RULES}
     return Claim(
-        "ours: with constant times every limit is known",
-        "runs on the wrong side of the limit; GEM's, above which runs may be bounded again, only from below",
+        "ours: with constant times, every limit is known",
+        "runs on the wrong side of the limit; for GEM, whose runs may be bounded again above it, only those below",
         ", ".join(f"{NAMES[rule]}: {sum(cells)} of {len(cells)}" for rule, cells in wrong.items()),
         not any(any(cells) for cells in wrong.values()),
     )
 
 
 def random_claim(seeds: Sequence[Numbers], rules: Sequence[str], what: str, within: float) -> Claim:
-    """With exponential times: the κ at which half of the runs grow, over the limit of theory."""
+    """With exponential times: whether the κ at which half of the runs grow is the limit of theory."""
     ratios = {rule: simulated(seeds, "exponential", rule) / last_limit(seeds[0], rule) for rule in rules}
     away = max(np.abs(np.log(ratio)).max() for ratio in ratios.values())
     return Claim(
-        f"ours: with exponential times a run breaks at {what}",
-        f"the κ at which half of the runs grow, within a factor {within:.3g} of the limit",
+        f"ours: with exponential times, runs grow above {what}",
+        f"the κ at which half of the runs grow, within a factor of {within:.3g} of the limit",
         "; ".join(f"{NAMES[rule]}, simulated over predicted: {numbers(ratio)}" for rule, ratio in ratios.items()),
         bool(away <= np.log(within)),
     )
 
 
 def shares(seeds: Sequence[Numbers], law: str, rule: str) -> np.ndarray:
-    """(numbers of workers, κ) shares of bounded runs of all seeds."""
+    """(numbers of workers, κ): shares of bounded runs of all seeds."""
     cells = over_seeds(seeds, "cells", "bounded", law=law, rule=rule).mean(axis=0)
     return cells.reshape(-1, len(kappas_of(seeds[0])))
 
@@ -184,13 +187,13 @@ def sizes_of(numbers: Numbers) -> np.ndarray:
 
 
 def simulated(seeds: Sequence[Numbers], law: str, rule: str) -> np.ndarray:
-    """For each number of workers the κ at which the share of bounded runs first falls below a half."""
+    """For each number of workers, the κ at which the share of bounded runs first falls below one half."""
     kappas = np.log(kappas_of(seeds[0]))
     return np.array([np.exp(first_crossing(kappas, share)) for share in shares(seeds, law, rule)])
 
 
 def first_crossing(x: np.ndarray, share: np.ndarray) -> float:
-    """Where the share, drawn with straight lines, first falls to a half; the end if it never does.
+    """Where the share, interpolated linearly, first falls to one half; the last x if it never does.
 
     Example:
         >>> first_crossing(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0, 1.0]))
@@ -203,7 +206,7 @@ def first_crossing(x: np.ndarray, share: np.ndarray) -> float:
 
 
 def last_limit(numbers: Numbers, rule: str, law: str = "exponential") -> np.ndarray:
-    """The limit against which single runs are held, for each number of workers."""
+    """The limit of single runs, for each number of workers."""
     return list(limits_of(numbers, law, rule).values())[-1]
 
 
@@ -214,7 +217,7 @@ def limits_of(numbers: Numbers, law: str, rule: str) -> dict[str, np.ndarray]:
 
 
 def wrong_side(seeds: Sequence[Numbers], rule: str) -> list[bool]:
-    """For each pair of n and κ with constant times, whether the run is not what the limit says."""
+    """For each n and κ with constant times, whether the run is not as the limit predicts."""
     kappas, limit = kappas_of(seeds[0]), last_limit(seeds[0], rule, "constant")
     bounded = shares(seeds, "constant", rule) > 0.5
     below = kappas < limit[:, None]
@@ -222,7 +225,7 @@ def wrong_side(seeds: Sequence[Numbers], rule: str) -> list[bool]:
 
 
 def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
-    """A map a law and rule."""
+    """One map per law and rule."""
     del scale
     panels = figure.subplots(2, len(RULES), sharex=True, sharey=True)
     for row, law in zip(panels, LAWS, strict=True):

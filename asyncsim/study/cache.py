@@ -121,6 +121,9 @@ class RunCache:
         return folder / "unfinished" / scenario.digest
 
 
+UNCACHED = RunCache()  # replays whatever it is asked for
+
+
 def read(file: Path) -> CachedRun | None:
     """A run from its file; None if there is no file or it is damaged, because the run can be computed again."""
     try:

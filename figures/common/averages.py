@@ -1,4 +1,4 @@
-"""Curves in the form in which the paper draws them: means over blocks of a few worker steps, or of time."""
+"""Curves as the paper draws them: means over blocks of a few commits per worker, which the paper calls worker steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,20 +9,23 @@ from asyncsim import Scenario
 from asyncsim.study.cache import CachedRun, RunCache
 from asyncsim.study.tables import pack, stack
 
-BLOCK = 5  # worker steps in a mean, as the paper's curves show
+BLOCK = 5  # commits per worker in a mean, as the paper's curves show
 
 
-def loss_by_step(run: CachedRun, block: int = BLOCK) -> dict[str, Any]:
-    """Training loss: means over `block` commits of each worker on average, at the end of each block.
+def loss_curve(run: CachedRun, block: int = BLOCK) -> dict[str, Any]:
+    """Training loss: means over blocks of `block` commits per worker.
 
     Returns:
-        Columns `worker_steps` and `training_loss`, NaN from where the run diverged.
+        Columns `worker_steps`, the ends of the blocks, and `training_loss`, NaN from where the run diverged.
     """
     return {"worker_steps": ends(run, block), "training_loss": in_blocks(run.loss, block * run.workers)}
 
 
-def record_by_step(run: CachedRun, name: str, block: int = BLOCK) -> np.ndarray:
-    """A recorded quantity in the same blocks; a quantity with an axis of its own keeps it.
+def record_curve(run: CachedRun, name: str, block: int = BLOCK) -> np.ndarray:
+    """Means of a recorded quantity over the same blocks, NaN from where the run diverged.
+
+    Returns:
+        (blocks,), or (blocks, …) if the quantity has axes of its own.
 
     Raises:
         ValueError: If the quantity was not recorded.
@@ -43,22 +46,22 @@ def record_by_step(run: CachedRun, name: str, block: int = BLOCK) -> np.ndarray:
 
 
 def losses_of(scenarios: Mapping[tuple[str, int], Scenario], runs: RunCache) -> dict[str, np.ndarray]:
-    """Tables `curves` and `final` of runs named by rule and workers: the loss by worker steps, and how each ended."""
+    """Tables of runs that are named by rule and workers: `curves` with their losses, `final` with how each ended."""
     curves, final = [], []
     for (rule, workers), scenario in scenarios.items():
         run, which = runs.get(scenario), {"rule": rule, "workers": workers}
-        curves.append({**which, **loss_by_step(run)})
+        curves.append({**which, **loss_curve(run)})
         final.append({**which, "training_loss": run.final_loss, "test_accuracy": run.test_accuracy})
     return pack(curves=stack(curves), final=stack(final))
 
 
 def ends(run: CachedRun, block: int = BLOCK) -> np.ndarray:
-    """Worker steps at the ends of the blocks."""
+    """The ends of the blocks, in commits per worker."""
     return block * np.arange(1, run.commits_per_worker // block + 1)
 
 
 def in_blocks(values: np.ndarray, size: int) -> np.ndarray:
-    """Means of whole blocks of values.
+    """Means over blocks of `size` values; an incomplete block at the end is left out.
 
     Example:
         >>> in_blocks(np.array([1.0, 3.0, 5.0, 7.0, 9.0]), 2).tolist()

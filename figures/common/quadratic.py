@@ -2,45 +2,42 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential
+from asyncsim.reports.replicates import Mean, mean_and_error
 from asyncsim.reports.stability import schedule
 from figures.common import scales
 
 ENERGIES = ("energy_central", "energy_proxy")
 LAWS = {"exponential": Exponential(1.0), "constant": Constant(1.0)}  # for which the ratio on a quadratic is known
-KAPPA = 0.02  # step size times curvature; 30 workers in turn bear .053
-COORDINATES = 32  # of the quadratic, each with noise of its own
-SCHEDULES = 4  # of each law and number of workers, a seed
-FORGOTTEN = 0.2  # share of the commits left out, so that the start is forgotten
+KAPPA = 0.02  # step size times curvature; with 30 workers in turn, values below .053 are stable
+COORDINATES = 32  # of the quadratic, each with independent noise
+SCHEDULES = 4  # per law, number of workers and seed
+WARM_UP = 0.2  # share of the commits that is left out as warm-up
 
 
 def beside(learning_rate: Any) -> asim.Rule:
-    """DOWNPOUR with a proxy beside it."""
+    """DOWNPOUR, with a proxy that is kept beside it."""
     return asim.rules.beside_proxy(asim.rules.downpour(learning_rate), momentum=scales.MOMENTUM)
 
 
-class Measured(NamedTuple):
-    """A mean over schedules and its standard error."""
-
-    value: float
-    error: float
-
-
 def on_quadratic(commits: int, seed: int, workers: Sequence[int]) -> list[dict[str, Any]]:
-    """DOWNPOUR's ratio on a noisy quadratic, against momentum SGD on its own and against the workers' own estimate."""
+    """DOWNPOUR's ratio of energies on a noisy quadratic, for each law and number of workers.
+
+    The ratio is taken to the energy of momentum SGD alone; the estimate, to that of the proxies that workers keep.
+    """
     seeds = range(SCHEDULES * seed, SCHEDULES * (seed + 1))
     simulated = partial(mean_energies, commits=commits, most=max(workers))
     alone = simulated(asim.rules.momentum_sgd(KAPPA, momentum=scales.MOMENTUM), 1, LAWS["constant"], seeds=seeds)[:, :1]
     rows = []
     for law, compute in LAWS.items():
         for n in workers:
-            found = simulated(beside(KAPPA), n, compute, seeds=[(n << 20) + k for k in seeds])  # noise of its own
+            found = simulated(beside(KAPPA), n, compute, seeds=[(n << 20) + k for k in seeds])  # with independent noise
             ratio, estimate = ratio_of_means(found[:, 0], alone[:, 0]), ratio_of_means(*found.T)
             predicted = theory.energy_ratio(KAPPA, workers=n, compute=compute, momentum=scales.MOMENTUM)
             which = {"law": law, "workers": n, "predicted": predicted}
@@ -52,9 +49,9 @@ def on_quadratic(commits: int, seed: int, workers: Sequence[int]) -> list[dict[s
 def mean_energies(
     rule: asim.Rule, workers: int, compute: asim.delays.Delay, *, commits: int, seeds: Sequence[int], most: int
 ) -> np.ndarray:
-    """(schedules, 2): mean energies of the centre and the proxy in a stationary run."""
+    """(schedules, 2): mean energies of the central variable and the proxy in a stationary run."""
     workload = asim.workloads.quadratic([1.0] * COORDINATES, noise=1.0, start=0.0)
-    first, rows = int(FORGOTTEN * commits), []
+    first, rows = int(WARM_UP * commits), []
     for seed in seeds:
         trace = schedule(workers, compute, commits, seed, most)
         records = asim.replay(trace, rule, workload, seed=seed, record=ENERGIES).records
@@ -62,8 +59,8 @@ def mean_energies(
     return np.array(rows, np.float64)
 
 
-def ratio_of_means(above: np.ndarray, below: np.ndarray) -> Measured:
-    """Ratio of two means over schedules; the errors of both count, as if independent."""
-    ratio = above.mean() / below.mean()
-    relative = [values.std(ddof=1) / values.mean() / np.sqrt(len(values)) for values in (above, below)]
-    return Measured(float(ratio), float(ratio * np.hypot(*relative)))
+def ratio_of_means(above: np.ndarray, below: np.ndarray) -> Mean:
+    """Ratio of two means over schedules, with the errors of both, as if they were independent."""
+    (upper, upper_error), (lower, lower_error) = mean_and_error(above), mean_and_error(below)
+    ratio = upper / lower
+    return Mean(ratio, ratio * np.hypot(upper_error / upper, lower_error / lower))

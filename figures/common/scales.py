@@ -1,4 +1,4 @@
-"""The two scales: digits and a small net for a laptop, and the paper's own set-up on MNIST."""
+"""The two scales: a small network on digits for a laptop, and the paper's own experiments on MNIST."""
 
 import math
 from collections.abc import Mapping
@@ -9,24 +9,24 @@ import asyncsim as asim
 from asyncsim.checks import one_of
 from asyncsim.delays import Delay, Gamma
 
-UNTRAINED = math.log(10)  # loss of ten classes at even odds, where all runs begin
-FAILED = UNTRAINED / 2  # a run that ends above has not learned
+UNTRAINED = math.log(10)  # loss of ten classes at even odds, where all runs start
+FAILED = UNTRAINED / 2  # a run that ends with a higher loss has not learned
 NEARLY_EQUAL = Gamma(mean=1.0, cv=0.3)  # compute times of machines of one kind
 MOMENTUM = 0.9
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of the standard experiment, in which each worker makes `commits_per_worker` commits.
+    """Sizes of the standard experiment.
 
     Attributes:
         name: "quick" or "paper".
         task: What is learned, in words.
-        commits_per_worker: Commits of each worker; one epoch of its own shuffle of the data at the paper's scale.
+        commits_per_worker: Commits per worker on average; at the paper's scale, an epoch of each worker's own shuffle.
         batch_size: Examples in a mini-batch.
-        learning_rate: η where nothing else is said.
+        learning_rate: η unless stated otherwise.
         large_learning_rate: The misspecified η, twice too large.
-        kappa_learning_rate: η where the proxy is amplified.
+        kappa_learning_rate: η for amplified proxies.
     """
 
     name: str
@@ -48,14 +48,14 @@ def scale_of(name: str) -> Scale:
     """The scale of this name.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no such scale.
     """
     return SCALES[one_of("scale", name, tuple(SCALES))]
 
 
 @lru_cache(maxsize=8)  # MNIST takes a second to read, and sharing the arrays shares the memory
 def workload(scale: str, batch_size: int) -> asim.Workload:
-    """What is learned at a scale."""
+    """The model and data that are learned at a scale."""
     if scale_of(scale).name == "quick":
         return asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
     return asim.workloads.convnet(asim.datasets.mnist(), batch_size=batch_size)
@@ -72,17 +72,17 @@ def scenario(
     batch_size: int | None = None,
     record: Mapping[str, int | None] | None = None,
 ) -> asim.Scenario:
-    """The standard experiment at a scale, with one thing or another changed.
+    """The standard experiment at a scale, with some arguments changed.
 
     Args:
         scale: "quick" or "paper".
         rule: Update rule.
-        workers: n.
-        seed: Of the schedule, the first parameters and the mini-batches.
+        workers: Number of workers n.
+        seed: Seed of the schedule, the initial parameters and the mini-batches.
         compute: Law of the compute times.
-        commits_per_worker: Commits of each worker on average.
-        batch_size: Examples in a mini-batch.
-        record: What is recorded beside the loss; by default nothing, or for GEM `gem_record`.
+        commits_per_worker: Commits per worker on average; by default those of the scale.
+        batch_size: Examples in a mini-batch; by default those of the scale.
+        record: What is recorded besides the loss; by default `gem_record` for GEM, and otherwise nothing.
     """
     usual = scale_of(scale)
     if record is None:
@@ -98,14 +98,14 @@ def scenario(
 
 
 def gem(learning_rate: float, kappa: float = 1.0) -> asim.Rule:
-    """GEM as the authors' script has it."""
+    """GEM as in the authors' script."""
     return asim.rules.gem(learning_rate, momentum=MOMENTUM, kappa=kappa)
 
 
 def gem_record(workers: int) -> dict[str, int | None]:
-    """What GEM's runs record: figures that share runs must ask for the same.
+    """What GEM's runs record, the same for all figures, so that they can share runs.
 
-    Medians once a worker step, energies five times.
+    Medians once per commit of each worker, energies five times.
     """
     often = max(1, workers // 5)
     return {

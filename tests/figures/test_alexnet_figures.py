@@ -14,11 +14,11 @@ def no_imagenet(monkeypatch):
 
 
 def test_the_data_that_are_named_decide(monkeypatch):
-    assert figure7.setup_of("quick") is figure7.QUICK
-    assert figure7.setup_of("paper") is figure7.SMALL
+    assert figure7.training_of("quick") is figure7.QUICK
+    assert figure7.training_of("paper") is figure7.SMALL
     monkeypatch.setenv(figure7.VARIABLE, "somewhere")
-    assert figure7.setup_of("paper") is figure7.FULL
-    assert figure7.setup_of("quick") is figure7.QUICK
+    assert figure7.training_of("paper") is figure7.FULL
+    assert figure7.training_of("quick") is figure7.QUICK
 
 
 @pytest.mark.parametrize("scale", ["quick", "paper"])

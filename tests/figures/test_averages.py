@@ -5,7 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.study.cache import RunCache
-from figures.common.averages import ends, loss_by_step, record_by_step
+from figures.common.averages import ends, loss_curve, record_curve
 
 RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
 
@@ -22,7 +22,7 @@ def compute_run(learning_rate):
 
 
 def test_loss_is_the_mean_of_each_block(run):
-    curve = loss_by_step(run, block=5)
+    curve = loss_curve(run, block=5)
     assert curve["worker_steps"].tolist() == [5, 10, 15, 20, 25, 30]
     expected = [run.loss[20 * k : 20 * k + 20].mean(dtype=float) for k in range(6)]
     np.testing.assert_allclose(curve["training_loss"], expected, rtol=1e-12)
@@ -31,7 +31,7 @@ def test_loss_is_the_mean_of_each_block(run):
 @pytest.mark.parametrize("name", list(RECORD))
 def test_records_are_the_mean_of_each_block(run, name):
     values, at = run.records[name], run.recorded_at[name]
-    means = record_by_step(run, name, block=5)
+    means = record_curve(run, name, block=5)
     assert len(means) == len(ends(run, 5))
     for k, mean in enumerate(means):
         inside = (20 * k <= at) & (at < 20 * k + 20)
@@ -39,9 +39,9 @@ def test_records_are_the_mean_of_each_block(run, name):
 
 
 def test_records_are_nan_after_divergence():
-    assert np.isnan(record_by_step(compute_run(1e12), "pi_median")[-1])
+    assert np.isnan(record_curve(compute_run(1e12), "pi_median")[-1])
 
 
 def test_a_quantity_that_was_not_recorded_is_an_error(run):
     with pytest.raises(ValueError, match=r"`name` must be a recorded quantity; got 'pi'\. Recorded were energy_"):
-        record_by_step(run, "pi")
+        record_curve(run, "pi")

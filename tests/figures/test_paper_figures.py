@@ -10,7 +10,7 @@ from asyncsim.study.cache import RunCache
 from asyncsim.study.tables import over_seeds, pack, stack, table, where
 from figures import assumptions, figure1, figure3, figure6, figure8
 from figures.common import scales
-from figures.common.averages import loss_by_step
+from figures.common.averages import loss_curve
 from figures.common.curves import THE_PAPER
 from figures.common.paper import paper_curves
 
@@ -52,7 +52,7 @@ def drawn(module, seeds, scale="quick"):
 def test_numbers_are_those_of_the_runs(numbers):
     scenario = figure1.scenarios("quick", 1)["downpour", 10]
     mine = where(table(numbers[figure1][1], "curves"), rule="downpour", workers=10)
-    np.testing.assert_array_equal(mine["training_loss"], loss_by_step(RunCache().get(scenario))["training_loss"])
+    np.testing.assert_array_equal(mine["training_loss"], loss_curve(RunCache().get(scenario))["training_loss"])
 
 
 def test_each_seed_is_another_run(numbers):

@@ -111,7 +111,7 @@ def test_histograms_are_drawn_as_computed(shapes, monkeypatch):
     monkeypatch.setattr(staleness, "WORKERS", (2, 8))
     figure = Figure()
     staleness.draw(figure, shapes, "quick")
-    shown = staleness.SHOWN * (staleness.N - 1) + 1
+    shown = staleness.LARGEST_SHOWN * (staleness.N - 1) + 1
     for ax, law in zip(figure.axes, staleness.LAWS, strict=False):
         share, pmf, _ = staleness.pooled(shapes, law)
         simulated, predicted = ax.patches
