@@ -1,4 +1,4 @@
-"""What is predicted of a cluster's staleness: right within standard errors, or nothing."""
+"""What is predicted for the staleness of a cluster: right within standard errors, or nothing."""
 
 import math
 import time
@@ -112,7 +112,7 @@ def test_distribution_against_the_simulator(cluster):
         rows.append([tau.mean(), np.mean((tau - known.mean) ** 2), *(np.mean(tau <= place) for place in places)])
     error = np.std(rows, axis=0, ddof=1) / math.sqrt(SEEDS)
     expected = [known.mean, known.variance(), *cdf[places]]
-    # A mean is fixed by conservation but for the jobs in flight, which may hardly vary between seeds.
+    # Conservation fixes a mean up to the jobs in flight, which may hardly vary between seeds.
     in_flight = np.array([cluster.workers * known.mean / COMMITS, *np.zeros(len(expected) - 1)])
     assert (np.abs(np.mean(rows, axis=0) - expected) <= STANDARD_ERRORS * error + in_flight).all()
     assert (error[2:] < 0.02).all()  # or the line above would say nothing
@@ -141,7 +141,7 @@ def test_a_mean_without_a_distribution_is_right(name):
     cluster = UNKNOWN[name]
     mean, commits = staleness_theory(cluster).mean, 8000
     tau = simulate(cluster, commits=commits, seed=3).staleness
-    # By conservation only the jobs in flight at the end are missing, and they are not older than the longest.
+    # By conservation, only the jobs in flight at the end are missing, none of them older than the longest staleness.
     assert tau.mean() == pytest.approx(mean, abs=cluster.workers * int(tau.max()) / commits)
     assert cluster.workers * int(tau.max()) / commits < 0.03 * (mean + 1)
 
@@ -161,8 +161,8 @@ def test_worker_means_are_those_of_the_trace():
         "5": Cluster(8, KNOWN["stragglers"].compute),
     }
 )
-def test_the_start_is_forgotten(cluster):
-    """Over many seeds, the first commits after the start that is left out have the stationary distribution."""
+def test_the_warm_up_is_long_enough(cluster):
+    """Over many seeds, the first commits after the warm-up have the stationary distribution."""
     start, runs = warm_up_commits(cluster), 60
     tau = [simulate(cluster, commits=start + 40, seed=seed).staleness[start:] for seed in range(runs)]
     cdf = np.cumsum(predicted_staleness(cluster, 200))

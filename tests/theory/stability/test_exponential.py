@@ -1,4 +1,4 @@
-"""K-async: its two ends, known numbers, and a plain simulation."""
+"""Exponential workers, K at a time: the two ends of K, known numbers, and a plain simulation."""
 
 import math
 
