@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim.rules import Rule
     from asyncsim.rules.citations import citation
     from asyncsim.scenario import Scenario
-    from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run
+    from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run, trainers
     from asyncsim.trace import Trace, TraceError
     from asyncsim.workloads import Workload
 
@@ -52,6 +52,7 @@ __all__ = [
     "run",
     "simulate",
     "theory",
+    "trainers",
     "workloads",
 ]
 
@@ -62,7 +63,7 @@ _NAMES = {
     "rules": ("Rule",),
     "rules.citations": ("citation",),
     "scenario": ("Scenario",),
-    "study": ("Comparison", "Experiment", "Result", "compare", "loss_against_time", "run"),
+    "study": ("Comparison", "Experiment", "Result", "compare", "loss_against_time", "run", "trainers"),
     "trace": ("Trace", "TraceError"),
     "workloads": ("Workload",),
 }

@@ -61,6 +61,14 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     atomic_write(path, lambda file: file.write(text.encode()))
 
 
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The content of a JSON file; None if there is no such file or it is damaged."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def to_plain(value: Any) -> Any:
     """A value as JSON can hold it: NumPy's scalars and arrays as plain Python, non-finite numbers as None.
 

@@ -1,8 +1,9 @@
-"""Studies: runs of scenarios, comparisons of them, experiments, and the folders in which their results are kept."""
+"""Studies: runs of scenarios, comparisons of them, experiments, and the folders that keep their results."""
 
+from asyncsim.study import trainers
 from asyncsim.study.compare import Comparison, compare
 from asyncsim.study.experiment import Experiment, Findings
 from asyncsim.study.run import Result, run
 from asyncsim.study.time_axis import loss_against_time
 
-__all__ = ["Comparison", "Experiment", "Findings", "Result", "compare", "loss_against_time", "run"]
+__all__ = ["Comparison", "Experiment", "Findings", "Result", "compare", "loss_against_time", "run", "trainers"]

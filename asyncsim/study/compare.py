@@ -22,24 +22,27 @@ from asyncsim.study.run import LABEL as SCENARIO
 from asyncsim.trace import Trace
 
 LABEL = "comparison.json"
+LISTED = 8  # names in one line
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Scenarios by name.
 
     Attributes:
-        scenarios: Name -> scenario; the name is that of the sub-folder in which its results are kept.
-        title: A line above the picture.
+        scenarios: Name -> scenario; each one's results are kept in a sub-folder of its name.
+        title: The line above the picture.
 
     Raises:
-        ValueError: If there are none, or a name cannot be that of a folder.
+        ValueError: If there are no scenarios, or a name cannot be that of a folder.
 
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
         >>> one = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), commits_per_worker=10)
         >>> both = asim.Comparison({"gem": one, "downpour": one.override(rule="downpour")})
+        >>> both
+        Comparison(2 scenarios: gem, downpour)
         >>> both.override(learning_rate=0.2).scenarios["downpour"].rule.hyper
         {'learning_rate': 0.2}
     """
@@ -49,12 +52,17 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if not self.scenarios:
-            raise ValueError("`scenarios` must hold at least one scenario; got none.")
+            raise ValueError("`scenarios` must hold at least one scenario; got an empty mapping.")
         for name, scenario in self.scenarios.items():
             if not isinstance(name, str) or name != Path(name).name or name.startswith("."):
-                raise ValueError(f"`scenarios` must have names that can be those of folders; got {name!r}.")
+                raise ValueError(f"`scenarios` must have names that are possible for a folder; got {name!r}.")
             if not isinstance(scenario, Scenario):
                 raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
+
+    def __repr__(self) -> str:
+        names = [*self.scenarios]
+        more = ", …" if len(names) > LISTED else ""
+        return f"Comparison({len(names)} scenarios: {', '.join(names[:LISTED])}{more})"
 
     @cached_property
     def digest(self) -> str:
@@ -66,7 +74,7 @@ class Comparison:
         return {"scenarios": {name: scenario.describe() for name, scenario in self.scenarios.items()}}
 
     def fields(self, **components: str) -> tuple[Field, ...]:
-        """Everything that `override` takes: what some scenario has and in which they do not differ.
+        """Everything that `override` takes: the fields of any scenario in whose values the scenarios do not differ.
 
         Names of other components are understood as by `Scenario.fields`.
         """
@@ -80,8 +88,8 @@ class Comparison:
         """The comparison with some fields changed in every scenario that has them.
 
         Raises:
-            ValueError: If no scenario has a field (the nearest is named), if it is one in which scenarios
-                differ, as they are compared by it, or if a value does not fit.
+            ValueError: If no scenario has such a field (the nearest is named), if the scenarios differ in it, because
+                it is what they compare, or if a value does not fit.
         """
         has = {n: {field.name for field in scenario.fields()} for n, scenario in self.scenarios.items()}
         allowed = {field.name for field in self.fields()}
@@ -107,10 +115,10 @@ def compare(
 
     Args:
         comparison: What to run.
-        out: Folder; summary.json (name -> summary) and report.png are written beside the sub-folders. By
-            default nothing is kept.
+        out: Folder; summary.json (name -> summary) and report.png are written beside the sub-folders. By default
+            nothing is kept.
         progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
-        force: Begin anew and replace what the folder holds, once all is complete.
+        force: Start afresh and replace the folder's results once the new ones are complete.
 
     Returns:
         Name -> result.
@@ -120,13 +128,12 @@ def compare(
     """
     if out is None:
         return _run_all(comparison, None, progress, force)
-    place = Folder(out, LABEL, (SUMMARY, REPORT))
-    folder = place.claim(comparison.digest, comparison.describe(), force)
-    results = _run_all(comparison, folder, progress, force)
-    _write(folder, comparison, results)
-    for name in results:
-        Folder(place / name, SCENARIO, FILES).take(Folder(folder / name, SCENARIO, FILES))
-    place.take(folder)
+    place = Folder(Path(out), LABEL, (SUMMARY, REPORT))
+    with place.claim(comparison, force) as folder:
+        results = _run_all(comparison, folder, progress, force)
+        _write(folder, comparison, results)
+        for name in results:
+            Folder(place / name, SCENARIO, FILES).take(Folder(folder / name, SCENARIO, FILES))
     return {name: replace(result, folder=place / name) for name, result in results.items()}
 
 
@@ -141,9 +148,9 @@ def _run_all(
 
 
 def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, float | None]]]:
-    """Line -> (workers, final training loss) of each of its scenarios.
+    """Line of the picture -> (workers, final training loss) of each of its scenarios.
 
-    "gem_5" and "gem_10" with 5 and 10 workers are one line, "gem"; a name without that end is one of its own.
+    "gem_5" and "gem_10", with 5 and 10 workers, are one line, "gem"; a name without such an ending is its own line.
     """
     losses: dict[str, list[tuple[int, float | None]]] = {}
     for name, result in results.items():
@@ -153,7 +160,7 @@ def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, flo
 
 
 def line_of(name: str, workers: int) -> str:
-    """A scenario's name without the number of its workers.
+    """A scenario's name without the number of its workers at the end.
 
     Example:
         >>> line_of("gem_kappa_2_20", 20), line_of("gem_kappa_2", 20)
@@ -163,7 +170,7 @@ def line_of(name: str, workers: int) -> str:
 
 
 def loss_before_training(trace: Trace, run: Run) -> float:
-    """Mean loss of the workers' first gradients, all of them taken at the first central variable."""
+    """Mean loss of the workers' first gradients, all of which are taken at the initial central variable."""
     return float(run.loss[np.unique(trace.worker[: run.commits], return_index=True)[1]].mean())
 
 
@@ -189,5 +196,5 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
 
 
 def _alike(fields: list[Field]) -> bool:
-    """Whether a field may be overridden: one in which scenarios differ is what they are compared by."""
+    """Whether a field may be overridden: a field in which the scenarios differ is what they compare."""
     return fields[0].name == "record" or all(field.value == fields[0].value for field in fields)

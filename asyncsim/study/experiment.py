@@ -1,4 +1,4 @@
-"""An experiment: a study that is a function, for whatever is not one scenario or several side by side."""
+"""An experiment: a study that is a function, for whatever is neither one scenario nor several side by side."""
 
 import inspect
 import os
@@ -25,18 +25,18 @@ SIZE = (7.2, 4.8)  # inches
 Numbers = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Experiment:
     """What is computed, from which arguments, and how it is drawn.
 
     Attributes:
-        compute: `(**arguments) -> {name: array}`. Every argument has a default, and a line in the docstring's `Args:`
-            that becomes the help of its flag. The first array of one axis and all others of its shape become the
-            columns of the summary's table, single numbers lines below it; the rest is kept with the numbers only.
-        draw: `(figure, numbers)`, draws on an empty figure.
-        title: A line above the picture.
+        compute: `(**arguments) -> {name: array}`. Every argument has a default, and an entry in the docstring's `Args:`
+            that becomes the help of its flag. The first one-dimensional array and all others of its shape become the
+            columns of the summary's table, and single numbers the lines below it; other arrays are only kept.
+        draw: `(figure, numbers)`: draws on an empty figure.
+        title: The line above the picture.
         size: Of the picture, in inches.
-        values: Arguments that differ from the defaults.
+        values: Arguments that were overridden.
 
     Raises:
         ValueError: If an argument has no default.
@@ -51,6 +51,8 @@ class Experiment:
         ...     '''
         ...     return {"power": base ** np.arange(count)}
         >>> experiment = Experiment(powers, draw=lambda figure, numbers: figure.subplots().plot(numbers["power"]))
+        >>> experiment.override(count=3)
+        Experiment(powers, count 3)
         >>> experiment.override(count=3).run().numbers["power"].tolist()
         [1.0, 2.0, 4.0]
     """
@@ -66,8 +68,11 @@ class Experiment:
             if parameter.default is parameter.empty:
                 raise ValueError(f"`compute` must have a default for every argument; `{name}` has none.")
 
+    def __repr__(self) -> str:
+        return f"Experiment({', '.join(filter(None, (self.compute.__name__, settings(self.fields()))))})"
+
     def fields(self) -> tuple[Field, ...]:
-        """Its arguments, with present values."""
+        """Its arguments, with their present values."""
         return tuple(fields_of(self.compute, "Study", self.values))
 
     def override(self, **changes: Any) -> "Experiment":
@@ -82,7 +87,7 @@ class Experiment:
         return replace(self, values={**self.values, **changes})
 
     def describe(self) -> dict[str, Any]:
-        """Arguments as plain data, and hashes of the code and of the files that arguments name."""
+        """The arguments as plain data, and hashes of the code and of the files that the arguments name."""
         arguments = {field.name: _described(field.value) for field in self.fields()}
         code = fingerprint.code_of(self.compute, self.draw)
         return {"experiment": self.compute.__name__, "arguments": arguments, "title": self.title, "code": code}
@@ -96,62 +101,72 @@ class Experiment:
         """Compute, and with a folder keep numbers.npz, summary.json and report.png there.
 
         Args:
-            out: Folder; made if missing. Numbers of the same experiment that are there are not computed again.
-            force: Begin anew and replace what the folder holds.
+            out: Folder; created if missing. Existing numbers of the same experiment are reused.
+            force: Start afresh and replace the folder's results once the new ones are complete.
 
         Raises:
             ValueError: If the folder holds something else, or an argument does not fit.
-            OSError: If a file cannot be written; those that were there stay whole.
+            OSError: If a file cannot be written; existing files stay whole.
         """
         if out is None:
             numbers = self._compute()
             return Findings(self, numbers, summary_of(numbers))
-        place = Folder(out, LABEL, FILES)
-        folder = place.claim(self.digest, self.describe(), force)
-        found = folder.has(NUMBERS)
-        numbers = npz.read(folder / NUMBERS, kind="experiment", version=FORMAT_VERSION) if found else self._compute()
-        if not found:
-            npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION)
-        summary = summary_of(numbers)
-        write_json(folder / SUMMARY, summary)
-        if not found or not folder.has(REPORT):
-            from asyncsim.plots.style import save_png
-
-            save_png(folder / REPORT, lambda figure: self._draw_page(figure, numbers), self.size)
-        place.take(folder)
+        place = Folder(Path(out), LABEL, FILES)
+        with place.claim(self, force) as folder:
+            found = folder.has(NUMBERS)
+            numbers = self._find_numbers(folder)
+            summary = summary_of(numbers)
+            write_json(folder / SUMMARY, summary)
+            if not found or not folder.has(REPORT):
+                self._write_report(folder / REPORT, numbers)
         return Findings(self, numbers, summary, place.path, not found)
 
-    def _draw_page(self, figure: Any, numbers: Numbers) -> None:
-        from asyncsim.plots.page import draw_title
+    def _find_numbers(self, folder: Folder) -> dict[str, np.ndarray]:
+        if folder.has(NUMBERS):
+            return npz.read(folder / NUMBERS, kind="experiment", version=FORMAT_VERSION)
+        numbers = self._compute()
+        npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION)
+        return numbers
 
-        self.draw(figure, numbers)
-        draw_title(figure, self.title, settings(self.fields()))
+    def _write_report(self, path: Path, numbers: Numbers) -> None:
+        from asyncsim.plots.page import draw_title
+        from asyncsim.plots.style import save_png
+
+        def page(figure: Any) -> None:
+            self.draw(figure, numbers)
+            draw_title(figure, self.title, settings(self.fields()))
+
+        save_png(path, page, self.size)
 
     def _compute(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(value) for name, value in self.compute(**self.values).items()}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Findings:
-    """What an experiment gave.
+    """The results of an experiment.
 
     Attributes:
         experiment: The experiment.
         numbers: Name -> array.
-        summary: Name -> number, text or list of these, see `Experiment.compute`; what is not finite is None.
-        folder: Where it is kept, or None.
-        recomputed: Whether it was computed, and not found in the folder.
+        summary: Name -> number, text or list of these, see `Experiment.compute`; numbers that are not finite are None.
+        folder: The folder that keeps them, or None.
+        recomputed: Whether the numbers were computed, rather than found in the folder.
     """
 
     experiment: Experiment
-    numbers: Numbers = field(repr=False)
+    numbers: Numbers
     summary: dict[str, Any]
     folder: Path | None = None
     recomputed: bool = True
 
+    def __repr__(self) -> str:
+        place = "" if self.folder is None else f"; in {self.folder}"
+        return f"Findings({self.experiment!r}; {', '.join(self.numbers)}{place})"
+
 
 def summary_of(numbers: Numbers) -> dict[str, Any]:
-    """Single numbers, and the columns as long as the first one, as JSON can hold them.
+    """Single numbers, and the columns of the same length as the first one, in a form that JSON has.
 
     Example:
         >>> summary_of({"rate": np.array([0.5, np.nan]), "curve": np.zeros(9), "best": np.array(2)})

@@ -15,7 +15,7 @@ import asyncsim
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress
-from asyncsim.files import atomic_write, digest, write_json
+from asyncsim.files import atomic_write, digest, read_json, write_json
 from asyncsim.plots.page import draw_title
 from asyncsim.plots.style import save_figure
 from asyncsim.scenario.scenario import Scenario
@@ -268,9 +268,9 @@ class FigureSet:
     def _label(self) -> dict[str, Any]:
         """The content of figures.json; without figures if the file is missing or damaged."""
         try:
-            label = json.loads((self.out / LABEL).read_text(encoding="utf-8"))
+            label = read_json(self.out / LABEL)
             return {"scale": label["scale"], "figures": dict(label["figures"])}
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
+        except (TypeError, KeyError, ValueError):
             return {"scale": self.scale, "figures": {}}
 
 

@@ -1,30 +1,51 @@
-"""The folder of a study: whose it is, and what is already there."""
+"""Keeping the results of a study in a folder: whose folder it is, what it holds, and how new results replace old ones.
+
+Every file is written whole or not at all. A label beside the files holds the digest of the study that they belong to;
+results are reused only under an equal digest. Results that are replaced stay until the new ones are complete.
+"""
 
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from asyncsim.files import to_plain, write_json
+from asyncsim.files import read_json, to_plain, write_json
 
 REPORT, SUMMARY = "report.png", "summary.json"
-STAGED = ".unfinished"  # folder inside, for what is to replace results that stay until it is complete
+STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
 SHOWN = 60  # characters of a value in a message
 
 
+class Study(Protocol):
+    """What results belong to: a scenario, a comparison or an experiment."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of the description."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """The study as plain data."""
+        ...
+
+
+@dataclass(frozen=True)
 class Folder:
     """A folder that holds the results of one study and of no other.
 
-    Args:
-        path: The folder; made if missing.
-        label: The file that says whose it is: "scenario.json" or "comparison.json".
-        files: The files that the study writes beside it.
+    Attributes:
+        path: The folder; created if missing.
+        label: The file that says whose it is: "scenario.json", "comparison.json" or "experiment.json".
+        files: The files that the study writes beside the label.
     """
 
-    def __init__(self, path: str | os.PathLike[str], label: str, files: tuple[str, ...]) -> None:
-        self.path, self.label, self.files = Path(path), label, files
+    path: Path
+    label: str
+    files: tuple[str, ...]
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -33,40 +54,31 @@ class Folder:
         """Whether a file is there."""
         return (self / name).is_file()
 
-    def claim(self, digest: str, description: Mapping[str, Any], force: bool = False) -> "Folder":
-        """Make the folder this study's, or find that it is.
+    @contextmanager
+    def claim(self, study: Study, force: bool = False) -> Iterator["Folder"]:
+        """Make the folder this study's, or find that it is, and hand out the folder in which to work.
+
+        That is this folder itself; or, if `force` gives up the results that it holds, a hidden folder inside, which
+        later calls without `force` find again. At the end of the block, the work replaces what is here. If the block
+        raises an error, nothing is replaced, and a later call with the same study resumes the work.
 
         Args:
-            digest: Hash of the study.
-            description: What is written into the label beside it.
-            force: Begin anew, whatever is there.
-
-        Returns:
-            Where to work: this folder; or, where `force` gives up what it holds, a hidden one inside, which
-            later calls without `force` find again. Hand it to `take` when all is done.
+            study: Whose results the folder is to hold.
+            force: Start afresh, whatever the folder holds.
 
         Raises:
             ValueError: If the folder holds another study, or such files of unknown origin.
-            OSError: If it cannot be made or written.
+            OSError: If it cannot be created or written.
         """
-        make_folder(self.path)
-        work, staged = self, Folder(self / STAGED, self.label, self.files)
-        if force and any(self.has(name) for name in (self.label, *self.files)):
-            shutil.rmtree(staged.path, ignore_errors=True)
-            make_folder(staged.path)
-            work = staged
-        elif not force:
-            for folder in (staged, self):
-                if folder._holds(digest):
-                    return folder
-            self._refuse_others(to_plain(description))
-        write_json(work / self.label, {"digest": digest, **description})
-        return work
+        work = self._place_of_work(study, force)
+        yield work
+        self.take(work)
 
     def take(self, work: "Folder") -> None:
-        """Replace what is here by the finished work that `claim` found a place for.
+        """Replace the files here by those of a finished piece of work, and remove the folder that it was done in.
 
-        The label goes first and comes last: if this is cut short, the files are nobody's, not the wrong one's.
+        The label is removed first and written last: a failure halfway leaves files without an owner, rather than
+        files with the wrong one.
         """
         if work.path == self.path:
             return
@@ -76,26 +88,34 @@ class Folder:
             os.replace(work / name, self / name)
         shutil.rmtree(work.path)
 
-    def _holds(self, digest: str) -> bool:
-        label = self._label()
-        return label is not None and label.get("digest") == digest
+    def _place_of_work(self, study: Study, force: bool) -> "Folder":
+        make_folder(self.path)
+        work, staged = self, Folder(self / STAGED, self.label, self.files)
+        if force and any(self.has(name) for name in (self.label, *self.files)):
+            shutil.rmtree(staged.path, ignore_errors=True)
+            make_folder(staged.path)
+            work = staged
+        elif not force:
+            for folder in (staged, self):
+                if (folder._read_label() or {}).get("digest") == study.digest:
+                    return folder
+            self._refuse_others(to_plain(study.describe()))
+        write_json(work / self.label, {"digest": study.digest, **study.describe()})
+        return work
 
-    def _label(self) -> dict[str, Any] | None:
-        """What the label says, {} if it is damaged; None if there is none."""
+    def _read_label(self) -> dict[str, Any] | None:
+        """The content of the label, {} if it is damaged; None if there is no label."""
         if not self.has(self.label):
             return None
-        try:
-            label = json.loads((self / self.label).read_text(encoding="utf-8"))
-        except ValueError:
-            return {}
+        label = read_json(self / self.label)
         return label if isinstance(label, dict) and "digest" in label else {}
 
     def _refuse_others(self, description: Mapping[str, Any]) -> None:
-        remedy = "Choose another folder (`--out`), or have it replaced (`--force`)."
-        label = self._label()
+        remedy = "Choose another folder (`--out`), or replace what it holds (`--force`)."
+        label = self._read_label()
         if label is not None:
-            kept = {key: value for key, value in label.items() if key != "digest"}
-            differs = first_difference(kept, description) if label else None
+            found = {key: value for key, value in label.items() if key != "digest"}
+            differs = first_difference(found, description) if label else None
             if differs is None:
                 raise ValueError(f"`out` {str(self.path)!r} holds a damaged {self.label!r}. {remedy}")
             kind = self.label.removesuffix(".json")
@@ -115,24 +135,26 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OSError(error.errno, f"`out` {str(path)!r} cannot be made: {reason}. Choose another folder.") from error
+        message = f"`out` {str(path)!r} cannot be created: {reason}. Choose another folder."
+        raise OSError(error.errno, message) from error
 
 
-def first_difference(kept: Any, new: Any, name: str = "") -> str | None:
-    """The first field in which two descriptions differ, with both values; None if they do not.
+def first_difference(found: Any, wanted: Any, name: str = "") -> str | None:
+    """The first field in which two descriptions differ, with both values; None if they are equal.
 
     Example:
         >>> first_difference({"rule": {"name": "gem", "kappa": 1.0}}, {"rule": {"name": "gem", "kappa": 2.0}})
         '`rule.kappa` is 1.0 there and 2.0 here'
     """
-    if isinstance(kept, Mapping) and isinstance(new, Mapping):
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
         before = f"{name}." if name else ""
-        pairs = [(f"{before}{key}", kept.get(key), new.get(key)) for key in {**new, **kept}]
-    elif isinstance(kept, (list, tuple)) and isinstance(new, (list, tuple)) and len(kept) == len(new):
-        pairs = [(f"{name}[{place}]", kept[place], new[place]) for place in range(len(new))]
+        pairs = [(f"{before}{key}", found.get(key), wanted.get(key)) for key in {**wanted, **found}]
+    elif isinstance(found, (list, tuple)) and isinstance(wanted, (list, tuple)) and len(found) == len(wanted):
+        pairs = [(f"{name}[{place}]", found[place], wanted[place]) for place in range(len(wanted))]
     else:
-        return None if kept == new else f"`{name}` is {_short(kept)} there and {_short(new)} here"
-    return next((found for key, old, now in pairs if (found := first_difference(old, now, key)) is not None), None)
+        return None if found == wanted else f"`{name}` is {_short(found)} there and {_short(wanted)} here"
+    differences = (first_difference(old, new, key) for key, old, new in pairs)
+    return next((difference for difference in differences if difference is not None), None)
 
 
 def _short(value: Any) -> str:

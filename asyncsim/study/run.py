@@ -1,23 +1,22 @@
-"""Running a scenario, and keeping its results in a folder that can be come back to."""
+"""Running a scenario, and keeping its results in a folder from which an interrupted run can be resumed."""
 
-import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
-from asyncsim.files import write_json
+from asyncsim.files import read_json, write_json
 from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario.components import LENGTHS, network_and_server_fields
 from asyncsim.scenario.fields import settings
 from asyncsim.scenario.scenario import Scenario, study_fields
-from asyncsim.study.clock import Clock
 from asyncsim.study.keep import REPORT, SUMMARY, Folder
+from asyncsim.study.stopwatch import Stopwatch
 from asyncsim.study.summary import KEYS, summarise
 from asyncsim.trace import Trace
 
@@ -25,29 +24,36 @@ LABEL, TRACE, RUN = "scenario.json", "trace.npz", "run.npz"
 FILES = (TRACE, RUN, SUMMARY, REPORT)
 CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down
 SHOWN_BY_PICTURE = (*LENGTHS, "record")  # need not be repeated in a subtitle
+SHORT = ("final_loss", "test_accuracy", "diverged_at")  # of a summary, in one line
 
-Kept = TypeVar("Kept", Trace, Run)
+Seconds = dict[str, float]  # wall_seconds and compile_seconds of a replay so far
+Loaded = TypeVar("Loaded", Trace, Run)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """What a scenario gave.
+    """The results of a scenario.
 
     Attributes:
         scenario: The scenario.
         trace: Its schedule.
         run: Its replay.
         summary: Numbers by name, as in ``summary.json``; see `asyncsim.study.summary.summarise`.
-        folder: Where it is kept, or None.
-        recomputed: Whether anything was replayed, and not all of it found in the folder.
+        folder: The folder that keeps them, or None.
+        recomputed: Whether anything was replayed, rather than everything found in the folder.
     """
 
     scenario: Scenario
-    trace: Trace = field(repr=False)
-    run: Run = field(repr=False)
+    trace: Trace
+    run: Run
     summary: dict[str, Any]
     folder: Path | None = None
     recomputed: bool = True
+
+    def __repr__(self) -> str:
+        numbers = (f"{key} {_digits(self.summary[key])}" for key in SHORT if self.summary[key] is not None)
+        place = [] if self.folder is None else [f"in {self.folder}"]
+        return f"Result({'; '.join([repr(self.scenario), *numbers, *place])})"
 
 
 def run(
@@ -58,24 +64,24 @@ def run(
     force: bool = False,
     picture: bool = True,
 ) -> Result:
-    """Simulate and replay a scenario, and keep what it gave.
+    """Simulate and replay a scenario, and keep its results.
 
-    With a folder, the files scenario.json, trace.npz, run.npz, summary.json and report.png are written
-    there, each whole or not at all. What is already there of the same scenario is not computed again; an
-    interrupted run goes on from its last checkpoint and ends as if it had never been interrupted.
+    With a folder, the files scenario.json, trace.npz, run.npz, summary.json and report.png are written there, each
+    whole or not at all. Existing results of the same scenario are reused; an interrupted run resumes from its last
+    checkpoint and ends as if it had never been interrupted.
 
     Args:
         scenario: What to run.
-        out: Folder; made if missing. By default nothing is kept.
+        out: Folder; created if missing. By default nothing is kept.
         progress: Called with a `Progress(done, total, loss)` now and then.
-        force: Begin anew and replace what the folder holds; it stays there until the new results are complete.
-            After an interruption the same call without `force` goes on.
+        force: Start afresh and replace the folder's results, which stay there until the new ones are complete. After
+            an interruption, the same call without `force` resumes.
         picture: Whether to draw report.png, which takes a second.
 
     Raises:
         ValueError: If the folder holds a different scenario, a damaged file or a trace that is not the run's.
-        OSError: If a file cannot be written; those that were there stay whole.
-        ReplayInterrupted: On Ctrl-C; with a folder, a checkpoint is there to go on from.
+        OSError: If a file cannot be written; existing files stay whole.
+        ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
 
     Example:
         >>> import asyncsim as asim
@@ -86,25 +92,26 @@ def run(
         ...     commits_per_worker=100,
         ... )
         >>> result = asim.run(scenario)
-        >>> result.summary["commits"], round(result.summary["mean_staleness"], 2)
-        (400, 2.98)
+        >>> result
+        Result(Scenario(gem on quadratic, 4 workers, 400 commits, seed 0); final_loss 2.51e-05)
+        >>> round(result.summary["mean_staleness"], 2)
+        2.98
     """
     if out is None:
         trace = scenario.simulate()
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
-    place = Folder(out, LABEL, FILES if picture else FILES[:-1])
-    folder = place.claim(scenario.digest, scenario.describe(), force)
-    trace = _kept_trace(scenario, folder)
-    replayed, seconds, recomputed = _kept_run(scenario, trace, folder, progress)
-    summary = _kept_summary(trace, replayed, seconds, folder, recomputed)
-    if picture and (recomputed or not folder.has(REPORT)):
-        _write_report(folder / REPORT, scenario, trace, replayed)
-    place.take(folder)
+    place = Folder(Path(out), LABEL, FILES if picture else FILES[:-1])
+    with place.claim(scenario, force) as folder:
+        trace = _find_trace(scenario, folder)
+        replayed, seconds, recomputed = _find_run(scenario, trace, folder, progress)
+        summary = _find_summary(trace, replayed, seconds, folder, recomputed)
+        if picture and (recomputed or not folder.has(REPORT)):
+            _write_report(folder / REPORT, scenario, trace, replayed)
     return Result(scenario, trace, replayed, summary, place.path, recomputed)
 
 
-def _kept_trace(scenario: Scenario, folder: Folder) -> Trace:
+def _find_trace(scenario: Scenario, folder: Folder) -> Trace:
     if folder.has(TRACE):
         return _load(Trace.load, folder / TRACE)
     trace = scenario.simulate()
@@ -112,60 +119,59 @@ def _kept_trace(scenario: Scenario, folder: Folder) -> Trace:
     return trace
 
 
-def _kept_run(
+def _find_run(
     scenario: Scenario, trace: Trace, folder: Folder, progress: Callable[[Progress], None] | None
-) -> tuple[Run, dict[str, float], bool]:
-    """The finished run, the time it took, and whether anything had to be replayed for it."""
+) -> tuple[Run, Seconds, bool]:
+    """The finished run, the time that it took, and whether any of it had to be replayed."""
     path = folder / RUN
     load = partial(Run.load, rule=scenario.rule, workload=scenario.workload)
     before = _load(load, path) if folder.has(RUN) else None
-    if not _belong(scenario, trace, before):
+    if not _belongs(trace, scenario, before):
         raise ValueError(
-            f"`path` {str(folder / TRACE)!r} is not the trace of this scenario and the run beside it. Delete it to "
-            "have it made again, or have all results replaced (`--force`)."
+            f"`path` {str(folder / TRACE)!r} is not the trace of this scenario and of the run beside it. Delete it to "
+            "have it simulated again, or replace all results (`--force`)."
         )
-    seconds = run_file.load_notes(path) if before is not None else {}
-    if before is not None and _finished(before, trace):
+    seconds = {} if before is None else run_file.load_notes(path)
+    if before is not None and _is_finished(before, trace):
         return before, seconds, False
     (folder / SUMMARY).unlink(missing_ok=True)
-    checkpoint = partial(_checkpoint, path)
+
+    def checkpoint(run: Run, seconds: Seconds) -> None:
+        run_file.save(run, path, notes=seconds)
+
     return *_replay(scenario, trace, before, seconds, progress, checkpoint), True
 
 
-def _load(load: Callable[[Path], Kept], path: Path) -> Kept:
+def _load(load: Callable[[Path], Loaded], path: Path) -> Loaded:
     try:
         return load(path)
     except ValueError as error:
         raise ValueError(f"{error} Here, `--force` computes all results again.") from error
 
 
-def _belong(scenario: Scenario, trace: Trace, run: Run | None) -> bool:
-    """Whether the trace can be this scenario's, and is that of the run as far as it has got."""
+def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
+    """Whether the trace can be this scenario's, and is that of the run as far as the run has got."""
     if trace.workers != scenario.cluster.workers or scenario.total not in (None, len(trace)):
         return False
     return run is None or plan_for(trace, scenario.rule).digest(run.commits) == run.digest
 
 
-def _finished(run: Run, trace: Trace) -> bool:
+def _is_finished(run: Run, trace: Trace) -> bool:
     return run.commits == len(trace) or run.diverged_at is not None
-
-
-def _checkpoint(path: Path, run: Run, seconds: dict[str, float]) -> None:
-    run_file.save(run, path, notes=seconds)
 
 
 def _replay(
     scenario: Scenario,
     trace: Trace,
     before: Run | None,
-    seconds: dict[str, float],
+    seconds: Seconds,
     progress: Callable[[Progress], None] | None,
-    checkpoint: Callable[[Run, dict[str, float]], None],
-) -> tuple[Run, dict[str, float]]:
-    """Replay to the end, with a checkpoint now and then, one on Ctrl-C and one at the end."""
+    checkpoint: Callable[[Run, Seconds], None],
+) -> tuple[Run, Seconds]:
+    """Replay to the end, with a checkpoint now and then, on Ctrl-C and at the end."""
 
-    def so_far() -> dict[str, float]:
-        spent = {"wall_seconds": clock.seconds, "compile_seconds": clock.compiling}
+    def so_far() -> Seconds:
+        spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}
         return {name: seconds.get(name, 0.0) + value for name, value in spent.items()}
 
     def keep(run: Run) -> None:
@@ -173,9 +179,9 @@ def _replay(
 
     go_on = partial(replay, trace, scenario.rule, scenario.workload, scenario.seed, record=scenario.strides)
     done = before
-    with Clock() as clock:
+    with Stopwatch() as watch:
         try:
-            while done is None or not _finished(done, trace):
+            while done is None or not _is_finished(done, trace):
                 done = go_on(resume=done, progress=progress, checkpoint=keep, checkpoint_every=CHECKPOINT_EVERY)
         except ReplayInterrupted as interrupted:
             keep(interrupted.run)
@@ -184,27 +190,25 @@ def _replay(
     return done, so_far()
 
 
-def _kept_summary(
-    trace: Trace, run: Run, seconds: dict[str, float], folder: Folder, recomputed: bool
-) -> dict[str, Any]:
-    path = folder / SUMMARY
-    if not recomputed and folder.has(SUMMARY):
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            kept = None
-        if _is_summary(kept):  # else it is made again from the run, which is whole
-            return kept
+def _find_summary(trace: Trace, run: Run, seconds: Seconds, folder: Folder, recomputed: bool) -> dict[str, Any]:
+    """The summary in the folder, unless it is out of date or damaged: then it is computed from the run again."""
+    found = None if recomputed else read_json(folder / SUMMARY)
+    if _is_summary(found):
+        return found
     summary = summarise(trace, run, **seconds)
-    write_json(path, summary)
+    write_json(folder / SUMMARY, summary)
     return summary
 
 
-def _is_summary(kept: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether this has the keys of a summary, each with a number or none."""
-    if not isinstance(kept, dict) or tuple(kept) != KEYS:
+def _is_summary(found: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether this has the keys of a summary, each with a finite number or None."""
+    if not isinstance(found, dict) or tuple(found) != KEYS:
         return False
-    return all(value is None or (isinstance(value, (int, float)) and math.isfinite(value)) for value in kept.values())
+    return all(value is None or (isinstance(value, (int, float)) and math.isfinite(value)) for value in found.values())
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The numbers of a run that stand in a table."""
+"""The numbers that sum up a run."""
 
 from typing import Any
 
@@ -25,15 +25,14 @@ def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: floa
     Args:
         trace: Its schedule.
         run: The run.
-        wall_seconds: Real time in replay, compilation included.
-        compile_seconds: Of these, time in which JAX compiled.
+        wall_seconds: Wall time of the replay, including compilation.
+        compile_seconds: The part of it in which JAX compiled.
 
     Returns:
-        `KEYS` -> number, or None where there is none: `commits` replayed and, up to the last of these,
-        `simulated_seconds` and `mean_staleness`; `final_loss`, the mean training loss over the last 50
-        commits of each worker; `test_loss` and `test_accuracy` of the last central variable; `diverged_at`;
-        `wall_seconds`; and `commits_per_second` of real time without compilation. What is not finite is
-        None, too.
+        `KEYS` -> number: `commits` replayed and, up to the last of these, `simulated_seconds` and `mean_staleness`;
+        `final_loss`, the mean training loss over the last 50 commits of each worker; `test_loss` and `test_accuracy`
+        of the final central variable; `diverged_at`; `wall_seconds`; and `commits_per_second` of wall time without
+        compilation. A number that does not exist, or is not finite, is None.
 
     Example:
         >>> import asyncsim as asim

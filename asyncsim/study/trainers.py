@@ -1,7 +1,7 @@
 """Trainers without a parameter server, for comparison: one model, averaged models, an ensemble.
 
-They are the references of Distributed Keras, made of the same parts as everything else here (a trace of one worker, or
-of rounds), so that mini-batches are those of a simulated cluster's workers with the same seed.
+They are the baselines of Distributed Keras, built like everything else here from a trace (of one worker, or of rounds)
+and a replay, so that the mini-batches are those of a simulated cluster's workers with the same seed.
 """
 
 from typing import NamedTuple
@@ -20,19 +20,19 @@ from asyncsim.workloads.classification import EVALUATED_TOGETHER, Evaluation
 
 
 def single_trainer(
-    workload: Workload, epochs: int = 1, learning_rate: float = 1.0, optimiser: Optimiser = "sgd", seed: int = 0
+    workload: Workload, *, epochs: int = 1, learning_rate: float = 1.0, optimiser: Optimiser = "sgd", seed: int = 0
 ) -> Run:
     """Train one model on one machine: a plain loop of an optimiser.
 
     Args:
-        workload: What is learned, with data.
+        workload: What is learned; it must have data.
         epochs: Passes over the training examples.
         learning_rate: Step size, by which the optimiser's updates are multiplied.
         optimiser: An optax.GradientTransformation, or a name as in `rules.worker`.
-        seed: Seed of the first parameters and the mini-batches: those of worker 0 of a cluster.
+        seed: Seed of the initial parameters and of the mini-batches, which are those of worker 0 of a cluster.
 
     Returns:
-        A `Run` of one worker, one commit a mini-batch.
+        A `Run` of one worker, with one commit per mini-batch.
 
     Raises:
         ValueError: If an argument does not fit, or the workload has no data.
@@ -51,23 +51,24 @@ def single_trainer(
 def averaging_trainer(
     workload: Workload,
     workers: int,
+    *,
     epochs: int = 1,
     learning_rate: float = 1.0,
     optimiser: Optimiser = "sgd",
     seed: int = 0,
 ) -> Run:
-    """Train n models for an epoch each, average their parameters, and begin the next epoch there.
+    """Train n models for an epoch each, average their parameters, and begin the next epoch from the average.
 
-    Every worker passes over all examples in an order of its own, where Distributed Keras gives each a part of them.
+    Every worker passes over all examples in an order of its own; Distributed Keras gives each worker a share of them.
 
     Args:
         workload, learning_rate, optimiser: As in `single_trainer`; the optimiser's state survives the averaging.
         workers: Number of models n.
-        epochs: Rounds.
+        epochs: Number of rounds.
         seed: As in `single_trainer`; worker w has the mini-batches of worker w of a cluster.
 
     Returns:
-        A `Run` with one commit a worker and epoch; its losses are means over the epoch.
+        A `Run` with one commit per worker and epoch; its losses are means over the epoch.
 
     Raises:
         ValueError: If an argument does not fit, or the workload has no data.
@@ -88,10 +89,10 @@ def averaging_trainer(
 
 
 class Ensemble(NamedTuple):
-    """Independent models, and what the mean of their predicted probabilities is worth.
+    """Independent models, and the test results of the mean of their predicted probabilities.
 
     Attributes:
-        run: Their training; one seed a model.
+        run: Their training, with one seed per model.
         test_loss, test_accuracy: Of the averaged probabilities.
     """
 
@@ -103,24 +104,25 @@ class Ensemble(NamedTuple):
 def ensemble_trainer(
     workload: Workload,
     models: int,
+    *,
     epochs: int = 1,
     learning_rate: float = 1.0,
     optimiser: Optimiser = "sgd",
     seed: int = 0,
 ) -> Ensemble:
-    """Train independent models side by side and average their predictions, not their parameters.
+    """Train independent models side by side, and average their predictions rather than their parameters.
 
     Args:
         workload, epochs, learning_rate, optimiser: As in `single_trainer`. The workload must be one of the library's
             classifiers.
         models: Number of models.
-        seed: Of the first model; the others have the next ones.
+        seed: Seed of the first model; the others have the seeds that follow.
 
     Returns:
         An `Ensemble`.
 
     Raises:
-        ValueError: If an argument does not fit, or the workload is no classifier.
+        ValueError: If an argument does not fit, or the workload is not a classifier.
 
     Example:
         >>> import asyncsim as asim
@@ -133,7 +135,7 @@ def ensemble_trainer(
     if not isinstance(workload.evaluate, Evaluation):
         raise ValueError(
             f"`workload` must be a classifier of the library; got {workload.describe()['name']!r}, whose predictions "
-            "are not known. Use workloads.softmax, mlp or convnet."
+            "are unknown. Use workloads.softmax, mlp or convnet."
         )
     trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
     run = replay(trace, rules.worker(learning_rate, optimiser=optimiser), workload, [*range(seed, seed + models)])
@@ -143,22 +145,22 @@ def ensemble_trainer(
 def evaluate_mean(evaluation: Evaluation, params: object) -> tuple[float, float]:
     """Test loss and accuracy of the mean of the models' probabilities; `params` has a leading axis of models."""
     labels = np.asarray(evaluation.labels)
-    chosen, right = [], []
+    of_label, correct = [], []
     for start in range(0, len(labels), EVALUATED_TOGETHER):
-        part = slice(start, start + EVALUATED_TOGETHER)
-        inputs = evaluation.inputs[part]
+        batch = slice(start, start + EVALUATED_TOGETHER)
+        inputs = evaluation.inputs[batch]
         logits = jax.lax.map(lambda one: evaluation.logits(one, inputs), params)  # noqa: B023
         mean = np.asarray(jax.nn.softmax(logits).mean(axis=0))
-        chosen.append(mean[np.arange(len(mean)), labels[part]])
-        right.append(mean.argmax(axis=1) == labels[part])
-    with np.errstate(divide="ignore"):  # a model that is sure and wrong
-        return float(-np.log(np.concatenate(chosen)).mean()), float(np.concatenate(right).mean())
+        of_label.append(mean[np.arange(len(mean)), labels[batch]])
+        correct.append(mean.argmax(axis=1) == labels[batch])
+    with np.errstate(divide="ignore"):  # all models may be certain, and wrong
+        return float(-np.log(np.concatenate(of_label)).mean()), float(np.concatenate(correct).mean())
 
 
 def epochs_in_batches(workload: Workload, epochs: int) -> int:
-    """Mini-batches in so many epochs."""
+    """Number of mini-batches in this many epochs."""
     if not workload.batches_per_epoch:
-        raise ValueError(f"`workload` must have data, for an epoch to end; got {workload.describe()['name']!r}.")
+        raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.describe()['name']!r}.")
     return workload.batches_per_epoch * _require_epochs(epochs)
 
 

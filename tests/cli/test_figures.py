@@ -100,7 +100,7 @@ class TestCommand:
         (tmp_path / "file").write_text("")
         status, _, err = command("figure3", "--out", "file/here")
         assert status == 1
-        assert "`out` 'file/here' cannot be made: Not a directory. Choose another folder." in err
+        assert "`out` 'file/here' cannot be created: Not a directory. Choose another folder." in err
 
 
 def test_outside_a_clone_one_line_says_so(command, monkeypatch, tmp_path):

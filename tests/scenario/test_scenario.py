@@ -246,7 +246,7 @@ class TestComparison:
             self.both().override(kapa=2.0)
         with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
             asim.Comparison({})
-        with pytest.raises(ValueError, match=r"names that can be those of folders; got '\.\./x'"):
+        with pytest.raises(ValueError, match=r"names that are possible for a folder; got '\.\./x'"):
             asim.Comparison({"../x": scenario()})
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine import chunks
-from asyncsim.study import clock
 from asyncsim.study.compare import final_losses
+from asyncsim.study.stopwatch import Stopwatch
 from asyncsim.study.summary import KEYS, summarise
 
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
@@ -276,7 +276,7 @@ class TestFullDisk:
 
     def test_out_that_is_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
-        with pytest.raises(OSError, match=r"`out` .*file' cannot be made: File exists.*Choose another"):
+        with pytest.raises(OSError, match=r"`out` .*file' cannot be created: File exists.*Choose another"):
             asim.run(scenario(), tmp_path / "file")
 
 
@@ -313,8 +313,9 @@ def test_lines_of_a_comparison_are_its_names() -> None:
 
 
 def test_compilation_is_counted_once() -> None:
-    watch = clock.Clock()
-    watch._start, watch._end = 0.0, 10.0
+    watch = Stopwatch()
+    watch._start = 0.0
+    watch._end = 10.0
     watch._spans = [(2.0, 3.0), (1.0, 4.0), (3.5, 5.0), (-1.0, 0.5)]
     assert watch.compiling == pytest.approx(4.5)
 

@@ -1,30 +1,31 @@
-"""Real time of a replay, with the time that JAX takes to compile kept apart."""
+"""Wall time of a replay, with the time that JAX takes to compile counted separately."""
 
 import time
 from types import TracebackType
 
 import jax.monitoring
 
-COMPILING = "/jax/core/compile/"  # tracing, lowering and compiling report under this name, each at its end
+COMPILING = "/jax/core/compile/"  # tracing, lowering and compiling report under this name, each when it ends
 
 
-class Clock:
+class Stopwatch:
     """Measures a block of code.
 
     Attributes:
-        seconds: Real time in the block so far.
-        compiling: Of these, seconds in which JAX traced or compiled.
+        seconds: Wall time spent in the block so far.
+        compiling: The part of it in which JAX traced or compiled.
 
     Example:
         >>> import jax
-        >>> with Clock() as clock:
+        >>> with Stopwatch() as watch:
         ...     _ = jax.jit(lambda x: x + 1.0)(1.0)
-        >>> 0 < clock.compiling <= clock.seconds
+        >>> 0 < watch.compiling <= watch.seconds
         True
     """
 
-    def __enter__(self) -> "Clock":
-        self._start, self._end = time.perf_counter(), None
+    def __enter__(self) -> "Stopwatch":
+        self._start = time.perf_counter()
+        self._end: float | None = None
         self._spans: list[tuple[float, float]] = []
         jax.monitoring.register_event_duration_secs_listener(self._listen)
         return self
@@ -37,12 +38,12 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Real time since the block began, up to its end."""
+        """Wall time since the block began, up to its end."""
         return (self._end or time.perf_counter()) - self._start
 
     @property
     def compiling(self) -> float:
-        """Length of the union of all reported spans: one function is traced inside another's tracing."""
+        """Length of the union of all reported spans: one function may be traced while another is."""
         total, last = 0.0, self._start
         for start, end in sorted(self._spans):
             total += max(0.0, end - max(start, last))
