@@ -1,13 +1,13 @@
 """Kinetic energies of the central variable and of its proxy, and the scaling π that matches them.
 
-Everything works on pytrees and elementwise: a parameter has its own energy, and a scalar curve is the sum over
-all parameters (`total`). Equation numbers are those of Hermans and Louppe 2018 (arXiv 1805.08469), who derive
-them from a Lagrangian. Three things in that derivation do not hold as printed, and are not hidden here:
+Everything works on pytrees, elementwise: each parameter has its own energy, and a scalar curve is the sum over all
+parameters (`total`). Equation numbers are those of Hermans and Louppe 2018 (arXiv 1805.08469), who derive them from a
+Lagrangian. Three points of that derivation do not hold as printed:
 
 * Equations (4)-(6) with Rayleigh function ½(μθ̇)² give a friction μ² of the wrong sign. The equation of motion
   whose unit-step semi-implicit Euler scheme *is* momentum SGD is θ̈ = -(1-μ)θ̇ - η∇L, with potential energy +ηL.
 * Equation (11) is a displacement over τ + 1 server updates, so both sides of the stability condition (12),
-  E_k(central) ≤ E_k(proxy), are energies per *worker* step, not per server update.
+  E_k(central) ≤ E_k(proxy), are energies per commit of one *worker*, not per server update.
 * Equation (19) solves (18) only where θ - s and Δθ have the same sign; see `scaling` and `exact_scaling`.
 """
 
@@ -59,7 +59,7 @@ def central(central: Params, read: Params) -> Params:
 
     Args:
         central: θ_{t+1}, the central variable just after the commit.
-        read: s_t, where the worker took the gradient it now commits.
+        read: s_t, where the worker took the gradient that it now commits.
 
     Returns:
         Pytree of elementwise energies. Equation (11); with θ_{t+1} = θ_t + π_t Δθ_t it is the left side of (16).
@@ -78,11 +78,14 @@ def proxy(moment: Params, kappa: float | jax.Array = 1.0) -> Params:
     """Kinetic energy of the proxy, ½(κm)² with m ← μm - η∇L(s) the worker's own moment.
 
     The proxy is momentum SGD, (14)-(15); a worker estimates it from its own gradients, (23)-(24). κ amplifies it
-    as in the authors' study of κ, (27), where κ multiplies |m|. Equation (25), ½κm², would instead put √κ there.
+    as in the authors' study of κ, (27), where κ multiplies |m|. Equation (25), ½κm², would have √κ there instead.
 
     Args:
-        moment: m, after the gradient at hand was added.
+        moment: m, with the current gradient already added.
         kappa: Amplification κ.
+
+    Returns:
+        Pytree of elementwise energies.
 
     Example:
         >>> import numpy as np
@@ -105,6 +108,9 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
         update: Δθ = -η∇L(s), the raw update.
         kappa: Amplification κ of the proxy.
 
+    Returns:
+        Pytree of π for every parameter.
+
     Example:
         >>> import numpy as np
         >>> scaling(np.array([3.0]), np.array([1.0]), np.array([2.0])).tolist()
@@ -122,8 +128,8 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
 def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Array = 1.0) -> Params:
     """π as the authors' script computes it: (κ|m| - |θ - s|) / |Δθ + 1e-12|, clamped to [0, 5], elementwise.
 
-    The lower clamp means that a commit can be silenced but never brakes: where |θ - s| > κ|m| condition (12) is
-    violated whatever the worker does. The ε inside the absolute value leaves a pole at Δθ = -1e-12.
+    Because of the lower clamp a commit can be silenced but never brakes: where |θ - s| > κ|m|, condition (12) is
+    violated whatever the worker does. With ε inside the absolute value there is a pole at Δθ = -1e-12.
 
     Args: as in `scaling`.
 
@@ -144,7 +150,7 @@ def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float 
 def exact_scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Array = 1.0) -> Params:
     """The exact solution of (18), π = (κ|m| - (θ - s)·sgn Δθ) / |Δθ|, which (19) equals where the signs agree.
 
-    Where Δθ = 0 no scaling can change the energy, and the result is infinite or NaN.
+    Where Δθ = 0, no scaling can change the energy, and the result is infinite or NaN.
 
     Args: as in `scaling`.
 
@@ -160,11 +166,14 @@ def exact_scaling(moment: Params, shift: Params, update: Params, kappa: float | 
 
 @jax.jit
 def compliance(central_energy: Params, proxy_energy: Params) -> jax.Array:
-    """Total E_k(central) over total E_k(proxy): at most 1 where (12) holds in the mean, 1 where (13) does.
+    """Total E_k(central) over total E_k(proxy): at most 1 if (12) holds on average, 1 if (13) does.
 
     Args:
         central_energy: Elementwise energy of the central variable, from `central`.
         proxy_energy: Elementwise energy of the proxy, from `proxy`.
+
+    Returns:
+        Scalar.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Labelled examples to learn from: digits, MNIST, CIFAR-10, folders of photographs, and arrays of your own."""
+"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, and arrays of your own."""
 
 from asyncsim.datasets.cifar import cifar10
 from asyncsim.datasets.colour import as_colour

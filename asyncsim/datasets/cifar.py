@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from asyncsim.datasets.dataset import Dataset
-from asyncsim.datasets.mnist import VARIABLE
-from asyncsim.datasets.optional import import_optional
+from asyncsim.datasets.sources import VARIABLE, import_optional, in_one_line, named_folder
 
 # Of the training pixels, red, green and blue, on a scale from 0 to 1, rounded to four digits.
 MEANS, STANDARD_DEVIATIONS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -24,14 +23,17 @@ CHECKSUM = "md5:c32a1d4ab5d03f1284b67883e8d87530"
 def cifar10(path: str | os.PathLike[str] | None = None) -> Dataset:
     """50 000 training and 10 000 test images of 32 × 32 pixels in three colours and ten classes.
 
-    Pixels are (value / 255 - mean) / standard deviation with those of their channel, (0.4914, 0.4822, 0.4465) and
-    (0.2470, 0.2435, 0.2616). The files are the six of the binary version, `data_batch_1.bin` to `data_batch_5.bin` and
-    `test_batch.bin`; fewer images in a file are as welcome.
+    Pixels are (value / 255 - mean) / standard deviation, with their channel's mean and standard deviation,
+    (0.4914, 0.4822, 0.4465) and (0.2470, 0.2435, 0.2616). The files are the six of the binary version,
+    `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`; each may hold fewer images.
 
     Args:
-        path: Folder with the files, or with the archive's folder `cifar-10-batches-bin`. By default what the
-            environment variable ASYNCSIM_DATA says; where that is not set either, the archive is downloaded once
+        path: Folder with the files, or with the archive's folder `cifar-10-batches-bin`; None for the folder that the
+            environment variable ASYNCSIM_DATA names. If that is not set either, the archive is downloaded once
             (170 MB) and kept in the user's cache.
+
+    Returns:
+        A `Dataset` with inputs of shape (examples, 32, 32, 3).
 
     Raises:
         FileNotFoundError: If the folder or one of the files is missing, or the download failed.
@@ -46,22 +48,12 @@ def cifar10(path: str | os.PathLike[str] | None = None) -> Dataset:
     References:
         Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images.
     """
-    folder = _folder(path)
+    folder = named_folder(path, FOLDER, _has_files, f"CIFAR-10 files ({TRAIN[0]} …)") or _download()
     return Dataset("cifar10", *_read(folder, TRAIN), *_read(folder, TEST), classes=CLASSES)
 
 
-def _folder(path: str | os.PathLike[str] | None) -> Path:
-    """The folder that holds the files."""
-    given, source = (path, "`path`") if path is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
-    if given is None:
-        return _download()
-    for folder in (Path(given).expanduser(), Path(given).expanduser() / FOLDER):
-        if any((folder / name).is_file() for name in (*TRAIN, *TEST)):
-            return folder
-    raise FileNotFoundError(
-        f"{source} {os.fspath(given)!r} holds no CIFAR-10 files (data_batch_1.bin …), nor does a folder "
-        f"{FOLDER!r} in it. Name the folder that does, of the binary version; where none is named, it is downloaded."
-    )
+def _has_files(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (*TRAIN, *TEST))
 
 
 def _read(folder: Path, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +67,7 @@ def _read(folder: Path, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]
 
 
 def _rows(path: Path) -> np.ndarray:
-    """The bytes of a file, a row an image."""
+    """The bytes of a file, one row per image."""
     if not path.is_file():
         raise FileNotFoundError(f"{str(path)!r} is missing. Put it there; it is part of {ARCHIVE!r}.")
     content = np.fromfile(path, np.uint8)
@@ -84,7 +76,7 @@ def _rows(path: Path) -> np.ndarray:
         raise ValueError(f"{str(path)!r} is not a whole CIFAR-10 file: {reason}. Fetch it again.")
     rows = content.reshape(-1, ROW)
     if (largest := rows[:, 0].max()) >= CLASSES:
-        reason = f"a label is {largest}, and the largest can be {CLASSES - 1}"
+        reason = f"a label is {largest}, but labels go up to {CLASSES - 1}"
         raise ValueError(f"{str(path)!r} is not a whole CIFAR-10 file: {reason}. Fetch it again.")
     return rows
 
@@ -96,10 +88,9 @@ def _download() -> Path:
     unpack = pooch.Untar(extract_dir=".")
     try:
         pooch.retrieve(ADDRESS + ARCHIVE, known_hash=CHECKSUM, fname=ARCHIVE, path=cache, processor=unpack)
-    except (OSError, ValueError) as error:  # no network, or another file than expected
-        problem = " ".join(str(error).split()).rstrip(".")
+    except (OSError, ValueError) as error:  # no network, or not the expected file
         raise FileNotFoundError(
-            f"{ARCHIVE!r} could not be downloaded: {problem}. Give a folder with CIFAR-10's files as `path` or in "
-            f"{VARIABLE}."
+            f"{ARCHIVE!r} could not be downloaded: {in_one_line(error)}. Give a folder with CIFAR-10's files as `path` "
+            f"or in {VARIABLE}."
         ) from None
     return cache / FOLDER

@@ -1,4 +1,4 @@
-"""Small grey pictures as colour images of the size of CIFAR's: a stand-in where no such images are at hand."""
+"""Small grey images as colour images of CIFAR's size: a stand-in when no such images are available."""
 
 import numpy as np
 
@@ -12,12 +12,12 @@ def as_colour(data: Dataset, size: int = 32) -> Dataset:
     """Any images as `size` × `size` pixels in three channels, for models that read colour images.
 
     Every pixel becomes a square of the largest whole number of pixels that fits, 4 × 4 for digits and 1 × 1 for
-    MNIST; what is left around the picture continues its edge. A grey picture stands three times, once a channel.
-    Nothing is learned from such data that the small pictures do not hold, and the name says what was done.
+    MNIST; the margin around the image continues its edge. A grey image is repeated in each of the three channels.
+    Such data teach nothing that the small images do not contain, and their name says what was done.
 
     Args:
         data: Images (examples, height, width), or with a last axis of three channels.
-        size: Width and height to reach.
+        size: Width and height of the result.
 
     Returns:
         A `Dataset` with the same labels, named ``{data.name}-{size}x{size}x3``.
@@ -53,12 +53,12 @@ def _enlarged(images: np.ndarray, size: int) -> np.ndarray:
     if images.ndim == 3:
         images = np.broadcast_to(images[..., None], (*images.shape, CHANNELS))
     times = size // max(images.shape[1:3])
-    # Copied once, pixel by pixel of the result: the small picture's row and column that each one shows.
+    # Copied once, pixel by pixel of the result: the row and column of the small image that each one shows.
     rows, columns = (_shown(length, times, size) for length in images.shape[1:3])
     return images[:, rows[:, None], columns]
 
 
 def _shown(length: int, times: int, size: int) -> np.ndarray:
-    """Which of `length` pixels, each repeated `times` times and centred, stands at each of `size` places."""
+    """Which of `length` pixels, each repeated `times` times and centred, is shown at each of `size` places."""
     before = (size - length * times) // 2
     return np.clip((np.arange(size) - before) // times, 0, length - 1)

@@ -1,4 +1,4 @@
-"""Inputs and labels for training and for testing, checked once when they come in."""
+"""Inputs and labels for training and for testing, checked once when a data set is made."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,17 +15,17 @@ class Dataset:
     """A classification problem.
 
     Attributes:
-        name: What to call it.
+        name: Its name, in summaries and files.
         train_inputs: (examples, …) float32, at least one axis after the first.
         train_labels: (examples,) int32, from 0 to `classes` - 1.
-        test_inputs: As `train_inputs`, with examples of the same shape.
-        test_labels: As `train_labels`.
+        test_inputs: Like `train_inputs`, with examples of the same shape.
+        test_labels: Like `train_labels`.
         classes: Number of classes.
 
-    Other kinds of numbers are converted where nothing is lost but digits. The arrays are read-only.
+    Other kinds of numbers are converted if that loses nothing but digits. The arrays are read-only.
 
     Raises:
-        ValueError: If shapes or labels do not fit, or an input is not finite.
+        ValueError: If shapes or labels do not match, or an input is not finite.
 
     Example:
         >>> points = np.linspace(-1.0, 1.0, 20).reshape(10, 2)
@@ -84,7 +84,7 @@ class Dataset:
 
 def _checked_inputs(name: str, values: Any) -> np.ndarray:
     try:
-        with np.errstate(over="ignore"):  # found below, and said in words
+        with np.errstate(over="ignore"):  # found below, with an error of our own
             inputs = np.asarray(values, np.float32)
     except (TypeError, ValueError):
         raise ValueError(f"`{name}` must be one array of numbers; got {type(values).__name__}.") from None
@@ -93,7 +93,7 @@ def _checked_inputs(name: str, values: Any) -> np.ndarray:
             f"`{name}` must have shape (examples, …) with at least one example of at least one number; "
             f"got {inputs.shape}."
         )
-    if not np.isfinite([inputs.min(), inputs.max()]).all():  # unlike isfinite(inputs), in no memory
+    if not np.isfinite([inputs.min(), inputs.max()]).all():  # unlike isfinite(inputs), needs no memory
         raise ValueError(f"`{name}` must be finite as float32; remove or replace the other values.")
     return _read_only(inputs)
 
@@ -101,7 +101,7 @@ def _checked_inputs(name: str, values: Any) -> np.ndarray:
 def _checked_labels(name: str, values: Any, examples: int, classes: int) -> np.ndarray:
     labels = np.asarray(values)
     if labels.shape != (examples,):
-        raise ValueError(f"`{name}` must have shape ({examples},), one label an input; got {labels.shape}.")
+        raise ValueError(f"`{name}` must have shape ({examples},), one label per input; got {labels.shape}.")
     if labels.dtype.kind not in "iu":
         raise ValueError(f"`{name}` must be integers; got {labels.dtype}. Number the classes from 0.")
     if labels.min() < 0 or labels.max() >= classes:

@@ -4,10 +4,11 @@ import numpy as np
 
 from asyncsim.checks import require_positive
 from asyncsim.datasets.dataset import Dataset
-from asyncsim.datasets.optional import import_optional
+from asyncsim.datasets.sources import import_optional
 
 # Of all 1797 images, in the file's units of 0 to 16: with these the pixels have mean 0 and variance 1.
-MEAN, STANDARD_DEVIATION = 4.8842, 6.0168
+MEAN = 4.8842
+STANDARD_DEVIATION = 6.0168
 
 
 def digits(test_fraction: float = 0.2) -> Dataset:
@@ -16,11 +17,14 @@ def digits(test_fraction: float = 0.2) -> Dataset:
     Pixels are (value - 4.8842) / 6.0168, so that all of them together have mean 0 and variance 1.
 
     The split is fixed and involves no random numbers: the images are listed class by class, each class in the
-    order of the source, and test images are taken from the list at equal distances. Every class is therefore
-    tested in proportion.
+    order of the source, and test images are taken from the list at equal intervals. Every class therefore has its
+    share of the test images.
 
     Args:
         test_fraction: Share of the images kept for testing, between 0 and 1; rounded down to whole images.
+
+    Returns:
+        A `Dataset` with inputs of shape (examples, 8, 8).
 
     Raises:
         ValueError: If `test_fraction` leaves no image to train on or none to test on.
@@ -46,8 +50,8 @@ def digits(test_fraction: float = 0.2) -> Dataset:
 
 
 def _test_images(labels: np.ndarray, fraction: float) -> np.ndarray:
-    """Mask of the images to test on: number j of the list where j·fraction passes a whole number."""
-    # The small addition keeps 5 · 0.2 at 1 whatever its rounding.
+    """Mask of the images to test on: the j-th of the list if j·fraction passes a whole number there."""
+    # The small addition keeps 5 · 0.2 at 1 however it is rounded.
     passed = np.floor(np.arange(len(labels) + 1) * min(fraction, 1.0) + 1e-9)
     test = np.empty(len(labels), bool)
     test[np.argsort(labels, kind="stable")] = np.diff(passed) > 0

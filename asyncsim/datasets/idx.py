@@ -16,8 +16,8 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
     """The unsigned bytes in an IDX file, gzipped or not, as a read-only array.
 
     Args:
-        path: The file. Whether it is gzipped is seen from its first bytes, not from its name.
-        axes: How many axes the array must have: 3 for images, 1 for labels.
+        path: The file. Its first bytes say whether it is gzipped, not its name.
+        axes: Number of axes that the array must have: 3 for images, 1 for labels.
 
     Raises:
         ValueError: If the file is anything but one whole IDX array of unsigned bytes with that many axes.
@@ -40,7 +40,7 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
     expected, found = math.prod(shape), len(content) - start
     if found != expected:
         what = "is truncated" if found < expected else "has trailing bytes"
-        raise _damaged(path, f"it {what}: {found} bytes of data, and {expected} by its header")
+        raise _damaged(path, f"it {what}: {found} bytes of data instead of the {expected} in its header")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 

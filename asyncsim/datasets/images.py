@@ -1,4 +1,4 @@
-"""Photographs in one folder a class, the format of ImageNet."""
+"""Photographs in one folder per class, the format of ImageNet."""
 
 import os
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim import checks
 from asyncsim.datasets.dataset import Dataset
 
-# ImageNet's, red, green and blue, on a scale from 0 to 1, as everybody rounds them.
+# ImageNet's, red, green and blue, on a scale from 0 to 1, rounded as is customary.
 MEANS, STANDARD_DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 ENDINGS = (".jpeg", ".jpg", ".png")
 MARGIN = 256 / 224  # the shorter side before the centre is cut out, over its width
@@ -29,18 +29,22 @@ def image_folder(
 
     An image is resized so that its shorter side is 256/224 of `size`, and its centre of `size` × `size` pixels is
     taken. There is no augmentation: every epoch sees the same pixels. They are (value / 255 - mean) / standard
-    deviation with those of their channel, ImageNet's. Classes are numbered in the order of their folders' names.
+    deviation, with ImageNet's mean and standard deviation of their channel. Classes are numbered in the order of their
+    folders' names.
 
     Args:
         path: Folder with `train` and `val`. Files end in .JPEG, .jpg or .png, in any case.
         size: Width and height of an example.
-        classes: How many classes to take, the first by name; by default all.
-        per_class: The most images of a class to take from either half, the first by name; by default all.
-        limit_gib: The most memory that the images may take, in GiB. One of 224 × 224 pixels takes 0.0006.
+        classes: Number of classes to take, the first by name; None for all.
+        per_class: Largest number of images of a class to take from either half, the first by name; None for all.
+        limit_gib: Largest memory that the images may take, in GiB. An image of 224 × 224 pixels takes 0.0006.
+
+    Returns:
+        A `Dataset` with inputs of shape (examples, size, size, 3).
 
     Raises:
         FileNotFoundError: If a folder is missing or holds no images.
-        ValueError: If the two halves have other classes, a file is no image, or there are too many images.
+        ValueError: If the two halves differ in their classes, a file is not an image, or there are too many images.
 
     Example:
         >>> image_folder("no/such/folder")
@@ -83,7 +87,7 @@ def _require_room(files: Iterable[list[Path]], size: int, limit_gib: float) -> N
     if needed > limit:
         raise ValueError(
             f"`limit_gib` must be at least what the {images} images take, {needed:.3g} GiB; got {limit:g}. "
-            "Take fewer, with `per_class` and `classes`, or raise it."
+            "Take fewer images, with `per_class` or `classes`, or raise it."
         )
 
 

@@ -1,4 +1,4 @@
-"""MNIST, and whatever else comes as the same four files."""
+"""MNIST, and any other data that come as the same four files."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,12 @@ import numpy as np
 
 from asyncsim.datasets.dataset import Dataset
 from asyncsim.datasets.idx import read_idx
-from asyncsim.datasets.optional import import_optional
+from asyncsim.datasets.sources import VARIABLE, import_optional, in_one_line, named_folder
 
-MEAN, STANDARD_DEVIATION = (
-    0.1307,
-    0.3081,
-)  # of the training pixels on a scale from 0 to 1, as everybody rounds them
-VARIABLE = "ASYNCSIM_DATA"
+# Of the training pixels on a scale from 0 to 1, rounded as is customary.
+MEAN = 0.1307
+STANDARD_DEVIATION = 0.3081
+SUBFOLDER = "mnist"
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -31,17 +30,20 @@ def mnist(path: str | os.PathLike[str] | None = None) -> Dataset:
     """60 000 training and 10 000 test images of 28 × 28 pixels in ten classes.
 
     Pixels are (value / 255 - 0.1307) / 0.3081, as in the paper. The files are the four usual ones in IDX
-    format, `train-images-idx3-ubyte` and so on, each gzipped (`.gz`) or not. Other data in files of these
-    names, such as Fashion-MNIST, are as welcome; so are images of other sizes, and fewer of them.
+    format, `train-images-idx3-ubyte` and so on, each gzipped (`.gz`) or not. They may hold other data, such as
+    Fashion-MNIST, images of other sizes, or fewer images.
 
     Args:
-        path: Folder with the files, or with a folder `mnist` with the files. By default what the environment
-            variable ASYNCSIM_DATA says; where that is not set either, the files are downloaded once (11 MB)
-            and kept in the user's cache.
+        path: Folder with the files, or with a folder `mnist` that holds them; None for the folder that the environment
+            variable ASYNCSIM_DATA names. If that is not set either, the files are downloaded once (11 MB) and kept in
+            the user's cache.
+
+    Returns:
+        A `Dataset` with inputs of shape (examples, 28, 28).
 
     Raises:
         FileNotFoundError: If the folder or one of the files is missing, or the download failed.
-        ValueError: If a file is damaged, or images and labels do not fit.
+        ValueError: If a file is damaged, or there are not as many labels as images.
         ImportError: If the files have to be downloaded and pooch is not installed.
 
     Example:
@@ -49,25 +51,16 @@ def mnist(path: str | os.PathLike[str] | None = None) -> Dataset:
         Traceback (most recent call last):
         FileNotFoundError: `path` 'no/such/folder' holds no MNIST files (train-images-idx3-ubyte …), ...
     """
-    folder = _folder(path)
+    what = f"MNIST files ({next(iter(CHECKSUMS))} …)"
+    folder = named_folder(path, SUBFOLDER, _has_files, what) or _download()
     train_inputs, train_labels = _read(folder, "train")
     test_inputs, test_labels = _read(folder, "t10k")
     classes = 1 + int(max(train_labels.max(), test_labels.max()))
     return Dataset("mnist", train_inputs, train_labels, test_inputs, test_labels, classes)
 
 
-def _folder(path: str | os.PathLike[str] | None) -> Path:
-    """The folder that holds the files."""
-    given, source = (path, "`path`") if path is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
-    if given is None:
-        return _download()
-    for folder in (Path(given).expanduser(), Path(given).expanduser() / "mnist"):
-        if any(_find(folder, name) for name in CHECKSUMS):
-            return folder
-    raise FileNotFoundError(
-        f"{source} {os.fspath(given)!r} holds no MNIST files (train-images-idx3-ubyte …), nor does a folder "
-        "`mnist` in it. Name the folder that does; where none is named, they are downloaded."
-    )
+def _has_files(folder: Path) -> bool:
+    return any(_find(folder, name) for name in CHECKSUMS)
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -82,7 +75,8 @@ def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     if len(images) != len(labels) or not images.size:
         raise ValueError(
             f"{str(image_file)!r} holds {len(images)} images of {images.shape[1:]} pixels and "
-            f"{label_file.name!r} {len(labels)} labels; they must be as many, and not none. Fetch both again."
+            f"{label_file.name!r} {len(labels)} labels; there must be one label per image, and at least one. "
+            "Fetch both again."
         )
     return _normalised(images), labels
 
@@ -104,20 +98,20 @@ def _normalised(images: np.ndarray) -> np.ndarray:
 def _download() -> Path:
     """The user's cache, with the files in it."""
     pooch = import_optional("pooch", package="pooch", needed_by="Downloading MNIST")
-    folder = Path(pooch.os_cache("asyncsim")) / "mnist"
+    folder = Path(pooch.os_cache("asyncsim")) / SUBFOLDER
     for name in CHECKSUMS:
         _fetch(pooch, f"{name}.gz", CHECKSUMS[name], folder)
     return folder
 
 
 def _fetch(pooch: ModuleType, file: str, checksum: str, folder: Path) -> None:
-    """Have a file in the folder; one that is there already is checked, and fetched again if damaged."""
+    """Put a file into the folder; an existing file is checked, and fetched again if it is damaged."""
     problem = ""
     for mirror in MIRRORS:
         try:
             pooch.retrieve(mirror + file, known_hash=checksum, fname=file, path=folder)
-        except (OSError, ValueError) as error:  # no network, or another file than expected
-            problem = " ".join(str(error).split()).rstrip(".")
+        except (OSError, ValueError) as error:  # no network, or not the expected file
+            problem = in_one_line(error)
         else:
             return
     raise FileNotFoundError(

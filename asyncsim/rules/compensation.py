@@ -122,8 +122,7 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.dc_asgd(0.5, compensation=0.5)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.125]
 
     References:

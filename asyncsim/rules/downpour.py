@@ -56,15 +56,13 @@ def downpour(learning_rate: Any, *, window: int = 1) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 0, 0])
-        >>> run = asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.125]
 
         Two workers commit three steps each, from 1 to 0.125; both started from 1:
 
         >>> rule = asim.rules.downpour(0.5, window=3)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.75]
 
     References:

@@ -165,8 +165,7 @@ def easgd(
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(2, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
         >>> rule = asim.rules.easgd(0.5, workers=2, window=1, beta=0.5)
-        >>> run = asim.replay(asim.simulate(cluster, commits=2), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.simulate(cluster, commits=2), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.75]
 
     References:
@@ -245,8 +244,7 @@ def aeasgd(
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.aeasgd(0.5, window=1, rho=1.0)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.625]
 
     References:
@@ -325,8 +323,7 @@ def eamsgd(
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.eamsgd(0.5, window=1, rho=1.0, momentum=0.5)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.5625]
 
     References:

@@ -112,8 +112,7 @@ def fedasync(
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.fedasync(0.5, mixing=0.5, decay=1.0)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.6875]
 
     References:
@@ -182,8 +181,7 @@ def fedbuff(
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1])
-        >>> run = asim.replay(trace, asim.rules.fedbuff(0.5, buffer=2), asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.fedbuff(0.5, buffer=2), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.5]
 
     References:
@@ -379,8 +377,7 @@ def ca2fl(
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.ca2fl(0.5, workers=2, buffer=1)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.25]
 
     References:

@@ -107,8 +107,7 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
-        >>> run = asim.replay(trace, asim.rules.ia2sgd(0.5, workers=2), asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.ia2sgd(0.5, workers=2), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.375]
 
     References:

@@ -52,8 +52,7 @@ def local_sgd(
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(2, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
         >>> rule = asim.rules.local_sgd(0.5, window=2)
-        >>> run = asim.replay(asim.simulate(cluster, commits=2), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.simulate(cluster, commits=2), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.25]
 
     References:
@@ -106,8 +105,7 @@ def diloco(
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.diloco(0.5, window=1, outer_learning_rate=0.5, momentum=0.5, optimiser="sgd")
-        >>> run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.625]
 
     References:

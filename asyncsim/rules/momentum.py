@@ -53,8 +53,7 @@ def momentum_sgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.momentum_sgd(learning_rate=0.5, momentum=0.5)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.0]
 
     References:
@@ -86,8 +85,7 @@ def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.multi_asgd(0.25, momentum=0.5)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.5]
 
     References:
@@ -134,8 +132,7 @@ def shared_nesterov(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.shared_nesterov(0.5, momentum=0.5)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.0625]
 
     References:
@@ -211,8 +208,7 @@ def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any =
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.delayed_nesterov(0.5, momentum=0.5, interval=2)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.34375]
 
     References:

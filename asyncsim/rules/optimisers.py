@@ -220,8 +220,7 @@ def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwis
 
         >>> import optax, asyncsim as asim
         >>> rule = asim.rules.server(optimiser=optax.sgd(0.25, momentum=0.5))
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.375]
 
     References:

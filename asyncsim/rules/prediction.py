@@ -65,8 +65,7 @@ def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any =
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.weight_prediction(0.25, momentum=0.5, horizon=1)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.5]
 
     References:
@@ -108,8 +107,7 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.spectrain(1.0, momentum=0.5)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1, 0]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1, 0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.875]
 
     References:

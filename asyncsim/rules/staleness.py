@@ -108,8 +108,7 @@ def staleness_aware(learning_rate: Any) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 2])
-        >>> run = asim.replay(trace, asim.rules.staleness_aware(0.25), asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.staleness_aware(0.25), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.375]
 
     References:

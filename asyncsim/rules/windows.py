@@ -112,8 +112,7 @@ def adag(
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.adag(0.5, window=1, gamma=0.25)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.25]
 
     References:
@@ -156,8 +155,7 @@ def dynsgd(
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.dynsgd(0.5, window=2)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
-        >>> run.central["x"].tolist()
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.125]
 
     References:

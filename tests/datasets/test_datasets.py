@@ -194,8 +194,8 @@ def broken_compression(content: bytes) -> bytes:
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda content: b"", "ends in its header, after 0 bytes"),
     "header cut": (lambda content: content[:6], "ends in its header, after 6 bytes"),
-    "truncated": (lambda content: content[:-1], "is truncated: 11 bytes of data, and 12 by its header"),
-    "trailing": (lambda content: content + b"!", "has trailing bytes: 13 bytes of data, and 12"),
+    "truncated": (lambda content: content[:-1], "is truncated: 11 bytes of data instead of the 12 in its header"),
+    "trailing": (lambda content: content + b"!", "has trailing bytes: 13 bytes of data instead of the 12"),
     "trailing gzip": (lambda content: gzip.compress(content + b"!"), "has trailing bytes"),
     "web page": (lambda content: b"<html>404</html>", "magic number is 0x3c68746d, not 0x00000801"),
     "images": (lambda content: idx(np.zeros((12, 5, 4))), "magic number is 0x00000803, not 0x00000801"),

@@ -63,7 +63,7 @@ def test_cifar_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (b"", "it holds 0 bytes"),
         (bytes(3072), "it holds 3072 bytes, which are not one or more rows of 3073"),
         (bytes(2 * 3073 + 1), "it holds 6147 bytes"),
-        (b"\x0a" + bytes(3072), "a label is 10, and the largest can be 9"),
+        (b"\x0a" + bytes(3072), "a label is 10, but labels go up to 9"),
     ],
 )
 def test_damaged_cifar_file_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
