@@ -21,7 +21,7 @@ Points = Sequence[tuple[int, float | None]]
 
 
 def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | None = None) -> "list[Line2D]":
-    """Final training loss against the number of workers, one line a rule or setting, on a logarithmic axis.
+    """Final training loss against the number of workers, one line per rule or setting, on a logarithmic axis.
 
     Args:
         ax: Where to draw.
@@ -29,7 +29,7 @@ def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | N
         start: Loss before training, drawn as a dashed line: a run that ends there has learned nothing.
 
     Returns:
-        One line each. A diverged run is a cross at the upper edge, not a gap.
+        One line per rule or setting. A diverged run is a cross at the upper edge, not a gap.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | N
 def draw_comparison(
     figure: "Figure", losses: Mapping[str, Points], start: float | None, title: str, subtitle: str = ""
 ) -> "Axes":
-    """The page of a comparison: `draw_final_losses`, a legend in the order of the lines, and a title."""
+    """The page of a comparison: `draw_final_losses`, a legend in the order in which the lines end, and a title."""
     ax = figure.subplots()
     lines = draw_final_losses(ax, losses, start)
     ends = {line.get_label(): float(np.nan_to_num(np.asarray(line.get_ydata())[-1], nan=np.inf)) for line in lines}

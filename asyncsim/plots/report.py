@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 SIZE = (9.6, 6.6)  # inches
-SMOOTHED = 5  # worker steps in a running mean, about what the paper's curves show
+SMOOTHED = 5  # commits of each worker in a running mean, about what the paper's curves show
 MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it slow
 
 
 def draw_report(
     figure: "Figure", trace: Trace, run: Run, title: str, subtitle: str = "", *, predicted: ArrayLike | None = None
 ) -> "list[Axes]":
-    """Loss, staleness, energies and π of a run.
+    """The page of a run: loss, staleness, energies and π.
 
     Args:
         figure: An empty figure; see `asyncsim.plots.style` for the look.
         trace: Schedule of the run.
         run: The run.
-        title: First line, say what was run.
-        subtitle: Second line, in grey: with which settings.
-        predicted: (size,) P(τ = k), drawn over the staleness that was measured; see `draw_staleness`.
+        title: What was run.
+        subtitle: With which settings.
+        predicted: (size,) P(τ = k), drawn over the measured staleness; see `draw_staleness`.
 
     Returns:
-        The four panels. What a run does not have is said in its panel.
+        The four panels. Where the run lacks something, its panel says so.
     """
     panels = list(figure.subplots(2, 2).flat)
     draw_loss(panels[0], run)
@@ -51,7 +51,7 @@ def draw_report(
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Mean of each value and those before it, `window` at most; not finite from the first value that is not.
+    """Mean of each value and those before it, at most `window` values; NaN from the first value that is not finite.
 
     Example:
         >>> running_mean(np.array([1.0, 3.0, 5.0, 7.0]), window=2).tolist()
@@ -67,16 +67,16 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def draw_loss(ax: "Axes", run: Run, *, label: str | None = None, color: str = BLUE) -> "Line2D":
-    """Training loss against worker steps, a running mean over about five steps of each worker.
+    """Training loss against the commits of each worker, as a running mean over about five of them.
 
     Args:
         ax: Where to draw.
-        run: A run; of several seeds, the mean is drawn.
-        label: For a legend.
-        color: Of the line.
+        run: The run; of several seeds, the mean is drawn.
+        label: Label for a legend.
+        color: Colour of the line.
 
     Returns:
-        The line. Where the run diverged, a mark and a remark say so.
+        The line. If the run diverged, a cross and a remark say so.
 
     Example:
         >>> import asyncsim as asim
@@ -95,10 +95,10 @@ def draw_loss(ax: "Axes", run: Run, *, label: str | None = None, color: str = BL
 
 
 def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
-    """Kinetic energies of the central variable and of its proxy, sums over parameters, against worker steps.
+    """Kinetic energies of the central variable and its proxy, summed over parameters, against commits of each worker.
 
     Returns:
-        One line each, as far as they were recorded, or a text that says that they were not.
+        A line for each that was recorded, or a text that says that none was.
     """
     names = {"energy_central": ("central variable", BLUE), "energy_proxy": ("proxy", VERMILION)}
     lines: list[Line2D] = []
@@ -112,15 +112,15 @@ def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
     ax.set(xlabel="commits of each worker", ylabel="kinetic energy")
     draw_legend_inside(ax, "best")
     if not _recorded(run, "energy_proxy"):
-        remark(ax, "proxy: the rule has none, or not recorded")
+        remark(ax, "proxy: the rule has none, or it was not recorded")
     return [*lines]
 
 
 def draw_pi(ax: "Axes", run: Run) -> "Artist":
-    """Median of π over all parameters against worker steps, a running mean over about five of them.
+    """Median of π over all parameters against the commits of each worker, as a running mean over about five of them.
 
     Returns:
-        The line, or a text that says that there is none.
+        The line, or a text if the run has no π.
     """
     if not _recorded(run, "pi_median"):
         return say(ax, "No π in this run: its rule scales nothing,\nor it was not recorded.")
@@ -170,7 +170,7 @@ def _recorded(run: Run, name: str) -> bool:
 
 
 def _draw_running_mean(ax: "Axes", run: Run, values: Any, at: np.ndarray, **style: Any) -> "Line2D":
-    """A running mean over `SMOOTHED` steps of each worker of values recorded at the commits `at`."""
+    """Draw the running mean, over `SMOOTHED` commits of each worker, of values recorded at the commits `at`."""
     values = np.asarray(values, np.float64)
     values = values.mean(axis=0) if run.several else values
     every = (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0

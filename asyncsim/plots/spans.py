@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsim.delays import FloatArray
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace.tables import end_of_trace
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 COMPUTING, VAIN = "computing", "computing in vain"
@@ -23,45 +23,45 @@ class Spans(NamedTuple):
     """Intervals of workers, in seconds."""
 
     worker: NDArray[np.int32]
-    start: Floats
-    end: Floats
+    start: FloatArray
+    end: FloatArray
 
     def rows(self, which: Bools) -> "Spans":
-        """Some of the intervals."""
+        """The intervals for which `which` is true."""
         return Spans(self.worker[which], self.start[which], self.end[which])
 
     def within(self, start: float, stop: float) -> "Spans":
-        """The parts between two times, without the empty ones."""
+        """The parts of the intervals between two times, without empty ones."""
         begin, end = np.maximum(self.start, start), np.minimum(self.end, stop)
         return Spans(self.worker, begin, end).rows(begin < end)
 
 
-def seconds_a_job(trace: Trace) -> float:
-    """Seconds from one job of a worker to its next, a mean over all workers and the whole record."""
+def seconds_per_job(trace: Trace) -> float:
+    """Mean seconds from one job of a worker to its next, over all workers and the whole trace."""
     ended = len(trace) + int(np.count_nonzero(trace.unfinished.fate != Fate.IN_FLIGHT))
     return end_of_trace(trace) * trace.workers / max(ended, 1)
 
 
 def spells(trace: Trace, *kinds: Fault) -> Spans:
-    """When faults of these kinds lasted; -1 is the server."""
+    """When faults of these kinds lasted; worker -1 is the server."""
     faults = trace.faults
     return Spans(faults.worker, faults.start_time, faults.end_time).rows(np.isin(faults.kind, kinds))
 
 
 def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: float) -> dict[str, Spans]:
-    """What workers did between two times, as far as the trace tells.
+    """What workers did between two times, as far as the trace shows.
 
     Args:
         trace: The trace.
-        workers: Which workers.
-        start: From when on, in seconds.
-        stop: Until when, in seconds.
+        workers: The workers' numbers.
+        start: Left end, in seconds.
+        stop: Right end, in seconds.
 
     Returns:
         Activity -> its intervals; at every moment from `start` to `stop` or the end of the record, a worker is in
-        exactly one. `NETWORK` holds the time-outs of lost messages, `WAITING` queue, turn and pause; `VAIN` is the
-        computing of jobs that were cancelled, dropped, lost or crashed, `SENT` what a job does after computing that
-        has not committed (a trace does not tell its way from its wait), and `IDLE` the rest.
+        exactly one. `NETWORK` includes the time-outs of lost messages, `WAITING` queue, turn and pause; `VAIN` is
+        computing for jobs that were cancelled, dropped, lost or crashed, `SENT` the time after computing of a job that
+        has not committed (a trace does not separate its transfer from its wait), and `IDLE` the rest.
 
     Example:
         >>> spans = activities(Trace.from_commits([0, 1, 0]), np.arange(2, dtype=np.int32), 0.0, 3.0)
@@ -92,7 +92,7 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
 
 def _jobs(
     trace: Trace, workers: NDArray[np.int32], start: float, stop: float, end: float
-) -> tuple[NDArray[np.int32], list[Floats], NDArray[np.int8]]:
+) -> tuple[NDArray[np.int32], list[FloatArray], NDArray[np.int8]]:
     """Workers, times (read, start, finish, arrive, serve, end) and fates of the jobs that touch the window."""
     done = np.isin(trace.worker, workers) & (trace.commit_time >= start) & (trace.read_time <= stop)
     rest, last = trace.unfinished, np.minimum(trace.unfinished.end_time, end)
@@ -113,12 +113,12 @@ def _joined(*parts: Spans) -> Spans:
 
 
 def _union(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
-    """The same moments without overlaps: a worker that is away can crash."""
+    """The same moments without overlaps: a worker that is offline can crash as well."""
     return _gaps(_gaps(spans, workers, start, stop), workers, start, stop)
 
 
 def _gaps(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
-    """What the intervals of each worker leave of the window."""
+    """The parts of the window that the intervals of each worker leave free."""
     found = []
     for worker in workers:
         own = np.flatnonzero(spans.worker == worker)

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from asyncsim.delays import FloatArray
 from asyncsim.plots.page import draw_legend_below, draw_legend_inside, remark, say, size_in_points
 from asyncsim.plots.style import BLUE, INK, VERMILION
 from asyncsim.trace import Fate, Trace
@@ -19,26 +20,24 @@ MOST_BARS = 80
 EQUAL = "n − 1"
 SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis reaches
 
-Floats = NDArray[np.float64]
-
 
 def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = None) -> "Artist":
     """Histogram of staleness, as shares of the commits, with the mean that the outstanding reads imply.
 
-    Where nothing was discarded, the staleness of all commits adds up to the other reads outstanding at the commits
-    that close a step, but for the jobs in flight at the end; so their mean number, over commits, is the mean
-    staleness of a long run. It is n - 1 where each commit is a step and each worker always has a job. Where jobs
-    were cancelled, dropped, lost or crashed, a part of their ages is theirs, and the measured mean is marked.
+    If nothing was discarded, the staleness of all commits adds up to the other reads outstanding at the commits that
+    close a step, except for the jobs in flight at the end; so their mean number, over commits, is the mean staleness
+    of a long run. It is n - 1 if each commit is a step and each worker always has a job. If jobs were cancelled,
+    dropped, lost or crashed, part of that sum is their age, and the measured mean is marked instead.
 
     Args:
         ax: Where to draw.
         trace: The trace.
-        predicted: (size,) P(τ = k) for k = 0, 1, …, drawn as an outline; what it lacks to 1 is beyond its end.
+        predicted: (size,) P(τ = k) for k = 0, 1, …, drawn as an outline; the mass missing to 1 lies beyond its end.
 
     Returns:
         The steps of the histogram (`get_data().values` are the shares), or a text if there are no commits. The
-        mark is the last of `ax.lines`, the outline the last of `ax.patches`. A remark says the total variation
-        distance ½ Σ |measured - predicted|, with all that is beyond the end of `predicted` as one value.
+        mark is the last of `ax.lines`, the outline the last of `ax.patches`. A remark gives the total variation
+        distance ½ Σ |measured - predicted|, with all beyond the end of `predicted` as one value.
 
     Raises:
         ValueError: If `predicted` is not a distribution.
@@ -89,11 +88,11 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     Args:
         ax: Where to draw.
         trace: The trace.
-        predicted: (workers,) mean staleness of each worker's commits, in server versions; not finite for none.
+        predicted: (workers,) mean staleness of each worker's commits, in server versions; not finite where unknown.
 
     Returns:
-        The points of the means, the lines of the ranges (`get_segments()`, one each worker that committed), and the
-        marks of the prediction where there is one; or one text if there are no commits.
+        The points of the means, the lines of the ranges (`get_segments()`, one per worker that committed), and the
+        marks of the prediction if one is given; or one text if there are no commits.
 
     Raises:
         ValueError: If `predicted` is not one number per worker.
@@ -125,23 +124,23 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     ax.grid(visible=False, axis="x")
     for handle in filter(None, draw_legend_below(ax, artists).legend_handles):
-        handle.set(linewidth=5, markersize=6)  # seen where the marks themselves are thin
+        handle.set(linewidth=5, markersize=6)  # visible where the marks themselves are thin
     return artists
 
 
 def draw_shares(
     ax: "Axes", shares: ArrayLike, *, predicted: ArrayLike | None = None, most: int | None = None
 ) -> "list[Artist]":
-    """A distribution of staleness as it was measured, filled, and as theory predicts it, an outline; with the means.
+    """A distribution of staleness: measured, filled; predicted, as an outline; and the measured mean.
 
     Args:
         ax: Where to draw.
         shares: (size,) share of the commits with staleness 0, 1, …
         predicted: (size,) P(τ = k), or None.
-        most: Largest staleness shown; by default 99.95 % of the commits are.
+        most: Largest staleness shown; by default far enough for 99.95 % of the commits.
 
     Returns:
-        The measured shares, the predicted ones where there are any, and the line at the measured mean.
+        The measured shares, the predicted ones if given, and the line at the measured mean.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -183,7 +182,7 @@ def _implied_mean(trace: Trace) -> tuple[str, float]:
     return name, pairs / len(trace)
 
 
-def _distribution(predicted: ArrayLike) -> Floats:
+def _distribution(predicted: ArrayLike) -> FloatArray:
     pmf = np.asarray(predicted, np.float64)
     if pmf.ndim != 1 or not len(pmf) or not (pmf >= -1e-9).all() or not pmf.sum() <= 1 + 1e-6:
         raise ValueError(
@@ -193,8 +192,8 @@ def _distribution(predicted: ArrayLike) -> Floats:
     return pmf
 
 
-def in_bins(shares: Floats, bins: int, width: int) -> Floats:
-    """Shares of single values, added up in bins of `width` values; what is beyond the last bin is left out.
+def in_bins(shares: FloatArray, bins: int, width: int) -> FloatArray:
+    """Shares of single values, added up in bins of `width` values; those beyond the last bin are dropped.
 
     Example:
         >>> in_bins(np.array([0.5, 0.25, 0.25]), bins=2, width=2).tolist()
@@ -204,7 +203,7 @@ def in_bins(shares: Floats, bins: int, width: int) -> Floats:
     return whole[: bins * width].reshape(bins, width).sum(axis=1)
 
 
-def _one_each(predicted: ArrayLike, workers: int) -> Floats:
+def _one_each(predicted: ArrayLike, workers: int) -> FloatArray:
     means = np.asarray(predicted, np.float64)
     if means.shape != (workers,):
         raise ValueError(
@@ -213,7 +212,7 @@ def _one_each(predicted: ArrayLike, workers: int) -> Floats:
     return means
 
 
-def _by_worker(trace: Trace) -> tuple[Floats, Floats, Floats]:
+def _by_worker(trace: Trace) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean, 10 % and 90 % quantile of each worker's staleness; NaN where it never committed."""
     order = np.argsort(trace.worker, kind="stable")
     ends = np.cumsum(np.bincount(trace.worker, minlength=trace.workers))

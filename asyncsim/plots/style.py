@@ -1,4 +1,4 @@
-"""The look of asyncsim's figures, and how they become files that are the same bytes every time."""
+"""The look of asyncsim's figures, and how they become files with the same bytes every time."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
-METADATA = {"png": {"Software": None}, "pdf": {"CreationDate": None}}  # what Matplotlib writes and would differ
-DIGITS = 9  # of a position, as a share of the figure: far below what can be seen
+METADATA = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+}  # what Matplotlib would fill in
+DIGITS = 9  # decimals of a position, as a share of the figure: far below what can be seen
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 
 
@@ -39,7 +42,7 @@ def save_png(path: str | os.PathLike[str], draw: Callable[["Figure"], object], s
 
     Args:
         path: The file.
-        draw: Draws on the empty figure that it is given.
+        draw: Draws on the empty figure that it receives.
         size: Width and height in inches, of 150 pixels each.
 
     Raises:
@@ -58,10 +61,10 @@ def save_figure(
     """Draw a figure in the style once and write it as one or more files, each whole or not at all.
 
     Args:
-        paths: The files; what follows the last dot says what they are, "pdf" or "png".
-        draw: Draws on the empty figure that it is given.
+        paths: The files; the suffix gives the format, "pdf" or "png".
+        draw: Draws on the empty figure that it receives.
         size: Width and height in inches.
-        kind: What all files are, whatever their names.
+        kind: The format of all files, whatever their names.
 
     Raises:
         OSError: If a file cannot be written.
@@ -80,10 +83,10 @@ def save_figure(
 
 
 def _settle(figure: "Figure") -> None:
-    """Lay the figure out once, and round where its panels are.
+    """Lay the figure out once, and round the positions of its panels.
 
-    The solver of the layout adds in an order that differs from run to run, and the last bit of a position can turn a
-    digit of a PDF.
+    The layout's solver adds in an order that differs from run to run, and the last bit of a position can change a
+    digit in a PDF.
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

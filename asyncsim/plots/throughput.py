@@ -3,17 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asyncsim.checks import require_positive
+from asyncsim.delays import FloatArray
 from asyncsim.plots.page import draw_legend_inside
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-
-Floats = NDArray[np.float64]
 
 
 def draw_throughput(
@@ -28,24 +27,24 @@ def draw_throughput(
 ) -> "list[Artist]":
     """Commits per second against the number of workers.
 
-    Below the knee n* the workers are the bottleneck and the throughput grows as n · limit / n*; above it, the server
-    is, whose limit is slots over mean service time. Without variance the throughput would follow these two lines.
+    Below the knee n* the workers are the bottleneck and the throughput grows as n · limit / n*; above it the server
+    is, and its limit is slots over mean service time. Without variance, the throughput would follow these two lines.
 
     Args:
         ax: Where to draw.
         workers: (points,) numbers of workers, increasing.
-        throughput: (points,) commits per second; NaN where it was not measured, but predicted.
+        throughput: (points,) commits per second; NaN where it was only predicted.
         predicted: (points,) commits per second, drawn as a curve.
-        standard_error: (points,) of `throughput`; bars of twice this reach to either side.
+        standard_error: (points,) of `throughput`; bars extend by twice this to either side.
         knee: n*, in workers.
-        limit: The most commits per second that the server can do.
+        limit: Largest number of commits per second that the server can handle.
 
     Returns:
         One artist each, named by its `get_label()`: the measured points, their error bars (`get_segments()`), the
         curve, the knee, the limit and, where knee and limit are both given, the ascent.
 
     Raises:
-        ValueError: If an array has another length than `workers`, or `knee` or `limit` is not positive.
+        ValueError: If the length of an array is not that of `workers`, or `knee` or `limit` is not positive.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -92,7 +91,7 @@ def _draw_asymptotes(ax: "Axes", most: float, knee: float | None, limit: float |
     return artists
 
 
-def _column(name: str, values: ArrayLike, length: int | None = None) -> Floats:
+def _column(name: str, values: ArrayLike, length: int | None = None) -> FloatArray:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column) or length not in (None, len(column)):
         wanted = "(points,)" if length is None else f"({length},)"

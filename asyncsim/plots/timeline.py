@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.collections import PolyCollection
 
 MOST_LANES = 24
-JOBS = 8  # of a worker, in a window that is left open
-HEIGHT = 0.72  # of a lane's content, where lanes are 1 apart
+JOBS = 8  # of a worker, in a window without `stop`
+HEIGHT = 0.72  # of what a lane shows; lanes are 1 apart
 _SINCE = "Give seconds from the start of the run."
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -55,23 +55,23 @@ def draw_timeline(
     stop: float | None = None,
     workers: Sequence[int] | None = None,
 ) -> "list[Artist]":
-    """What each worker did when: one lane a worker, the first on top, against the simulated time.
+    """What each worker did when: one lane per worker, the first on top, against simulated time.
 
-    Jobs that were cancelled, dropped, lost or crashed are hatched. What a trace does not tell is not made up: a gap
-    between two jobs is "idle or blocked" whatever its reason, and where an uncommitted job was after computing (on
-    its way, or waiting) stays open.
+    Jobs that were cancelled, dropped, lost or crashed are hatched. What a trace does not show is not made up: a gap
+    between two jobs is "idle or blocked" whatever its reason, and whether an uncommitted job was in transfer or waiting
+    after computing stays open.
 
     Args:
         ax: Where to draw.
         trace: The trace.
         start: Left end, in seconds.
-        stop: Right end, in seconds; by default after some eight jobs of a worker, or the end of the record.
-        workers: Which workers, from top to bottom; by default all, of more than 24 the first 24 (a remark says so).
+        stop: Right end, in seconds; by default after about eight jobs of a worker, or the end of the trace.
+        workers: Which workers, from top to bottom; by default all, or the first 24 of more (then a remark says so).
 
     Returns:
-        One artist for each thing that occurs, named by its `get_label()`: collections of rectangles of activities
-        (`get_paths()`, x in seconds) and of faults, of the commits' ticks (`get_segments()`), and the lost messages'
-        marks (`get_xdata()`). One text if the trace is empty.
+        One artist for each kind of thing that occurs, named by its `get_label()`: rectangles of activities and faults
+        (`get_paths()`, x in seconds), ticks of commits (`get_segments()`) and crosses of lost messages (`get_xdata()`).
+        One text if the trace is empty.
 
     Raises:
         ValueError: If the window is empty or a worker does not exist.
@@ -90,11 +90,11 @@ def draw_timeline(
         return [say(ax, "Nothing has happened yet: no timeline.")]
     lanes = _lanes(workers, trace.workers)
     if stop is None:
-        stop = min(end, start + JOBS * sp.seconds_a_job(trace))
+        stop = min(end, start + JOBS * sp.seconds_per_job(trace))
     stop = require_positive("stop", stop, remedy=_SINCE)
     if not start < min(stop, end):
         raise ValueError(
-            f"`start` must be before `stop` and the end of the record at {end:g} s; got {start:g} to {stop:g}."
+            f"`start` must be before `stop` and the end of the trace at {end:g} s; got {start:g} to {stop:g}."
         )
     window = start, min(stop, end)
     artists: list[Artist] = [
@@ -132,7 +132,7 @@ def _draw_activities(
 
 
 def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
-    """What goes wrong, but for workers that are down: pauses behind all lanes, slow spells below one, losses on it."""
+    """Faults other than workers that are down: pauses behind all lanes, slow spells below a lane, losses on it."""
     artists: list[Artist] = []
     pauses = sp.spells(trace, Fault.SERVER_PAUSE).within(start, stop)
     if len(pauses.start):
@@ -153,7 +153,7 @@ def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: floa
 
 
 def _draw_commits(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
-    """Ticks: as high as the lane and strong where a step closes, else short."""
+    """Ticks: high and strong where a step closes, else short and thin."""
     from matplotlib.collections import LineCollection
 
     seen = np.isin(trace.worker, lanes) & (trace.commit_time >= start) & (trace.commit_time <= stop)

@@ -248,7 +248,7 @@ class TestWindow:
         ("arguments", "error"),
         [
             ({"start": 5.0, "stop": 5.0}, "`start` must be before `stop`.*got 5 to 5"),
-            ({"start": 99.0}, "end of the record at 10 s"),
+            ({"start": 99.0}, "end of the trace at 10 s"),
             ({"start": -1.0}, "`start` must be finite and not negative; got -1.0"),
             ({"stop": np.inf}, "`stop` must be finite and positive"),
             ({"workers": [3]}, r"`workers` must name different workers; got \[3\]. .* 0 to 2"),
