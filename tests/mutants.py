@@ -1,0 +1,413 @@
+"""Plant a wrong line, run the tests of its room, say which test notices: `python -m tests.mutants [WORD …]`.
+
+Each mutant is one plausible mistake. The tree is copied, the line is changed in the copy, and the tests named beside it
+run there until the first one fails. A mutant that no test notices is a hole in the tests, and the status is 1. Words
+select the mutants whose title holds one of them; `--jobs 2` runs two at a time.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("asyncsim", "figures", "scenarios", "tests", "pyproject.toml", "README.md")
+SECONDS = 600  # after which tests that hang have noticed, too
+
+
+class Mutant(NamedTuple):
+    """One wrong line.
+
+    Attributes:
+        title: What is wrong.
+        room: Folder or file in which `right` occurs exactly once.
+        right, wrong: A piece of a line as it is, and as it is planted.
+        tests: Where it should be noticed, as arguments of pytest.
+    """
+
+    title: str
+    room: str
+    right: str
+    wrong: str
+    tests: str
+
+
+MUTANTS = (
+    # What an update rule sends and applies.
+    Mutant(
+        "the proxy's sign",
+        "asyncsim/rules/momentum.py",
+        'lambda m, d: hyper["momentum"] * m + d',
+        'lambda m, d: hyper["momentum"] * m - d',
+        "tests/rules/test_gem_by_hand.py",
+    ),
+    Mutant(
+        "π's clamp is dropped",
+        "asyncsim/energy.py",
+        "jnp.clip((kappa * jnp.abs(m) - jnp.abs(s)) / jnp.abs(d + EPSILON_SCRIPT), *CLAMP_SCRIPT)",
+        "((kappa * jnp.abs(m) - jnp.abs(s)) / jnp.abs(d + EPSILON_SCRIPT))",
+        "tests/test_energy.py",
+    ),
+    Mutant(
+        "κ amplifies nothing",
+        "asyncsim/rules/gem.py",
+        'lambda m: hyper["kappa"] * m',
+        "lambda m: m",
+        "tests/rules/test_gem_by_hand.py tests/rules/test_identities.py",
+    ),
+    Mutant(
+        "gradient ascent",
+        "asyncsim/rules/downpour.py",
+        'update = jax.tree.map(lambda g: -hyper["learning_rate"] * g, gradient)',
+        'update = jax.tree.map(lambda g: hyper["learning_rate"] * g, gradient)',
+        "tests/rules/test_conformance.py -k downpour",
+    ),
+    Mutant(
+        "an update divided by τ + 2",
+        "asyncsim/rules/downpour.py",
+        "u / (view.staleness + 1)",
+        "u / (view.staleness + 2)",
+        "tests/rules/test_staleness_rules.py asyncsim/rules/downpour.py",
+    ),
+    Mutant(
+        "a window's sum where its mean belongs",
+        "asyncsim/rules/agn.py",
+        "lambda d: d / self.window, displacement",
+        "lambda d: d, displacement",
+        "tests/rules/test_windows.py",
+    ),
+    Mutant(
+        "delay compensation of the wrong sign",
+        "asyncsim/rules/compensation.py",
+        "g + k * g * g * (t - s)",
+        "g - k * g * g * (t - s)",
+        "tests/rules/test_compensation.py",
+    ),
+    Mutant(
+        "a buffered update not damped by its age",
+        "asyncsim/rules/federated.py",
+        '(view.staleness + 1).astype(d.dtype) ** -hyper["exponent"] * d',
+        "d",
+        "tests/rules/test_federated.py",
+    ),
+    Mutant(
+        "GEM counts its shift from the gradient's point",
+        "asyncsim/rules/gem.py",
+        "shift = jax.tree.map(jnp.subtract, view.pulled, state.pulled)",
+        "shift = jax.tree.map(jnp.subtract, view.pulled, view.read)",
+        "tests/rules/test_gem_by_hand.py tests/rules/test_identities.py",
+    ),
+    # The compiled replay.
+    Mutant(
+        "the row of another worker",
+        "asyncsim/engine/rows.py",
+        "lambda: (at(rows, worker), worker)",
+        "lambda: (at(rows, (worker + 1) % rows.shape[0]), worker)",
+        "tests/engine/test_against_reference.py",
+    ),
+    Mutant(
+        "a worker's new row is not put back",
+        "asyncsim/engine/rows.py",
+        "start = (place, jnp.int32(0), jnp.int32(offset))",
+        "start = (place * 0, jnp.int32(0), jnp.int32(offset))",
+        "tests/engine/test_against_reference.py",
+    ),
+    Mutant(
+        "a step's sum where its mean belongs",
+        "asyncsim/engine/commit.py",
+        "leaf / when.collected.astype(leaf.dtype)",
+        "leaf",
+        "tests/engine/test_against_reference.py -k buffered",
+    ),
+    Mutant(
+        "a worker that waits reads at once",
+        "asyncsim/engine/commit.py",
+        "resumed = _choose(when.prompt, resumed, read)",
+        "resumed = resumed",
+        "tests/engine/test_against_reference.py tests/rules/test_identities.py tests/engine/test_local_steps.py",
+    ),
+    Mutant(
+        "every pull is late",
+        "asyncsim/engine/commit.py",
+        "pulled = _choose(when.late_pull, before, pulled) if PULL in traits else before",
+        "pulled = before",
+        "tests/engine/test_against_reference.py",
+    ),
+    Mutant(
+        "every epoch in one order",
+        "asyncsim/engine/batches.py",
+        "np.random.default_rng(stream)",
+        "np.random.default_rng(stream[:2])",
+        "tests/workloads tests/engine asyncsim/engine/batches.py",
+    ),
+    Mutant(
+        "one key for all of a worker's jobs",
+        "asyncsim/engine/batches.py",
+        "COMMITS), worker), job)",
+        "COMMITS), worker), 0)",
+        "tests/workloads tests/engine/test_local_steps.py tests/rules/test_identities.py tests/engine",
+    ),
+    Mutant(
+        "divergence is found one commit late",
+        "asyncsim/engine/replayer.py",
+        "start + int(finite[:, place].argmin())",
+        "start + int(finite[:, place].argmin()) + 1",
+        "tests/engine/test_divergence.py",
+    ),
+    Mutant(
+        "one commit more in the final loss",
+        "asyncsim/engine/run.py",
+        "later < last]",
+        "later <= last]",
+        "asyncsim/engine/run.py tests/study",
+    ),
+    Mutant(
+        "the median's neighbour",
+        "asyncsim/median.py",
+        "below = (codes.size - 1) // 2",
+        "below = codes.size // 2",
+        "tests/test_median.py",
+    ),
+    # The cluster.
+    Mutant(
+        "commits of long jobs are lost",
+        "asyncsim/cluster/fast_path.py",
+        "yield env.timeout(delay)\n            workers.append(worker)",
+        "yield env.timeout(delay)\n            if delay > 1.9:\n                continue\n            workers.append(worker)",
+        "tests/cluster/test_simulate.py",
+    ),
+    Mutant(
+        "last-in first-out at the server",
+        "asyncsim/cluster/queue.py",
+        "with self.slots.request() as turn:",
+        "self.slots.queue.reverse()\n        with self.slots.request() as turn:",
+        "tests/cluster/test_queue_theory.py tests/cluster/test_simulate.py",
+    ),
+    Mutant(
+        "a step one gradient too late",
+        "asyncsim/cluster/coordinator.py",
+        "self._collected >= self.terms.collect",
+        "self._collected > self.terms.collect",
+        "tests/cluster/test_protocol_theory.py",
+    ),
+    Mutant(
+        "Ringmaster drops one version later",
+        "asyncsim/cluster/coordinator.py",
+        "self.version - job.read_version >= limit",
+        "self.version - job.read_version > limit",
+        "tests/cluster/test_protocol_theory.py tests/rules/test_time_optimal.py",
+    ),
+    Mutant(
+        "SSP's slack is one more",
+        "asyncsim/cluster/protocols.py",
+        "return Terms(slack=self.slack)",
+        "return Terms(slack=self.slack + 1)",
+        "tests/cluster/test_protocol_theory.py",
+    ),
+    Mutant(
+        "turns go backwards",
+        "asyncsim/cluster/coordinator.py",
+        "(self._turn + places) % workers",
+        "(self._turn - places) % workers",
+        "tests/cluster/test_protocol_theory.py tests/cluster/test_simulate.py",
+    ),
+    Mutant(
+        "backup workers are waited for",
+        "asyncsim/cluster/protocols.py",
+        "collect=workers - self.backup",
+        "collect=workers",
+        "tests/cluster/test_protocol_theory.py",
+    ),
+    Mutant(
+        "updates are sent uncompressed",
+        "asyncsim/cluster/network.py",
+        "(self.message_bytes or 0.0) * self.compression / (",
+        "(self.message_bytes or 0.0) / (",
+        "tests/cluster",
+    ),
+    Mutant(
+        "messages are lost when they should arrive",
+        "asyncsim/cluster/links.py",
+        "next(chances) < loss.probability",
+        "next(chances) > loss.probability",
+        "tests/cluster/test_faults.py",
+    ),
+    Mutant(
+        "a crash costs no state",
+        "asyncsim/cluster/worker.py",
+        "self._state_lost |= not keeps_state",
+        "self._state_lost |= False",
+        "tests/cluster/test_faults.py",
+    ),
+    Mutant(
+        "a pause that never ends in time",
+        "asyncsim/cluster/queue.py",
+        "+ pause.seconds - now",
+        "+ 2 * pause.seconds - now",
+        "tests/cluster/test_faults.py asyncsim/cluster/queue.py",
+    ),
+    Mutant(
+        "a law's variance",
+        "asyncsim/delays/gamma.py",
+        "return (self.mean * self.cv) * (self.mean * self.cv)",
+        "return self.mean * self.cv * self.cv",
+        "tests/delays/test_every_law.py tests/delays/test_law_formulas.py",
+    ),
+    Mutant(
+        "half of the stragglers",
+        "asyncsim/delays/mixture.py",
+        "return (1 - self.probability, self.law), (self.probability, scaled(self.law, self.factor))",
+        "return (1 - self.probability / 2, self.law), (self.probability / 2, scaled(self.law, self.factor))",
+        "tests/delays",
+    ),
+    # The trace.
+    Mutant(
+        "staleness off by one",
+        "asyncsim/trace",
+        "return self.version - self.read_version",
+        "return self.version - self.read_version + 1",
+        "tests/trace/test_trace.py tests/cluster/test_simulate.py",
+    ),
+    Mutant(
+        "a read before its time passes the check",
+        "asyncsim/trace/invariants.py",
+        "bad = (time < seen_last[version]) | (time > unseen_first[version])",
+        "bad = time < seen_last[version]",
+        "tests/trace/test_trace.py",
+    ),
+    Mutant(
+        "a log's worker reads before its own commit",
+        "asyncsim/trace/infer_columns.py",
+        "read[own] = closed[jobs.previous[own]]",
+        "read[own] = closed[jobs.previous[own]] - 1",
+        "tests/trace/io/test_csv.py tests/trace",
+    ),
+    Mutant(
+        "Chrome's times in microseconds",
+        "asyncsim/trace/io",
+        "np.round(np.minimum(times, end) * 1e9)",
+        "np.round(np.minimum(times, end) * 1e6)",
+        "tests/trace/io/test_chrome.py",
+    ),
+    # Theory.
+    Mutant(
+        "a mean staleness of n",
+        "asyncsim/theory/staleness",
+        "return float(checked_workers(workers) - 1)",
+        "return float(checked_workers(workers))",
+        "tests/theory/staleness",
+    ),
+    Mutant(
+        "the limit of a delay one shorter",
+        "asyncsim/theory/stability/constant_delay.py",
+        "2 * math.sin(math.pi / (2 * (2 * delay + 1)))",
+        "2 * math.sin(math.pi / (2 * (2 * delay - 1)))",
+        "tests/theory/stability/test_constant_delay.py",
+    ),
+    Mutant(
+        "a queue shorter by one",
+        "asyncsim/theory/runtime/queueing.py",
+        "return _repairman(workers, compute_rate, service_rate).queue_length",
+        "return _repairman(workers, compute_rate, service_rate).queue_length - 1",
+        "tests/theory/runtime tests/cluster/test_queue_theory.py",
+    ),
+    # Studies.
+    Mutant(
+        "another scenario's folder is taken",
+        "asyncsim/study/keep.py",
+        'return label is not None and label.get("digest") == digest',
+        "return label is not None",
+        "tests/study/test_run.py",
+    ),
+    Mutant(
+        "loss against time, an interval later",
+        "asyncsim/study/time_axis.py",
+        'side="left") - 1',
+        'side="left")',
+        "asyncsim/study/time_axis.py tests/study",
+    ),
+    Mutant(
+        "a newer file is read",
+        "asyncsim/npz.py",
+        "if found > version:",
+        "if found < version:",
+        "tests/trace/test_trace.py tests/engine/test_run_file.py",
+    ),
+    Mutant(
+        "a claim that always holds",
+        "figures/figure8.py",
+        "bool((losses[:, 1] < losses[:, 0]).all())",
+        "True",
+        "tests/figures",
+    ),
+)
+
+
+def place_of(mutant: Mutant, root: Path) -> Path:
+    """The file in which the line stands.
+
+    Raises:
+        LookupError: If it does not stand in exactly one place, so that the mutant has to be brought up to date.
+    """
+    room = root / mutant.room
+    files = [room] if room.is_file() else sorted(room.rglob("*.py"))
+    counts = {file: file.read_text(encoding="utf-8").count(mutant.right) for file in files}
+    if sum(counts.values()) != 1:
+        raise LookupError(f"{mutant.title}: `{mutant.right}` stands {sum(counts.values())} times in {mutant.room}")
+    return next(file for file, count in counts.items() if count)
+
+
+def noticed_by(mutant: Mutant) -> str | None:
+    """The test that fails first once the line is wrong; None if all pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, root / name)
+        file = place_of(mutant, root)
+        file.write_text(file.read_text(encoding="utf-8").replace(mutant.right, mutant.wrong), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "--tb=no"]
+        try:
+            done = subprocess.run(
+                [*command, *mutant.tests.split()],
+                cwd=root,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"nothing answered within {SECONDS} s"
+    if done.returncode == 0:
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or found is None:
+        raise RuntimeError(f"{mutant.title}: pytest left with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return found[1]
+
+
+def main() -> int:
+    """Plant the mutants and print a line for each."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("words", nargs="*", help="only mutants whose title holds one of these words")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    given = parser.parse_args()
+    chosen = [m for m in MUTANTS if not given.words or any(word in m.title for word in given.words)]
+    for mutant in chosen:
+        place_of(mutant, ROOT)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        missed = 0
+        for mutant, test in zip(chosen, pool.map(noticed_by, chosen), strict=True):
+            missed += test is None
+            print(f"{mutant.title:<55}{test or 'NOT NOTICED'}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} noticed")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
