@@ -120,21 +120,21 @@ MUTANTS = (
     Mutant(
         "a step's sum where its mean belongs",
         "asyncsim/engine/commit.py",
-        "leaf / when.collected.astype(leaf.dtype)",
+        "leaf / schedule.collected.astype(leaf.dtype)",
         "leaf",
         "tests/engine/test_against_reference.py -k buffered",
     ),
     Mutant(
         "a worker that waits reads at once",
         "asyncsim/engine/commit.py",
-        "resumed = _choose(when.prompt, resumed, read)",
+        "resumed = _choose(schedule.prompt, resumed, read)",
         "resumed = resumed",
         "tests/engine/test_against_reference.py tests/rules/test_identities.py tests/engine/test_local_steps.py",
     ),
     Mutant(
         "every pull is late",
         "asyncsim/engine/commit.py",
-        "pulled = _choose(when.late_pull, before, pulled) if PULL in traits else before",
+        "pulled = _choose(schedule.late_pull, before, pulled) if PULL in traits else before",
         "pulled = before",
         "tests/engine/test_against_reference.py",
     ),
@@ -178,7 +178,8 @@ MUTANTS = (
         "commits of long jobs are lost",
         "asyncsim/cluster/fast_path.py",
         "yield env.timeout(delay)\n            workers.append(worker)",
-        "yield env.timeout(delay)\n            if delay > 1.9:\n                continue\n            workers.append(worker)",
+        "yield env.timeout(delay)\n            if delay > 1.9:\n                continue\n"
+        "            workers.append(worker)",
         "tests/cluster/test_simulate.py",
     ),
     Mutant(

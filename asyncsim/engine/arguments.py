@@ -1,7 +1,6 @@
-"""What `replay` is asked for, checked: one line for each thing that cannot be meant."""
+"""The arguments of `replay`, checked: a one-line error for whatever cannot be meant."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -16,34 +15,34 @@ from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
-MOST_SEED = 2**31 - 1
+MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
 
 
 def require_types(trace: Any, rule: Any, workload: Any) -> None:
-    """Refuse what is no trace, rule or workload."""
+    """Refuse what is not a trace, a rule or a workload."""
     for name, value, kind in (("trace", trace, Trace), ("rule", rule, Rule), ("workload", workload, Workload)):
         if not isinstance(value, kind):
             raise ValueError(f"`{name}` must be a {kind.__name__}; got {type(value).__name__} {value!r:.60}.")
 
 
-def seeds_of(seed: int | Sequence[int], rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
-    """The seed as `Run` keeps it, and as a tuple; every hyper-parameter must be one number or one a seed."""
+def checked_seeds(seed: int | Sequence[int], rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
+    """The seed as `Run` keeps it, and as a tuple; every hyper-parameter must be a scalar or have one value per seed."""
     several = not isinstance(seed, (int, np.integer, float, str, type(None)))
     seeds = tuple(
         checks.require_integer("seed", one, least=0, remedy="Give a whole number, or a sequence of them.")
         for one in (seed if several else (seed,))
     )
     if not seeds or max(seeds) > MOST_SEED:
-        raise ValueError(f"`seed` must be one or more numbers from 0 to {MOST_SEED}; got {seed!r}.")
+        raise ValueError(f"`seed` must be one or more whole numbers from 0 to {MOST_SEED}; got {seed!r}.")
     for name, value in rule.hyper.items():
         if np.shape(value) not in ((), (len(seeds),)):
             raise ValueError(
-                f"`{name}` must be one number or one a seed, here {len(seeds)}; got shape {np.shape(value)}."
+                f"`{name}` must be a scalar, or one value per seed, here {len(seeds)}; got shape {np.shape(value)}."
             )
     return (seeds if several else seeds[0]), seeds
 
 
-def how_many(commits: int | None, available: int) -> int:
+def checked_commits(commits: int | None, available: int) -> int:
     """Commits to replay."""
     if commits is None:
         return available
@@ -65,14 +64,29 @@ def first_params(workload: Workload, key: jax.Array) -> Any:
     return params
 
 
-def what_to_record(
+def require_batches(workload: Workload, params: Any, key: jax.Array) -> None:
+    """Refuse a loss that uses its mini-batch where the workload has none."""
+    if workload.data is not None or workload.noise is not None:
+        return
+    try:
+        jax.eval_shape(workload.loss_and_gradient, params, None, key)
+    except (AttributeError, TypeError) as error:
+        if "NoneType" not in str(error):
+            raise
+        raise ValueError(
+            "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`: the batch is None "
+            f"there ({str(error).splitlines()[0]}). Give the workload `data=` or `noise=`."
+        ) from error
+
+
+def checked_strides(
     record: Iterable[str] | Mapping[str, int | None] | None,
     resume: Run | None,
     workload: Workload,
     plan: Plan,
     first: Any,
 ) -> dict[str, int]:
-    """Name -> stride. A resumed run goes on recording what it recorded."""
+    """Name -> commits from one record to the next. A resumed run goes on recording what it recorded."""
     if record is None:
         return dict(resume.strides) if resume is not None else {}
     wanted = strides(record, plan.workers)
@@ -86,21 +100,16 @@ def what_to_record(
 
 
 def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:
-    """Refuse to go on from a run of something else."""
+    """Refuse to resume a run of something else."""
     if resume.seed != seed:
         raise ValueError(f"`resume` must be a run of the same seed; it has {resume.seed}, not {seed}.")
-    if not _alike(resume.rule, rule):
+    if resume.rule != rule:
         raise ValueError(f"`resume` must be a run of the same rule; it has {resume.rule.describe()}.")
     if resume.digest != plan.digest(resume.commits):
-        raise ValueError(f"`resume` must be a run of the same trace; its first {resume.commits} commits are others.")
+        raise ValueError(f"`resume` must be a run of the same trace; its first {resume.commits} commits differ.")
     if resume.state.central.shape[-1] != parameters:
         raise ValueError(f"`resume` must be a run of the same workload; this one has {parameters} parameters.")
     if resume.commits > total:
         raise ValueError(
             f"`resume` has {resume.commits} commits already; `commits` must be at least that, got {total}."
         )
-
-
-def _alike(a: Rule, b: Rule) -> bool:
-    numbers = a.hyper.keys() == b.hyper.keys() and all(np.array_equal(a.hyper[n], b.hyper[n]) for n in a.hyper)
-    return numbers and replace(a, hyper={}) == replace(b, hyper={})

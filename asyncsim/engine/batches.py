@@ -1,7 +1,7 @@
-"""Which examples a commit's mini-batch holds, and its random key: functions of (seed, worker, job) alone.
+"""The examples in a commit's mini-batch, and its random key: functions of (seed, worker, job) alone.
 
-Not of the number of workers, the rule, the order of commits, or how a replay was cut. Two rules replayed with one
-seed therefore see the same mini-batches, and their comparison is a paired one.
+They do not depend on the number of workers, the rule, the order of the commits, or how the replay was cut. Two rules
+replayed with one seed therefore see the same mini-batches, and their comparison is a paired one.
 """
 
 from collections import OrderedDict
@@ -12,6 +12,10 @@ import numpy as np
 
 INIT, COMMITS = 0, 1  # streams of a seed's key
 SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory; beyond that they are drawn again
+INDEX_BYTES = 4  # of an int32
+FIRST_PLACES = 8  # shuffles that the table begins with; it doubles when it is full
+EPOCH_BITS = 32  # a worker and an epoch share one int64: worker in the upper bits, epoch in the lower
+EPOCH_MASK = 2**EPOCH_BITS - 1
 
 
 class Shuffles:
@@ -22,7 +26,7 @@ class Shuffles:
         batch_size: Examples in a mini-batch.
 
     Example:
-        Worker 7's first epoch, in whatever company and order it is asked for:
+        Worker 7's first epoch, whatever it is asked for together with, and in whatever order:
 
         >>> shuffles = Shuffles(examples=6, batch_size=2)
         >>> together = shuffles.take(seed=0, worker=[7, 3, 7, 7], job=[0, 0, 1, 2])
@@ -33,43 +37,42 @@ class Shuffles:
     """
 
     def __init__(self, examples: int, batch_size: int) -> None:
-        self.examples, self.batch_size = examples, batch_size
+        self.examples = examples
+        self.batch_size = batch_size
         self.per_epoch = examples // batch_size
-        self._room = max(1, SHUFFLES_BYTES // (4 * examples))
+        self._capacity = max(1, SHUFFLES_BYTES // (INDEX_BYTES * examples))
         self._table = np.empty((0, self.per_epoch, batch_size), np.int32)
-        self._place: OrderedDict[tuple[int, int, int], int] = OrderedDict()  # least recently used first
+        self._places: OrderedDict[tuple[int, int, int], int] = OrderedDict()  # least recently used first
 
     def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
-        """Example numbers of the mini-batches of the given workers' given jobs, int32 of shape (jobs, batch_size)."""
-        worker, (epoch, slot) = (
-            np.asarray(worker, np.int64),
-            np.divmod(np.asarray(job, np.int64), self.per_epoch),
-        )
-        streams, which = np.unique(worker << 32 | epoch, return_inverse=True)
-        if len(streams) > self._room:
+        """Example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
+        worker = np.asarray(worker, np.int64)
+        epoch, slot = np.divmod(np.asarray(job, np.int64), self.per_epoch)
+        streams, which = np.unique(worker << EPOCH_BITS | epoch, return_inverse=True)
+        if len(streams) > self._capacity:
             half = len(worker) // 2
             return np.concatenate([self.take(seed, worker[p], job[p]) for p in (slice(half), slice(half, None))])
-        places = np.array([self._find(seed, s >> 32, s & 0xFFFFFFFF) for s in streams.tolist()], np.intp)
+        places = np.array([self._find(seed, s >> EPOCH_BITS, s & EPOCH_MASK) for s in streams.tolist()], np.intp)
         return self._table[places[which], slot]
 
     def _find(self, seed: int, worker: int, epoch: int) -> int:
         """Place in the table of one epoch of one worker, shuffled now if it is not there."""
         stream = (seed, worker, epoch)
-        if stream not in self._place:
-            self._place[stream] = self._free_place()
+        if stream not in self._places:
+            self._places[stream] = self._free_place()
             shuffled = np.random.default_rng(stream).permutation(self.examples)
             used = shuffled[: self.per_epoch * self.batch_size]
-            self._table[self._place[stream]] = used.reshape(self.per_epoch, self.batch_size)
-        self._place.move_to_end(stream)
-        return self._place[stream]
+            self._table[self._places[stream]] = used.reshape(self.per_epoch, self.batch_size)
+        self._places.move_to_end(stream)
+        return self._places[stream]
 
     def _free_place(self) -> int:
-        used = len(self._place)
-        if used == self._room:
-            return self._place.popitem(last=False)[1]
+        used = len(self._places)
+        if used == self._capacity:
+            return self._places.popitem(last=False)[1]
         if used == len(self._table):
-            more = np.empty((min(max(2 * used, 8), self._room) - used, *self._table.shape[1:]), np.int32)
-            self._table = np.concatenate([self._table, more])
+            larger = min(max(2 * used, FIRST_PLACES), self._capacity)
+            self._table = np.concatenate([self._table, np.empty((larger - used, *self._table.shape[1:]), np.int32)])
         return used
 
 

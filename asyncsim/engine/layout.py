@@ -1,20 +1,28 @@
-"""A pytree as one vector: one row a worker in one array is what lets the compiled loop update it in place."""
+"""How trees lie in vectors, and all else about a replay that is fixed when its program is compiled.
+
+One row per worker in one array is what lets the compiled loop update a worker's state in place
+(`asyncsim.engine.rows`).
+"""
 
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from asyncsim.engine.plan import EVENTS, PULL, RESUME
+from asyncsim.rules import Rule, View
 
 
 @dataclass(frozen=True)
 class Packing:
     """How a pytree of arrays lies in a vector. Hashable, so that compiled functions can take it as a constant.
 
-    Leaves of another dtype (a counter beside floats) are converted to the vector's and back; integers survive this
-    up to 2²⁴ in float32.
+    Leaves of another dtype (a counter beside floats) are converted to that of the vector and back; integers survive
+    this up to 2²⁴ in float32.
 
     Example:
         >>> import jax.numpy as jnp
@@ -35,7 +43,7 @@ class Packing:
 
     @property
     def dtype(self) -> Any:
-        """The vector's dtype: the widest of the leaves'."""
+        """The vector's dtype: the widest of the leaves' dtypes."""
         return jnp.result_type(*self.dtypes) if self.dtypes else jnp.result_type(float)
 
     @property
@@ -54,14 +62,126 @@ class Packing:
         return sum(self.sizes)
 
     def pack(self, tree: Any) -> jax.Array:
-        """The tree's numbers in one vector of shape (size,)."""
+        """All numbers of the tree in one vector of shape (size,)."""
         leaves = [jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
         return jnp.concatenate(leaves) if leaves else jnp.zeros(0, self.dtype)
 
     def unpack(self, vector: jax.Array) -> Any:
-        """The tree whose numbers stand in a vector of shape (size,)."""
+        """The tree whose numbers are in a vector of shape (size,)."""
         leaves = [
             vector[offset : offset + size].reshape(shape).astype(dtype)
             for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
         ]
         return jax.tree.unflatten(self.treedef, leaves)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All that is fixed when a replay is compiled.
+
+    Attributes:
+        params: Packing of the parameters.
+        row: Packing of a worker's `Row`.
+        result: Packing of what local steps leave, `(displacement, state)`; None for a rule without local steps, whose
+            workers compute a gradient.
+        traits: What the trace has beyond the ordinary; see `asyncsim.engine.plan`.
+        every_commit: Names of the quantities recorded at every commit.
+        now_and_then: Names of those recorded less often, in groups that are due at the same commits.
+        lanes: Gradients taken together; 1 for one commit after another.
+        batched: Whether the lanes of a device are one batched program (accelerators) or run one after another (CPU).
+        in_turn: Whether the seeds' gradients run one after another too: faster where one gradient fills a CPU.
+        mesh: Devices that share the lanes, or None.
+    """
+
+    params: Packing
+    row: Packing
+    result: Packing | None = None
+    traits: tuple[str, ...] = ()
+    every_commit: tuple[str, ...] = ()
+    now_and_then: tuple[tuple[str, ...], ...] = ()
+    lanes: int = 1
+    batched: bool = False
+    in_turn: bool = False
+    mesh: Mesh | None = None
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The traits that are events between commits."""
+        return tuple(name for name in EVENTS if name in self.traits)
+
+    @property
+    def devices(self) -> int:
+        """Devices that share the lanes."""
+        return 1 if self.mesh is None else self.mesh.size
+
+    @property
+    def everywhere(self) -> NamedSharding:
+        """A copy on every device: how state and data are placed when devices share the lanes."""
+        assert self.mesh is not None
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    def place(self, lane: Any) -> Any:
+        """Index of a lane's gradient where the devices' shares are concatenated; lanes are dealt out in turn."""
+        return lane % self.devices * (self.lanes // self.devices) + lane // self.devices
+
+
+class Row(NamedTuple):
+    """What a worker keeps.
+
+    Attributes:
+        read: Where it takes its gradient; until its next read, where it took the last one.
+        pulled: What it pulled last; () where nothing asks for it between commits.
+        state: The rule's state of the worker.
+    """
+
+    read: Any
+    pulled: Any
+    state: Any
+
+
+def sees_vector(rule: Rule, params: Packing) -> bool:
+    """Whether the rule can be given all parameters as one vector: it treats each alone, and they have one dtype."""
+    return rule.elementwise and len(set(params.dtypes)) == 1
+
+
+def as_seen(rule: Rule, params: Packing, vector: jax.Array) -> Any:
+    """The parameters as the rule sees them: one vector where `sees_vector`, else the user's pytree."""
+    return vector if sees_vector(rule, params) else params.unpack(vector)
+
+
+def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.Array) -> Row:
+    """The row of a worker that begins with this central variable."""
+    first = as_seen(rule, params, vector)
+    row = Row(first, first, rule.start(rule.hyper, first))
+    needs_pulled = PULL in traits or (RESUME in traits and _resumes_from_pulled(rule, row))
+    return row if needs_pulled else row._replace(pulled=())
+
+
+def _resumes_from_pulled(rule: Rule, row: Row) -> bool:
+    """Whether `resume` uses `view.pulled`; the rows of most rules need not hold it."""
+
+    def resume(pulled: Any) -> Any:
+        view = View(read=row.read, pulled=pulled, staleness=jnp.int32(0))
+        return rule.resume(rule.hyper, row.read, rule.start_server(rule.hyper, row.read), row.state, view)
+
+    jaxpr = jax.make_jaxpr(resume)(row.pulled).jaxpr
+    used = [*jaxpr.outvars, *(variable for equation in jaxpr.eqns for variable in equation.invars)]
+    return any(pulled is variable for pulled in jaxpr.invars for variable in used)
+
+
+def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing:
+    """Packing of this rule's `Row`."""
+    vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
+    return Packing.of(jax.eval_shape(lambda v: first_row(rule, params, traits, v), vector))
+
+
+def result_packing(rule: Rule, params: Packing) -> Packing | None:
+    """Packing of `(displacement, state)`, what local steps leave; None for a rule without them."""
+    if rule.local_step is None:
+        return None
+
+    def like_result(vector: jax.Array) -> tuple[Any, Any]:
+        row = first_row(rule, params, (), vector)
+        return row.read, row.state
+
+    return Packing.of(jax.eval_shape(like_result, jax.ShapeDtypeStruct((params.size,), params.dtype)))

@@ -1,15 +1,15 @@
 """A trace as the engine needs it: who does what after which row, and where waves may be cut.
 
 Where every worker reads right after its own commit, the server applies every commit as it comes, and pull and commit
-are one, there is nothing to say but whose commits follow one another. What a trace has beyond that are its `traits`;
-each adds columns to the plan and code to the compiled program, and a trace without it runs without them.
+are one, the order of the commits says it all. What a trace has beyond that are its `traits`; each adds columns to the
+plan and code to the compiled program, and a trace without a trait runs without that code.
 """
 
-import hashlib
 from typing import NamedTuple
 
 import numpy as np
 
+from asyncsim import files
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.trace.infer_columns import previous_own_row
@@ -19,7 +19,7 @@ BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit
 BEGIN = "begin"  # some workers first read later than at the start, or begin anew
 PULL = "pull"  # some workers pull earlier than just before committing
-EVENTS = (RESUME, BEGIN, PULL)  # in this order where several follow one row
+EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row
 
 
 class Events(NamedTuple):
@@ -27,8 +27,8 @@ class Events(NamedTuple):
 
     Attributes:
         row: The row of the trace after which it happens.
-        worker: Who.
-        staleness: Of the worker's last commit before.
+        worker: The worker.
+        staleness: Of the worker's last commit before that.
     """
 
     row: np.ndarray
@@ -37,7 +37,7 @@ class Events(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Columns of a trace, of shape (commits,); None where the trace does not have the trait.
+    """Columns of a trace, of shape (commits,); None where the trace does not have the trait that they belong to.
 
     Attributes:
         workers: n.
@@ -45,10 +45,10 @@ class Plan(NamedTuple):
         job: int32, the worker's commits before this one.
         read_row: int32, the row after which the gradient's point was read; -1 for the start.
         closes: bool, whether the row closes a step. With `BUFFER`.
-        collected: int32, commits collected in the step up to and with this one. With `BUFFER`.
+        collected: int32, commits collected in the step up to and including this one. With `BUFFER`.
         prompt: bool, whether the worker reads right after this commit. With `RESUME`.
         late_pull: bool, whether the worker pulls just before this commit. With `PULL`.
-        events: `RESUME`, `BEGIN` or `PULL` -> when; only those that the trace has.
+        events: `RESUME`, `BEGIN` or `PULL` -> where it happens; only those that the trace has.
     """
 
     workers: int
@@ -68,7 +68,7 @@ class Plan(NamedTuple):
         return (BUFFER,) * (self.closes is not None) + tuple(self.events)
 
     def digest(self, commits: int) -> str:
-        """A hash of all that shapes a replay's first `commits` commits and the state that they leave."""
+        """A hash of whatever shapes a replay's first `commits` commits and the state that they leave."""
         columns = [self.worker]
         if self.traits:  # else the order of commits says it all
             columns += [self.staleness, self.closes, self.prompt, self.late_pull]
@@ -76,20 +76,17 @@ class Plan(NamedTuple):
         for events in self.events.values():
             until = np.searchsorted(events.row, commits)
             parts += [events.row[:until], events.worker[:until]]
-        digest = hashlib.sha256(repr((self.workers, self.traits)).encode())
-        for part in parts:
-            digest.update(part.tobytes())
-        return digest.hexdigest()
+        return files.digest(repr((self.workers, self.traits)), *parts)
 
 
 def make_plan(trace: Trace) -> Plan:
-    """The plan of a trace; jobs that never committed change nothing and stay out.
+    """The plan of a trace; jobs that never committed change nothing and are left out.
 
     Raises:
         ValueError: If the trace is not valid.
 
     Example:
-        A trace from an order of commits is without traits:
+        A trace made from nothing but the order of its commits has no traits:
 
         >>> make_plan(Trace.from_commits([0, 1, 0])).traits
         ()
@@ -98,13 +95,14 @@ def make_plan(trace: Trace) -> Plan:
     if _is_ordinary(trace, previous):
         return Plan(trace.workers, trace.worker, job, trace.staleness, previous, None, None, None, None, {})
     trace.check()
-    made = np.append(-1, np.flatnonzero(trace.closes_step)).astype(np.int32)  # the row that made a version
-    read_row, pull_row = (np.maximum(previous, made[v]) for v in (trace.read_version, trace.pull_version))
+    row_of_version = np.append(-1, np.flatnonzero(trace.closes_step)).astype(np.int32)  # the row that made it
+    read_row = np.maximum(previous, row_of_version[trace.read_version])
+    pull_row = np.maximum(previous, row_of_version[trace.pull_version])
     begins = trace.state_lost | (previous < 0)
     waits = ~begins & (read_row > previous)
     late_pull = trace.pull_version == trace.version
-    # A row of -1 is the start, at which everyone reads and pulls anyway.
-    happen = {RESUME: waits, BEGIN: begins & (read_row >= 0), PULL: ~late_pull}
+    # A row of -1 is the start, where every worker reads and pulls anyway.
+    happens = {RESUME: waits, BEGIN: begins & (read_row >= 0), PULL: ~late_pull}
     prompt = np.ones(len(trace), np.bool_)
     prompt[previous[waits]] = False
     return Plan(
@@ -114,24 +112,29 @@ def make_plan(trace: Trace) -> Plan:
         staleness=trace.staleness,
         read_row=read_row,
         closes=None if trace.closes_step.all() else trace.closes_step,
-        collected=None if trace.closes_step.all() else np.arange(len(trace), dtype=np.int32) - made[trace.version],
+        collected=None if trace.closes_step.all() else _collected(trace, row_of_version),
         prompt=prompt if waits.any() else None,
         late_pull=None if late_pull.all() else late_pull,
         events={
             name: _events(trace, pull_row if name == PULL else read_row, which, previous)
-            for name, which in happen.items()
+            for name, which in happens.items()
             if which.any()
         },
     )
 
 
+def _collected(trace: Trace, row_of_version: np.ndarray) -> np.ndarray:
+    """Commits in the step up to and including each row."""
+    return np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
+
+
 def plan_for(trace: Trace, rule: Rule) -> Plan:
-    """The plan of a trace for a rule, whose server may collect commits where that of the trace does not."""
+    """The plan of a trace for a rule; its server may collect commits where that of the trace does not."""
     return make_plan(in_steps(trace, rule.collect))
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
-    """Whether the order of commits is all there is to say."""
+    """Whether the order of the commits says it all."""
     rows = np.arange(len(trace), dtype=np.int32)
     return (
         np.array_equal(trace.version, rows)
@@ -168,7 +171,7 @@ def waves(read_row: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         read_row: (commits,) the row after which each gradient's point was read; negative for before the first row.
-        lanes: Most commits of a wave.
+        lanes: The most commits in a wave.
 
     Returns:
         `start` and `size` of the waves, int32.

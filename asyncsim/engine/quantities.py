@@ -1,4 +1,4 @@
-"""Named quantities that a replay can record: a function of one commit each, and how often it is worth its cost."""
+"""The quantities that a replay can record: each a function of one commit, and how often it is worth its cost."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ class CommitView(NamedTuple):
     Attributes:
         central: θ_{t+1}, the central variable just after the commit.
         view: What the rule saw: `read`, `pulled`, `staleness`.
-        info: What the rule reports: `update`, `proxy`, `pi`; None where it has no such thing.
+        info: What the rule reports: `update`, `proxy`, `pi`; each None where the rule has no such thing.
         loss: Mini-batch loss at `view.read`.
     """
 
@@ -33,15 +33,16 @@ class Quantity(NamedTuple):
     """A recorded quantity.
 
     Attributes:
-        measure: `step -> array`.
-        needs: What the rule must report for it, a field of `Info`.
-        rarely: Whether one commit in `workers` is often enough, because it costs dozens of passes over all parameters.
-        by_tensor: Whether it looks at whole tensors and not only at numbers.
+        measure: `CommitView -> array`.
+        needs: What the rule must report for it, a field of `Info`; or None.
+        expensive: Whether it costs dozens of passes over all parameters, so that it is recorded only at every n-th
+            commit by default.
+        by_tensor: Whether it needs to know which parameters form a tensor.
     """
 
     measure: Callable[[CommitView], jax.Array]
     needs: str | None = None
-    rarely: bool = False
+    expensive: bool = False
     by_tensor: bool = False
 
 
@@ -50,38 +51,38 @@ def all_values(tree: Params) -> jax.Array:
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
-def energy_central(step: CommitView) -> jax.Array:
+def energy_central(commit: CommitView) -> jax.Array:
     """Σ ½(θ_{t+1} - s)², equations (11) and (16): displacement since the gradient's point s was read.
 
-    In the script's variant of GEM, π is made for θ - s between two pulls of the worker, which lies one own update
-    further back: what it matches is not exactly this energy.
+    The script's variant of GEM computes π for θ - s between two pulls of the worker, which begin one of its own updates
+    earlier: what π matches is not exactly this energy.
     """
-    return energy.total(energy.central(step.central, step.view.read))
+    return energy.total(energy.central(commit.central, commit.view.read))
 
 
-def energy_proxy(step: CommitView) -> jax.Array:
+def energy_proxy(commit: CommitView) -> jax.Array:
     """Σ ½(κm)², equations (15), (23) and (27), of the moment m after this gradient."""
-    return energy.total(energy.proxy(step.info.proxy))
+    return energy.total(energy.proxy(commit.info.proxy))
 
 
-def compliance(step: CommitView) -> jax.Array:
-    """E_k(central)/E_k(proxy): above 1 where the stability condition (12) is violated in the sum."""
-    return energy_central(step) / energy_proxy(step)
+def compliance(commit: CommitView) -> jax.Array:
+    """E_k(central) / E_k(proxy): above 1 where the sums violate the stability condition (12)."""
+    return energy_central(commit) / energy_proxy(commit)
 
 
-def pi_mean(step: CommitView) -> jax.Array:
+def pi_mean(commit: CommitView) -> jax.Array:
     """Mean of π over all parameters."""
-    return jnp.mean(all_values(step.info.pi))
+    return jnp.mean(all_values(commit.info.pi))
 
 
-def pi_median(step: CommitView) -> jax.Array:
+def pi_median(commit: CommitView) -> jax.Array:
     """Median of π over all parameters, as in the paper's figure 3."""
-    return median(all_values(step.info.pi))
+    return median(all_values(commit.info.pi))
 
 
-def pi_median_by_tensor(step: CommitView) -> jax.Array:
+def pi_median_by_tensor(commit: CommitView) -> jax.Array:
     """Median of π in each tensor, in the order of the pytree's leaves, as in figures 9 and 10."""
-    return jnp.stack([median(leaf) for leaf in jax.tree.leaves(step.info.pi)])
+    return jnp.stack([median(leaf) for leaf in jax.tree.leaves(commit.info.pi)])
 
 
 QUANTITIES: dict[str, Quantity] = {
@@ -89,23 +90,23 @@ QUANTITIES: dict[str, Quantity] = {
     "energy_proxy": Quantity(energy_proxy, needs="proxy"),
     "compliance": Quantity(compliance, needs="proxy"),
     "pi_mean": Quantity(pi_mean, needs="pi"),
-    "pi_median": Quantity(pi_median, needs="pi", rarely=True),
-    "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", rarely=True, by_tensor=True),
+    "pi_median": Quantity(pi_median, needs="pi", expensive=True),
+    "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", expensive=True, by_tensor=True),
 }
 EVALUATIONS = ("test_loss", "test_accuracy")
 EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
 
 
 def strides(record: Iterable[str] | Mapping[str, int | None], workers: int) -> dict[str, int]:
-    """What to record and every how many commits.
+    """What to record, and how many commits lie between two records of it.
 
     Args:
-        record: Names, or name -> number of commits between two records (None for the default).
-        workers: n. By default means and energies are taken at every commit, medians at every n-th (they need dozens
-            of passes over all parameters), test loss and accuracy at every 50·n-th.
+        record: Names, or name -> every how many commits to record it (None for the default).
+        workers: n. By default means and energies are recorded at every commit, medians at every n-th (they take
+            dozens of passes over all parameters), test loss and accuracy at every 50·n-th.
 
     Raises:
-        ValueError: For an unknown name or a stride below 1.
+        ValueError: If a name is unknown or a stride is not a whole number of at least 1.
 
     Example:
         >>> strides(("energy_central", "pi_median"), workers=20)
@@ -124,7 +125,7 @@ def strides(record: Iterable[str] | Mapping[str, int | None], workers: int) -> d
 
 
 def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
-    """Stride -> names of what the compiled loop records so often, the most frequent first.
+    """Stride -> names of what the compiled loop records with this stride, the most frequent first.
 
     Example:
         >>> by_stride({"pi_median": 20, "energy_central": 1, "pi_mean": 1, "test_loss": 1000})
@@ -138,10 +139,10 @@ def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
 
 
 def default_stride(name: str, workers: int) -> int:
-    """Commits between two records of a quantity where the user names no number."""
+    """The stride of a quantity for which the user gives none."""
     if name in EVALUATIONS:
         return EVALUATE_EVERY * workers
-    return workers if QUANTITIES[name].rarely else 1
+    return workers if QUANTITIES[name].expensive else 1
 
 
 def require(name: str, info: Info, rule_name: str) -> None:

@@ -3,17 +3,17 @@
 The central variable changes only where a row closes a step, so it is a function of the server's version, and a row's
 versions say all there is to know about it:
 
-- its gradient was taken where the rule lets the worker go on (`resume`) from the central variable of `read_version`.
+- its gradient was taken where the rule lets the worker continue (`resume`) from the central variable of `read_version`.
   A worker that begins (its first commit, or `state_lost`) takes it at that central variable itself;
 - `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`;
-- the rows of one version are one step: their messages are collected, and the row that closes the step applies the
-  mean of them, with its own view.
+- the rows of one version are one step: their messages are collected, and the row that closes the step applies their
+  mean, with its own view.
 
 Nothing else in a trace matters. A job that never committed sent nothing and changed nothing, so a worker's j-th
 mini-batch is that of its j-th commit, and times do not enter.
 
-The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64); and when a rule
-of your own does not work, this is the place for a breakpoint.
+The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64). When a rule of
+your own does not work, this is the place for a breakpoint.
 """
 
 from typing import Any, NamedTuple
@@ -30,11 +30,17 @@ from asyncsim.workloads import Workload
 
 
 class PlainRun(NamedTuple):
-    """Result of the plain loop: `loss` of shape (commits,), the last `central`, and every commit's `CommitView`."""
+    """Result of the plain loop.
+
+    Attributes:
+        loss: (commits,) mini-batch losses.
+        central: The last central variable.
+        commits: One `CommitView` per commit.
+    """
 
     loss: np.ndarray
     central: Any
-    steps: list[CommitView]
+    commits: list[CommitView]
 
 
 def take_batch(workload: Workload, seed: int, worker: int, job: int, key: jax.Array) -> Any:
@@ -62,16 +68,16 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     states: dict[int, Any] = {}  # of each worker after its last commit
     views: dict[int, View] = {}  # of each worker's last commit
     messages, jobs = [], [0] * trace.workers
-    losses, steps = [], []
+    losses, commits = [], []
     for k, w in enumerate(trace.worker.tolist()):
         read = centrals[trace.read_version[k]]
         if w not in states or trace.state_lost[k]:
             states[w] = rule.start(hyper, read)
         else:
             read = rule.resume(hyper, read, servers[trace.read_version[k]], states[w], views[w])
-        loss, work, states[w] = work_from(read, rule, workload, states[w], seed, w, jobs[w])
+        loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[w])
         views[w] = View(read, centrals[trace.pull_version[k]], trace.staleness[k], server)
-        message, states[w], info = rule.send(hyper, work, states[w], views[w])
+        message, states[w], info = rule.send(hyper, computed, states[w], views[w])
         messages.append(message)
         if trace.closes_step[k]:
             central, server = rule.apply(hyper, central, server, average(messages), views[w])
@@ -80,12 +86,16 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             messages = []
         jobs[w] += 1
         losses.append(loss)
-        steps.append(CommitView(central=central, view=views[w], info=info, loss=loss))
-    return PlainRun(np.asarray(losses), central, steps)
+        commits.append(CommitView(central=central, view=views[w], info=info, loss=loss))
+    return PlainRun(np.asarray(losses), central, commits)
 
 
-def work_from(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, worker: int, job: int) -> Any:
-    """What a worker makes of the value it read: mean loss, gradient there or displacement of its steps, and state."""
+def compute(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, worker: int, job: int) -> Any:
+    """What a worker computes from the value it read.
+
+    Returns:
+        The mean loss; the gradient at that value, or the displacement of the local steps from it; and the new state.
+    """
     x, losses, gradient = read, [], read
     for one in range(job * rule.window, (job + 1) * rule.window):
         key = commit_key(jax.random.key(seed), worker, one)
@@ -93,8 +103,8 @@ def work_from(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, 
         losses.append(loss)
         if rule.local_step is not None:
             x, state = rule.local_step(rule.hyper, x, gradient, state)
-    work = gradient if rule.local_step is None else jax.tree.map(lambda end, start: end - start, x, read)
-    return sum(losses) / rule.window, work, state
+    computed = gradient if rule.local_step is None else jax.tree.map(lambda end, start: end - start, x, read)
+    return sum(losses) / rule.window, computed, state
 
 
 def average(messages: list[Any]) -> Any:

@@ -43,32 +43,44 @@ def replay(
     several commits in a step.
     Worker w's j-th mini-batch and random key depend on (seed, w, j) only, so that rules replayed with one seed are
     compared in pairs. `asyncsim.engine.reference.replay_plainly` is the definition; this is the same, compiled, in
-    pieces of some thousand commits.
+    chunks of some thousand commits.
 
     Args:
         trace: Who commits what and when.
-        rule: Update rule. A hyper-parameter may be an array with one value a seed.
+        rule: Update rule. A hyper-parameter may be an array with one value per seed.
         workload: Loss and data.
         seed: A seed, or several that are replayed side by side over the same trace.
-        record: Names of what else to record, or name -> every how many commits (None for the default): see
-            `asyncsim.engine.quantities.QUANTITIES`, and "test_loss" and "test_accuracy". By default nothing, or what
-            the resumed run recorded.
+        record: Names of what else to record (see below), or name -> every how many commits (None for the default).
+            By default nothing, or what the resumed run recorded.
         commits: Stop after so many commits of the trace; all by default.
-        resume: A run of the same trace, rule, workload and seed to go on from. Two pieces equal one run bit for bit.
-        progress: Called with a `Progress(done, total, loss)` after every piece. A KeyboardInterrupt that it raises is
-            taken as Ctrl-C.
-        checkpoint: Called now and then with the run so far, say to save it: a `Run` that can be resumed.
-        checkpoint_every: Seconds between two checkpoints, at least; 0 for one after every piece.
+        resume: A run of the same trace, rule, workload and seed to continue. The result equals that of an
+            uninterrupted replay bit for bit.
+        progress: Called with a `Progress(done, total, loss)` after every chunk: commits done and wanted, and the mean
+            loss of the last few commits so far, or None. A KeyboardInterrupt that it raises counts as Ctrl-C.
+        checkpoint: Called now and then with the `Run` so far, which can be saved and resumed.
+        checkpoint_every: Least time between two checkpoints, in seconds; 0 for one after every chunk.
         stop_on_divergence: Leave out the rest once every seed has a non-finite state.
         lanes: Gradients taken together. By default one on a CPU, and as many as there are workers (at most 64) on an
             accelerator or where several devices share them.
+
+    What can be recorded, of a gradient taken at s and a commit that makes the central variable θ:
+        - "energy_central": Σ ½(θ - s)², the energy of the central variable's displacement since s was read.
+        - "energy_proxy": Σ ½(κm)², the energy of the rule's proxy.
+        - "compliance": energy_central / energy_proxy.
+        - "pi_mean": Mean of the scaling π over all parameters.
+        - "pi_median": Its median over all parameters.
+        - "pi_median_by_tensor": Its median in each tensor, in the order of the pytree's leaves.
+        - "test_loss", "test_accuracy": What the workload's `evaluate` measures of θ.
+
+        The first four are recorded at every commit by default, medians at every n-th of n workers, the test at every
+        50 n-th. The proxy's energy and π exist for rules that report them, such as GEM.
 
     Returns:
         A `Run`.
 
     Raises:
         ValueError: If an argument is out of range or the trace is not valid.
-        ReplayInterrupted: On Ctrl-C, with the run so far. A second Ctrl-C does not wait for the piece to end.
+        ReplayInterrupted: On Ctrl-C, with the run so far. A second Ctrl-C does not wait for the chunk to end.
 
     Example:
         >>> import asyncsim as asim
@@ -76,6 +88,8 @@ def replay(
         >>> trace = asim.simulate(cluster, commits=200, seed=0)
         >>> rule, workload = asim.rules.gem(learning_rate=0.01), asim.workloads.quadratic([1.0, 0.5])
         >>> run = asim.replay(trace, rule, workload, record=("energy_central",))
+        >>> run
+        Run(gem on quadratic, 4 workers, 200 commits, seed 0; loss, energy_central)
         >>> run.loss.shape, run.records["energy_central"].shape, run.diverged_at
         ((200,), (200,), None)
         >>> half = asim.replay(trace, rule, workload, commits=100)
@@ -101,15 +115,16 @@ def replay(
 def _report(replayer: Replayer, progress: Callable[[Progress], None]) -> None:
     try:
         progress(replayer.progress())
-    except KeyboardInterrupt:  # between two pieces the state is whole
+    except KeyboardInterrupt:  # between two chunks the state is whole
         raise ReplayInterrupted(replayer.run()) from None
 
 
 @contextmanager
 def _deferred_interrupt() -> Iterator[threading.Event]:
-    """Let Ctrl-C wait for the end of a piece; a second one does not wait.
+    """Let Ctrl-C wait for the end of a chunk; a second one does not wait.
 
-    An exception at any other place could leave the state's memory given away and its successor not yet received.
+    An exception anywhere else could come when the state's memory has been given away and its successor has not been
+    received.
     """
     interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""The driver of a replay: the host prepares a piece while the device works on the one before."""
+"""The driver of a replay: the host prepares a chunk while the device works on the one before."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -8,14 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim.engine import arguments, compiled
+from asyncsim.engine import arguments, loop
 from asyncsim.engine.batches import init_key
-from asyncsim.engine.chunks import Feeder, piece_length
-from asyncsim.engine.commit import FINITE, Layout, row_packing
+from asyncsim.engine.chunks import Feeder, chunk_length
+from asyncsim.engine.commit import FINITE
 from asyncsim.engine.devices import choose_lanes
-from asyncsim.engine.history import History
-from asyncsim.engine.layout import Packing
-from asyncsim.engine.local import work_packing
+from asyncsim.engine.layout import Layout, Packing, result_packing, row_packing
 from asyncsim.engine.plan import plan_for
 from asyncsim.engine.quantities import EVALUATIONS, by_stride
 from asyncsim.engine.run import Run, evaluate
@@ -32,7 +30,7 @@ class Progress(NamedTuple):
     """How far a replay has come.
 
     Attributes:
-        done: Commits handed to the device so far, those of an earlier run that is resumed included.
+        done: Commits handed to the device so far, including those of an earlier run that is resumed.
         total: Commits wanted.
         loss: Mean mini-batch loss, over all seeds, of the last few commits whose results have been collected; None
             before there are any.
@@ -47,7 +45,8 @@ class Replayer:
     """A replay in progress; `asyncsim.replay` takes the same arguments and runs it to its end.
 
     Attributes:
-        done, total: Commits handed to the device so far, and commits wanted.
+        done: Commits handed to the device so far.
+        total: Commits wanted.
     """
 
     def __init__(
@@ -63,20 +62,24 @@ class Replayer:
         lanes: int | None = None,
     ) -> None:
         arguments.require_types(trace, rule, workload)
-        self.plan, self.rule, self.workload, self.resume = plan_for(trace, rule), rule, workload, resume
-        self.seed, self.seeds = arguments.seeds_of(seed, rule)
-        self.total = arguments.how_many(commits, len(trace))
+        self.plan = plan_for(trace, rule)
+        self.rule = rule
+        self.workload = workload
+        self.resume = resume
+        self.seed, self.seeds = arguments.checked_seeds(seed, rule)
+        self.total = arguments.checked_commits(commits, len(trace))
         first = arguments.first_params(workload, init_key(self.seeds[0]))
+        arguments.require_batches(workload, first, init_key(self.seeds[0]))
         self.params = Packing.of(first)
-        self.strides = arguments.what_to_record(record, resume, workload, self.plan, first)
+        self.strides = arguments.checked_strides(record, resume, workload, self.plan, first)
         groups = by_stride(self.strides)
         self.layout = Layout(
             params=self.params,
             row=row_packing(rule, self.params, self.plan.traits),
-            work=work_packing(rule, self.params),
+            result=result_packing(rule, self.params),
             traits=self.plan.traits,
-            always=groups.pop(1, ()),
-            rarely=tuple(groups.values()),
+            every_commit=groups.pop(1, ()),
+            now_and_then=tuple(groups.values()),
             **choose_lanes(lanes, trace.workers, self.params.size * workload.batch_size)._asdict(),
         )
         self.problem = Problem(
@@ -88,7 +91,7 @@ class Replayer:
         )
         if self.layout.mesh is not None:
             self.problem = jax.device_put(self.problem, self.layout.everywhere)
-        length = piece_length(self.params.size, workload.batch_size, len(self.seeds), rule.window)
+        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window)
         window = None if rule.local_step is None else rule.window
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
         self.history = History(self.strides, len(self.seeds))
@@ -97,16 +100,17 @@ class Replayer:
             self.history.restore(*resume.seeds_second())
         self.carry, self.done = self._start()
         self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
-        # Place of a seed -> end of the piece that broke it.
+        # Place of a seed -> end of the chunk in which it diverged.
         self.broken = {place: commit + 1 for place, commit in enumerate(self.diverged) if commit is not None}
         self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
 
     def advance(self) -> None:
-        """Hand the next piece to the device, then take in the results of the one before."""
-        start, stop = self.done, self._piece_end(self.done)
+        """Hand the next chunk to the device, then collect the results of the one before."""
+        start, stop = self.done, self._chunk_end(self.done)
         self.carry, out, finite = self._replay(self.carry, start, stop, self.layout)
         self._collect()
-        self.done, self._pending = stop, (start, stop, out, finite)
+        self.done = stop
+        self._pending = (start, stop, out, finite)
         due = [name for name in EVALUATIONS if name in self.strides and stop % self.strides[name] == 0]
         if due:
             self._collect()
@@ -119,7 +123,7 @@ class Replayer:
         return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
 
     def progress(self) -> Progress:
-        """How far it has come; does not wait for the device."""
+        """How far the replay has come; does not wait for the device."""
         last = self.history.losses[-1][-SHOWN_COMMITS * self.plan.workers :] if self.history.losses else np.empty(0)
         return Progress(self.done, self.total, float(np.mean(last)) if last.size else None)
 
@@ -128,7 +132,7 @@ class Replayer:
         return jax.vmap(self.params.unpack)(self.carry.central)
 
     def run(self) -> Run:
-        """The result so far. The replay may go on afterwards."""
+        """The result so far. The replay may continue afterwards."""
         self._collect()
         self._find_divergences()
         last = self.done >= self.total
@@ -145,35 +149,33 @@ class Replayer:
             digest=self.plan.digest(self.done),
             central=self.central(),
             diverged_at=list(self.diverged),
-            # The next piece would reuse the state's memory.
+            # The next chunk would reuse the state's memory.
             state=self.carry if last else jax.tree.map(jnp.copy, self.carry),
             rule=self.rule,
             workload=self.workload,
         )
 
     def _start(self) -> tuple[Carry, int]:
+        """The state to begin with, and the commits that it has behind it."""
         if self.resume is not None:
             carry, done = jax.tree.map(jnp.copy, self.resume.state), self.resume.commits
         else:
             inits = [arguments.first_params(self.workload, init_key(s)) for s in self.seeds]
             first = jnp.stack([self.params.pack(params) for params in inits])
-            carry, done = (
-                compiled.begin(self.problem, first, layout=self.layout, workers=self.plan.workers),
-                0,
-            )
+            carry, done = loop.begin(self.problem, first, layout=self.layout, workers=self.plan.workers), 0
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
 
-    def _piece_end(self, start: int) -> int:
+    def _chunk_end(self, start: int) -> int:
         stops = [start - start % self.strides[n] + self.strides[n] for n in EVALUATIONS if n in self.strides]
         return min([start + self.feeder.length, self.total, *stops])
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
-        count, columns = self.feeder.piece(start, stop)
-        columns = columns if layout.rarely else columns._replace(due=())  # a search for divergence records nothing
-        return compiled.replay_piece(carry, count, columns, self.problem, layout=layout)
+        count, chunk = self.feeder.chunk(start, stop)
+        chunk = chunk if layout.now_and_then else chunk._replace(due=())  # a search for divergence records nothing else
+        return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
 
     def _collect(self) -> None:
-        """Take in the results of the last piece handed over; waits for it."""
+        """Collect the results of the last chunk handed over; waits for it."""
         if self._pending is None:
             return
         start, stop, out, finite = self._pending
@@ -184,15 +186,16 @@ class Replayer:
             self.broken.setdefault(int(place), stop)
 
     def _find_divergences(self) -> None:
-        """Find the first commit with a non-finite loss or central variable, of each seed for which it is not known.
+        """Find the first commit with a non-finite loss or central variable, for each seed for which it is not known.
 
-        Looking at all parameters after every commit costs up to a tenth of a replay. So only the ends of pieces are
-        looked at, and where one is not finite the way there is replayed once more with open eyes.
+        Looking at all parameters after every commit costs up to a tenth of a replay. So only the ends of chunks are
+        looked at; where one is not finite, everything up to it is replayed once more and watched commit by commit.
         """
         todo = {place: stop for place, stop in self.broken.items() if self.diverged[place] is None}
         if not todo:
             return
-        (carry, start), watching = self._start(), replace(self.layout, always=(FINITE,), rarely=())
+        carry, start = self._start()
+        watching = replace(self.layout, every_commit=(FINITE,), now_and_then=())
         while todo:
             stop = min(start + self.feeder.length, self.total)
             carry, out, _ = self._replay(carry, start, stop, watching)
@@ -202,3 +205,49 @@ class Replayer:
                 del todo[place]
             todo = {place: end for place, end in todo.items() if end > stop}
             start = stop
+
+
+class History:
+    """Loss and records of the commits done, chunk by chunk; arrays have commits on the first axis, seeds on the second.
+
+    Args:
+        strides: Name -> every how many commits it is recorded.
+        seeds: Number of seeds.
+    """
+
+    def __init__(self, strides: Mapping[str, int], seeds: int) -> None:
+        self.strides = dict(strides)
+        self.seeds = seeds
+        self.losses: list[np.ndarray] = []
+        self.values: dict[str, list[np.ndarray]] = {name: [] for name in strides}
+        self.at: dict[str, list[np.ndarray]] = {name: [] for name in strides}
+
+    def add(self, start: int, stop: int, out: Mapping[str, Any]) -> None:
+        """Add what the compiled loop recorded of commits `start` to `stop`."""
+        self.losses.append(np.asarray(out["loss"])[: stop - start])
+        for name in self.strides.keys() & out.keys():
+            due = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
+            self.add_record(name, start + due, np.asarray(out[name])[due])
+
+    def add_record(self, name: str, at: np.ndarray, values: np.ndarray) -> None:
+        """Add records of the commits `at`, values of shape (records, seeds, …)."""
+        self.at[name].append(np.asarray(at, np.int64))
+        self.values[name].append(values)
+
+    def restore(self, loss: np.ndarray, records: Mapping[str, np.ndarray], at: Mapping[str, np.ndarray]) -> None:
+        """Add what an earlier run recorded."""
+        self.losses.append(loss)
+        for name in self.strides.keys() & records.keys():
+            self.add_record(name, at[name], records[name])
+
+    def loss(self) -> np.ndarray:
+        """(commits, seeds)."""
+        return np.concatenate(self.losses) if self.losses else np.zeros((0, self.seeds), np.float32)
+
+    def records(self) -> dict[str, np.ndarray]:
+        """Name -> (records, seeds, …)."""
+        return {n: np.concatenate(v) if v else np.zeros((0, self.seeds)) for n, v in self.values.items()}
+
+    def recorded_at(self) -> dict[str, np.ndarray]:
+        """Name -> (records,) numbers of the commits."""
+        return {name: np.concatenate([np.zeros(0, np.int64), *at]) for name, at in self.at.items()}

@@ -1,9 +1,10 @@
 """The workers' rows inside the compiled loop: read before they are written, and written in place.
 
-Everything a worker keeps (the value it read, its rule's state) is one row of one array of shape (workers, seeds,
-row). A commit takes a row out, computes, and puts it back. Left alone, XLA fuses the reading of the row into each of
-its uses, can then no longer tell that all of them come before the row is overwritten, and copies the whole array at
-every commit: 1.6 ms instead of 49 µs at 100 workers and 17 226 parameters. A test counts the copies in the program.
+Everything a worker keeps (the value it read, the rule's state) is one row of one array of shape (workers, seeds, row).
+A commit takes a row out, computes, and puts a new one in its place. Left alone, XLA fuses the reading of the row into
+each of its uses, can then no longer tell that all of them come before the row is overwritten, and copies the whole
+array at every commit: 1.6 ms instead of 49 µs at 100 workers and 17 226 parameters. A test counts the copies in the
+program.
 """
 
 from collections.abc import Sequence
@@ -14,15 +15,20 @@ import jax.numpy as jnp
 from jax import lax
 
 
-def take_row(rows: jax.Array, worker: jax.Array, always: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Row `worker`, read once and for all, and the place to put its successor.
+def take_row(rows: jax.Array, worker: jax.Array, opaque_true: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Row `worker`, read exactly once, and the place for its successor.
 
-    A conditional whose condition XLA cannot foresee is opaque to fusion: its result is computed once, and whoever
-    uses the row waits for it. Because the place comes out of the same conditional, so does whoever writes.
-    (`lax.optimization_barrier` does not do: it is gone before fusion runs.)
+    A conditional whose condition XLA cannot foresee is opaque to fusion: its result is computed once, and whatever
+    uses the row waits for it. Because the place comes out of the same conditional, so does the write.
+    (`lax.optimization_barrier` does not help: it is removed before fusion runs.)
+
+    Args:
+        rows: (workers, …).
+        worker: Index of the row.
+        opaque_true: A condition that always holds, although XLA cannot know it.
     """
     return lax.cond(
-        always,
+        opaque_true,
         lambda: (at(rows, worker), worker),
         lambda: (jnp.zeros(rows.shape[1:], rows.dtype), jnp.zeros_like(worker)),
     )
@@ -31,8 +37,8 @@ def take_row(rows: jax.Array, worker: jax.Array, always: jax.Array) -> tuple[jax
 def put_row(rows: jax.Array, parts: Any, place: jax.Array, offsets: Sequence[int]) -> jax.Array:
     """Rows with `parts`, leaves of the worker's new row of shape (seeds, …), put in the row at `offsets`.
 
-    Part by part, because one concatenation of all parts is compiled to code that asks for every number to which part
-    it belongs: half the time of a GEM commit.
+    Part by part, because one concatenation of all parts is compiled to code that asks for every number which part it
+    belongs to: that takes half the time of a GEM commit.
     """
     for part, offset in zip(jax.tree.leaves(parts), offsets, strict=True):
         flat = part.reshape(1, rows.shape[1], -1).astype(rows.dtype)

@@ -1,21 +1,24 @@
-"""The result of a replay: what was measured, where it ended, and enough to go on from there."""
+"""The result of a replay: what was measured, where it ended, and what is needed to resume it."""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
 from asyncsim.engine import run_file
-from asyncsim.engine.plan import count_jobs
+from asyncsim.engine.plan import count_jobs, plan_for
 from asyncsim.engine.state import Carry
 from asyncsim.rules import Rule
+from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
+Columns = dict[str, np.ndarray]  # of one length
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Run:
     """A replayed trace. With a sequence of seeds every array has a leading axis `seeds`.
 
@@ -28,7 +31,7 @@ class Run:
         records: Name -> (records, …), what was recorded.
         recorded_at: Name -> (records,) int64, the number of each record's commit, counted from 0.
         strides: Name -> every how many commits it was recorded.
-        worker: (commits,) int32, whose commit each was.
+        worker: (commits,) int32, the worker that made each commit.
         traits, digest: What the trace has beyond the ordinary, and a hash of it up to `commits`; see
             `asyncsim.engine.plan`.
         commits: Commits replayed.
@@ -44,15 +47,15 @@ class Run:
     records: Mapping[str, np.ndarray]
     recorded_at: Mapping[str, np.ndarray]
     strides: Mapping[str, int]
-    worker: np.ndarray = field(repr=False)
-    traits: tuple[str, ...] = field(repr=False)
-    digest: str = field(repr=False)
+    worker: np.ndarray
+    traits: tuple[str, ...]
+    digest: str
     commits: int
     workers: int
     seed: int | tuple[int, ...]
-    state: Carry = field(repr=False)
-    rule: Rule = field(repr=False)
-    workload: Workload = field(repr=False)
+    state: Carry
+    rule: Rule
+    workload: Workload
 
     @classmethod
     def of_seeds(
@@ -65,7 +68,7 @@ class Run:
         diverged_at: Any,
         **rest: Any,
     ) -> "Run":
-        """A run from arrays (commits, seeds, …): the seeds to the front, or away where there is but one."""
+        """A run from arrays (commits, seeds, …): the axis of seeds moves to the front, or goes if there is one seed."""
         if isinstance(seed, int):
             lead = lambda array: array[:, 0]  # noqa: E731
             central, diverged_at = jax.tree.map(lambda leaf: leaf[0], central), diverged_at[0]
@@ -75,13 +78,18 @@ class Run:
         return cls(seed=seed, loss=lead(loss), records=records, central=central, diverged_at=diverged_at, **rest)
 
     def seeds_second(self) -> tuple[np.ndarray, dict[str, np.ndarray], Mapping[str, np.ndarray]]:
-        """`loss`, `records` and `recorded_at` with the commits first and the seeds second, as they were collected."""
+        """`loss`, `records` and `recorded_at` with commits on the first axis and seeds on the second."""
         back = (lambda array: np.moveaxis(array, 0, 1)) if self.several else (lambda array: array[:, None])
-        return (
-            back(self.loss),
-            {name: back(values) for name, values in self.records.items()},
-            self.recorded_at,
-        )
+        return back(self.loss), {name: back(values) for name, values in self.records.items()}, self.recorded_at
+
+    def __repr__(self) -> str:
+        what = f"{self.rule.name} on {self.workload.describe()['name']}"
+        seeds = f"{len(self.divergences)} seeds" if self.several else f"seed {self.seed}"
+        recorded = "".join(f", {name}" for name in self.records)
+        diverged = sum(commit is not None for commit in self.divergences)
+        if diverged:
+            seeds += f", {diverged} diverged" if self.several else f", diverged at commit {self.diverged_at}"
+        return f"Run({what}, {self.workers} workers, {self.commits} commits, {seeds}; loss{recorded})"
 
     @property
     def several(self) -> bool:
@@ -90,8 +98,89 @@ class Run:
 
     @property
     def divergences(self) -> list[int | None]:
-        """`diverged_at` as a list, one entry a seed."""
+        """`diverged_at` as a list, one entry per seed."""
         return self.diverged_at if isinstance(self.diverged_at, list) else [self.diverged_at]
+
+    def to_columns(self, trace: Trace) -> Columns:
+        """The commits as columns of one length, which pandas, polars and csv take as they are.
+
+        Args:
+            trace: The trace that was replayed.
+
+        Returns:
+            One row per commit: `commit`, counted from 0; `worker`; `time`, simulated seconds at which it was applied;
+            `staleness`, as the rule saw it; and `loss`. Several seeds stand one below the other, with a column `seed`
+            in front.
+
+        Raises:
+            ValueError: If another trace was replayed.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> trace = asim.simulate(asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)), commits=4)
+            >>> workload = asim.workloads.quadratic([1.0])
+            >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"energy_central": 2})
+            >>> for name, column in run.to_columns(trace).items():
+            ...     print(name, column.tolist())
+            commit [0, 1, 2, 3]
+            worker [0, 1, 0, 1]
+            time [1.0, 1.0, 2.0, 2.0]
+            staleness [0, 1, 1, 1]
+            loss [0.5, 0.5, 0.125, 0.0]
+
+            As a table: ``pandas.DataFrame(run.to_columns(trace))``.
+        """
+        return self._long(trace, np.arange(self.commits), {"loss": self.loss})
+
+    def records_to_columns(self, trace: Trace) -> Columns:
+        """What was recorded as columns of one length, with the commits at which it was.
+
+        Args:
+            trace: The trace that was replayed.
+
+        Returns:
+            One row per commit at which anything was recorded: the first columns of `to_columns`, then one per
+            recorded quantity, NaN where it was not recorded at that commit. A quantity with several values, such as
+            "pi_median_by_tensor", gives the columns `pi_median_by_tensor_0` and so on.
+
+        Raises:
+            ValueError: If another trace was replayed.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> trace, workload = asim.Trace.from_commits([0, 1, 0, 1]), asim.workloads.quadratic([1.0])
+            >>> record = {"energy_central": 2, "test_loss": 3}
+            >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record=record)
+            >>> columns = run.records_to_columns(trace)
+            >>> [columns[name].tolist() for name in ("commit", "energy_central", "test_loss")]
+            [[1, 2, 3], [0.5, nan, 0.03125], [nan, 0.03125, nan]]
+        """
+        at = np.unique(np.concatenate([np.zeros(0, np.int64), *self.recorded_at.values()]))
+        columns: Columns = {}
+        for name, values in self.records.items():
+            first = np.moveaxis(values, 1, 0) if self.several else values  # (records, seeds, …)
+            full = np.full((len(at), *first.shape[1:]), np.nan, first.dtype)
+            full[np.searchsorted(at, self.recorded_at[name])] = first
+            full = np.moveaxis(full, 0, 1) if self.several else full
+            columns |= _split(name, full, self.loss.ndim)
+        return self._long(trace, at, columns)
+
+    def _long(self, trace: Trace, at: np.ndarray, values: Columns) -> Columns:
+        """The columns of the commits `at`, and values of shape (rows,) or (seeds, rows), as one long table."""
+        plan = plan_for(trace, self.rule)
+        if plan.digest(self.commits) != self.digest:
+            raise ValueError(f"`trace` must be the one that was replayed; the first {self.commits} commits differ.")
+        columns = {
+            "commit": at,
+            "worker": self.worker[at],
+            "time": trace.commit_time[at],
+            "staleness": plan.staleness[at],
+        }
+        if not self.several:
+            return {**columns, **values}
+        seeds = np.array(self.seed)
+        columns = {name: np.tile(column, len(seeds)) for name, column in columns.items()}
+        return {"seed": seeds.repeat(len(at)), **columns, **{name: array.ravel() for name, array in values.items()}}
 
     def evaluate(self) -> dict[str, Any]:
         """Test loss and accuracy of the central variable, without dropout; {} for a workload without evaluation.
@@ -111,7 +200,7 @@ class Run:
         return {name: float(value[0]) for name, value in evaluate(self.workload, central).items()}
 
     def final_loss(self, last: int = 50) -> Any:
-        """Mean training loss over the last `last` commits of each worker, or all of a worker that made fewer.
+        """Mean training loss over the last `last` commits of each worker, or over all if it made fewer.
 
         Returns:
             A float, or (seeds,); NaN without commits.
@@ -130,17 +219,21 @@ class Run:
         mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
         return mean if self.several else float(mean)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
         """Write the run as `.npz`, whole or not at all: what was measured, and the state to resume from.
+
+        Args:
+            path: The file.
+            notes: Name -> number, string or array, kept beside the run for `asyncsim.engine.run_file.read_notes`.
 
         Raises:
             OSError: If the file cannot be written, say on a full disk; the file that was there stays whole.
         """
-        run_file.save(self, path)
+        run_file.write(path, vars(self), notes or {})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], rule: Rule, workload: Workload) -> "Run":
-        """Read a run that `save` wrote; resumed, it goes on bit for bit as if it had never been put away.
+        """Read a run that `save` wrote; resumed, it continues bit for bit as if it had never been saved.
 
         Args:
             path: The file.
@@ -148,8 +241,8 @@ class Run:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the file is damaged, no run, written by a newer asyncsim or by one that did not say yet
-                which trace it replayed, or does not fit rule or workload.
+            ValueError: If the file is damaged, is not a run, was written by a newer asyncsim or by one that did not
+                say yet which trace it replayed, or does not fit the rule or the workload.
 
         Example:
             >>> import pathlib, tempfile, asyncsim as asim
@@ -164,7 +257,15 @@ class Run:
             >>> whole.commits, bool(whole.central["x"] == asim.replay(trace, rule, workload).central["x"])
             (4, True)
         """
-        return cls(**run_file.load(path, rule, workload))
+        return cls(**run_file.read(path, rule, workload))
+
+
+def _split(name: str, values: np.ndarray, axes: int) -> Columns:
+    """One column of `axes` axes for each value of a quantity."""
+    if values.ndim == axes:
+        return {name: values}
+    flat = values.reshape(*values.shape[:axes], -1)
+    return {f"{name}_{place}": flat[..., place] for place in range(flat.shape[-1])}
 
 
 def evaluate(workload: Workload, central: Any) -> dict[str, np.ndarray]:

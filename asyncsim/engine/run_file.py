@@ -1,15 +1,15 @@
-"""The run file: a `.npz` of what a replay measured and of the state from which it goes on, bit for bit.
+"""The run file: a `.npz` of what a replay measured and of the state from which it can be resumed, bit for bit.
 
 Arrays: `loss`, `worker`, `records/NAME`, `recorded_at/NAME` and `stride/NAME` as in `Run`; `commits`, `workers`,
-`seed`, `traits`, `digest`; `diverged_at`, one entry a seed, -1 for never; and the leaves of the compiled loop's state,
-`state/central` (seeds, parameters) among them. The trees are not in the file: they are made again from the rule and the
-workload.
+`seed`, `traits`, `digest`; `diverged_at`, one entry per seed, -1 for never; and the leaves of the compiled loop's
+state, `state/central` (seeds, parameters) among them. The trees are not in the file: they are made again from the rule
+and the workload.
 """
 
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,42 +17,40 @@ import numpy as np
 
 from asyncsim import npz
 from asyncsim.engine.batches import init_key
-from asyncsim.engine.commit import Layout, row_packing
-from asyncsim.engine.compiled import begin
-from asyncsim.engine.layout import Packing
+from asyncsim.engine.layout import Layout, Packing, row_packing
+from asyncsim.engine.loop import begin
 from asyncsim.engine.state import Carry, Problem
+from asyncsim.files import DIGEST_DIGITS
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
-
-if TYPE_CHECKING:
-    from asyncsim.engine.run import Run
 
 FORMAT_VERSION = 2  # 2: `traits` and `digest`, of the trace
 _NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss", "worker")
 
 
-def save(run: "Run", path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
-    """Write a run, and notes beside it (`note/NAME`, ignored by `load`); see `Run.save`."""
-    diverged = [-1 if commit is None else commit for commit in run.divergences]
+def write(path: str | os.PathLike[str], fields: Mapping[str, Any], notes: Mapping[str, Any]) -> None:
+    """Write the fields of a `Run`, and notes beside them; see `Run.save`."""
+    diverged = fields["diverged_at"]
+    diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
     arrays: dict[str, Any] = {
-        "commits": run.commits,
-        "workers": run.workers,
-        "seed": np.asarray(run.seed, np.int64),
+        "commits": fields["commits"],
+        "workers": fields["workers"],
+        "seed": np.asarray(fields["seed"], np.int64),
         "diverged_at": np.asarray(diverged, np.int64),
-        "loss": run.loss,
-        "worker": run.worker,
-        "traits": np.asarray(run.traits, np.str_),
-        "digest": np.asarray(run.digest),
-        **{f"stride/{name}": every for name, every in run.strides.items()},
-        **{f"records/{name}": values for name, values in run.records.items()},
-        **{f"recorded_at/{name}": at for name, at in run.recorded_at.items()},
-        **{name: np.asarray(leaf) for name, leaf in _named_leaves(run.state).items()},
-        **{f"note/{name}": value for name, value in (notes or {}).items()},
+        "loss": fields["loss"],
+        "worker": fields["worker"],
+        "traits": np.asarray(fields["traits"], np.str_),
+        "digest": np.asarray(fields["digest"]),
+        **_prefixed("stride/", fields["strides"]),
+        **_prefixed("records/", fields["records"]),
+        **_prefixed("recorded_at/", fields["recorded_at"]),
+        **{name: np.asarray(leaf) for name, leaf in _named_leaves(fields["state"]).items()},
+        **_prefixed("note/", notes),
     }
     npz.write(path, arrays, version=FORMAT_VERSION)
 
 
-def load(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
+def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
     """The fields of the `Run` in a file; see `Run.load`."""
     arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
     if "commits" in arrays and "digest" not in arrays:
@@ -66,10 +64,10 @@ def load(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[s
         ) from error
 
 
-def load_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The notes that `save` wrote beside the run, name -> plain value."""
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes in a file, name -> plain value; see `Run.save`."""
     arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
-    return {name.removeprefix("note/"): v.tolist() for name, v in arrays.items() if name.startswith("note/")}
+    return {name: note.tolist() for name, note in _under("note/", arrays).items()}
 
 
 def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
@@ -87,14 +85,14 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
         "workers": int(workers),
         "seed": tuple(seed.tolist()) if several else int(seed),
         "loss": loss,
-        "records": _under(arrays, "records/"),
-        "recorded_at": _under(arrays, "recorded_at/"),
+        "records": _under("records/", arrays),
+        "recorded_at": _under("recorded_at/", arrays),
         "diverged_at": divergences if several else divergences[0],
         "central": central if several else jax.tree.map(lambda leaf: leaf[0], central),
-        "strides": {name: int(every) for name, every in _under(arrays, "stride/").items()},
+        "strides": {name: int(every) for name, every in _under("stride/", arrays).items()},
         "worker": worker,
         "traits": traits,
-        "digest": str(arrays["digest"]),
+        "digest": str(arrays["digest"])[:DIGEST_DIGITS],  # older files have all digits of the same hash
         "state": state,
         "rule": rule,
         "workload": workload,
@@ -132,5 +130,9 @@ def _require_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None
         raise ValueError(f"`{name}` has shape {array.shape} where {shape} is expected")
 
 
-def _under(arrays: npz.Arrays, prefix: str) -> npz.Arrays:
+def _prefixed(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}{name}": value for name, value in values.items()}
+
+
+def _under(prefix: str, arrays: npz.Arrays) -> npz.Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

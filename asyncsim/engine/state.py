@@ -1,4 +1,4 @@
-"""What goes into the compiled loop, and what it carries."""
+"""What goes into the compiled loop, and what it carries from commit to commit."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ class Carry(NamedTuple):
     Attributes:
         central: (seeds, parameters), the central variable packed in a vector.
         server: Pytree of the rule's server state, leading axis `seeds`.
-        rows: (workers, seeds, row), packed `asyncsim.engine.commit.Row` of every worker.
+        rows: (workers, seeds, row), the packed `asyncsim.engine.layout.Row` of every worker.
         buffer: Sum of the messages of the step under way, leading axis `seeds`; () if every commit is a step.
     """
 
@@ -23,13 +23,13 @@ class Carry(NamedTuple):
     buffer: Any = ()
 
 
-class Circumstances(NamedTuple):
-    """What the trace says of one commit; () for what it says of none.
+class Schedule(NamedTuple):
+    """What the trace says about one commit, or columns of it; () for what no commit of the trace needs.
 
     Attributes:
         staleness: τ, int32.
         closes: Whether the commit closes its step.
-        collected: Commits in the step up to and with this one.
+        collected: Commits in the step up to and including this one.
         prompt: Whether the worker reads right after the commit.
         late_pull: Whether it pulls just before the commit.
     """
@@ -41,12 +41,12 @@ class Circumstances(NamedTuple):
     late_pull: Any = ()
 
 
-class PieceEvents(NamedTuple):
-    """Reads or pulls that follow the commits of one piece.
+class ChunkEvents(NamedTuple):
+    """Reads or pulls that follow the commits of one chunk.
 
     Attributes:
-        start, stop: (length,) int32, of each commit: which of the events below follow it.
-        worker: (length + workers,) int32: between two commits of a worker there is one event at most.
+        start, stop: (length,) int32, the range of the events below that follow each commit.
+        worker: (length + workers,) int32: between two commits of a worker there is at most one event.
         staleness: (length + workers,) int32, of the worker's last commit.
     """
 
@@ -56,22 +56,22 @@ class PieceEvents(NamedTuple):
     staleness: Any
 
 
-class Columns(NamedTuple):
-    """One piece of the plan, padded to a fixed length.
+class Chunk(NamedTuple):
+    """One chunk of the plan, padded to a fixed length.
 
     Attributes:
         worker, job: (length,) int32; `job` counts the worker's commits from 0.
-        circumstances: Columns of (length,).
+        schedule: Columns of shape (length,).
         events: One for each of `Layout.events`.
         examples: (length, seeds, batch) int32 example numbers, or None for workloads without data.
-        due: (length,) bool for each of `Layout.rarely`: whether to record these quantities at this commit.
+        due: (length,) bool for each group of `Layout.now_and_then`: whether to record it at this commit.
         wave_start, wave_size: (waves,) int32, or None with one lane.
     """
 
     worker: Any
     job: Any
-    circumstances: Circumstances
-    events: tuple[PieceEvents, ...]
+    schedule: Schedule
+    events: tuple[ChunkEvents, ...]
     examples: Any
     due: tuple[Any, ...]
     wave_start: Any

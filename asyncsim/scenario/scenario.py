@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.engine.arguments import MOST_SEED
-from asyncsim.engine.commit import as_seen
-from asyncsim.engine.layout import Packing
+from asyncsim.engine.layout import Packing, as_seen
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, strides
 from asyncsim.rules import Info, Rule, View
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields

@@ -131,13 +131,13 @@ def _find_run(
             f"`path` {str(folder / TRACE)!r} is not the trace of this scenario and of the run beside it. Delete it to "
             "have it simulated again, or replace all results (`--force`)."
         )
-    seconds = {} if before is None else run_file.load_notes(path)
+    seconds = {} if before is None else run_file.read_notes(path)
     if before is not None and _is_finished(before, trace):
         return before, seconds, False
     (folder / SUMMARY).unlink(missing_ok=True)
 
     def checkpoint(run: Run, seconds: Seconds) -> None:
-        run_file.save(run, path, notes=seconds)
+        run.save(path, notes=seconds)
 
     return *_replay(scenario, trace, before, seconds, progress, checkpoint), True
 

@@ -93,10 +93,10 @@ def test_records_are_those_of_the_plain_loop(name, kind, x64):
     trace, workload, rule = TRACES[kind][0](), tree_workload(), RULES[name][0]()
     record = dict.fromkeys(QUANTITIES, 7)
     run = asim.replay(trace, rule, workload, seed=3, record=record)
-    steps = replay_plainly(trace, rule, workload, seed=3).steps
+    commits = replay_plainly(trace, rule, workload, seed=3).commits
     for quantity in record:
         assert run.recorded_at[quantity].tolist() == list(range(6, 60, 7))
-        expected = [QUANTITIES[quantity].measure(steps[k]) for k in run.recorded_at[quantity]]
+        expected = [QUANTITIES[quantity].measure(commits[k]) for k in run.recorded_at[quantity]]
         close(run.records[quantity], np.array(expected), rtol=1e-8)
     assert run.records["pi_median_by_tensor"].shape == (8, 3)
 

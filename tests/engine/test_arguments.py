@@ -34,6 +34,23 @@ def init_integers(key):
     return {"x": jnp.zeros(2, int)}
 
 
+def unpack(params, batch, key):
+    inputs, targets = batch
+    return ((params["x"] * inputs - targets) ** 2).sum()
+
+
+def look_up(params, batch, key):
+    return (params["x"] * batch["inputs"]).sum()
+
+
+def call(params, batch, key):
+    return batch.sum()
+
+
+def init_floats(key):
+    return {"x": jnp.zeros(2)}
+
+
 REFUSED = [
     (lambda: asim.replay([0, 1], RULE, WORKLOAD), "`trace` must be a Trace; got list"),
     (lambda: asim.replay(TRACE, "gem", WORKLOAD), "`rule` must be a Rule; got str"),
@@ -43,24 +60,34 @@ REFUSED = [
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed="12"), "`seed` must be an integer"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=True), "`seed` must be an integer"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=[0, 0.7]), "`seed` must be an integer"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=()), "`seed` must be one or more numbers"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=2**31), "`seed` must be one or more numbers from 0 to"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=()), "`seed` must be one or more whole numbers"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=2**31), "`seed` must be one or more whole numbers from 0 to"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=61), "`commits` must be at most the trace's 60; got 61"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=-1), "`commits` must be an integer of at least 0"),
-    (lambda: asim.replay(TRACE, asim.rules.gem([0.1, 0.2]), WORKLOAD), "`learning_rate` must be one number or one a"),
+    (
+        lambda: asim.replay(TRACE, asim.rules.gem([0.1, 0.2]), WORKLOAD),
+        "`learning_rate` must be a scalar, or",
+    ),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, record=("test_accuracy",)), "'test_accuracy', which this workload"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, record={"pi_mean": 0}), r"`record\['pi_mean'\]` must be a whole"),
     (
         lambda: asim.replay(TRACE, RULE, asim.Workload(init_integers, lambda p, b, k: p["x"].sum())),
         r"floating-point parameters; \['x'\] is int",
     ),
+    *(
+        (
+            lambda loss=loss: asim.replay(TRACE, RULE, asim.Workload(init_floats, loss)),
+            "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`.*NoneType.*`data=`",
+        )
+        for loss in (unpack, look_up, call)
+    ),
     (resume(seed=1), "`resume` must be a run of the same seed"),
     (resume(rule=asim.rules.downpour(0.05)), "`resume` must be a run of the same rule"),
     (resume(rule=asim.rules.gem(0.05, variant="paper")), "`resume` must be a run of the same rule"),
     (resume(rule=asim.rules.gem(0.06)), "`resume` must be a run of the same rule"),
     (resume(trace=gamma_trace(seed=9)), "`resume` must be a run of the same trace"),
-    (resume(trace=another("state_lost", 20, True)), "same trace; its first 30 commits are others"),
-    (resume(trace=another("pull_version", 20, TRACE.read_version[20])), "same trace; its first 30 commits are others"),
+    (resume(trace=another("state_lost", 20, True)), "same trace; its first 30 commits differ"),
+    (resume(trace=another("pull_version", 20, TRACE.read_version[20])), "same trace; its first 30 commits differ"),
     (lambda: asim.replay(another("version", 7, 9), RULE, WORKLOAD), "`version` must count the rows .* row 7 has 9"),
     (lambda: asim.replay(another("read_version", 7, 8), RULE, WORKLOAD), "`read_version` must be .* row 7 has 8"),
     (resume(workload=asim.workloads.quadratic([1.0])), "`resume` must be a run of the same workload"),

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import chunks, compiled
+from asyncsim.engine import chunks
+from asyncsim.engine.loop import replay_chunk
 from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 
 @pytest.fixture
-def short_pieces(monkeypatch):
-    """Pieces of 16 commits, so that a small trace has many."""
+def short_chunks(monkeypatch):
+    """Chunks of 16 commits, so that a small trace has many."""
     monkeypatch.setattr(chunks, "SHORTEST", 16)
     monkeypatch.setattr(chunks, "LONGEST", 16)
 
@@ -36,21 +37,21 @@ def cut_and_whole(rule, workload, cut, seed, record, lanes=None, kind="ordinary"
 
 
 @pytest.mark.parametrize(("name", "cut"), [*((name, 37) for name in CORE), ("gem_script", 0), ("gem_script", 100)])
-def test_two_pieces_are_one_run_bit_for_bit(name, cut, short_pieces):
+def test_a_resumed_replay_is_an_uninterrupted_one_bit_for_bit(name, cut, short_chunks):
     workload = asim.Workload(**{**vars(tree_workload()), "evaluate": _evaluate})
     cut_and_whole(RULES[name][0](), workload, cut, 2, {"energy_central": 1, "test_loss": 30})
 
 
 @pytest.mark.parametrize("seed", [3, (3, 5)])
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_so_are_noise_rare_records_several_seeds_and_lanes(seed, lanes, short_pieces):
+def test_so_it_is_with_noise_infrequent_records_several_seeds_and_lanes(seed, lanes, short_chunks):
     record = {"pi_median": 7, "energy_proxy": 1, "pi_mean": 3}
     cut_and_whole(RULES["gem_script"][0](), noisy_quadratic(), 37, seed, record, lanes)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 16, 37, 99, 100])
 @pytest.mark.parametrize(("name", "seed", "lanes"), [("gem_paper", 3, 1), ("gem_script", (3, 5), 4)])
-def test_so_are_traces_with_every_trait(name, cut, seed, lanes, short_pieces):
+def test_so_it_is_for_a_trace_with_every_trait(name, cut, seed, lanes, short_chunks):
     cut_and_whole(RULES[name][0](), noisy_quadratic(), cut, seed, ("pi_mean",), lanes, "everything")
 
 
@@ -59,7 +60,7 @@ def _evaluate(params):
 
 
 @pytest.mark.parametrize("length", [1, 8, 64])
-def test_the_length_of_pieces_is_another_program_with_the_same_result(length, monkeypatch, x64):
+def test_the_length_of_chunks_does_not_change_the_result(length, monkeypatch, x64):
     trace, rule, workload = gamma_trace(commits=100), RULES["gem_script"][0](), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
     monkeypatch.setattr(chunks, "SHORTEST", length)
@@ -101,8 +102,8 @@ def test_new_numbers_are_not_a_new_program(variant, kind):
         asim.replay(trace, rule, workload, seed=seed)
 
     replay(0, 0.05, 0.9, 1.0)
-    before = compiled.replay_piece._cache_size()
+    before = replay_chunk._cache_size()
     replay(1, 0.01, 0.5, 2.0)
     replay(2, 0.01, 0.5, 2.0, commits=30)
     asim.replay(TRACES[kind][0](), asim.rules.gem(0.05, variant=variant), tree_workload())
-    assert compiled.replay_piece._cache_size() == before
+    assert replay_chunk._cache_size() == before

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import compiled
+from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.replayer import Replayer
 from tests.problems import CORE, RULES, TRACES
 
@@ -23,8 +23,8 @@ def program(rule, seed, lanes, record, kind="ordinary"):
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(16,), batch_size=8)
     trace = TRACES[kind][0](workers=WORKERS, commits=100)
     replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
-    count, columns = replayer.feeder.piece(0, 100)
-    lowered = compiled.replay_piece.lower(replayer.carry, count, columns, replayer.problem, layout=replayer.layout)
+    count, chunk = replayer.feeder.chunk(0, 100)
+    lowered = replay_chunk.lower(replayer.carry, count, chunk, replayer.problem, layout=replayer.layout)
     return lowered.compile().as_text()
 
 

@@ -13,8 +13,8 @@ WORKLOAD = asim.workloads.quadratic([1.0, 0.1])
 
 def first_broken(plain):
     finite = [
-        bool(np.isfinite(step.loss)) and all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(step.central))
-        for step in plain.steps
+        bool(np.isfinite(commit.loss)) and all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(commit.central))
+        for commit in plain.commits
     ]
     return None if all(finite) else finite.index(False)
 

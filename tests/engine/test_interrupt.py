@@ -11,7 +11,7 @@ from tests.problems import gamma_trace, noisy_quadratic
 
 
 @pytest.fixture
-def short_pieces(monkeypatch):
+def short_chunks(monkeypatch):
     monkeypatch.setattr(chunks, "SHORTEST", 16)
     monkeypatch.setattr(chunks, "LONGEST", 16)
 
@@ -21,7 +21,7 @@ def raise_interrupt():
 
 
 @pytest.mark.parametrize("how", [lambda: signal.raise_signal(signal.SIGINT), raise_interrupt])
-def test_interrupt_and_resume_is_one_run(short_pieces, how):
+def test_interrupt_and_resume_is_one_run(short_chunks, how):
     trace, rule, workload = gamma_trace(commits=100), asim.rules.gem(0.01), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
 
@@ -42,7 +42,7 @@ def test_the_handler_is_put_back():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_progress_sees_every_piece(short_pieces):
+def test_progress_sees_every_chunk(short_chunks):
     seen = []
     trace = gamma_trace(commits=40)
     run = asim.replay(trace, asim.rules.gem(0.01), noisy_quadratic(), progress=seen.append)
@@ -54,7 +54,7 @@ def test_progress_sees_every_piece(short_pieces):
     ]
 
 
-def test_a_run_can_be_looked_at_on_the_way(short_pieces):
+def test_a_run_can_be_looked_at_on_the_way(short_chunks):
     trace, rule, workload = gamma_trace(commits=40), asim.rules.gem(0.01), noisy_quadratic()
     snapshots = []
     whole = asim.replay(trace, rule, workload, checkpoint=snapshots.append, checkpoint_every=0)

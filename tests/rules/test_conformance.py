@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import compiled
+from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import CONSTRUCTORS, View
 from asyncsim.scenario.components import rule_component
@@ -40,11 +40,11 @@ def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(nam
     run = asim.replay(trace, rule, quadratic)
     assert run.diverged_at is None
     assert run.loss[-50:].mean() < 1e-2 * run.loss[0]
-    programs = compiled.replay_piece._cache_size()
+    programs = replay_chunk._cache_size()
     other = gamma_trace(workers=trace.workers, commits=25, seed=2) if trace.closes_step.all() else trace
     slower = {**rule.hyper, "learning_rate": 0.9 * rule.hyper["learning_rate"]}
     assert_equals_reference(other, dataclasses.replace(made(name), hyper=slower), quadratic)
-    assert compiled.replay_piece._cache_size() == programs
+    assert replay_chunk._cache_size() == programs
 
 
 @every_row

@@ -175,7 +175,7 @@ def test_an_exchange_keeps_the_sum(x64):
     At rest again, after all n have just exchanged, each x is seen as the point that the next gradient is taken at.
     """
     trace = gamma_trace(workers=3, commits=90)
-    steps = replay_plainly(trace, rules.aeasgd(0.1, window=2, rho=3.0), linear()).steps
+    steps = replay_plainly(trace, rules.aeasgd(0.1, window=2, rho=3.0), linear()).commits
     last = {w: max(np.flatnonzero(trace.worker == w)) for w in range(3)}
     owned = []
     for k in last.values():

@@ -71,7 +71,7 @@ def test_unclamped_gem_on_a_constant_gradient(workers, momentum, kappa, variant,
 def test_clamped_gem_keeps_to_its_clamp(x64):
     """A step is between 0 and 5 raw updates, in the direction of the raw update, and both ends are reached."""
     trace, rule = gamma_trace(workers=8, commits=400, cv=1.0), asim.rules.gem(0.01)
-    central = [float(step.central["x"][0]) for step in replay_plainly(trace, rule, slope()).steps]
+    central = [float(step.central["x"][0]) for step in replay_plainly(trace, rule, slope()).commits]
     steps = np.diff(central) / -0.01
     assert steps.min() == pytest.approx(0, abs=1e-9)
     assert steps.max() == pytest.approx(5, abs=1e-9)

@@ -8,8 +8,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.engine import compiled
 from asyncsim.engine.batches import commit_key, init_key
+from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.reference import take_batch
 from asyncsim.rules.optimisers import NAMES
 from tests.problems import gamma_trace, noisy_quadratic, random_trace, tree_workload
@@ -98,9 +98,9 @@ SAME_PROGRAM = {
 def test_the_same_optimiser_is_the_same_program(name):
     make = SAME_PROGRAM[name]
     asim.replay(gamma_trace(), make(0.1), noisy_quadratic())
-    programs = compiled.replay_piece._cache_size()
+    programs = replay_chunk._cache_size()
     asim.replay(gamma_trace(seed=2), make(0.2), noisy_quadratic(), seed=5)
-    assert compiled.replay_piece._cache_size() == programs
+    assert replay_chunk._cache_size() == programs
 
 
 def test_counters_count(x64):

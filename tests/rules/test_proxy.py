@@ -39,7 +39,7 @@ def test_the_moment_by_hand(x64):
     """m ← μ·m - η·g of each worker, from the gradients that the plain loop says the rule took."""
     trace, workload, rate, momentum = gamma_trace(workers=3), asim.workloads.quadratic([1.0, 0.3]), 0.07, 0.6
     rule = beside_proxy(asim.rules.downpour(0.2), learning_rate=rate, momentum=momentum)
-    steps = replay_plainly(trace, rule, workload).steps
+    steps = replay_plainly(trace, rule, workload).commits
     moments = np.zeros((3, 2))
     for worker, step in zip(trace.worker, steps, strict=True):
         moments[worker] = momentum * moments[worker] - rate * np.array([1.0, 0.3]) * step.view.read["x"]

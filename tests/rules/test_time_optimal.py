@@ -214,7 +214,7 @@ def own_minimum(trace, rule, corners):
         return 0.0, {"x": params["x"] - corners[next(place)]}
 
     workload = asim.Workload(init=lambda key: {"x": jnp.zeros(1)}, loss=None, gradient=gradient)
-    steps = replay_plainly(trace, rule, workload).steps
+    steps = replay_plainly(trace, rule, workload).commits
     return float(np.mean([step.central["x"][0] for step in steps[len(steps) // 2 :]]))
 
 

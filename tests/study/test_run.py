@@ -33,8 +33,8 @@ def scenario(**changes: Any) -> asim.Scenario:
 
 
 @pytest.fixture
-def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces of 64 commits, so that there is something to interrupt."""
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of 64 commits, so that there is something to interrupt."""
     monkeypatch.setattr(chunks, "LONGEST", 64)
 
 
@@ -179,7 +179,7 @@ class TestSecondRun:
         assert_same_run(asim.run(scenario(), tmp_path).run, kept)
 
 
-@pytest.mark.usefixtures("short_pieces")
+@pytest.mark.usefixtures("short_chunks")
 class TestForce:
     def test_old_results_stay_until_the_new_are_complete(self, tmp_path: Path) -> None:
         def interrupt(progress: asim.Progress) -> None:
@@ -216,7 +216,7 @@ class TestForce:
         assert not any(result.recomputed for result in asim.compare(other, tmp_path).values())
 
 
-@pytest.mark.usefixtures("short_pieces")
+@pytest.mark.usefixtures("short_chunks")
 class TestInterruption:
     @pytest.mark.parametrize("how", ["callback", "signal"])
     def test_goes_on_bit_for_bit(self, tmp_path: Path, how: str) -> None:

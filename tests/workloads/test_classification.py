@@ -12,7 +12,7 @@ from jax.test_util import check_grads
 
 import asyncsim as asim
 from asyncsim.datasets import Dataset, digits
-from asyncsim.engine.compiled import replay_piece
+from asyncsim.engine.loop import replay_chunk
 from asyncsim.workloads import convnet, mlp, softmax
 from asyncsim.workloads.classification import EVALUATED_TOGETHER, measure
 
@@ -189,7 +189,7 @@ def test_another_data_set_of_one_size_compiles_nothing() -> None:
         data = Dataset("changed", *(changed * source.train_inputs, source.train_labels) * 2, classes=10)
         workload = mlp(data, hidden=(3,), batch_size=4)
         asim.replay(trace, rule, workload).evaluate()
-        sizes.add((replay_piece._cache_size(), measure._cache_size()))
+        sizes.add((replay_chunk._cache_size(), measure._cache_size()))
     assert len(sizes) == 1
 
 
