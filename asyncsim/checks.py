@@ -1,6 +1,7 @@
-"""One-line errors for arguments that cannot be meant: the name, the value and the remedy.
+"""One-line errors for invalid arguments: each says the name, the value received and the remedy.
 
-`require_…` take one number; `finite`, `not_negative` and `fraction` take hyper-parameters, a number or one a seed.
+`require_…` take a scalar; `finite`, `not_negative` and `fraction` take hyper-parameters: a scalar, or one value per
+seed.
 """
 
 import difflib
@@ -13,16 +14,19 @@ import numpy as np
 
 
 def finite(name: str, value: Any) -> Any:
-    """The value as a float, or as a float array where it is one a seed; an error where it is not finite.
+    """The value as a float, or as a float array if it is one value per seed.
+
+    Raises:
+        ValueError: If it is not a number, or not finite.
 
     Example:
         >>> finite("learning_rate", 1), finite("learning_rate", [1, 2])
         (1.0, array([1., 2.]))
         >>> finite("learning_rate", float("nan"))
         Traceback (most recent call last):
-        ValueError: `learning_rate` must be finite; got nan. Give a number, or an array with one a seed.
+        ValueError: `learning_rate` must be finite; got nan. Give a scalar, or one value per seed.
     """
-    remedy = "Give a number, or an array with one a seed."
+    remedy = "Give a scalar, or one value per seed."
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "iuf":
         raise ValueError(f"`{name}` must be a number; got {value!r}. {remedy}")
@@ -48,7 +52,11 @@ def fraction(name: str, value: Any) -> Any:
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> str:
-    """The value itself if it is known, else an error that suggests the nearest known one."""
+    """The value itself if it is known.
+
+    Raises:
+        ValueError: If it is unknown; the nearest known one is suggested.
+    """
     known = list(known)
     if value in known:
         return value
@@ -57,7 +65,7 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar known name, None if none is like it.
+    """The most similar known name; None if no name is similar.
 
     Example:
         >>> nearest("wokers", ["workers", "kappa"])
@@ -67,7 +75,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
-    """A hint at the most similar name for the end of a message, empty if no name is similar.
+    """A hint at the most similar name, to end a message with; empty if no name is similar.
 
     Example:
         >>> did_you_mean("wokers", ["workers", "kappa"])
@@ -81,7 +89,7 @@ def require_integer(name: str, value: object, *, least: int, remedy: str) -> int
     """Return `value` as an int.
 
     Raises:
-        ValueError: If it is not an integer (a bool is none) or is below `least`.
+        ValueError: If it is not an integer (a bool does not count as one) or is below `least`.
 
     Example:
         >>> require_integer("workers", 0, least=1, remedy="Use one worker or more.")

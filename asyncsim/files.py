@@ -1,4 +1,4 @@
-"""Files written so that a failure never costs the file that was there; values as JSON can hold them; digests."""
+"""Files that a failure never leaves half written, values in the form that JSON can hold, and digests."""
 
 import hashlib
 import json
@@ -17,16 +17,16 @@ DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and
 def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Write a file whole or not at all.
 
-    `write` fills a temporary file in the same folder, which is flushed to the disk and then renamed over
-    `path`. Whatever goes wrong before the rename (a full disk, an error in `write`, Ctrl-C), the file that
-    was there stays whole and the temporary file is removed.
+    `write` fills a temporary file in the same folder, which is flushed to the disk and then renamed to `path`. Whatever
+    goes wrong before the rename (a full disk, an error in `write`, Ctrl-C), an existing file stays whole and the
+    temporary file is removed.
 
     Args:
         path: The file to write. A symbolic link is followed; the folder must exist.
         write: Called once with the binary file, open for writing.
 
     Raises:
-        OSError: If the file cannot be written; the message names `path` and what to do, `errno` is kept.
+        OSError: If the file cannot be written; the message names `path` and a remedy; `errno` is kept.
 
     Example:
         >>> import tempfile
@@ -54,15 +54,15 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
         value: Anything that `to_plain` makes plain.
 
     Raises:
-        OSError: If the file cannot be written; the file that was there stays whole.
-        TypeError: If the value holds something that JSON has no form for.
+        OSError: If the file cannot be written; an existing file stays whole.
+        TypeError: If the value contains something that JSON cannot represent.
     """
     text = json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n"
     atomic_write(path, lambda file: file.write(text.encode()))
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The content of a JSON file; None if there is no such file or it is damaged."""
+    """The content of a JSON file; None if the file is missing or damaged."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -114,5 +114,5 @@ def _write_and_sync(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 def _explained(error: OSError, target: Path) -> OSError:
     reason = error.strerror or str(error)
-    remedy = "Free some space, or choose an existing folder that can be written; nothing there was changed."
+    remedy = "Free some space, or choose an existing folder that can be written to; nothing there was changed."
     return OSError(error.errno, f"`path` {str(target)!r} could not be written: {reason}. {remedy}")

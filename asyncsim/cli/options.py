@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from asyncsim.cli.command import Command
-from asyncsim.scenario.catalogue import COMPONENTS, all_fields, named_fields
+from asyncsim.scenario.catalogue import all_fields, named_fields
+from asyncsim.scenario.components import KINDS
 from asyncsim.scenario.fields import Field
 
 METAVARS = {
@@ -122,7 +123,7 @@ def components_named(arguments: Sequence[str]) -> dict[str, str]:
         >>> components_named(["--workers", "4", "--rule", "gem", "--compute=gamma"])
         {'rule': 'gem', 'compute': 'gamma'}
     """
-    flags = {flag_of(name): name for name, _, _ in COMPONENTS}
+    flags = {flag_of(kind.field): kind.field for kind in KINDS}
     found = {}
     for word, following in pairwise([*arguments, ""]):
         flag, equals, value = word.partition("=")

@@ -3,7 +3,9 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from asyncsim.checks import one_of
 from asyncsim.delays.bounded import Constant, Uniform
 from asyncsim.delays.exponential import Exponential, ShiftedExponential
 from asyncsim.delays.gamma import Gamma
@@ -32,6 +34,9 @@ def law_arguments(law: Delay | Sequence[Delay], name: str) -> dict[str, float]:
         law: The law whose place it takes, or one law per worker, which are averaged.
         name: A name in `CONSTRUCTORS`.
 
+    Raises:
+        ValueError: If there is no such law; the nearest is suggested.
+
     Returns:
         Argument -> value. An argument that the mean and the spread do not determine is left out, such as `cv` where
         the present law has no variance; a spread that the new law cannot have without going below zero is reduced.
@@ -42,10 +47,10 @@ def law_arguments(law: Delay | Sequence[Delay], name: str) -> dict[str, float]:
         >>> {key: round(value, 3) for key, value in law_arguments(Gamma(mean=2.0, cv=0.3), "uniform").items()}
         {'low': 0.961, 'high': 3.039}
     """
+    constructor: Any = CONSTRUCTORS[one_of("compute", name, CONSTRUCTORS)]
     laws = law if isinstance(law, Sequence) else (law,)
     mean = sum(one.mean for one in laws) / len(laws)
-    # `VariableSpeed` has no variance.
-    variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)
+    variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `VariableSpeed` has none
     half = min(math.sqrt(3 * variance), mean)  # half the width of a uniform law, which does not reach below zero
     carried = {"value": mean, "mean": mean, "low": mean - half, "high": mean + half}
     if variance:
@@ -56,6 +61,6 @@ def law_arguments(law: Delay | Sequence[Delay], name: str) -> dict[str, float]:
     if 0 < variance < math.inf:
         carried["cv"] = math.sqrt(variance) / mean
         if name in ("weibull", "pareto"):
-            return dataclasses.asdict(CONSTRUCTORS[name].from_cv(mean, carried["cv"]))  # type: ignore[attr-defined]
-    fields = dataclasses.fields(CONSTRUCTORS[name])  # type: ignore[arg-type]
-    return {field.name: carried[field.name] for field in fields if field.name in carried}
+            return dataclasses.asdict(constructor.from_cv(mean, carried["cv"]))
+    names = [field.name for field in dataclasses.fields(constructor)]
+    return {name: carried[name] for name in names if name in carried}

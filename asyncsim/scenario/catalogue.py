@@ -1,21 +1,12 @@
 """Every field that a scenario made of the library's components can have, for the help of the command line."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
 
-from asyncsim import checks, delays, rules, workloads
-from asyncsim.cluster import Cluster, protocols
-from asyncsim.scenario.components import HELP, argument_fields, network_and_server_fields, shown_name
+from asyncsim import checks
+from asyncsim.cluster import Cluster
+from asyncsim.scenario.components import KINDS, Kind, network_and_server_fields
 from asyncsim.scenario.fields import Field, fields_of
 from asyncsim.scenario.scenario import study_fields
-
-COMPONENTS: tuple[tuple[str, str, Mapping[str, Callable[..., Any]]], ...] = (
-    ("compute", "Cluster", delays.CONSTRUCTORS),
-    ("protocol", "Cluster", protocols.CONSTRUCTORS),
-    ("rule", "Rule", rules.CONSTRUCTORS),
-    ("workload", "Workload", workloads.CONSTRUCTORS),
-)
 
 
 def all_fields() -> tuple[Field, ...]:
@@ -29,43 +20,37 @@ def all_fields() -> tuple[Field, ...]:
         'Amplification κ ≥ 0 of the proxy, equation (27). (gem)'
     """
     workers = [field for field in fields_of(Cluster, "Cluster", {}) if field.name == "workers"]
-    components = [field for component in COMPONENTS for field in _component_fields(*component)]
+    components = [field for kind in KINDS for field in _fields_of_kind(kind)]
     return (*workers, *components, *network_and_server_fields(), *study_fields())
 
 
 def named_fields(name: str) -> dict[str, list[Field]]:
-    """Component -> its fields, for every law, protocol, rule or workload of this name, with their defaults.
+    """Kind -> fields, for every law, protocol, rule or workload of this name, with their defaults.
 
     Raises:
         ValueError: If there is none of this name; the nearest is suggested.
 
     Example:
-        >>> {component: [field.name for field in fields] for component, fields in named_fields("rennala").items()}
+        >>> {kind: [field.name for field in fields] for kind, fields in named_fields("rennala").items()}
         {'protocol': ['batch', 'cancel'], 'rule': ['learning_rate', 'rule_batch', 'steps']}
     """
-    found = {
-        component: argument_fields(component, group, constructors[name])
-        for component, group, constructors in COMPONENTS
-        if name in constructors
-    }
+    found = {kind.field: kind.argument_fields(name) for kind in KINDS if name in kind.constructors}
     if not found:
-        known = [other for _, _, constructors in COMPONENTS for other in constructors]
+        known = [other for kind in KINDS for other in kind.constructors]
         hint = checks.did_you_mean(name, known, quote="'")
         raise ValueError(f"There is no law, protocol, rule or workload {name!r}.{hint}")
     return found
 
 
-def _component_fields(name: str, group: str, constructors: Mapping[str, Callable[..., Any]]) -> list[Field]:
-    """The field that names a component, and every argument of its constructors, with those that take it."""
+def _fields_of_kind(kind: Kind) -> list[Field]:
+    """The field that names the component, and every argument of its constructors, with those that take it."""
     found: dict[str, list[tuple[str, Field]]] = {}
-    for owner, constructor in constructors.items():
-        for field in fields_of(constructor, group, {}):
+    for owner in kind.constructors:
+        for field in kind.argument_fields(owner, {}):
             found.setdefault(field.name, []).append((owner, field))
-    known = tuple(constructors)
-    fields = [Field(name, "text", f"{HELP[name]}.", group, choices=known)]
-    for owned in found.values():
-        owners = [owner for owner, _ in owned]
+    fields = [kind.choice(None)]
+    for name, owned in found.items():
         most_common = Counter(field.help for _, field in owned).most_common(1)[0][0]
-        help = f"{most_common} ({', '.join(owners)})"
-        fields.append(Field(shown_name(name, owned[0][1].name), owned[0][1].kind, help, group))
+        help = f"{most_common} ({', '.join(owner for owner, _ in owned)})"
+        fields.append(Field(name, owned[0][1].kind, help, kind.group))
     return fields

@@ -1,13 +1,13 @@
 """What a scenario consists of: taken apart into fields, and rebuilt with some of them changed.
 
-Compute law, protocol, rule and workload are each a `Component`: a name that chooses a constructor, and its arguments.
+Compute law, protocol, rule and workload are components: each is a name that chooses a constructor, and its arguments.
 Network and server have one constructor each, whose arguments are fields of the cluster.
 """
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from asyncsim import checks, delays, rules, workloads
@@ -22,33 +22,86 @@ LENGTHS = ("commits", "seconds", "commits_per_worker")
 STUDY_FIELDS = (*LENGTHS, "seed", "record")  # of a scenario, beside those of cluster, rule and workload
 SET_BY_MEAN = ("latency", "service")  # arguments that are laws: a flag sets the mean, the shape stays
 CUSTOM = "custom"  # name of a component that no constructor of the library made
-HELP = {
-    "compute": "Law of a worker's time from reading to committing; another one keeps the mean",
-    "protocol": "Who may read when, and what makes a step; another one keeps the arguments that both have",
-    "rule": "Update rule; another one keeps the arguments that both have",
-    "workload": "What is learned; another one keeps the data set and the arguments that both have",
-}
-DEFAULTS = {"protocol": "asynchronous"}  # what a component is where the script names none
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of component: a field that chooses one of several constructors.
+
+    Attributes:
+        field: The name of the field.
+        group: Heading in the help of the command line.
+        help: What is chosen, and what another choice keeps.
+        constructors: Name -> constructor.
+        default: Name of what a script gets that does not choose, or None.
+    """
+
+    field: str
+    group: str
+    help: str
+    constructors: Mapping[str, Callable[..., Any]]
+    default: str | None = None
+
+    def choice(self, name: str | None) -> Field:
+        """The field, with the name of the present constructor as its value."""
+        return Field(self.field, "text", self.help, self.group, name, tuple(self.constructors), self.default)
+
+    def constructor(self, name: str) -> Callable[..., Any]:
+        """The constructor of this name.
+
+        Raises:
+            ValueError: If there is none; the nearest is suggested.
+        """
+        return self.constructors[checks.one_of(self.field, name, self.constructors)]
+
+    def argument_fields(self, name: str, values: Mapping[str, Any] | None = None) -> list[Field]:
+        """The fields of a constructor's arguments, with these values or else their defaults."""
+        fields = fields_of(self.constructor(name), self.group, values)
+        return [dataclasses.replace(field, name=shown_name(self.field, field.name)) for field in fields]
+
+
+COMPUTE = Kind(
+    field="compute",
+    group="Cluster",
+    help="Law of a worker's time from reading to committing; another one keeps the mean.",
+    constructors=delays.CONSTRUCTORS,
+)
+PROTOCOL = Kind(
+    field="protocol",
+    group="Cluster",
+    help="Who may read when, and what makes a step; another one keeps the arguments that both have.",
+    constructors=protocols.CONSTRUCTORS,
+    default="asynchronous",
+)
+RULE = Kind(
+    field="rule",
+    group="Rule",
+    help="Update rule; another one keeps the arguments that both have.",
+    constructors=rules.CONSTRUCTORS,
+)
+WORKLOAD = Kind(
+    field="workload",
+    group="Workload",
+    help="What is learned; another one keeps the data set and the arguments that both have.",
+    constructors=workloads.CONSTRUCTORS,
+)
+KINDS = (COMPUTE, PROTOCOL, RULE, WORKLOAD)
 
 
 @dataclasses.dataclass(frozen=True)
 class Component:
-    """A replaceable component of a scenario as a name and arguments.
+    """A component of a scenario as a name and arguments.
 
     Attributes:
-        field: Field that names it: "compute", "protocol", "rule" or "workload".
-        group: Heading in the help of the command line.
-        constructors: Name -> constructor.
-        name: Name of the present one, `CUSTOM` if the script made it without a constructor of the library.
-        values: Its present arguments.
+        kind: Of which kind it is.
+        name: Name of its constructor, or `CUSTOM` if none of the library's constructors made it.
+        values: Its arguments.
         present: The object itself.
         rebuild_custom: `(**values) -> object`, which rebuilds a custom component; None for the library's.
         data: The data set, which no field can set but which every workload passes on to the next; or None.
     """
 
-    field: str
-    group: str
-    constructors: Mapping[str, Callable[..., Any]]
+    kind: Kind
     name: str
     values: Mapping[str, Any]
     present: Any
@@ -65,26 +118,22 @@ class Component:
         Raises:
             ValueError: If there is no constructor of this name; the nearest is suggested.
         """
-        name = self.name if name is None else name
-        known, default = tuple(self.constructors), DEFAULTS.get(self.field)
-        choice = Field(self.field, "text", f"{HELP[self.field]}.", self.group, name, known, default)
-        return [choice, *self.arguments(name)]
+        return [self.kind.choice(self.name if name is None else name), *self.arguments(name)]
 
     def arguments(self, name: str | None = None) -> list[Field]:
-        """The fields of its arguments, or of another constructor's, as in `fields`."""
-        if name is None or name == self.name:
-            if self.rebuild_custom is None:
-                return argument_fields(self.field, self.group, self.constructors[self.name], self.values)
-            help = f"Of the script's own {self.field}."
-            return [Field(key, kind_of(None, value), help, self.group, value) for key, value in self.values.items()]
-        constructor = self.constructors[checks.one_of(self.field, name, self.constructors)]
-        return argument_fields(self.field, self.group, constructor, self._carried(name))
+        """The fields of its arguments, or of those of another constructor, as in `fields`."""
+        if name is not None and name != self.name:
+            return self.kind.argument_fields(name, self._carried(name))
+        if self.rebuild_custom is None:
+            return self.kind.argument_fields(self.name, self.values)
+        help = f"Of the script's own {self.kind.field}."
+        return [Field(key, kind_of(None, value), help, self.kind.group, value) for key, value in self.values.items()]
 
     def rebuild(self, changes: dict[str, Any]) -> Any:
         """The object with changes; those that belong to this component are removed from the dictionary."""
-        name = changes.pop(self.field, self.name)
+        name = changes.pop(self.kind.field, self.name)
         constructor, takes = self._constructor(name)
-        shown = {key: shown_name(self.field, key) for key in takes}
+        shown = {key: shown_name(self.kind.field, key) for key in takes}
         given = {key: changes.pop(field) for key, field in shown.items() if field in changes}
         if name == self.name and not given:
             return self.present
@@ -92,50 +141,42 @@ class Component:
         values = {key: value for key, value in kept.items() if key in takes} | given
         lacking = [key for key, required in takes.items() if required and key not in values]
         if lacking:
-            raise ValueError(f"`{lacking[0]}` must be given as well with `{self.field}` {name!r}.")
+            raise ValueError(f"`{lacking[0]}` must be given as well with `{self.kind.field}` {name!r}.")
         return constructor(**values)
 
     def _constructor(self, name: str) -> tuple[Callable[..., Any], dict[str, bool]]:
         """What makes the component of this name, and the arguments that it takes, with whether they are required."""
         if name == self.name and self.rebuild_custom is not None:
             return self.rebuild_custom, dict.fromkeys(self.values, False)
-        constructor = self.constructors[checks.one_of(self.field, name, self.constructors)]
+        constructor = self.kind.constructor(name)
         takes = {key: p.default is p.empty for key, p in arguments(constructor).items()}
         if "data" not in inspect.signature(constructor).parameters:
             return constructor, takes
         if self.data is None:
-            raise ValueError(f"`{self.field}` {name!r} needs a data set, and the present one has none.")
-        return functools.partial(constructor, data=self.data), takes
+            raise ValueError(f"`{self.kind.field}` {name!r} needs a data set, and the present one has none.")
+        return partial(constructor, data=self.data), takes
 
     def _carried(self, name: str) -> Mapping[str, Any]:
         """Present arguments in the words of another constructor."""
-        return law_arguments(self.present, name) if self.field == "compute" else self.values
+        return law_arguments(self.present, name) if self.kind is COMPUTE else self.values
 
 
-def argument_fields(
-    component: str, group: str, constructor: Callable[..., Any], values: Mapping[str, Any] | None = None
-) -> list[Field]:
-    """The fields of the arguments of a component's constructor, with these values or else their defaults."""
-    fields = fields_of(constructor, group, values)
-    return [dataclasses.replace(field, name=shown_name(component, field.name)) for field in fields]
-
-
-def shown_name(component: str, argument: str) -> str:
-    """The name under which an argument of a component is set: its own, or "rule_limit" where a cluster has a "limit".
+def shown_name(kind: str, argument: str) -> str:
+    """The name under which an argument is set: its own, or "rule_limit" because a cluster can have a "limit" too.
 
     Example:
         >>> shown_name("rule", "momentum"), shown_name("rule", "limit"), shown_name("protocol", "limit")
         ('momentum', 'rule_limit', 'limit')
     """
-    taken = component in ("rule", "workload") and argument in names_taken()
-    return f"{component}_{argument}" if taken else argument
+    taken = kind in (RULE.field, WORKLOAD.field) and argument in names_taken()
+    return f"{kind}_{argument}" if taken else argument
 
 
-@functools.cache
+@cache
 def names_taken() -> frozenset[str]:
     """Names of the fields that a scenario can have beside those of its rule and workload."""
-    constructors = (*delays.CONSTRUCTORS.values(), *protocols.CONSTRUCTORS.values(), Network, Server)
-    own = {"workers", "compute", "protocol", *STUDY_FIELDS}
+    constructors = (*COMPUTE.constructors.values(), *PROTOCOL.constructors.values(), Network, Server)
+    own = {"workers", COMPUTE.field, PROTOCOL.field, *STUDY_FIELDS}
     return frozenset(own.union(*(arguments(constructor) for constructor in constructors)))
 
 
@@ -151,46 +192,38 @@ def components_of(cluster: Cluster, rule: Rule, workload: Workload) -> tuple[Com
 
 def law_component(compute: Any) -> Component:
     """The law of compute times; a tuple of one law per worker has no arguments of its own."""
-    known = delays.CONSTRUCTORS
-    name = {law: name for name, law in known.items()}.get(type(compute), CUSTOM)
+    name = {law: name for name, law in COMPUTE.constructors.items()}.get(type(compute), CUSTOM)
     values = _attributes(compute) if dataclasses.is_dataclass(compute) else {}
     values = {key: value for key, value in values.items() if isinstance(value, (int, float))}  # no lists, no laws
-    rebuild = functools.partial(dataclasses.replace, compute) if name == CUSTOM else None
-    return Component("compute", "Cluster", known, name, values, compute, rebuild)
+    return Component(COMPUTE, name, values, compute, partial(dataclasses.replace, compute) if name == CUSTOM else None)
 
 
 def protocol_component(protocol: protocols.CommitProtocol) -> Component:
-    """Who may read when, and what makes a step; one of the script's own has no arguments."""
-    known = protocols.CONSTRUCTORS
-    name = {kind: name for name, kind in known.items()}.get(type(protocol), CUSTOM)
+    """Who may read when, and what makes a step; a protocol of the script's own has no arguments."""
+    name = {kind: name for name, kind in PROTOCOL.constructors.items()}.get(type(protocol), CUSTOM)
     if name == CUSTOM:
-        return Component("protocol", "Cluster", known, CUSTOM, {}, protocol, lambda: protocol)
-    return Component("protocol", "Cluster", known, name, _attributes(protocol), protocol)
+        return Component(PROTOCOL, CUSTOM, {}, protocol, lambda: protocol)
+    return Component(PROTOCOL, name, _attributes(protocol), protocol)
 
 
 def rule_component(rule: Rule) -> Component:
-    """The update rule; one of the script's own has its hyper-parameters as arguments."""
-    known = rules.CONSTRUCTORS
-    values = {key: value for key, value in rule.describe().items() if key != "name"}
-    if rules.constructor_of(rule) is not None:
-        return Component("rule", "Rule", known, rule.name, values, rule)
+    """The update rule; a rule of the script's own has its hyper-parameters as arguments."""
+    name = rules.constructor_of(rule)
+    if name is not None:
+        return Component(RULE, name, {key: value for key, value in rule.describe().items() if key != "name"}, rule)
 
     def rebuild(**changed: Any) -> Rule:
         return dataclasses.replace(rule, hyper={**rule.hyper, **changed})
 
-    return Component("rule", "Rule", known, CUSTOM, dict(rule.hyper), rule, rebuild)
+    return Component(RULE, CUSTOM, dict(rule.hyper), rule, rebuild)
 
 
 def workload_component(workload: Workload) -> Component:
-    """What is learned; one of the script's own has its batch size as an argument."""
-    known = workloads.CONSTRUCTORS
-    if workload.name in known:
-        return Component(
-            "workload", "Workload", known, workload.name, workload.options, workload, data=workload.dataset
-        )
+    """What is learned; a workload of the script's own has its batch size as an argument."""
+    if workload.name in WORKLOAD.constructors:
+        return Component(WORKLOAD, workload.name, workload.options, workload, data=workload.dataset)
     values = {} if workload.data is None else {"batch_size": workload.batch_size}
-    rebuild = functools.partial(dataclasses.replace, workload)
-    return Component("workload", "Workload", known, CUSTOM, values, workload, rebuild, workload.dataset)
+    return Component(WORKLOAD, CUSTOM, values, workload, partial(dataclasses.replace, workload), workload.dataset)
 
 
 def network_and_server_fields(cluster: Cluster | None = None) -> list[Field]:
@@ -240,7 +273,7 @@ def _mean(law: Any) -> float:
 
 
 def _with_mean(name: str, law: Any, mean: Any) -> Any:
-    """The law with another mean; a law that is always 0 becomes a constant."""
+    """The law with another mean; a law that is always 0 becomes a constant law."""
     if isinstance(mean, Delay):
         return mean
     mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), _mean(law)

@@ -17,7 +17,7 @@ from asyncsim.scenario.components import (
 from asyncsim.scenario.fields import arguments
 from asyncsim.workloads import Workload
 
-COUNTS_WORKERS = "rule_workers"  # field of a rule that counts the workers: those of the cluster, unless it is given
+COUNTS_WORKERS = "rule_workers"  # field of a rule that counts the workers: the cluster's, unless it is given
 
 
 def override(
@@ -52,17 +52,18 @@ def override(
 def unknown_field(name: str, components: Iterable[Component], known: Iterable[str]) -> str:
     """Why a field cannot be overridden: it belongs to another rule, law or workload, or is misspelt."""
     for component in components:
-        owners = [owner for owner, make in component.constructors.items() if name in _shown(component.field, make)]
+        kind = component.kind
+        owners = [owner for owner, make in kind.constructors.items() if name in _shown(kind.field, make)]
         if owners:
             has = [field.name for field in component.arguments()]
             listed = ", ".join(f"`{field}`" for field in has) or "no fields"
             return (
-                f"`{name}` is not a field of {component.field} {component.name!r}, only of {', '.join(owners)}; "
+                f"`{name}` is not a field of {kind.field} {component.name!r}, only of {', '.join(owners)}; "
                 f"{component.name!r} has {listed}.{checks.did_you_mean(name, has)}"
             )
     return f"`{name}` is not a field of this scenario.{checks.did_you_mean(name, known)}"
 
 
-def _shown(component: str, constructor: Any) -> list[str]:
+def _shown(kind: str, constructor: Any) -> list[str]:
     """The names under which a constructor's arguments are set."""
-    return [shown_name(component, argument) for argument in arguments(constructor)]
+    return [shown_name(kind, argument) for argument in arguments(constructor)]

@@ -24,19 +24,19 @@ from asyncsim.trace.regroup import in_steps
 from asyncsim.workloads import Workload
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
-OFTEN = 5  # times a worker step: enough for a curve, and at every commit energies would cost small models more
-RECORD_HELP = (  # of the flag, whose syntax is not that of the argument
-    "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or "
-    f"none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}."
+OFTEN = 5  # times per n commits: enough for a curve; energies at every commit would make small models slow
+RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
+    "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or the "
+    f"word none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}."
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scenario:
-    """A cluster that trains a workload by a rule, for so long, from one seed.
+    """A cluster that trains a workload by a rule, for a given length, from one seed.
 
-    Two scenarios are equal if they describe the same thing, however it was written: with 4 workers, 10
-    `commits_per_worker` are 40 `commits`.
+    Two scenarios are equal if they describe the same thing, in whatever way: with 4 workers, 10 `commits_per_worker`
+    are 40 `commits`.
 
     Attributes:
         cluster: Who computes, and how fast.
@@ -46,10 +46,10 @@ class Scenario:
             be given.
         seconds: Length of the run in simulated seconds.
         commits_per_worker: Length of the run in commits of each worker on average: n times as many in all.
-        seed: Seed of the compute times, the mini-batches and the first parameters.
-        record: Names of what is recorded beside the loss, or name -> every how many commits; see
-            `asyncsim.replay`. By default energy_central, energy_proxy and pi_mean five times a worker step
-            and pi_median once, as far as the rule has them.
+        seed: Seed of the compute times, the mini-batches and the initial parameters.
+        record: Names of what is recorded beside the loss, or name -> number of commits from one record to the next; see
+            `asyncsim.replay`. By default, of what the rule has, energy_central, energy_proxy and pi_mean are recorded
+            five times per n commits, and pi_median once.
 
     Raises:
         ValueError: If not exactly one length is given, or a number or name does not fit.
@@ -105,7 +105,7 @@ class Scenario:
 
     @property
     def total(self) -> int | None:
-        """Commits in all; None where `seconds` decide."""
+        """Number of commits in all; None if the length is given in seconds."""
         return self.commits if self.commits_per_worker is None else self.commits_per_worker * self.cluster.workers
 
     @cached_property
@@ -115,7 +115,7 @@ class Scenario:
 
     @cached_property
     def strides(self) -> dict[str, int]:
-        """What is recorded: name -> every how many commits."""
+        """What is recorded: name -> number of commits from one record to the next."""
         n = self.cluster.workers
         if self.record is not None:
             return strides(self.record, n)
@@ -123,7 +123,7 @@ class Scenario:
         return {name: every for name, every in often.items() if name in self.reportable}
 
     def describe(self) -> dict[str, Any]:
-        """The scenario as plain data, fit for JSON; code and data of the user's own stand there as hashes.
+        """The scenario as plain data, fit for JSON; the user's own code and data are represented by hashes.
 
         Example:
             >>> import asyncsim as asim
@@ -145,12 +145,12 @@ class Scenario:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the description: scenarios that share it give the same result."""
+        """Hash of the description: scenarios with equal digests give the same result."""
         return digest(self.describe())
 
     @cached_property
     def scheduled(self) -> Cluster:
-        """The cluster as it is simulated: where bandwidth matters, a message is as large as the parameters."""
+        """The cluster as it is simulated: if bandwidth is limited, a message is as large as the parameters."""
         network = self.cluster.network
         if not network.limits_bytes or network.message_bytes is not None:
             return self.cluster
@@ -185,7 +185,7 @@ class Scenario:
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
-        law, protocol, rule, workload = (one.fields(components.get(one.field)) for one in self.components)
+        law, protocol, rule, workload = (one.fields(components.get(one.kind.field)) for one in self.components)
         helps = described_arguments(Cluster.__doc__ or "")
         workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
         cluster = (workers, *law, *protocol, *network_and_server_fields(self.cluster))
@@ -194,9 +194,9 @@ class Scenario:
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.
 
-        Another law of compute times keeps the mean and, where it has one, the coefficient of variation;
-        another rule or workload keeps the arguments that both have, and of `record` what can still be
-        reported. A new length replaces the old one.
+        Another law of compute times keeps the mean and, if it has a spread, the coefficient of variation; another
+        rule or workload keeps the arguments that both have, and the entries of `record` that it can report. A new
+        length replaces the old one.
 
         Raises:
             ValueError: If a field is unknown (the nearest is named) or a value does not fit.
@@ -222,7 +222,7 @@ class Scenario:
         )
 
     def _record_of(self, rule: Rule, workload: Workload) -> Mapping[str, int | None] | None:
-        """What of `record` another rule and workload can report as well."""
+        """The entries of `record` that another rule and workload can report."""
         if self.record is None:
             return None
         named = self.record if isinstance(self.record, Mapping) else dict.fromkeys(self.record)
@@ -230,14 +230,14 @@ class Scenario:
         return {name: every for name, every in named.items() if name in possible}
 
     def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The new lengths, all of them if several were given (which is then refused), or else the old one."""
+        """The new length, or else the old one; several new ones are passed on, to be refused."""
         given = {name: changes[name] for name in LENGTHS if changes.get(name) is not None}
         return given or {name: getattr(self, name) for name in LENGTHS}
 
     def _check_length(self) -> None:
         given = {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
         if len(given) != 1:
-            found = " and ".join(f"{name}={value!r}" for name, value in given.items()) or "none"
+            found = " and ".join(f"{name}={value!r}" for name, value in given.items()) or "nothing"
             raise ValueError(
                 f"Exactly one of `commits`, `seconds` and `commits_per_worker` must be given; got {found}."
             )
@@ -267,7 +267,7 @@ def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
 
 
 def _first_info(rule: Rule, workload: Workload) -> Info:
-    """What the rule says of a first commit; only the structure of it is of use."""
+    """What the rule reports of a first commit, of which only the structure matters."""
     tree = workload.init(jax.random.key(0))
     packing = Packing.of(tree)
     params = as_seen(rule, packing, packing.pack(tree))
@@ -278,15 +278,12 @@ def _first_info(rule: Rule, workload: Workload) -> Info:
 
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:
-    """The fields of a scenario beside those of its components, with its values where there is a scenario."""
-    helps = described_arguments(Scenario.__doc__ or "")
+    """The fields of a scenario beside those of its components, with the values of a scenario if one is given."""
+    helps = {**described_arguments(Scenario.__doc__ or ""), "record": RECORD_HELP}
     own = {field.name: field for field in dataclasses.fields(Scenario)}
-    kinds = {name: kind_of(own[name].type) for name in STUDY_FIELDS} | {"record": "names"}
-    helps["record"] = RECORD_HELP
-    values: dict[str, Any] = dict.fromkeys(STUDY_FIELDS)
-    if scenario is not None:
-        values = {name: getattr(scenario, name) for name in values} | {"record": scenario.strides}
-    return [
-        Field(name, kinds[name], helps[name], "Study", value, default=own[name].default)
-        for name, value in values.items()
-    ]
+    fields = []
+    for name in STUDY_FIELDS:
+        kind = "names" if name == "record" else kind_of(own[name].type)
+        value = None if scenario is None else getattr(scenario, "strides" if name == "record" else name)
+        fields.append(Field(name, kind, helps[name], "Study", value, default=own[name].default))
+    return fields

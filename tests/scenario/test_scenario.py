@@ -41,7 +41,7 @@ class TestLength:
         [
             (
                 {"commits_per_worker": None},
-                "Exactly one of `commits`, `seconds` and `commits_per_worker` must be given; got none",
+                "Exactly one of `commits`, `seconds` and `commits_per_worker` must be given; got nothing",
             ),
             ({"commits": 3}, "Exactly one of .*; got commits=3 and commits_per_worker=25"),
             ({"commits_per_worker": 0}, "`commits_per_worker` must be an integer of at least 1; got 0"),
