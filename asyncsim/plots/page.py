@@ -127,7 +127,7 @@ def draw_legend_inside(ax: "Axes", loc: str, artists: "Sequence[Artist] | None" 
 
 
 def size_in_points(ax: "Axes") -> tuple[float, float]:
-    """Width and height of a panel, in 1/72 inch, as far as they are known before the layout is settled."""
+    """Width and height of a panel, in 1/72 inch, as far as they are known before the layout is done."""
     box, inch = ax.get_window_extent(), ax.figure.dpi  # type: ignore[union-attr]
     return box.width / inch * 72, box.height / inch * 72
 

@@ -138,7 +138,7 @@ def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
     Args:
         ax: Where to draw.
         x: (points,).
-        ys: (seeds, points). Values that are not finite are left out; where no seed has a value any more, a cross marks
+        ys: (seeds, points). Values that are not finite are ignored; where no seed has a value any more, a cross marks
             the end of the line.
         look: Of the line: `label`, `color`, …
 

@@ -75,14 +75,14 @@ def save_figure(
     with style():
         figure = Figure(figsize=size, layout="constrained", dpi=rcParams["savefig.dpi"])
         draw(figure)
-        _settle(figure)
+        _freeze_layout(figure)
         for path in paths:
             format = kind or Path(path).suffix.removeprefix(".")
             save = partial(figure.savefig, format=format, metadata=METADATA[format])
             atomic_write(path, save)
 
 
-def _settle(figure: "Figure") -> None:
+def _freeze_layout(figure: "Figure") -> None:
     """Lay the figure out once, and round the positions of its panels.
 
     The layout's solver adds in an order that differs from run to run, and the last bit of a position can change a

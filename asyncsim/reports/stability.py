@@ -17,6 +17,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
 from asyncsim.files import to_plain
+from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.rules import Rule
 from asyncsim.rules.downpour import raw_update
@@ -351,8 +352,8 @@ def simulated_floor(
         run = replay(trace, rule(kappas), workload, seed=same, record=("energy_central",))
         variance, energy = 2 * run.loss[:, first:].mean(axis=1), run.records["energy_central"][:, first:].mean(axis=1)
         results.append(np.array([variance, energy], float) / COPIES / kappas**2)
-    scatter = np.std(results, axis=0, ddof=1) / np.sqrt(seeds)
-    return Floor(*np.mean(results, axis=0), *scatter)
+    mean, error = mean_and_error(results)
+    return Floor(*mean, *error)
 
 
 def _predict_floors(question: Question, kappas: Sequence[float], known: bool) -> dict[str, Any]:
