@@ -1,4 +1,4 @@
-"""Compute-time laws: how long a worker takes for one job. Each knows its mean, variance, cdf and samples.
+"""Compute-time laws: how long a worker takes for one job. Each has a mean, a variance, a cdf and samples.
 
 | module | laws |
 |---|---|
@@ -15,7 +15,7 @@
 | `speed` | `VariableSpeed`: work done at a `Speed` that changes with time, a `Profile` or `SlowPeriods` |
 | `by_name` | the laws that can be chosen by name, and the arguments with which one replaces another |
 | `per_worker` | an argument that is one law for all workers, or one law per worker |
-| `timer` | `Timer`, the clock of one worker: `steady`, `slowed` by faults |
+| `timer` | `Timer`, how long work takes one worker: `steady`, or `slowed` by faults |
 
 A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
 module of its family, in `__all__` below, in the table of `tests/delays/laws.py`, so that every test of every law runs

@@ -11,7 +11,7 @@ from asyncsim.delays.law import FloatArray, keep_not_negative
 
 @dataclass(frozen=True)
 class Constant:
-    """Every delay is `value`: equal workers then commit in an exact round robin.
+    """Every delay is `value`: with it, equal workers commit in an exact round robin.
 
     Args:
         value: The delay, in seconds; 0 is allowed.
@@ -29,7 +29,7 @@ class Constant:
     in_seconds: ClassVar[tuple[str, ...]] = ("value",)
 
     def __post_init__(self) -> None:
-        keep_not_negative(self, "value", "Give the delay in seconds.")
+        keep_not_negative(self, value="Give the delay in seconds.")
 
     @property
     def mean(self) -> float:
@@ -50,7 +50,7 @@ class Constant:
         return np.full(np.shape(p), self.value, dtype=np.float64)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
-        """Draw `size` delays, shape (size,); the generator is left as it was."""
+        """Draw `size` delays, shape (size,); the generator does not change."""
         del generator  # Unused.
         return np.full(size, self.value, dtype=np.float64)
 
@@ -77,8 +77,7 @@ class Uniform:
     in_seconds: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def __post_init__(self) -> None:
-        keep_not_negative(self, "low", "Give the shortest delay in seconds.")
-        keep_not_negative(self, "high", "Give the longest delay in seconds.")
+        keep_not_negative(self, low="Give the shortest delay in seconds.", high="Give the longest delay in seconds.")
         if self.low > self.high:
             raise ValueError(f"`low` must not exceed `high`; got {self.low!r} > {self.high!r}. Swap the two.")
 

@@ -28,7 +28,7 @@ CONSTRUCTORS: dict[str, Callable[..., Delay]] = {
 
 
 def law_arguments(law: Delay | Sequence[Delay], name: str) -> dict[str, float]:
-    """Arguments with which the law `name` keeps the mean of another law and, where it has one, its spread.
+    """Arguments with which the law `name` keeps the mean of another law and, if it is finite, its spread.
 
     Args:
         law: The law whose place it takes, or one law per worker, which are averaged.
@@ -38,7 +38,7 @@ def law_arguments(law: Delay | Sequence[Delay], name: str) -> dict[str, float]:
         ValueError: If there is no such law; the nearest is suggested.
 
     Returns:
-        Argument -> value. An argument that the mean and the spread do not determine is left out, such as `cv` where
+        Argument -> value. An argument that the mean and the spread do not determine is left out, such as `cv` if
         the present law has no variance; a spread that the new law cannot have without going below zero is reduced.
 
     Example:

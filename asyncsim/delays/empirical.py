@@ -21,13 +21,13 @@ class Empirical:
     """Each delay is one of the measured values, all equally likely and drawn with replacement.
 
     The mean and the variance (divided by the number of values, not by one less) are those of this law. The
-    order of the values does not matter: they are kept sorted, so that equal measurements are equal laws.
+    values are kept sorted, so that the same measurements in another order are the same law.
 
     Args:
         values: Measured delays, in seconds, at least one (kept as a sorted tuple).
 
     Raises:
-        ValueError: If there are none, or one is negative, NaN, infinite or no number (named by its position).
+        ValueError: If there is no value, or one is negative, NaN, infinite or not a number (named by its position).
 
     Example:
         >>> law = Empirical([3.0, 1.0, 1.0, 3.0])
@@ -51,15 +51,15 @@ class Empirical:
 
         Args:
             path: The file, in UTF-8, columns separated by commas.
-            column: Name of the column with the timings, in seconds; `scaled(law, 0.001)` makes milliseconds
-                of them.
+            column: Name of the column with the timings, in seconds; if they are in milliseconds, use
+                `scaled(law, 0.001)`.
 
         Returns:
             The law of the timings.
 
         Raises:
             OSError: If the file cannot be read.
-            ValueError: If it is no such file, lacks the column, or holds a timing that is no finite number of
+            ValueError: If it is not such a file, lacks the column, or holds a timing that is not a finite number of
                 at least 0 (named by its row; the row of names is row 1).
 
         Example:
@@ -75,7 +75,7 @@ class Empirical:
         except OSError as error:
             raise OSError(error.errno, f"`path` {str(path)!r} could not be read: {error.strerror}. {_FORM}") from error
         except (UnicodeDecodeError, csv.Error) as error:
-            raise ValueError(f"`path` {str(path)!r} is no CSV file in UTF-8: {error}. {_FORM}") from error
+            raise ValueError(f"`path` {str(path)!r} is not a CSV file in UTF-8: {error}. {_FORM}") from error
         if not timings:
             raise ValueError(f"`path` {str(path)!r} holds no timings. {_FORM}")
         return cls(timings)
@@ -113,7 +113,7 @@ _FORM = "Give a CSV file whose first row names the columns."
 
 
 def _read(path: Path, column: str) -> Iterator[float]:
-    with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets begin a file with a mark
+    with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte-order mark
         reader = csv.DictReader(file)
         if reader.fieldnames:
             one_of("column", column, reader.fieldnames)

@@ -1,4 +1,4 @@
-"""Exponential laws: memoryless, and memoryless after a time that no job undercuts."""
+"""Exponential laws: memoryless, and memoryless on top of a shortest delay."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays.law import FloatArray, from_zero, keep_not_negative, keep_positive
+from asyncsim.delays.law import FloatArray, OfMean, from_zero, keep_not_negative, keep_positive
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(OfMean):
     """Memoryless delays: P(delay <= t) = 1 - exp(-t / mean), variance mean².
 
     Equal exponential workers give a geometric staleness, P(τ = k) = (1/n)(1 - 1/n)^k.
@@ -28,12 +28,6 @@ class Exponential:
     References:
         Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum" (the staleness).
     """
-
-    mean: float
-    in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
-
-    def __post_init__(self) -> None:
-        keep_positive(self, "mean", "Give the mean delay in seconds.")
 
     @property
     def variance(self) -> float:
@@ -62,7 +56,7 @@ class ShiftedExponential:
         tail: Mean of the exponential part, in seconds.
 
     Raises:
-        ValueError: If `shift` is negative, `tail` not positive, or one of them not finite.
+        ValueError: If `shift` is negative, `tail` is not positive, or one of them is not finite.
 
     Example:
         >>> law = ShiftedExponential(shift=1.0, tail=0.5)
@@ -79,8 +73,8 @@ class ShiftedExponential:
     in_seconds: ClassVar[tuple[str, ...]] = ("shift", "tail")
 
     def __post_init__(self) -> None:
-        keep_not_negative(self, "shift", "Give the shortest delay in seconds.")
-        keep_positive(self, "tail", "Use `Constant` for delays without spread.")
+        keep_not_negative(self, shift="Give the shortest delay in seconds.")
+        keep_positive(self, tail="Use `Constant` for delays without spread.")
 
     @property
     def mean(self) -> float:

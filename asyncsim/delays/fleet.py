@@ -1,6 +1,7 @@
-"""Fleets: one law per worker for workers of different speeds, made of one law for all.
+"""Fleets: one law per worker, for workers of different speeds, derived from one law.
 
-Each function returns a tuple that `Cluster(workers, compute=...)` takes. Worker i stands at place i - 1.
+Each function returns a tuple that `Cluster(workers, compute=...)` takes. Workers are counted from 1 here: worker i is
+entry i - 1 of the tuple.
 """
 
 from collections.abc import Sequence
@@ -22,14 +23,14 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
     """Worker i takes `factors[i - 1]` times as long as `law` says.
 
     Args:
-        law: The law of a worker with factor 1; or a `VariableSpeed`.
+        law: The law of a worker with factor 1, which may be a `VariableSpeed`.
         factors: One positive factor per worker.
 
     Returns:
-        One law per worker, of the family of `law` where scaling stays in it.
+        One law per worker, of the family of `law` if scaling stays in it.
 
     Raises:
-        ValueError: If a factor is not finite and positive, or `law` no law of delays.
+        ValueError: If a factor is not finite and positive, or `law` is not a law of delays.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -109,12 +110,12 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
     Args:
         workers: Number of machines n.
         mean: Mean delay over machines and tasks, in seconds.
-        task_cv: Coefficient of variation of the tasks on one machine, V_task; 0 for none.
+        task_cv: Coefficient of variation of the tasks on one machine, V_task; 0 for no spread.
         machine_cv: Coefficient of variation of the machines' means, V_mach; 0 makes them equal.
-        seed: Seed of the machines' means, an integer of at least 0; one more machine leaves the others' alone.
+        seed: Seed of the machines' means, an integer of at least 0; one more machine does not change the others'.
 
     Returns:
-        One law per machine: `Gamma`, or `Constant` where `task_cv` is 0.
+        One law per machine: `Gamma`, or `Constant` if `task_cv` is 0.
 
     Raises:
         ValueError: If a number does not fit.
@@ -127,7 +128,7 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
         Ali, Siegel, Maheswaran, Hensgen and Ali 2000, "Task execution time modeling for heterogeneous
         computing systems".
     """
-    task_cv = require_not_negative("task_cv", task_cv, remedy="Use 0 for tasks that take always the same.")
+    task_cv = require_not_negative("task_cv", task_cv, remedy="Use 0 for tasks that always take the same time.")
     machine_cv = require_not_negative("machine_cv", machine_cv, remedy="Use 0 for equal machines.")
     machines = Gamma(mean, machine_cv) if machine_cv else Constant(mean)
     means = machines.sample(_generator(seed), len(_places(workers)))
@@ -135,16 +136,16 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
 
 
 def lognormal_rates(law: Law, workers: int, cv: float, seed: int) -> tuple[Law, ...]:
-    """Worker i works at rate r_i, log-normal with mean 1, and so takes 1/r_i times as long.
+    """Worker i works at a rate r_i, log-normal with mean 1, and so takes 1/r_i times as long.
 
     Args:
         law: The law of a worker of rate 1.
         workers: Number of workers n.
         cv: Coefficient of variation of the rates; 0 makes them equal.
-        seed: Seed of the rates, an integer of at least 0; one more worker leaves the others' alone.
+        seed: Seed of the rates, an integer of at least 0; one more worker does not change the others'.
 
     Returns:
-        One law per worker; the expected number of jobs a second is that of n workers of `law`.
+        One law per worker; the expected number of jobs per second is that of n workers with `law`.
 
     Raises:
         ValueError: If a number does not fit.

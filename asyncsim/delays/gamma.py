@@ -1,18 +1,17 @@
-"""Gamma laws: by coefficient of variation, and Erlang's, a sum of equal exponential stages."""
+"""Gamma laws: by their coefficient of variation, or as Erlang's sum of equal exponential stages."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim.checks import require_integer
-from asyncsim.delays.law import FloatArray, from_zero, keep_positive
+from asyncsim.delays.law import FloatArray, OfMean, OfMeanAndCv, from_zero
 
 
 class _GammaFamily(ABC):
-    """What follows from shape and scale alone."""
+    """What follows from the shape and the scale."""
 
     @abstractmethod
     def _shape_and_scale(self) -> tuple[float, float]: ...
@@ -37,7 +36,7 @@ class _GammaFamily(ABC):
 
 
 @dataclass(frozen=True)
-class Gamma(_GammaFamily):
+class Gamma(OfMeanAndCv, _GammaFamily):
     """Gamma delays with shape 1 / cv² and scale mean · cv²; `cv=1` is the exponential law.
 
     Args:
@@ -57,25 +56,12 @@ class Gamma(_GammaFamily):
         computing systems".
     """
 
-    mean: float
-    cv: float
-    in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
-
-    def __post_init__(self) -> None:
-        keep_positive(self, "mean", "Give the mean delay in seconds.")
-        keep_positive(self, "cv", "Use `Constant` for delays without spread.")
-
-    @property
-    def variance(self) -> float:
-        """(mean · cv)²."""
-        return (self.mean * self.cv) * (self.mean * self.cv)
-
     def _shape_and_scale(self) -> tuple[float, float]:
         return 1 / self.cv / self.cv, self.mean * self.cv * self.cv
 
 
 @dataclass(frozen=True)
-class Erlang(_GammaFamily):
+class Erlang(OfMean, _GammaFamily):
     """A job of `shape` equal exponential stages, one after another: variance mean² / shape.
 
     It is the gamma law with cv = 1/√shape; one stage is the exponential law.
@@ -85,7 +71,7 @@ class Erlang(_GammaFamily):
         shape: Number of stages, an integer of at least 1.
 
     Raises:
-        ValueError: If `mean` is not finite and positive, or `shape` no integer of at least 1.
+        ValueError: If `mean` is not finite and positive, or `shape` is not an integer of at least 1.
 
     Example:
         >>> law = Erlang(mean=2.0, shape=4)
@@ -93,12 +79,10 @@ class Erlang(_GammaFamily):
         1.0
     """
 
-    mean: float
     shape: int
-    in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
 
     def __post_init__(self) -> None:
-        keep_positive(self, "mean", "Give the mean delay in seconds.")
+        super().__post_init__()
         shape = require_integer("shape", self.shape, least=1, remedy="Use `Gamma` for a shape between integers.")
         object.__setattr__(self, "shape", shape)
 

@@ -1,7 +1,8 @@
-"""What every law of delays offers, and the few helpers that the laws share."""
+"""What every law of delays offers, and what the laws share."""
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +17,10 @@ class Delay(Protocol):
     """What a law of delays must offer; times are in simulated seconds.
 
     `sample` must draw one delay after another: two calls of sizes a and b give what one call of size a + b
-    gives. Delays are finite and not negative; `simulate` refuses any other by worker, value and time.
+    gives. Delays are finite and not negative; `simulate` refuses others, naming worker, value and time.
 
-    Two more members are optional. `quantile(p)` inverts `cdf`; a mixture of laws that have it draws a block at
-    once, any other one delay at a time. `in_seconds` names the arguments of a dataclass that are times, so that
+    Two more members are optional. `quantile(p)` inverts `cdf`: a mixture draws a block at once if all its laws have
+    it, and otherwise one delay at a time. `in_seconds` names the arguments of a dataclass that are times, so that
     `scaled` can multiply them.
 
     Example:
@@ -45,11 +46,11 @@ class Delay(Protocol):
 
     @property
     def variance(self) -> float:
-        """Variance of the delay, in seconds squared; infinite where the law has none."""
+        """Variance of the delay, in seconds squared; infinity if it is not finite."""
         ...
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Probability that a delay is at most `t`; any shape, the result has the same."""
+        """Probability that a delay is at most `t`; the shape of `t`, which may be any."""
         ...
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -57,21 +58,48 @@ class Delay(Protocol):
         ...
 
 
-def keep_positive(law: object, name: str, remedy: str) -> None:
-    """Check an argument of a frozen law and keep it as a float, so that 1 and 1.0 are one law."""
-    _keep(law, name, require_positive, remedy)
+@dataclass(frozen=True)
+class OfMean:
+    """A law that is given by its mean, in seconds, and whatever a subclass adds."""
+
+    mean: float
+    in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
+
+    def __post_init__(self) -> None:
+        keep_positive(self, mean="Give the mean delay in seconds.")
 
 
-def keep_not_negative(law: object, name: str, remedy: str) -> None:
+@dataclass(frozen=True)
+class OfMeanAndCv(OfMean):
+    """A law that is given by its mean, in seconds, and its coefficient of variation."""
+
+    cv: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        keep_positive(self, cv="Use `Constant` for delays without spread.")
+
+    @property
+    def variance(self) -> float:
+        """(mean · cv)²."""
+        return (self.mean * self.cv) * (self.mean * self.cv)
+
+
+def keep_positive(law: object, /, **remedies: str) -> None:
+    """Check arguments of a frozen law and keep them as floats, so that 1 and 1.0 are one law; `name=remedy`."""
+    _keep(law, require_positive, remedies)
+
+
+def keep_not_negative(law: object, /, **remedies: str) -> None:
     """As `keep_positive`, with 0 allowed."""
-    _keep(law, name, require_not_negative, remedy)
+    _keep(law, require_not_negative, remedies)
 
 
 def require_law(name: str, value: object) -> Delay:
     """Return `value` if it is a law of delays.
 
     Raises:
-        ValueError: If it lacks a member of `Delay`.
+        ValueError: If it is not, because it lacks a member of `Delay`.
     """
     if not isinstance(value, Delay):
         raise ValueError(
@@ -82,9 +110,10 @@ def require_law(name: str, value: object) -> Delay:
 
 
 def from_zero(t: ArrayLike) -> FloatArray:
-    """`t` with negative times moved to 0, where the distribution functions of most laws are 0 too."""
+    """`t` with negative times replaced by 0, where the distribution functions of most laws are 0 as well."""
     return np.maximum(np.asarray(t, dtype=np.float64), 0.0)
 
 
-def _keep(law: object, name: str, require: Callable[..., float], remedy: str) -> None:
-    object.__setattr__(law, name, require(name, getattr(law, name), remedy=remedy))
+def _keep(law: object, require: Callable[..., float], remedies: dict[str, str]) -> None:
+    for name, remedy in remedies.items():
+        object.__setattr__(law, name, require(name, getattr(law, name), remedy=remedy))

@@ -1,4 +1,4 @@
-"""Laws that draw each delay from one of several others: mixtures, stragglers, the hyper-exponential."""
+"""Laws that draw each delay from one of several laws: mixtures, stragglers, the hyper-exponential."""
 
 import math
 from abc import ABC, abstractmethod
@@ -17,12 +17,12 @@ from asyncsim.delays.scaling import Scaled, scaled
 
 
 class Mixed(ABC):
-    """What follows from the components, pairs of a probability and a law, alone.
+    """What follows from the components, which are pairs of a probability and a law.
 
     Every delay takes its own random numbers from the generator, one delay after another, so that drawing in
-    blocks changes nothing. Where all components have a quantile function that is two uniform numbers a delay:
+    blocks changes nothing. If all components have a quantile function, these are two uniform numbers per delay:
     one chooses the component, the other is its p. Otherwise a uniform number chooses and the component draws,
-    one delay at a time, some ten times as slowly.
+    one delay at a time, about ten times as slowly.
     """
 
     @property
@@ -48,7 +48,7 @@ class Mixed(ABC):
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Draw `size` independent delays, shape (size,)."""
         laws: list[Any] = [law for _, law in self._leaves]
-        bounds = np.cumsum([p for p, _ in self._leaves])[:-1]  # where in [0, 1] one law gives way to the next
+        bounds = np.cumsum([p for p, _ in self._leaves])[:-1]  # where in [0, 1] one law ends and the next begins
         if not all(_has_quantile(law) for law in laws):
             draws = (laws[_choose(bounds, generator.random())].sample(generator, 1)[0] for _ in range(size))
             return np.fromiter(draws, dtype=np.float64, count=size)
@@ -62,7 +62,7 @@ class Mixed(ABC):
 
     @cached_property
     def _leaves(self) -> list[tuple[float, Delay]]:
-        """Probabilities and laws that can occur, mixtures among them taken apart."""
+        """Probabilities and laws that can occur, with mixtures among them resolved into their components."""
         return [(p, law) for p, law in _flattened(self) if p > 0]  # 0 times an infinite variance would be NaN
 
 
@@ -75,8 +75,8 @@ class Mixture(Mixed):
         laws: The laws (kept as a tuple); mixtures among them are allowed.
 
     Raises:
-        ValueError: If the weights are negative or do not sum to 1, if a law is none, or if the numbers of
-            weights and laws differ.
+        ValueError: If the weights are negative or do not sum to 1, if one of `laws` is not a law of delays, or if
+            there are not as many weights as laws.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential
@@ -90,9 +90,8 @@ class Mixture(Mixed):
     in_seconds: ClassVar[tuple[str, ...]] = ("laws",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", _probabilities("weights", self.weights))
-        object.__setattr__(self, "laws", tuple(require_law("laws", law) for law in _listed(self.laws)))
-        _require_as_many("weights", self.weights, "laws", self.laws)
+        laws = tuple(require_law("laws", law) for law in _listed(self.laws))
+        _keep_components(self, "weights", "laws", laws)
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -102,7 +101,7 @@ class Mixture(Mixed):
 
 @dataclass(frozen=True)
 class HyperExponential(Mixed):
-    """Each delay is exponential, with mean `means[k]` with probability `probabilities[k]`: a cv of at least 1.
+    """Each delay is exponential, its mean `means[k]` with probability `probabilities[k]`: a cv of at least 1.
 
     Args:
         probabilities: Probability of each mean; they sum to 1 (kept as a tuple).
@@ -110,7 +109,7 @@ class HyperExponential(Mixed):
 
     Raises:
         ValueError: If the probabilities are negative or do not sum to 1, if a mean is not finite and positive,
-            or if their numbers differ.
+            or if there are not as many probabilities as means.
 
     Example:
         >>> law = HyperExponential(probabilities=(0.5, 0.5), means=(1.0, 3.0))
@@ -123,10 +122,8 @@ class HyperExponential(Mixed):
     in_seconds: ClassVar[tuple[str, ...]] = ("means",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "probabilities", _probabilities("probabilities", self.probabilities))
         means = tuple(require_positive("means", mean, remedy="Give them in seconds.") for mean in _listed(self.means))
-        object.__setattr__(self, "means", means)
-        _require_as_many("probabilities", self.probabilities, "means", means)
+        _keep_components(self, "probabilities", "means", means)
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -136,15 +133,15 @@ class HyperExponential(Mixed):
 
 @dataclass(frozen=True)
 class Straggler(Mixed):
-    """Now and then a job takes `factor` times as long: mean law.mean · (1 + probability · (factor - 1)).
+    """Some jobs take `factor` times as long: mean law.mean · (1 + probability · (factor - 1)).
 
     Args:
-        law: Law of the delays, and of the slow ones before they are multiplied.
+        law: Law of the delays, and of the slow ones before they are multiplied by `factor`.
         probability: Probability that a job is slow, in [0, 1].
         factor: How many times as long a slow job takes, positive.
 
     Raises:
-        ValueError: If `law` is no law of delays, `probability` outside [0, 1], or `factor` not finite and
+        ValueError: If `law` is not a law of delays, `probability` is outside [0, 1], or `factor` is not finite and
             positive.
 
     Example:
@@ -161,7 +158,7 @@ class Straggler(Mixed):
     def __post_init__(self) -> None:
         require_law("law", self.law)
         object.__setattr__(self, "probability", _probability("probability", self.probability))
-        keep_positive(self, "factor", "10 makes a slow job ten times as long.")
+        keep_positive(self, factor="10 makes a slow job ten times as long.")
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -185,6 +182,18 @@ def _choose(bounds: FloatArray, uniform: Any) -> Any:
     return np.searchsorted(bounds, uniform, side="right")
 
 
+def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]) -> None:
+    """Check the probabilities of a frozen law, and keep them and what they belong to as tuples."""
+    probabilities = _probabilities(shares, getattr(law, shares))
+    if len(probabilities) != len(values):
+        raise ValueError(
+            f"`{shares}` and `{others}` must be as many; got {len(probabilities)} and {len(values)}. "
+            "Give one of each per law."
+        )
+    object.__setattr__(law, shares, probabilities)
+    object.__setattr__(law, others, values)
+
+
 def _probability(name: str, value: object) -> float:
     probability = require_not_negative(name, value, remedy="Give a probability, from 0 to 1.")
     if probability > 1:
@@ -202,10 +211,3 @@ def _probabilities(name: str, values: object) -> tuple[float, ...]:
 def _listed(values: Any) -> tuple[Any, ...]:
     many = values.ndim if isinstance(values, np.ndarray) else isinstance(values, Sequence)
     return tuple(values) if many else (values,)
-
-
-def _require_as_many(first: str, firsts: Sequence[Any], second: str, seconds: Sequence[Any]) -> None:
-    if len(firsts) != len(seconds):
-        raise ValueError(
-            f"`{first}` and `{second}` must be as many; got {len(firsts)} and {len(seconds)}. Give one of each a law."
-        )

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays.law import FloatArray, from_zero, keep_not_negative, keep_positive
+from asyncsim.delays.law import FloatArray, OfMeanAndCv, from_zero, keep_not_negative, keep_positive
 
 
 @dataclass(frozen=True)
-class LogNormal:
+class LogNormal(OfMeanAndCv):
     """Log-normal delays: log(delay) is normal with variance σ² = log(1 + cv²) and mean log(mean) - σ²/2.
 
     Args:
@@ -27,25 +27,12 @@ class LogNormal:
         1.0
     """
 
-    mean: float
-    cv: float
-    in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
-
-    def __post_init__(self) -> None:
-        keep_positive(self, "mean", "Give the mean delay in seconds.")
-        keep_positive(self, "cv", "Use `Constant` for delays without spread.")
-
-    @property
-    def variance(self) -> float:
-        """(mean · cv)²."""
-        return (self.mean * self.cv) * (self.mean * self.cv)
-
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Φ((log t - μ) / σ) for t > 0, else 0; the shape of `t`."""
         from scipy.special import ndtr
 
         location, spread = self._location_and_spread()
-        with np.errstate(divide="ignore"):  # log 0 = -inf is meant: Φ(-inf) = 0
+        with np.errstate(divide="ignore"):  # log 0 = -inf is intended: Φ(-inf) = 0
             return ndtr((np.log(from_zero(t)) - location) / spread)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
@@ -72,10 +59,10 @@ class HalfNormal:
 
     Args:
         base: The shortest delay, in seconds.
-        spread: Standard deviation of the normal variable before its sign is dropped, in seconds.
+        spread: Standard deviation of the normal variable z, in seconds.
 
     Raises:
-        ValueError: If `base` is negative, `spread` not positive, or one of them not finite.
+        ValueError: If `base` is negative, `spread` is not positive, or one of them is not finite.
 
     Example:
         >>> law = HalfNormal(base=1.0, spread=0.5)
@@ -88,8 +75,8 @@ class HalfNormal:
     in_seconds: ClassVar[tuple[str, ...]] = ("base", "spread")
 
     def __post_init__(self) -> None:
-        keep_not_negative(self, "base", "Give the shortest delay in seconds.")
-        keep_positive(self, "spread", "Use `Constant` for delays without spread.")
+        keep_not_negative(self, base="Give the shortest delay in seconds.")
+        keep_positive(self, spread="Use `Constant` for delays without spread.")
 
     @property
     def mean(self) -> float:

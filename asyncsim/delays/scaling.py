@@ -1,4 +1,4 @@
-"""A law made slower or faster: of the same family where there is one, else a `Scaled` law."""
+"""A law made slower or faster: of the same family if it has one, otherwise a `Scaled` law."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -17,12 +17,12 @@ class Scaled:
     """shift + scale · (a delay of `law`): mean shift + scale · mean, variance scale² · variance.
 
     Args:
-        law: The law that is drawn from.
+        law: The law of the delays before scaling.
         scale: Factor of its delays, positive.
-        shift: What is added to each, in seconds.
+        shift: Constant that is added to each, in seconds.
 
     Raises:
-        ValueError: If `law` is no law of delays, `scale` not finite and positive, or `shift` negative or not
+        ValueError: If `law` is not a law of delays, `scale` is not finite and positive, or `shift` is negative or not
             finite.
 
     Example:
@@ -39,8 +39,8 @@ class Scaled:
 
     def __post_init__(self) -> None:
         require_law("law", self.law)
-        keep_positive(self, "scale", "Use `Constant` for delays without spread.")
-        keep_not_negative(self, "shift", "Give what is added to each delay in seconds.")
+        keep_positive(self, scale="Use `Constant` for delays without spread.")
+        keep_not_negative(self, shift="Give the seconds that are added to each delay.")
 
     @property
     def mean(self) -> float:
@@ -53,7 +53,7 @@ class Scaled:
         return self.scale * self.scale * self.law.variance
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """That of the law at (t - shift) / scale; the shape of `t`."""
+        """The law's cdf at (t - shift) / scale; the shape of `t`."""
         return self.law.cdf((np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
@@ -67,10 +67,10 @@ class Scaled:
 
 
 def scaled(law: Law, factor: float) -> Law:
-    """The law of `factor` times as long delays, of the same family where that is one.
+    """The law of delays `factor` times as long, of the same family if scaling stays in it.
 
-    It works on every law of the library, on `VariableSpeed`, and on any dataclass that names the arguments that
-    are times in `in_seconds`; any other law becomes a `Scaled` one.
+    It scales the arguments of every law of the library, of `VariableSpeed`, and of any dataclass that names the
+    arguments that are times in `in_seconds`; any other law becomes a `Scaled` one.
 
     Args:
         law: The law to scale.
@@ -80,7 +80,7 @@ def scaled(law: Law, factor: float) -> Law:
         The scaled law.
 
     Raises:
-        ValueError: If `law` is no law of delays, or `factor` not finite and positive.
+        ValueError: If `law` is not a law of delays, or `factor` is not finite and positive.
 
     Example:
         >>> from asyncsim.delays import Gamma, Mixture, Uniform
@@ -101,7 +101,7 @@ def _scaled(law: Any, factor: float) -> Any:
 
 
 def _times(value: Any, factor: float) -> Any:
-    """A time, a law, or a tuple of either, times the factor."""
+    """A time, a law, or a tuple of either, multiplied by the factor."""
     if isinstance(value, tuple):
         return tuple(_times(item, factor) for item in value)
     return _scaled(value, factor) if isinstance(value, Delay) else factor * value

@@ -1,4 +1,4 @@
-"""Speeds that change with time: a profile, slow periods, and the compute law that they make of work."""
+"""Speeds that change with time: a profile, slow periods, and the compute law of work done at such a speed."""
 
 import itertools
 import math
@@ -12,12 +12,12 @@ from asyncsim.checks import require_not_negative
 from asyncsim.delays.law import Delay, keep_positive, require_law
 from asyncsim.delays.timer import Segment, Timer
 
-_BLOCK = 64  # slow periods drawn at once; as with delays, one call for many is much faster
+_BLOCK = 64  # periods of each kind drawn at once: as with delays, one call for many is much faster
 
 
 @runtime_checkable
 class Speed(Protocol):
-    """A worker's speed as a piecewise constant function of time; 1 is the speed that work is measured at."""
+    """A worker's speed as a piecewise constant function of time; work is measured in seconds at speed 1."""
 
     @property
     def mean(self) -> float:
@@ -25,7 +25,7 @@ class Speed(Protocol):
         ...
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
-        """Until when, and at what speed, from time 0 on; drawn as they are asked for. See `Timer`."""
+        """Pairs (until when, at what speed) from time 0 on, drawn only when they are needed. See `Timer`."""
         ...
 
 
@@ -35,11 +35,11 @@ class Profile:
 
     Args:
         times: When each speed begins, in seconds, increasing from 0 (kept as a tuple).
-        speeds: The speeds, at least 0 (kept as a tuple); the last one, with a period any of them, above 0.
-        period: After how many seconds it begins again; None keeps the last speed for ever.
+        speeds: The speeds, at least 0 (kept as a tuple). The last one must be above 0; with a period, any of them.
+        period: Seconds after which the profile begins again; None if the last speed has no end.
 
     Raises:
-        ValueError: If an argument is none of its kind, or no work would ever end.
+        ValueError: If an argument is out of range, or work would never end.
 
     Example:
         >>> nights = Profile(times=(0.0, 16.0), speeds=(1.0, 0.25), period=24.0)
@@ -58,7 +58,7 @@ class Profile:
         object.__setattr__(self, "times", _numbers("times", self.times))
         object.__setattr__(self, "speeds", _numbers("speeds", self.speeds))
         if self.period is not None:
-            keep_positive(self, "period", "Leave it out for a profile that does not repeat.")
+            keep_positive(self, period="Leave it out for a profile that does not repeat.")
         _require_profile(self)
 
     @property
@@ -70,7 +70,7 @@ class Profile:
         return float(np.dot(self.speeds, lengths)) / self.period
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
-        """Until when, and at what speed; the generator is left as it was."""
+        """Pairs (until when, at what speed); the generator does not change."""
         del generator  # Unused.
         if self.period is None:
             yield from zip((*self.times[1:], math.inf), self.speeds, strict=True)
@@ -83,10 +83,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class SlowPeriods:
-    """Fast periods at speed 1 and slow ones at speed 1 / factor take turns, each of a random length.
+    """Fast periods at speed 1 alternate with slow ones at speed 1 / factor, each of a random length.
 
-    Exponential lengths make the Markov-modulated worker. Every worker begins at the start of a fast period and
-    goes its own way from there; with constant lengths all of them are slow at the same times.
+    With exponential lengths, the worker is Markov-modulated. Every worker begins at the start of a fast period and
+    draws its own lengths from there; with constant lengths, all workers are slow at the same times.
 
     Args:
         factor: How many times as long work takes in a slow period, positive.
@@ -94,7 +94,7 @@ class SlowPeriods:
         slow: Law of the lengths of the slow periods, in seconds.
 
     Raises:
-        ValueError: If `factor` is not finite and positive, if a law is none, or if both lengths are 0.
+        ValueError: If `factor` is not finite and positive, `fast` or `slow` is not a law, or both lengths are 0.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -107,11 +107,13 @@ class SlowPeriods:
     slow: Delay
 
     def __post_init__(self) -> None:
-        keep_positive(self, "factor", "4 makes work in a slow period four times as long.")
+        keep_positive(self, factor="4 makes work in a slow period four times as long.")
         require_law("fast", self.fast)
         require_law("slow", self.slow)
         if self.fast.mean + self.slow.mean == 0:
-            raise ValueError(f"`fast` and `slow` must not both be 0; got {self.fast!r} twice. Give lengths in seconds.")
+            raise ValueError(
+                f"`fast` and `slow` must not both be 0; got {self.fast!r} and {self.slow!r}. Give lengths in seconds."
+            )
 
     @property
     def mean(self) -> float:
@@ -119,7 +121,7 @@ class SlowPeriods:
         return (self.fast.mean + self.slow.mean / self.factor) / (self.fast.mean + self.slow.mean)
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
-        """Until when, and at what speed, drawn from the generator."""
+        """Pairs (until when, at what speed), drawn from the generator."""
         now = 0.0
         while True:
             lengths = np.stack([law.sample(generator, _BLOCK) for law in (self.fast, self.slow)], axis=1)
@@ -132,15 +134,15 @@ class SlowPeriods:
 class VariableSpeed:
     """A compute law in which a job with work W from `work` ends when the integral of the speed reaches W.
 
-    A job's duration depends on when it starts, so that this is no `Delay`: it has no distribution function.
-    The simulator draws the work from `work`, and asks each worker's own timer how long it takes.
+    A job's duration depends on when it starts, so that this is not a `Delay`: it has no distribution function.
+    The simulator draws the work from `work`, and asks the worker's own timer how long it takes.
 
     Args:
         work: Law of the work of a job, in seconds at speed 1.
         speed: How fast the worker is when: a `Profile`, `SlowPeriods`, or any `Speed`.
 
     Raises:
-        ValueError: If `work` is no law of delays, or `speed` no speed.
+        ValueError: If `work` is not a law of delays, or `speed` is not a `Speed`.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential
@@ -160,29 +162,29 @@ class VariableSpeed:
 
     @property
     def mean(self) -> float:
-        """Long-run mean duration of a job of a worker who is always busy, work.mean / speed.mean."""
+        """Long-run mean duration of a job of a worker that is always busy, work.mean / speed.mean."""
         return self.work.mean / self.speed.mean
 
     def timer(self, generator: np.random.Generator, /) -> Timer:
-        """The clock of one worker, who draws from a generator of its own."""
+        """A timer for one worker, with a generator of its own."""
         return Timer(self.speed.segments(generator))
 
 
 def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
     if not isinstance(values, (Sequence, np.ndarray)):
-        raise ValueError(f"`{name}` must be a sequence of numbers; got {values!r}. Give one a segment.")
-    return tuple(require_not_negative(name, value, remedy="Give one a segment.") for value in values)
+        raise ValueError(f"`{name}` must be a sequence of numbers; got {values!r}. Give one per segment.")
+    return tuple(require_not_negative(name, value, remedy="Give one per segment.") for value in values)
 
 
 def _require_profile(profile: Profile) -> None:
     times, speeds, period = profile.times, profile.speeds, profile.period
     if len(times) != len(speeds):
         raise ValueError(
-            f"`times` and `speeds` must be as many; got {len(times)} and {len(speeds)}. Give one of each a segment."
+            f"`times` and `speeds` must be as many; got {len(times)} and {len(speeds)}. Give one of each per segment."
         )
     if not times or times[0] != 0 or any(later <= sooner for sooner, later in itertools.pairwise(times)):
         raise ValueError(f"`times` must increase from 0; got {times}. Give the beginnings of the segments.")
     if period is not None and period <= times[-1]:
         raise ValueError(f"`period` must be after the last of `times`, {times[-1]}; got {period}. Make it longer.")
     if not (speeds[-1] if period is None else max(speeds)):
-        raise ValueError(f"`speeds` must not leave work for ever; got {speeds}. End with a speed above 0.")
+        raise ValueError(f"`speeds` must let all work end; got {speeds}. End with a speed above 0.")

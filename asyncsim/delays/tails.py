@@ -7,25 +7,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.checks import require_positive
-from asyncsim.delays.law import FloatArray, from_zero, keep_positive
+from asyncsim.delays.law import FloatArray, OfMean, OfMeanAndCv, from_zero, keep_positive
 
-# A Weibull law of shape 0.1 has a cv of 430; below, no sample that fits in memory would show its mean.
+# A Weibull law of shape 0.1 has a cv of 430; with a smaller shape, no sample that fits in memory shows its mean.
 _LEAST_WEIBULL_SHAPE = 0.1
 
 
 @dataclass(frozen=True)
-class Weibull:
+class Weibull(OfMean):
     """P(delay > t) = exp(-(t / scale)^shape), with scale = mean / Γ(1 + 1/shape).
 
-    A shape of 1 is the exponential law; below it, a job that has run long will run longer still.
+    A shape of 1 is the exponential law; with a smaller one, a job that has run for long will run for longer still.
 
     Args:
         mean: Mean delay, in seconds.
         shape: Exponent of the tail.
 
     Raises:
-        ValueError: If `mean` is not finite and positive, or `shape` not finite and at least 0.1.
+        ValueError: If `mean` is not finite and positive, or `shape` is not finite and at least 0.1.
 
     Example:
         >>> law = Weibull(mean=2.0, shape=1.0)
@@ -33,22 +32,20 @@ class Weibull:
         4.0
     """
 
-    mean: float
     shape: float
-    in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
 
     def __post_init__(self) -> None:
-        keep_positive(self, "mean", "Give the mean delay in seconds.")
-        keep_positive(self, "shape", "1 is the exponential law.")
+        super().__post_init__()
+        keep_positive(self, shape="1 is the exponential law.")
         if self.shape < _LEAST_WEIBULL_SHAPE:
             raise ValueError(
                 f"`shape` must be at least {_LEAST_WEIBULL_SHAPE}; got {self.shape!r}. Almost all delays would "
-                "be 0; use `Pareto` for a heavy tail."
+                "be 0: use `Pareto` for a heavy tail."
             )
 
     @classmethod
     def from_cv(cls, mean: float, cv: float) -> "Weibull":
-        """The law of this mean and this coefficient of variation; a cv of 1 is the exponential law.
+        """The law with this mean and this coefficient of variation; a cv of 1 is the exponential law.
 
         Raises:
             ValueError: If an argument is not finite and positive, or the shape would be below 0.1.
@@ -59,17 +56,17 @@ class Weibull:
         """
         from scipy.optimize import brentq
 
-        cv = require_positive("cv", cv, remedy="Use `Constant` for delays without spread.")
+        given = OfMeanAndCv(mean, cv)
         most = 1 / _LEAST_WEIBULL_SHAPE
-        wanted = math.log1p(cv * cv)
+        wanted = math.log1p(given.cv * given.cv)
         if wanted > _log_moment_ratio(most):
-            raise ValueError(f"`cv` must be at most 430; got {cv!r}. Use `Pareto` for a heavy tail.")
+            raise ValueError(f"`cv` must be at most 430; got {given.cv!r}. Use `Pareto` for a heavy tail.")
         root: Any = brentq(lambda x: _log_moment_ratio(x) - wanted, 0.0, most)
-        return cls(mean, 1 / root)
+        return cls(given.mean, 1 / root)
 
     @property
     def scale(self) -> float:
-        """The delay that a share 1/e of all exceeds, mean / Γ(1 + 1/shape)."""
+        """mean / Γ(1 + 1/shape), which a share 1/e of all delays exceeds."""
         return self.mean / math.gamma(1 + 1 / self.shape)
 
     @property
@@ -94,15 +91,15 @@ class Weibull:
 class Pareto:
     """P(delay > t) = (minimum / t)^shape for t above the minimum: the heaviest tail here.
 
-    The mean is minimum · shape / (shape - 1); the variance is infinite where shape <= 2, and the mean of a
-    simulation then settles more slowly than with the square root of its length.
+    The mean is minimum · shape / (shape - 1). The variance is infinite if shape <= 2, and the mean over a simulation
+    then converges more slowly than with the square root of its length.
 
     Args:
         minimum: The shortest delay, in seconds.
         shape: Exponent of the tail.
 
     Raises:
-        ValueError: If an argument is not finite and positive, or `shape` is not above 1, where the mean would be
+        ValueError: If an argument is not finite and positive, or `shape` is not above 1, because the mean would be
             infinite.
 
     Example:
@@ -115,8 +112,7 @@ class Pareto:
     in_seconds: ClassVar[tuple[str, ...]] = ("minimum",)
 
     def __post_init__(self) -> None:
-        keep_positive(self, "minimum", "Give the shortest delay in seconds.")
-        keep_positive(self, "shape", "2.5 is a heavy tail with a finite variance.")
+        keep_positive(self, minimum="Give the shortest delay in seconds.", shape="Use 2.5 for a finite variance.")
         if self.shape <= 1:
             raise ValueError(
                 f"`shape` must be above 1, or the mean would be infinite; got {self.shape!r}. "
@@ -125,7 +121,7 @@ class Pareto:
 
     @classmethod
     def from_cv(cls, mean: float, cv: float) -> "Pareto":
-        """The law of this mean and this coefficient of variation, so of a shape above 2.
+        """The law with this mean and this coefficient of variation, and so with a shape above 2.
 
         Raises:
             ValueError: If an argument is not finite and positive.
@@ -135,10 +131,9 @@ class Pareto:
             >>> round(law.minimum, 9), round(law.shape, 9)
             (2.0, 3.0)
         """
-        mean = require_positive("mean", mean, remedy="Give the mean delay in seconds.")
-        cv = require_positive("cv", cv, remedy="Use `Constant` for delays without spread.")
-        shape = 1 + math.hypot(1.0, 1 / cv)
-        return cls(mean * (1 - 1 / shape), shape)
+        given = OfMeanAndCv(mean, cv)
+        shape = 1 + math.hypot(1.0, 1 / given.cv)
+        return cls(given.mean * (1 - 1 / shape), shape)
 
     @property
     def mean(self) -> float:
@@ -147,7 +142,7 @@ class Pareto:
 
     @property
     def variance(self) -> float:
-        """minimum² shape / ((shape - 1)² (shape - 2)), infinite where shape <= 2."""
+        """minimum² shape / ((shape - 1)² (shape - 2)), infinite if shape <= 2."""
         if self.shape <= 2:
             return math.inf
         excess = self.minimum / (self.shape - 1)
@@ -168,5 +163,5 @@ class Pareto:
 
 
 def _log_moment_ratio(x: float) -> float:
-    """log of E[t²] / E[t]² of the Weibull law of shape 1 / x."""
+    """Logarithm of E[t²] / E[t]² of the Weibull law with shape 1 / x."""
     return math.lgamma(1 + 2 * x) - 2 * math.lgamma(1 + x)

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 
 from asyncsim.checks import require_not_negative, require_positive
 
-# Until when, in seconds, and at what speed. Segments follow one another from time 0 and never end for good.
+# Until when, in seconds, and at what speed. Segments follow one another from time 0 on and never end.
 Segment = tuple[float, float]
 
 
 class Timer:
-    """The clock of one worker: work W that starts at s ends at e, where the integral of its speed from s to e is W.
+    """How long work takes one worker: work W started at s ends at e if the integral of the speed from s to e is W.
 
-    It keeps the segments from the last start on and no others, so that memory does not grow with time.
+    It keeps only the segments from the last start on, so that memory does not grow with time.
 
     Args:
-        segments: Pairs of the time until which a speed holds and the speed, from time 0 on, times
-            non-decreasing and without bound (the last one may be infinity).
+        segments: Pairs of the time until which a speed holds and that speed, from time 0 on; the times do not decrease
+            and have no bound (the last one may be infinity).
 
     Example:
         >>> timer = Timer([(2.0, 1.0), (3.0, 0.0), (float("inf"), 0.5)])
@@ -35,15 +35,15 @@ class Timer:
         """How long work takes.
 
         Args:
-            start: When it starts, in seconds; not before the start of any work asked for earlier, though that
-                may end later (a job that was stopped).
-            work: Seconds it would take at speed 1.
+            start: When it starts, in seconds; not before the start of the work of an earlier call, but possibly
+                before its end (a job that was stopped).
+            work: Seconds that it would take at speed 1.
 
         Returns:
-            Seconds from start to end; 0 for no work, even where the speed is 0.
+            Seconds from start to end; 0 for no work, even if the speed is 0.
 
         Raises:
-            ValueError: If `start` lies before an earlier one, or `work` is negative, NaN or infinite.
+            ValueError: If `start` is before that of an earlier call, or `work` is negative, NaN or infinite.
         """
         if not 0 <= work < math.inf:
             require_not_negative("work", work, remedy="Give the seconds that it takes at speed 1.")
@@ -55,18 +55,18 @@ class Timer:
             work -= speed * room
             elapsed = until - start
         raise ValueError(
-            f"`segments` must go on for ever; got none after {start + elapsed}. Make infinity the last time."
+            f"`segments` must go on for ever; got an end at {start + elapsed}. Make infinity the last time."
         )
 
     def segments(self) -> Iterator[Segment]:
-        """Hand over the segments still kept and all that follow; this timer is spent then."""
+        """Hand over the segments that are kept and all that follow; this timer must not be used afterwards."""
         return itertools.chain(tuple(self._kept), self._coming)
 
     def _from(self, start: float) -> Iterator[Segment]:
         if not self._latest <= start < math.inf:
             raise ValueError(
                 f"`start` must be finite and not before {self._latest}, the last one; got {start}. "
-                "Ask in the order of time, of a new timer for another run."
+                "Ask in the order of time, and use a new timer for another run."
             )
         self._latest = start
         while self._kept and self._kept[0][0] <= start:
@@ -79,7 +79,7 @@ class Timer:
 
 
 def steady() -> Timer:
-    """A timer of speed 1 for ever: work takes what it takes, to the last bit.
+    """A timer whose speed is always 1: durations are equal to the work, to the last bit.
 
     Example:
         >>> steady().duration(7.0, 0.1)
@@ -92,15 +92,15 @@ def slowed(timer: Timer, windows: Iterable[tuple[float, float, float]]) -> Timer
     """The same worker, slower in some windows of time: its speed is divided by `factor` from start to end.
 
     Args:
-        timer: The worker's timer, which must not be asked any more.
-        windows: Triples (start, end, factor), in seconds; 0 <= start < end, the end may be infinity; the factor
-            is positive, and infinity is a pause, which must end. Where windows overlap, factors multiply.
+        timer: The worker's timer, which must not be used afterwards.
+        windows: Triples (start, end, factor), times in seconds; 0 <= start < end, and the end may be infinity. The
+            factor is positive; infinity is a pause, which must end. Where windows overlap, factors multiply.
 
     Returns:
         A timer.
 
     Raises:
-        ValueError: If a window is none.
+        ValueError: If a number of a window is out of range.
 
     Example:
         >>> timer = slowed(steady(), [(1.0, 5.0, 2.0)])
@@ -128,5 +128,5 @@ def _checked(start: float, end: float, factor: float) -> tuple[float, float, flo
     if not end > start:
         raise ValueError(f"`end` must be after `start`, {start}; got {end}. Give the end of the window in seconds.")
     if not (factor == math.inf and end < math.inf):
-        factor = require_positive("factor", factor, remedy="2 makes jobs twice as long; infinity pauses till the end.")
+        factor = require_positive("factor", factor, remedy="2 makes jobs twice as long; infinity is a pause.")
     return start, float(end), factor

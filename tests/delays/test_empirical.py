@@ -90,5 +90,5 @@ class TestFromCsv:
     def test_no_text(self, tmp_path: Path) -> None:
         path = tmp_path / "picture.png"
         path.write_bytes(b"\x89PNG\xff\xfe")
-        with pytest.raises(ValueError, match=r"`path` '.*picture\.png' is no CSV file in UTF-8: .* Give a CSV"):
+        with pytest.raises(ValueError, match=r"`path` '.*picture\.png' is not a CSV file in UTF-8: .* Give a CSV"):
             Empirical.from_csv(path, column="seconds")

@@ -108,7 +108,7 @@ def test_time_does_not_go_back(bad: float) -> None:
 
 
 def test_segments_that_end_are_named() -> None:
-    with pytest.raises(ValueError, match=r"`segments` must go on for ever; got none after 3\.0\. Make infinity"):
+    with pytest.raises(ValueError, match=r"`segments` must go on for ever; got an end at 3\.0\. Make infinity"):
         Timer([(3.0, 1.0)]).duration(1.0, 9.0)
 
 
