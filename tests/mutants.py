@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "a law's variance",
-        "asyncsim/delays/gamma.py",
+        "asyncsim/delays/law.py",
         "return (self.mean * self.cv) * (self.mean * self.cv)",
         "return self.mean * self.cv * self.cv",
         "tests/delays/test_every_law.py tests/delays/test_law_formulas.py",
