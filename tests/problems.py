@@ -44,7 +44,7 @@ def round_robin(workers, commits):
 
 
 def random_trace(seed=0, workers=5, commits=60, *, closing=1.0, waiting=0.0, early=0.0, crashing=0.0):
-    """Any valid trace: one random worker a second reads, commits or gives its job up.
+    """Any valid trace: every second one random worker reads, commits or gives up its job.
 
     `closing`, `waiting`, `early` and `crashing` are the probabilities that a commit closes its step, that a worker
     reads later than at once (or, as often, that its job is cancelled), that it pulls before it commits, and that it
@@ -52,7 +52,8 @@ def random_trace(seed=0, workers=5, commits=60, *, closing=1.0, waiting=0.0, ear
     """
     rng = np.random.default_rng(seed)
     rows, ended, version, lost = [], [], 0, [False] * workers
-    jobs = {w: (0, 0) for w in range(workers) if rng.random() >= waiting}  # of whom reads at once: version, time
+    # Version and time of the read, for the workers that read at once.
+    jobs = {w: (0, 0) for w in range(workers) if rng.random() >= waiting}
     for time in itertools.count(1):
         if len(rows) == commits:
             break
@@ -88,7 +89,7 @@ def make_trace(workers, rows, ended=()):
     return trace
 
 
-# Every kind of trace, and what it asks of the engine beyond the ordinary.
+# Every kind of trace, and what it requires of the engine beyond the ordinary.
 TRACES = {
     "ordinary": (gamma_trace, ()),
     "buffered": (lambda closing=0.4, **kwargs: random_trace(closing=closing, **kwargs), ("buffer",)),
@@ -102,7 +103,7 @@ TRACES = {
 }
 
 
-# Every rule and variant, and what it must equal with one worker (None: nothing standard).
+# Every rule and variant, and what it must equal with one worker (None: no standard optimiser).
 RULES = {
     "downpour": (lambda: rules.downpour(0.1), "sgd"),
     "adaptive_staleness": (lambda: rules.adaptive_staleness(0.1), "sgd"),
@@ -166,22 +167,22 @@ RULES = {
 
 
 def trace_for(rule, kind, **kwargs):
-    """A trace of this kind that the rule takes: one that collects commits itself wants each to be a step."""
+    """A trace of this kind that the rule accepts: a rule that collects commits itself needs each to be a step."""
     make, traits = TRACES[kind]
     return make(closing=1.0, **kwargs) if rule.collect and "buffer" in traits else make(**kwargs)
 
 
-# Where a rule must solve a quadratic, if not among five workers with gamma compute times.
+# The trace on which a rule must solve a quadratic, unless it is that of five workers with gamma compute times.
 SOLVED_ON = {
     # Without its clamp GEM diverges as soon as commits come in random order: two workers in turn.
     "gem_paper": lambda: round_robin(2, 3000),
-    # Without noise gradients vanish, and with them what it takes for the curvature: not for long.
+    # Without noise gradients vanish, and with them its estimate of the curvature: a short trace.
     "yellowfin": lambda: gamma_trace(workers=3, commits=100),
     "yellowfin_open": lambda: gamma_trace(workers=3, commits=100),
 }
 
-# One rule of each kind that the engine treats apart: nothing kept, a worker's or a server's state, other places to go
-# on from, local steps, a server that collects, whole tensors. The conformance tests run over all of `RULES`.
+# One rule of each kind that the engine treats differently: no state, a worker's or a server's state, other places to
+# continue from, local steps, a server that collects, whole tensors. The conformance tests run over all of `RULES`.
 CORE = (
     "downpour",
     "adaptive_staleness",

@@ -65,7 +65,7 @@ def test_the_scripts_pi_is_the_papers_between_its_clamps(moment, shift, update, 
     np.testing.assert_allclose(script, np.clip(paper, 0, 5), rtol=1e-4, atol=1e-5)
 
 
-def test_epsilons_stand_where_paper_and_script_put_them(x64):
+def test_epsilons_are_where_paper_and_script_put_them(x64):
     one, zero = jnp.ones(1), jnp.zeros(1)
     assert energy.scaling(one, zero, zero)[0] == pytest.approx(1e16)
     assert energy.clamped_scaling(one * 1e-12, zero, zero)[0] == pytest.approx(1.0)
@@ -93,7 +93,7 @@ def test_one_workers_momentum_has_the_energy_of_its_own_proxy(x64):
 
 @pytest.mark.parametrize("workers", [2, 5, 10])
 def test_downpour_on_a_slope_has_the_energy_of_theory(workers, x64):
-    """Pure drift, round robin: E_k = ½η²g²n², exactly once everybody has committed."""
+    """Pure drift, round robin: E_k = ½η²g²n², exactly so once every worker has committed."""
     steep = asim.Workload(init=lambda key: {"x": jnp.zeros(1)}, loss=_slope)
     trace = asim.simulate(asim.Cluster(workers, asim.delays.Constant(1.0)), commits=5 * workers)
     run = asim.replay(trace, asim.rules.downpour(0.1), steep, record=("energy_central",))

@@ -266,7 +266,7 @@ def test_read_idx_copies_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Addresses asked for. The first mirror is down; the second has small files."""
+    """Requested addresses. The first mirror is down; the second has small files."""
     pooch = pytest.importorskip("pooch")
     files, asked = arrays(), []
 
@@ -290,7 +290,7 @@ def test_downloads_into_the_cache_from_the_next_mirror(asked: list[str], tmp_pat
     assert data.fingerprint == mnist(tmp_path / "asyncsim").fingerprint
 
 
-def test_empty_setting_means_none(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_setting_is_no_setting(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASYNCSIM_DATA", "")
     assert len(mnist().train_labels) == 12
     assert asked

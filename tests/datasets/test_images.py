@@ -1,4 +1,4 @@
-"""Colour images: CIFAR-10's files, folders of photographs, and small pictures enlarged."""
+"""Colour images: CIFAR-10's files, folders of photographs, and small images enlarged."""
 
 import sys
 import tarfile
@@ -92,7 +92,7 @@ def test_folder_without_cifar_is_named_and_nothing_is_downloaded(
 
 
 class TestDownload:
-    """By pooch itself, but for the network."""
+    """By pooch itself, without the network."""
 
     @pytest.fixture
     def archive(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -110,7 +110,7 @@ class TestDownload:
     def test_is_unpacked_in_the_cache(self, archive: Path) -> None:
         data = cifar10()
         assert data.fingerprint == cifar10(archive.parents[1] / "source").fingerprint
-        assert cifar10().fingerprint == data.fingerprint  # and once more, where all is there already
+        assert cifar10().fingerprint == data.fingerprint  # and once more, now that everything is there
 
     def test_damaged_archive_is_fetched_again_and_a_failure_names_the_remedy(
         self, archive: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +165,7 @@ def test_photographs_have_the_classes_of_their_folders(photos: Path) -> None:
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_the_middle_is_kept(tmp_path: Path, wide: bool) -> None:
-    """A picture of 64 × 32 whose left quarter is white and whose right quarter is black."""
+    """An image of 64 × 32 whose left quarter is white and whose right quarter is black."""
     stripes = np.full((32, 64), 128, np.uint8)
     stripes[:, :16], stripes[:, 48:] = 255, 0
     for part in ("train", "val"):
@@ -185,7 +185,7 @@ def test_a_resized_picture_keeps_its_places(tmp_path: Path) -> None:
     data = image_folder(tmp_path, size=7)
     pixels = (data.train_inputs[0, :, :, 0] * PHOTO_DEVIATIONS[0] + PHOTO_MEANS[0]) * 255
     assert (np.ptp(pixels, axis=0) < 1e-3).all()
-    # Pixel j of the eight, of which seven stay, shows what lies around 8j + 3.5; at the edge there is less of it.
+    # Pixel j of the eight, of which seven are kept, shows what lies around 8j + 3.5; at the edge there is less.
     np.testing.assert_allclose(pixels[0, 1:], 4 * (8 * np.arange(1, 7) + 3.5), atol=1)
 
 

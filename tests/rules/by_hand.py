@@ -1,4 +1,4 @@
-"""Published algorithms written out in NumPy on a quadratic: a server's loop over arrivals, no rule in sight."""
+"""Published algorithms written out in NumPy on a quadratic: a server's loop over arrivals, without any rule."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def local_steps(x, rate, window):
 def serve(trace, on_arrival):
     """θ after every commit: `on_arrival(worker, x, delay, θ)` returns the new one.
 
-    `delay` counts the times that θ was set by `on_arrival` between the read and now; returning None sets nothing.
+    `delay` counts how often `on_arrival` has set θ between the read and now; returning None leaves θ as it is.
     """
     thetas, sets = [START], [0]
     for worker, read in arrivals(trace):

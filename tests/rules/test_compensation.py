@@ -38,7 +38,7 @@ def dc_by_hand(trace, strength, decay=None, shadow="own"):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("variance", ["constant", "adaptive"])
 def test_dc_asgd_is_what_its_paper_says(variance, kind, x64):
-    """Also where workers pull early: the server compensates to the value that it has, not to what they pulled."""
+    """Even if workers pull early: the server compensates to the value that it has, not to what they pulled."""
     trace = TRACES[kind][0](workers=6, commits=80)
     rule = rules.dc_asgd(RATE, compensation=0.7, variance=variance, decay=0.8)
     run = asim.replay(trace, rule, quadratic())
@@ -47,7 +47,7 @@ def test_dc_asgd_is_what_its_paper_says(variance, kind, x64):
 
 
 def test_every_worker_has_its_own_shadow(x64):
-    """One shadow for all workers, as one public code keeps it, is another algorithm, and not this one."""
+    """One shadow for all workers, as in one public implementation, is a different algorithm."""
     trace = gamma_trace(workers=6, commits=80)
     run = asim.replay(trace, rules.dc_asgd(RATE, compensation=0.7), quadratic())
     wrong = dc_by_hand(trace, 0.7, shadow="of all")
@@ -63,7 +63,7 @@ def test_without_compensation_it_is_asynchronous_sgd(variance, x64):
 
 
 def test_the_compensation_is_exact_where_the_squared_gradient_is_the_curvature(x64):
-    """Where g = √h, g² is the curvature h, and on a quadratic the first order is all there is."""
+    """Where g = √h, g² is the curvature h, and on a quadratic there is nothing beyond the first order."""
     h, start = 0.25, 2.0  # gradient h·x = 0.5 = √h at the start
     trace = asim.Trace.from_commits([0, 1])
     run = asim.replay(trace, rules.dc_asgd(0.2, compensation=1.0), asim.workloads.quadratic([h], start=start))
@@ -96,7 +96,7 @@ def test_gap_aware_is_what_its_paper_says(kind, x64):
 
 
 def test_parameters_that_stay_are_not_corrected():
-    """A parameter without a gradient has no usual step: 0/0 must not become NaN, in float32 either."""
+    """A parameter without a gradient has no usual step: 0/0 must not become NaN, not even in float32."""
     flat = asim.workloads.quadratic([0.0, 1.0])
     run = asim.replay(gamma_trace(), rules.gap_aware(0.05), flat)
     assert run.diverged_at is None

@@ -1,4 +1,4 @@
-"""What every update rule must be: the rows of `tests.problems.RULES`, one test after the other over all of them."""
+"""What every update rule must be: the rows of `tests.problems.RULES`, each test runs over all of them."""
 
 import dataclasses
 import inspect
@@ -34,7 +34,7 @@ def test_every_constructor_has_a_row():
 
 @every_row
 def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(name, x64):
-    """A new trace, another length, a new step size and the same rule made again are no new program."""
+    """A new trace, another length, a new step size and the same rule built again do not compile a new program."""
     rule, quadratic = made(name), asim.workloads.quadratic([1.0, 0.5])
     trace = SOLVED_ON[name]() if name in SOLVED_ON else gamma_trace(commits=3000)
     run = asim.replay(trace, rule, quadratic)
@@ -49,7 +49,7 @@ def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(nam
 
 @every_row
 def test_it_takes_any_pytree_and_a_buffered_server(name, x64):
-    """Few commits: unclamped rules amplify rounding from commit to commit."""
+    """Few commits, because unclamped rules amplify rounding from commit to commit."""
     rule = made(name)
     assert_equals_reference(trace_for(rule, "buffered", commits=12), rule, tree_workload())
 
@@ -71,7 +71,7 @@ def test_its_cost_is_linear_in_the_parameters(name):
 
 
 def operations(rule, size):
-    """Floating-point operations of a commit, as JAX counts them, gradient left out."""
+    """Floating-point operations of a commit, as JAX counts them, without the gradient."""
 
     def commit(rule, params, gradient):
         state, server = rule.start(rule.hyper, params), rule.start_server(rule.hyper, params)
@@ -89,7 +89,7 @@ def operations(rule, size):
 
 @every_row
 def test_the_command_line_can_rebuild_it(name):
-    """Its fields, written out and read again, make the same rule; another step size is another rule of the kind."""
+    """Its fields, written out and parsed again, make the same rule; a new step size makes another of its kind."""
     rule = made(name)
     component = rule_component(rule)
     assert component.name == rule.name

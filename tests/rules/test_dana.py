@@ -19,7 +19,7 @@ def cluster_trace(protocol, commits=80):
     return asim.simulate(cluster, commits=commits, seed=3)
 
 
-# Every worker begins at version 0, where nobody has a moment yet, and none loses its own.
+# Every worker begins at version 0, where all moments are zero, and no worker loses its own.
 TOGETHER = {
     "ordinary": gamma_trace,
     "buffered": lambda: random_trace(closing=0.4),
@@ -38,7 +38,7 @@ def test_slim_is_zero_by_a_change_of_variable(kind, x64):
     zero = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM), noisy_quadratic())
     slim = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM, variant="slim"), noisy_quadratic())
     np.testing.assert_allclose(zero.loss, slim.loss, rtol=1e-10)
-    assert abs(zero.central["x"] - slim.central["x"]).max() > 1e-4  # but another variable
+    assert abs(zero.central["x"] - slim.central["x"]).max() > 1e-4  # but a different variable
 
 
 @pytest.mark.parametrize("variant", ["zero", "slim", "dc"])
@@ -91,7 +91,7 @@ def test_the_master_written_out(variant, compensation, x64):
 
 
 def test_looking_ahead_helps_against_delay(x64):
-    """With momentum .9 and 8 workers in turn, a step size at which separate momenta diverge is stable for DANA."""
+    """With momentum .9 and 8 workers in turn, DANA is stable at a step size at which separate momenta diverge."""
     trace = asim.simulate(asim.Cluster(8, asim.delays.Constant(1.0)), commits=4000)
     workload = asim.workloads.quadratic([1.0])
     blind = asim.replay(trace, rules.multi_asgd(0.05, momentum=0.9), workload)

@@ -121,7 +121,7 @@ def test_easgd_is_what_its_source_says(x64):
 
 
 def test_easgd_without_springs_is_independent_sgd(x64):
-    """Every worker's losses are those that it has alone, and the centre stays."""
+    """Every worker's losses are those it would have alone, and the centre stays where it is."""
     rule, workload = rules.easgd(workers=3, window=2, beta=0.0, learning_rate=0.1), tree_workload()
     trace = rounds(3, 30)
     run = asim.replay(trace, rule, workload, seed=1)
@@ -139,7 +139,7 @@ def test_weightless_springs_leave_the_centre_alone(x64):
 
 
 def test_the_momentum_of_eamsgd_is_nesterovs(x64):
-    """Without a spring a worker's losses are those of optax's, which is told by its looking-ahead point as well."""
+    """Without a spring a worker's losses are those of optax's Nesterov momentum at its looking-ahead point."""
     trace, workload = asim.Trace.from_commits([0] * 30), tree_workload()
     run = asim.replay(trace, rules.eamsgd(0.05, window=2, rho=0.0, momentum=0.8), workload)
     nesterov = optax.sgd(0.05, momentum=0.8, nesterov=True)
@@ -156,7 +156,7 @@ def test_eamsgd_without_momentum_is_easgd_of_one(x64):
 
 @pytest.mark.parametrize("name", RULES)
 def test_kinds_of_exchange(name, x64):
-    """Where pulls are atomic both are one rule; where they are not, only the separate exchange cares."""
+    """If pulls are atomic both are one rule; if not, only the separate exchange changes."""
     make, _ = RULES[name]
     early = TRACES["early_pulls"][0]()
     at_once = replace(early, pull_version=early.version)
@@ -170,7 +170,7 @@ def test_kinds_of_exchange(name, x64):
 
 
 def test_an_exchange_keeps_the_sum(x64):
-    """On a constant gradient centre and workers together move by -η a local step, whatever the springs do.
+    """On a constant gradient centre and workers together move by -η per local step, whatever the springs do.
 
     At rest again, after all n have just exchanged, each x is seen as the point that the next gradient is taken at.
     """
@@ -190,7 +190,7 @@ def linear():
 
 
 def pulled_before(workers, commits, lag):
-    """Round robin with exactly so many commits between each pull and its commit."""
+    """Round robin with exactly `lag` commits between each pull and its commit."""
     trace = round_robin(workers, commits)
     trace = replace(trace, pull_version=np.maximum(trace.version - lag, trace.read_version))
     trace.check()

@@ -47,7 +47,7 @@ def in_commits(trace):
 
 
 def assert_steps_follow(trace, buffer):
-    """What `serve` counts as delay is the staleness of the trace in steps of so many commits."""
+    """What `serve` counts as delay is the staleness of the trace in steps of that many commits."""
     counted, sets = [], [0]
 
     def on_arrival(worker, x, delay, theta):
@@ -111,7 +111,7 @@ def test_fadas_alone_is_amsgrad_without_bias_correction(x64):
     np.testing.assert_allclose(step, -np.asarray(updates) * 0.1 / np.sqrt(0.01), rtol=1e-9)
 
 
-def test_fadas_does_not_care_for_the_size_of_local_steps(x64):
+def test_fadas_is_independent_of_the_size_of_local_steps(x64):
     ends = [
         asim.replay(TRACES["ordinary"], rules.fadas(0.05, local_learning_rate=rate, epsilon=0.0), quadratic()).loss
         for rate in (0.01, 1.0)

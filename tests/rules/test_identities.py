@@ -18,7 +18,7 @@ OPTAX = {"sgd": lambda: optax.sgd(0.1), "momentum": lambda: optax.sgd(0.02, mome
 
 
 def plain_optax(optimiser, workload, commits, seed):
-    """One worker's training loop, as anyone would write it."""
+    """One worker's training loop, as one would write it by hand."""
     params = workload.init(init_key(seed))
     state = optimiser.init(params)
     for job in range(commits):
@@ -104,7 +104,7 @@ def test_signed_gem_is_exactly_compliant(kind, x64):
 
 
 def test_paper_takes_its_gradient_one_version_earlier(x64):
-    """The gradient's point is the value pulled before the own commit, the script's the value after it."""
+    """The paper takes it at the value pulled before the worker's own commit, the script at the value after it."""
     trace, workload = asim.Trace.from_commits([0, 0, 0]), asim.workloads.quadratic([1.0])
     paper = asim.replay(trace, asim.rules.gem(0.1, variant="paper"), workload)
     script = asim.replay(trace, asim.rules.gem(0.1, variant="script"), workload)
@@ -140,7 +140,7 @@ def test_a_step_applies_the_mean_of_its_messages(kind, x64):
     "rule", [asim.rules.downpour(0.2), asim.rules.momentum_sgd(0.1, momentum=0.5)], ids=lambda r: r.name
 )
 def test_workers_that_wait_for_each_other_are_one_with_all_their_data(rule, x64):
-    """Synchronous SGD: a step of n commits that all read at its start is one on the mean of their gradients."""
+    """Synchronous SGD: a step of n commits that all read at its start is one worker's on their gradients' mean."""
     workers, steps = 4, 15
     workload, optimiser = tree_workload(), optax.sgd(*rule.hyper.values())
     params = workload.init(init_key(3))
@@ -158,7 +158,7 @@ def test_workers_that_wait_for_each_other_are_one_with_all_their_data(rule, x64)
 
 
 def in_step(workers, steps):
-    """Every step all workers commit once, in another order each time, and read when the last has."""
+    """In every step all workers commit once, in a new order each time, and read after the last of them."""
     rng = np.random.default_rng(0)
     order = [(step, w) for step in range(steps) for w in rng.permutation(workers)]
     rows = [
@@ -180,8 +180,8 @@ def test_a_lost_state_is_a_moment_at_rest(x64):
     np.testing.assert_allclose(run.central["x"], total, rtol=1e-10)
 
 
-def test_steps_of_one_commit_are_no_steps_at_all(x64):
-    """The buffer changes nothing until a step has two commits: here only the last, which stays open."""
+def test_steps_of_one_commit_are_unbuffered(x64):
+    """The buffer changes nothing until a step has two commits: here only the last step, which stays open."""
     trace = gamma_trace()
     closes = np.arange(len(trace)) < len(trace) - 1
     nobody = Unfinished(worker=[], read_version=[], read_time=[])
@@ -223,7 +223,7 @@ def test_bad_numbers_are_named(make, message):
 
 
 def test_whole_numbers_are_numbers():
-    """An int is not another hyper-parameter than the float it equals."""
+    """An int is the same hyper-parameter as the float it equals."""
     assert asim.rules.gem(1, kappa=2) == asim.rules.gem(1.0, kappa=2.0)
     assert isinstance(asim.rules.gem(1).hyper["learning_rate"], float)
     np.testing.assert_array_equal(asim.rules.downpour([1, 2]).hyper["learning_rate"], np.array([1.0, 2.0]))

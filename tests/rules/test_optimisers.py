@@ -23,7 +23,7 @@ def close(actual, expected, rtol=1e-9, atol=1e-12):
 
 
 def served(trace, optimiser, workload, seed, workers_step=False):
-    """A server's loop in plain optax; or with `workers_step` that of workers with an optimiser each."""
+    """A server's loop in plain optax; with `workers_step`, every worker has an optimiser of its own."""
     thetas = [workload.init(init_key(seed))]
     states = dict.fromkeys(range(trace.workers), optimiser.init(thetas[0]))
     jobs, messages = [0] * trace.workers, []
@@ -59,7 +59,7 @@ def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
     "trace", [gamma_trace(commits=40), random_trace(commits=40, closing=0.4)], ids=["each", "mean"]
 )
 def test_an_optimiser_that_looks_at_whole_tensors(trace, at, x64):
-    """Of a nested pytree, and fed with the mean of what a step collected."""
+    """On a nested pytree, and with the mean of what a step collected as its gradient."""
     rule = rules.CONSTRUCTORS[at](optimiser=CLIPPED)
     assert not rule.elementwise
     run = asim.replay(trace, rule, tree_workload(), seed=2)

@@ -67,7 +67,7 @@ def test_pipemare_begins_as_staleness_aware_and_ends_as_asynchronous_sgd(x64):
     trace, workload = gamma_trace(workers=6, commits=80), noisy_quadratic()
     begin = asim.replay(trace, rules.pipemare(0.1, anneal=1e12), workload)
     np.testing.assert_allclose(begin.loss, asim.replay(trace, rules.staleness_aware(0.1), workload).loss, rtol=1e-8)
-    end = asim.replay(trace, rules.pipemare(0.1, anneal=1), workload)  # the first commit is fresh, the second whole
+    end = asim.replay(trace, rules.pipemare(0.1, anneal=1), workload)  # the first commit is fresh, the second full
     np.testing.assert_allclose(end.loss, asim.replay(trace, rules.downpour(0.1), workload).loss, rtol=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""Mistakes found in public code for these rules, and in simulators like this one: none must happen here."""
+"""Mistakes found in public code for these rules, and in simulators like this one. They must not happen here."""
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ def end(trace, rule, workload=None, **kwargs):
 
 
 def one_of_age(age):
-    """Worker 0 commits so many times, then worker 1, which had read at the start."""
+    """Worker 0 commits `age` times, then worker 1, which had read at the start."""
     return asim.Trace.from_commits([0] * age + [1], workers=2)
 
 
@@ -116,14 +116,14 @@ def test_ca2fl_calibrates(x64):
     """A buffer that no arrival fills would leave h̄ at 0, and the rule plain buffering."""
     trace, buffer = gamma_trace(commits=60), 3
     run = asim.replay(trace, rules.ca2fl(RATE, workers=5, buffer=buffer), slope())
-    # All updates are alike, and every worker has sent one: h̄ is that update.
+    # All updates are equal, and every worker has sent one: h̄ is that update.
     np.testing.assert_allclose(run.state.server[0], -RATE, rtol=1e-9)
     plain = end(trace, rules.fedbuff(RATE, buffer=buffer, exponent=0.0))
     assert end(trace, rules.ca2fl(RATE, workers=5, buffer=buffer)) != pytest.approx(plain, rel=1e-3)
 
 
 def test_fadas_divides_by_the_largest_square(x64):
-    """On a way down gradients shrink: v falls, v̂ does not, and the step is that of v̂."""
+    """On the way down gradients shrink: v falls, v̂ does not, and the step is that of v̂."""
     trace, quadratic = asim.Trace.from_commits([0] * 400), asim.workloads.quadratic([1.0])
     rule = rules.fadas(0.1, buffer=1)
     before = asim.replay(trace, rule, quadratic, commits=399)
@@ -144,8 +144,8 @@ def test_dc_asgd_compensates_from_where_this_worker_read(x64):
 
 @pytest.mark.parametrize("last", [0, 3])
 def test_the_last_worker_counts(last, x64):
-    """Of four workers one learns from a gradient of 4, the others from none: every mean over workers is 1."""
-    workload = asim.Workload(init=lambda key: {"x": jnp.zeros(1)}, loss=None, gradient=_of_whoever_is(last))
+    """One of four workers has a gradient of 4, the others a gradient of 0: every mean over workers is 1."""
+    workload = asim.Workload(init=lambda key: {"x": jnp.zeros(1)}, loss=None, gradient=_of_worker(last))
     order = [0, 1, 2, 3]
     cluster = asim.Cluster(4, asim.delays.Constant(1.0), protocol=protocols.Synchronous())
     for trace, rule in (
@@ -159,8 +159,8 @@ def test_the_last_worker_counts(last, x64):
         assert end(trace, rule, workload, seed=SEED) == pytest.approx(-RATE * 1.0, rel=1e-9), rule.name
 
 
-def _of_whoever_is(last):
-    """A gradient that knows whose it is by the key of the worker's first mini-batch."""
+def _of_worker(last):
+    """A gradient that recognises its worker by the key of the worker's first mini-batch."""
     keys = jnp.stack([jax.random.key_data(commit_key(jax.random.key(SEED), w, 0)) for w in range(4)])
 
     def gradient(params, batch, key):
@@ -193,7 +193,7 @@ def test_no_global_seed():
 
 @pytest.mark.parametrize("protocol", [protocols.Asynchronous(), protocols.KAsync(3), protocols.Rennala(4)])
 def test_ties_have_an_order(protocol):
-    """Equal times everywhere: whatever waits in the queue is never compared, and twice is the same."""
+    """Equal times everywhere: entries of the queue are never compared, and a second run is the same."""
     server = asim.Server(slots=2, service=asim.delays.Constant(1.0))
     cluster = asim.Cluster(8, asim.delays.Constant(1.0), server=server, protocol=protocol)
     first, second = (asim.simulate(cluster, commits=50) for _ in range(2))
@@ -203,7 +203,7 @@ def test_ties_have_an_order(protocol):
 
 
 class Broken:
-    """A law whose delays are no numbers: nan < 0 is false."""
+    """A law whose delays are not numbers: nan < 0 is false."""
 
     mean, variance = 1.0, 1.0
 
@@ -214,6 +214,6 @@ class Broken:
         return np.full(size, np.nan)
 
 
-def test_nan_is_no_delay():
+def test_nan_is_not_a_delay():
     with pytest.raises(ValueError, match="`delay` must be finite and not negative; worker 0 drew nan"):
         asim.simulate(asim.Cluster(2, Broken()), commits=3)

@@ -66,7 +66,7 @@ def simulated(protocol, commits, compute=UNEVEN):
 
 @pytest.mark.parametrize("steps", ["rule", "trace"])
 def test_rennala_is_downpour_on_the_trace_of_its_protocol(steps, x64):
-    """Without noise: mini-batches are counted in commits, and what the protocol drops is none."""
+    """Without noise: mini-batches are counted in commits, and what the protocol drops is not a commit."""
     trace = simulated(protocols.Rennala(3), commits=60)
     expected = asim.replay(trace, rules.downpour(0.2), quadratic()).central["x"]
     if steps == "trace":
@@ -104,7 +104,7 @@ def test_ringmaster_without_limit_is_downpour(x64):
 def test_rennala_of_equal_workers_is_synchronous(x64):
     """Constant equal times, B = n: every round is a step of the mean, x ← (1 - ηh)·x.
 
-    That holds where old jobs are stopped. Else whoever commits before a round's last reads too early for the next one.
+    That holds if old jobs are stopped. Otherwise workers that commit before a round's last read too early for the next.
     """
     compute = asim.delays.Constant(1.0)
     trace = asim.simulate(asim.Cluster(4, compute, protocol=protocols.Rennala(4, cancel=True)), commits=40)
@@ -194,7 +194,7 @@ def test_one_worker_is_sgd(rule, x64):
     "rule", [rules.ringleader(0.1, workers=4), rules.malenia(0.1, workers=4, batch=4), rules.ia2sgd(0.1, workers=4)]
 )
 def test_fast_workers_do_not_outvote_slow_ones(rule):
-    """Worker i pulls towards its own corner; the fleet's mean minimum is 0 only if all weigh the same."""
+    """Worker i pulls towards its own corner; the mean of all minima is 0, and is reached only if all weigh the same."""
     corners = np.array([[3.0], [-1.0], [-1.0], [-1.0]])
     trace = asim.simulate(asim.Cluster(4, tuple(asim.delays.Constant(t) for t in (1.0, 3.1, 4.3, 5.7))), commits=600)
     assert abs(own_minimum(trace, rule, corners)) < 0.05
@@ -204,7 +204,7 @@ def test_fast_workers_do_not_outvote_slow_ones(rule):
 def own_minimum(trace, rule, corners):
     """Where θ ends, on average over the second half, if worker i's loss is (x - corner_i)²/2.
 
-    The worker is known by where it stands: parameters are one block a worker, and only their sum is read.
+    The worker is known by its position: the parameters are one block per worker, and only their sum is read.
     """
     from asyncsim.engine.reference import replay_plainly
 

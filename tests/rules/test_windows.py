@@ -1,4 +1,4 @@
-"""Rules with windows of local steps: written out in NumPy, their degenerate cases, and how large a step they stand."""
+"""Rules with windows of local steps: written out in NumPy, their degenerate cases, and how large their steps may be."""
 
 import jax
 import numpy as np
@@ -96,8 +96,8 @@ def test_a_window_of_1_leaves_downpour_as_it_was():
     assert rules.downpour(0.1).describe() == {"name": "downpour", "learning_rate": 0.1}
 
 
-def test_a_window_is_so_many_steps_of_one_worker(x64):
-    """Mini-batches and keys are those of the steps: λ steps a commit, or a commit a step."""
+def test_a_window_is_that_many_steps_of_one_worker(x64):
+    """Mini-batches and keys belong to the steps, whether there are λ steps or one step per commit."""
     steps = asim.Trace.from_commits([0] * 60)
     for rule in (rules.downpour(0.1, window=5), rules.worker(0.1, optimiser="sgd", window=5)):
         run = asim.replay(ONE_WORKER, rule, tree_workload(), seed=4)
@@ -113,7 +113,7 @@ def test_the_state_of_an_optimiser_survives_pulls(x64):
 
 
 def own_steps(optimiser, workload, worker, steps, seed, params=None, state=None, first=0):
-    """A worker's own steps, as anyone would write them."""
+    """A worker's own steps, as one would write them by hand."""
     params = workload.init(init_key(seed)) if params is None else params
     state = optimiser.init(params) if state is None else state
     for job in range(first, first + steps):
@@ -126,7 +126,7 @@ def own_steps(optimiser, workload, worker, steps, seed, params=None, state=None,
 
 @pytest.mark.parametrize("name", ["local_sgd", "diloco"])
 def test_rounds_are_those_of_the_papers(name, x64):
-    """Every worker steps from θ with its own optimiser; the outer optimiser is fed with the mean of θ - x_i."""
+    """Every worker steps from θ with its own optimiser; the outer one takes the mean of θ - x_i as gradient."""
     workers, rounds, window, workload = 3, 4, 5, tree_workload()
     if name == "local_sgd":
         rule, outer = rules.local_sgd(0.03, window=window, optimiser="adam"), optax.sgd(1.0)
@@ -157,8 +157,8 @@ def grows(rule, rates, trace):
 
 
 @pytest.mark.parametrize(("workers", "window"), [(10, 5), (10, 20), (4, 10)])
-def test_accumulated_downpour_stands_what_theory_says(workers, window, x64):
-    """1 - (1 - κ)^λ is all that λ steps make of x: its limit is that of one step."""
+def test_accumulated_downpour_is_stable_as_theory_says(workers, window, x64):
+    """λ steps move x by 1 - (1 - κ)^λ of itself: the limit of that is the limit of one step."""
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - limit * np.array([0.97, 1.03])) ** (1 / window)
     assert grows(rules.downpour(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [
@@ -168,15 +168,15 @@ def test_accumulated_downpour_stands_what_theory_says(workers, window, x64):
 
 
 @pytest.mark.parametrize(("workers", "window"), [(10, 3), (20, 10)])
-def test_agn_below_its_bound_stands_what_theory_says(workers, window, x64):
+def test_agn_below_its_bound_is_stable_as_theory_says(workers, window, x64):
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - window * limit * np.array([0.97, 1.03])) ** (1 / window)
     assert grows(rules.agn(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("workers", [10, 20])
-def test_agn_above_its_bound_stands_every_step(workers, x64):
-    """λ > 1/(2 sin(π/(2(2n - 1)))), about 0.64·n: stable wherever a step does not overshoot; just below it is not."""
+def test_agn_above_its_bound_is_stable_at_every_step_size(workers, x64):
+    """λ > 1/(2 sin(π/(2(2n - 1)))), about 0.64·n: stable if a step does not overshoot; not so just below."""
     bound = 1 / (2 * np.sin(np.pi / (2 * (2 * workers - 1))))
     assert bound == pytest.approx(2 * workers / np.pi, rel=0.06)
     rates, trace = np.array([0.01, 0.1, 0.5, 0.9, 1.0]), round_robin(workers, 800 * workers)
@@ -205,7 +205,7 @@ def test_bad_arguments_are_named(make, message):
 
 
 def test_pi_is_what_scales_the_sum(x64):
-    """Recorded of ADAG: 1/(λ(1 + (θ - s)²/γ)), at most 1/λ, and that wherever nobody came between."""
+    """As recorded for ADAG: 1/(λ(1 + (θ - s)²/γ)), at most 1/λ, and exactly that if no other commit came between."""
     trace = gamma_trace(workers=2)
     run = asim.replay(trace, rules.adag(0.1, window=4, gamma=0.01), tree_workload(), record=("pi_mean",))
     alone = trace.staleness == 0

@@ -1,4 +1,4 @@
-"""YellowFin: its little optimisation against SciPy, its estimate against exact dynamics, all of it against NumPy."""
+"""YellowFin: its scalar minimisation against SciPy, its estimate against exact dynamics, all of it against NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ def test_the_total_momentum_of_exact_dynamics(moving, x64):
     momentum, rate, g = 0.37, 0.2, np.array([1.0, -0.5, 2.0, 0.1, 3.0, -1.0, 0.7])
     x = [np.ones(7), 1 + 0.1 * np.arange(1, 8) * (np.arange(7) < moving)]
     x.append(x[1] + momentum * (x[1] - x[0]) - rate * g)
-    x += [np.full(7, 9.0), np.full(7, -3.0)]  # by others
+    x += [np.full(7, 9.0), np.full(7, -3.0)]  # by other workers
     server = StartTuned(SPAN, HISTORY)({}, jnp.ones(7))
     history = server.history.at[np.arange(5)].set(np.array(x))
     server = server._replace(steps=jnp.int32(4), history=history)
@@ -57,7 +57,7 @@ def test_the_total_momentum_of_exact_dynamics(moving, x64):
         assert float(seen) == pytest.approx(momentum)
     if moving == 0:
         assert not np.isfinite(seen)
-    for unknown in (0, 4, HISTORY - 1):  # fresh; no version before the one read; forgotten
+    for unknown in (0, 4, HISTORY - 1):  # fresh; no version before the one read; no longer kept
         fresh = total_momentum(jnp.asarray(rate), server, jnp.asarray(g), jnp.asarray(x[1]), jnp.int32(unknown))
         assert not np.isfinite(fresh)
 
@@ -90,7 +90,7 @@ def by_hand(trace, closed):
         low, high, squares, _, distance = averages / weight
         variance = max(squares - (mean**2).sum() / weight**2, 1e-15)
         p = (distance * np.exp(low)) ** 2 / (2 * variance)
-        w = -np.cbrt((np.sqrt(p**2 + 4 / 27 * p**3) + p) / 2)  # Vieta's substitution, as the authors do it
+        w = -np.cbrt((np.sqrt(p**2 + 4 / 27 * p**3) + p) / 2)  # Vieta's substitution, as the authors do
         x = 1 + w - p / 3 / w
         root = max(x, (np.exp((high - low) / 2) - 1) / (np.exp((high - low) / 2) + 1))
         momentum = momentum + GAIN * lacking
@@ -110,7 +110,7 @@ def test_it_is_what_its_paper_says(make, closed, x64):
     rule = rules.yellowfin(RATE, decay=DECAY, feedback=GAIN, closed_loop=closed, span=SPAN, history=HISTORY)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     thetas, momenta = by_hand(trace, closed)
-    assert max(map(abs, momenta)) > 0.01  # otherwise little has been tested
+    assert max(map(abs, momenta)) > 0.01  # otherwise little is tested
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-6, atol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Shared and separate momentum: one worker is optax, and delayed Nesterov is what its paper says."""
+"""Shared and separate momentum: one worker equals optax, and delayed Nesterov is what its paper says."""
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ def test_one_worker_is_nesterov(workload, rule, x64):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_shared_momentum_sees_everybody(kind, x64):
+def test_the_shared_momentum_sees_every_worker(kind, x64):
     """Every step is one of the server's optimiser, on the mean of the step's gradients."""
     trace = TRACES[kind][0](workers=5, commits=80)
     thetas, v, gradients = [START], np.zeros(3), []

@@ -44,7 +44,7 @@ WEIGHTS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_the_sum_of_all_updates(name, kind, x64):
-    """On a constant gradient: every message by its own staleness, counted in versions; a step is a mean of messages."""
+    """On a constant gradient. Each message is weighted by its own staleness, in versions; a step is their mean."""
     rule, weight = WEIGHTS[name]
     trace = TRACES[kind][0](workers=6, commits=200)
     assert trace.staleness.min() == 0
@@ -105,7 +105,7 @@ SHARES = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weighting", SHARES)
 def test_fedasync_is_what_its_paper_says(weighting, kind, x64):
-    """The mixing factor is made anew for every model: it does not decay."""
+    """The mixing factor is computed anew for every model: it does not decay."""
     trace = TRACES[kind][0](workers=6, commits=120)
     thetas, waiting = [START], []
     for k in range(len(trace)):
