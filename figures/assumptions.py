@@ -37,6 +37,7 @@ LAWS = {
 }
 BEFORE, PAPER = "gradient before the own commit", "Algorithm 1 as printed"
 VARIANTS = (BEFORE, PAPER)
+SHOWN_AS = {BEFORE: "gradient before the worker's own commit"}  # in pictures and claims
 KAPPA = 4.0
 note = why_no_curves
 FAILING = {  # what fails in the paper's figures 6 and 8: rule and workers, in words
@@ -162,7 +163,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
         for name, colour in zip(names, COLOURS, strict=False):
             values = at_the_end(seeds, column, rule, name)
             drawn = np.where(np.isfinite(values), values, UNTRAINED)  # a diverged run counts as one that never learned
-            draw_seeds(ax, workers, drawn, label=name, color=colour, marker="o")
+            draw_seeds(ax, workers, drawn, label=SHOWN_AS.get(name, name), color=colour, marker="o")
         ax.set(title=title, xlabel="workers", xticks=workers, yscale="log")
     for ax in axes[1, :2]:
         ax.set_ylim(bottom=1e-3)

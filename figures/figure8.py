@@ -60,13 +60,13 @@ def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     return [
         Claim(
             "κ = 2 helps",
-            "final loss lower with κ = 2 than with κ = 1 in every seed",
+            "final loss lower with κ = 2 than with κ = 1 for every seed",
             shown,
             bool((losses[:, 1] < losses[:, 0]).all()),
         ),
         Claim(
             "κ = 4 diverges",
-            f"final loss above {FAILED:.3g}, or diverged, in every seed with κ = 4, and in none with κ = 1",
+            f"final loss above {FAILED:.3g}, or diverged, for every seed with κ = 4, and for none with κ = 1",
             shown,
             bool((~(losses[:, 3] < FAILED)).all() and (losses[:, 0] < FAILED).all()),
         ),
