@@ -107,17 +107,18 @@ def fifths_of(curve: np.ndarray) -> list[float]:
 
 def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
     """What becomes of Algorithm 1, and how far from figure 3 each assumption and each median are."""
-    told = scale == "paper"  # else the task is another
+    told = scale == "paper"  # otherwise the task differs
     rows = {name: distance(seeds, scale, *name) for name in combinations()}
     broken = over_seeds(seeds, "final", "diverged_at", rule="gem", assumed=PAPER)
     best = min(rows, key=lambda name: rows[name])
-    shown = "; ".join(f"{assumed}, {MEDIANS[column]}: {rows[assumed, column]:.2f}" for assumed, column in rows)
+    labels = {name: f"{SHOWN_AS.get(name[0], name[0])}, {MEDIANS[name[1]]}" for name in rows}
+    shown = "; ".join(f"{labels[name]}: {away:.2f}" for name, away in rows.items())
     return [
         Claim(
             "ours: one of these assumptions reproduces all of figure 3",
             "mean over n and the fifths of the run of |log₂(measured / paper)| of the median of π, both taken as at "
             "least .01: below 0.5 for one of them",
-            f"{shown}. Nearest: {best[0]}, {MEDIANS[best[1]]}" if told else f"another task. {shown}",
+            f"{shown}. Nearest: {labels[best]}" if told else f"another task. {shown}",
             rows[best] < 0.5 if told else None,
         ),
         Claim(

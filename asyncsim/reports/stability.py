@@ -261,7 +261,7 @@ def simulated_limit(
     bounded = ~_grown(workers, fine, compute, rule, **options)
     step = fine[1] / fine[0]
     limits = fine[0] * step ** (bounded.sum(axis=1) - 0.5)
-    scatter = limits.std(ddof=1) / np.sqrt(len(limits)) if len(limits) > 1 else 0.0
+    scatter = mean_and_error(limits).error if len(limits) > 1 else 0.0
     return SimulatedLimit(float(limits.mean()), float(np.hypot(scatter, (step - 1) * limits.mean() / np.sqrt(12))))
 
 
