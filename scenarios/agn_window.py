@@ -9,8 +9,6 @@ stable at any step size at which a single worker is. AEASGD has α = 0.5 through
     asyncsim run scenarios/agn_window.py --workers 10,30 --windows 5,20,40 --out runs/agn_at_30
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -25,13 +23,7 @@ HALF = 0.5  # a seed with a lower test accuracy has failed
 
 
 def compute(
-    workers: Sequence[int] = (10, 20),
-    windows: Sequence[int] = (1, 5, 10, 20, 40),
-    mini_batches: int = 400,
-    step_size: float = 0.1,
-    cv: float = 0.3,
-    seeds: int = 3,
-    batch_size: int = 16,
+    workers=(10, 20), windows=(1, 5, 10, 20, 40), mini_batches=400, step_size=0.1, cv=0.3, seeds=3, batch_size=16
 ) -> dict[str, np.ndarray]:
     """Test loss and accuracy of the final central variable, for every step size and seed.
 

@@ -8,7 +8,6 @@ any law; the loss after the same simulated time shows where the two effects bala
     asyncsim run scenarios/backup_workers.py --probability 0.01
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -22,13 +21,13 @@ from asyncsim.study.tables import stack
 
 
 def compute(
-    backup: Sequence[int] = (0, 1, 2, 3, 4, 6, 8, 12, 16, 20),
-    workers: int = 24,
-    probability: float = 0.05,
-    factor: float = 10.0,
-    seconds: float = 150.0,
-    learning_rate: float = 0.3,
-    seeds: int = 5,
+    backup=(0, 1, 2, 3, 4, 6, 8, 12, 16, 20),
+    workers=24,
+    probability=0.05,
+    factor=10.0,
+    seconds=150.0,
+    learning_rate=0.3,
+    seeds=5,
 ) -> dict[str, np.ndarray]:
     """Seconds per round, and loss after a fixed time, for each number of backup workers.
 

@@ -9,8 +9,6 @@ are replayed side by side on one schedule.
     asyncsim run scenarios/dana_protocol.py --momentum 0.8 --out runs/dana_with_less_momentum
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 import asyncsim as asim
@@ -38,13 +36,7 @@ def contestants(rate: np.ndarray, momentum: float) -> dict[str, asim.Rule]:
     }
 
 
-def compute(
-    workers: Sequence[int] = (1, 4, 8, 16, 32),
-    commits: int = 2000,
-    momentum: float = 0.9,
-    seeds: int = 5,
-    batch_size: int = 32,
-) -> dict[str, np.ndarray]:
+def compute(workers=(1, 4, 8, 16, 32), commits=2000, momentum=0.9, seeds=5, batch_size=32) -> dict[str, np.ndarray]:
     """Training loss at the end, by cluster, rule, number of workers, step size and seed.
 
     Args:

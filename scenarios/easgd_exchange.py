@@ -10,7 +10,6 @@ exactly τ' commits between pull and commit. Right: digits on a cluster whose pu
     asyncsim run scenarios/easgd_exchange.py --window 5 --out runs/easgd_window_5
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,15 +26,15 @@ MOVES = (0.9, 1e-3)  # share of x that is left after a window on the quadratic: 
 
 
 def compute(
-    workers: int = 10,
-    lags: Sequence[int] = (0, 1, 2, 3, 4, 5),
-    alphas: Sequence[float] = (0.5, 0.05),
-    window: int = 20,
-    windows: Sequence[int] = (1, 2, 5, 10, 32),
-    mini_batches: int = 320,
-    latency: float = 0.5,
-    seeds: int = 3,
-    batch_size: int = 16,
+    workers=10,
+    lags=(0, 1, 2, 3, 4, 5),
+    alphas=(0.5, 0.05),
+    window=20,
+    windows=(1, 2, 5, 10, 32),
+    mini_batches=320,
+    latency=0.5,
+    seeds=3,
+    batch_size=16,
 ) -> dict[str, np.ndarray]:
     """Limits of the exchange strength, and test losses of the final central variable.
 

@@ -11,8 +11,6 @@ schedules, with bars of two standard errors.
     asyncsim run scenarios/error_runtime.py --learning-rate 0.2 --out runs/error_runtime_fast
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 import asyncsim as asim
@@ -25,13 +23,7 @@ COLORS = (VERMILION, AMBER, GREEN, BLUE)
 
 
 def compute(
-    workers: int = 16,
-    k: Sequence[int] = (4, 8),
-    learning_rate: float = 0.1,
-    noise: float = 1.0,
-    compute_seconds: float = 1.0,
-    seconds: float = 200.0,
-    seeds: int = 40,
+    workers=16, k=(4, 8), learning_rate=0.1, noise=1.0, compute_seconds=1.0, seconds=200.0, seeds=40
 ) -> dict[str, np.ndarray]:
     """Error at geometrically spaced times, for every protocol.
 

@@ -27,13 +27,7 @@ WARM_UP = 0.1  # share of a noisy run that is left out as its warm-up
 
 
 def compute(
-    workers: Sequence[int] = (2, 4, 8, 16, 32),
-    share: float = 0.5,
-    runs: int = 600,
-    cycles: int = 5,
-    schedules: int = 10,
-    commits: int = 20_000,
-    lags: int = 8,
+    workers=(2, 4, 8, 16, 32), share=0.5, runs=600, cycles=5, schedules=10, commits=20_000, lags=8
 ) -> dict[str, np.ndarray]:
     """Momentum of plain asynchronous SGD on a quadratic, estimated from replays with exponential compute times.
 

@@ -25,13 +25,13 @@ MARKERS = "osD^vP"
 
 
 def compute(
-    workers: Sequence[int] = (1, 4, 16, 64),
-    shares: Sequence[float] = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65),
-    kappa: float = 0.05,
-    ladder: Sequence[int] = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30),
-    momentum: float = 0.9,
-    seeds: int = 8,
-    commits: int = 20_000,
+    workers=(1, 4, 16, 64),
+    shares=(0.05, 0.1, 0.2, 0.35, 0.5, 0.65),
+    kappa=0.05,
+    ladder=(1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30),
+    momentum=0.9,
+    seeds=8,
+    commits=20_000,
 ) -> dict[str, np.ndarray]:
     """Variance and energy against κ, and energy against the number of workers.
 

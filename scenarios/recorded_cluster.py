@@ -23,7 +23,7 @@ COLUMNS = ("worker", "read_time", "finish_time", "commit_time")
 INTERVALS = 40
 
 
-def compute(log: str = "", commits: int = 3000, learning_rate: float = 0.1, seeds: int = 5) -> dict[str, np.ndarray]:
+def compute(log="", commits=3000, learning_rate=0.1, seeds=5) -> dict[str, np.ndarray]:
     """The log, and the training loss of each rule over its time.
 
     Args:

@@ -10,7 +10,6 @@ rate, for any n.
     asyncsim run scenarios/server_saturation.py --service-seconds 0.5 --out runs/slow_server
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -23,11 +22,11 @@ from asyncsim.study.tables import stack
 
 
 def compute(
-    workers: Sequence[int] = (1, 2, 4, 6, 8, 9, 10, 12, 16, 24, 32, 48),
-    compute_seconds: float = 1.0,
-    service_seconds: float = 0.125,
-    commits: int = 20_000,
-    seeds: int = 5,
+    workers=(1, 2, 4, 6, 8, 9, 10, 12, 16, 24, 32, 48),
+    compute_seconds=1.0,
+    service_seconds=0.125,
+    commits=20_000,
+    seeds=5,
 ) -> dict[str, np.ndarray]:
     """Throughput, queue and staleness for each number of workers.
 

@@ -9,7 +9,6 @@ time and costs staleness.
     asyncsim run scenarios/ssp_slack.py --slowness 4 --out runs/slower
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -23,13 +22,7 @@ from asyncsim.study.tables import stack
 
 
 def compute(
-    slack: Sequence[int] = (0, 1, 2, 4, 8, 16, 32, 64),
-    workers: int = 8,
-    slow: int = 2,
-    slowness: float = 2.0,
-    seconds: float = 150.0,
-    learning_rate: float = 0.05,
-    seeds: int = 5,
+    slack=(0, 1, 2, 4, 8, 16, 32, 64), workers=8, slow=2, slowness=2.0, seconds=150.0, learning_rate=0.05, seeds=5
 ) -> dict[str, np.ndarray]:
     """Throughput, staleness and loss for each value of the slack.
 

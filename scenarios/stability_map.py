@@ -10,7 +10,6 @@ there, and with up to four workers as much as with one, 1.9.
     asyncsim run scenarios/stability_map.py --seeds 8 --out runs/coarse_map
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -24,13 +23,13 @@ TITLES = ("DOWNPOUR, exponential times", "DOWNPOUR, constant times", "GEM, expon
 
 
 def compute(
-    workers: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
-    smallest: float = 0.02,
-    largest: float = 4.0,
-    kappas: int = 28,
-    momentum: float = 0.9,
-    seeds: int = 32,
-    cycles: int = 100,
+    workers=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
+    smallest=0.02,
+    largest=4.0,
+    kappas=28,
+    momentum=0.9,
+    seeds=32,
+    cycles=100,
 ) -> dict[str, np.ndarray]:
     """Shares of bounded runs on a quadratic without noise, and limits.
 

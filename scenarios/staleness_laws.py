@@ -34,7 +34,7 @@ LARGEST_PREDICTED = 30  # staleness up to which the distribution is predicted, o
 LARGEST_SHOWN = 4  # staleness up to which it is drawn, over n - 1
 
 
-def compute(workers: int = 16, commits: int = 100_000, seeds: int = 5) -> dict[str, np.ndarray]:
+def compute(workers=16, commits=100_000, seeds=5) -> dict[str, np.ndarray]:
     """Mean, spread, quantiles and distribution of staleness for every law.
 
     Args:

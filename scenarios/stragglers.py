@@ -28,14 +28,7 @@ PROTOCOLS = {
 INTERVALS = 40
 
 
-def compute(
-    workers: int = 16,
-    probability: float = 0.05,
-    factor: float = 10.0,
-    seconds: float = 200.0,
-    seeds: int = 3,
-    batch_size: int = 16,
-) -> dict[str, np.ndarray]:
+def compute(workers=16, probability=0.05, factor=10.0, seconds=200.0, seeds=3, batch_size=16) -> dict[str, np.ndarray]:
     """Training loss of every protocol in equal intervals of the simulated time.
 
     Args:

@@ -22,7 +22,7 @@ MINI_BATCHES = 18_750
 METHODS = ("agn", "aeasgd")
 
 
-def compute(batch_seconds: float = 0.412, service_seconds: float = 0.388, startup_seconds: float = 34.0) -> dict:
+def compute(batch_seconds=0.412, service_seconds=0.388, startup_seconds=34.0) -> dict[str, np.ndarray]:
     """Simulated and measured training times.
 
     Args:

@@ -62,16 +62,16 @@ class Entry(NamedTuple):
 
 
 def compute(
-    workers: int = 20,
-    batches: int = 150,
-    seeds: int = 10,
-    step_sizes: Sequence[float] = STEP_SIZES,
-    batch_size: int = 16,
-    hidden: int = 16,
-    cv: float = 0.3,
-    slow: int = 0,
-    factor: float = 10.0,
-    only: str = ALL,
+    workers=20,
+    batches=150,
+    seeds=10,
+    step_sizes=STEP_SIZES,
+    batch_size=16,
+    hidden=16,
+    cv=0.3,
+    slow=0,
+    factor=10.0,
+    only=ALL,
 ) -> dict[str, np.ndarray]:
     """Training loss of every rule after the same number of gradients, at the best step size of a grid.
 

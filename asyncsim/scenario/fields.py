@@ -85,6 +85,11 @@ def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, 
         ...     print(field.name, field.kind, field.value, "-", field.help)
         mean number 1.0 - Mean delay, in seconds.
         cv number 0.3 - Coefficient of variation, standard deviation over mean.
+
+        An argument without an annotation is of the kind of its default:
+
+        >>> [field.kind for field in fields_of(lambda workers=8, shares=(0.5, 1), log="": None, "Study")]
+        ['integer', 'numbers', 'text']
     """
     helps = described_arguments(inspect.getdoc(constructor) or "")
     fields = []
@@ -93,7 +98,8 @@ def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, 
         value = default if values is None else values.get(name, default)
         if isinstance(value, Transformation):
             continue
-        kind = kind_of(parameter.annotation, value)
+        annotated = parameter.annotation is not parameter.empty
+        kind = kind_of(parameter.annotation, value) if annotated else kind_of(type(default), default)
         fields.append(Field(name, kind, helps.get(name, ""), group, value, default=default))
     return fields
 
