@@ -1,6 +1,5 @@
 """The command line: what it prints where, and with which status it leaves."""
 
-import errno
 import importlib
 import json
 import os
@@ -20,6 +19,7 @@ from asyncsim.cli.progress import Bar
 from asyncsim.cli.run import find_script
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study.summary import KEYS
+from tests.problems import full_disk
 
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
 SCRIPT = """
@@ -285,9 +285,6 @@ class TestScripts:
 
 class TestFailures:
     def test_full_disk(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        def full_disk(descriptor: int) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
         monkeypatch.setattr(os, "fsync", full_disk)
         done = command("run", "study.py")
         assert_one_line(done, 1, "scenario.json' could not be written: No space left", "Free some space")
@@ -296,7 +293,7 @@ class TestFailures:
     def test_damaged_file(self, command: Command) -> None:
         command("run", "study.py")
         Path("runs/study/trace.npz").write_bytes(b"nonsense")
-        assert_one_line(command("run", "study.py"), 1, "trace.npz' is damaged or no trace file")
+        assert_one_line(command("run", "study.py"), 1, "trace.npz' is damaged or not a trace file")
 
     def test_a_bug_is_one_line_and_a_traceback_on_demand(
         self, command: Command, monkeypatch: pytest.MonkeyPatch
