@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
 
 def finite(name: str, value: Any) -> Any:
     """The value as a float, or as a float array if it is one value per seed.
@@ -71,7 +72,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         >>> nearest("wokers", ["workers", "kappa"])
         'workers'
     """
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
+    spelt = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), spelt, n=1, cutoff=SIMILAR)
+    return spelt[near[0]] if near else None
 
 
 def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:

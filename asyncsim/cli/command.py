@@ -57,6 +57,9 @@ class Command(click.Command):
             visible = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
             flags = [flag for param in visible for flag in param.opts if flag.startswith("--")]
             raise click.UsageError(f"No such option {option!r}.{suggestion(meant_flag(option, flags))}", ctx) from None
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click leaves it out where a flag lacks its value
+            raise
 
 
 class Group(click.Group):

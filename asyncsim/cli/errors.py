@@ -36,7 +36,8 @@ def explain(error: BaseException) -> tuple[str, int]:
     """The line and the exit status for an error."""
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx is not None else "asyncsim"
-        return f"{error.format_message()} See: {where} --help", error.exit_code
+        message = error.format_message()
+        return f"{message}{'' if message.endswith(('.', '?')) else '.'} See: {where} --help", error.exit_code
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, KeyboardInterrupt):

@@ -36,6 +36,8 @@ class FieldType(click.ParamType):
         try:
             return self.field.parse(value)
         except ValueError as error:
+            if self.field.choices:  # whose message names the field
+                raise click.UsageError(str(error), ctx) from error
             self.fail(str(error), param, ctx)
 
 
@@ -107,10 +109,9 @@ def flag_of(name: str) -> str:
 def field_option(field: Field, hidden: bool = False) -> click.Option:
     """The flag of a field, with its choices and its present value in the help."""
     help = field.help
-    if field.name == "rule":
-        help = f"{help} `asyncsim rules` lists them."
-    elif field.choices:
-        help = f"{help} One of {', '.join(field.choices)}."
+    if field.choices:
+        choices = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
+        help = f"{help} {choices}."
     help = help if field.value is None else f"{help} [{field.show()}]"
     names = [flag_of(field.name), field.name]
     return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)

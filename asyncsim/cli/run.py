@@ -117,6 +117,7 @@ class Finished(NamedTuple):
 
 def run_study(study: Study, name: str, out: str, as_json: bool, force: bool) -> None:
     """Run a study with a progress bar, and print what it gave."""
+    use_all_cores()  # here for a script that is a program of its own
     with Bar() as bar:
         if isinstance(study, Experiment):
             finished = run_experiment(study, name, out, force, bar)

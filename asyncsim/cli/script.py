@@ -34,7 +34,7 @@ def load(path: str) -> Study:
         click.ClickException: If the script fails (the file and the line are named), or defines no study, or two.
     """
     if not Path(path).is_file():
-        what = "is a folder" if Path(path).is_dir() else "is not a file"
+        what = "is a folder" if path and Path(path).is_dir() else "is not a file"
         remedy = suggestion(_similar_script(path)) or " Check the name and the folder."
         context = click.get_current_context(silent=True)
         raise click.UsageError(f"SCENARIO.py must be a script; {path!r} {what}.{remedy}", context)

@@ -141,7 +141,7 @@ class Component:
         values = {key: value for key, value in kept.items() if key in takes} | given
         lacking = [key for key, required in takes.items() if required and key not in values]
         if lacking:
-            raise ValueError(f"`{lacking[0]}` must be given as well with `{self.kind.field}` {name!r}.")
+            raise ValueError(f"`{shown[lacking[0]]}` must be given as well with `{self.kind.field}` {name!r}.")
         return constructor(**values)
 
     def _constructor(self, name: str) -> tuple[Callable[..., Any], dict[str, bool]]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,9 @@ NAMES = tuple(catalogue.FIGURES)
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """`asyncsim figures …` in a fresh folder: status, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as left:
-            asim.main(arguments=["figures", *map(str, arguments)])
-        return left.value.code, *capsys.readouterr()
-
-    return run
+def command(command):
+    """`asyncsim figures …` in a fresh folder."""
+    return partial(command, "figures")
 
 
 class TestCommand:

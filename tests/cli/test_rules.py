@@ -7,17 +7,17 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.rules import CONSTRUCTORS
+from tests.cli.commands import assert_one_line
 
 
 @pytest.fixture
-def printed(capsys):
+def printed(command):
     """What `asyncsim rules …` prints on standard output."""
 
-    def run(*flags):
-        with pytest.raises(SystemExit) as left:
-            asim.main(arguments=["rules", *flags])
-        assert left.value.code == 0
-        return capsys.readouterr().out
+    def run(*arguments):
+        done = command("rules", *arguments)
+        assert done.status == 0
+        return done.out
 
     return run
 
@@ -57,11 +57,8 @@ def test_a_rule_in_detail_as_json(printed):
 
 
 @pytest.mark.parametrize(("name", "meant"), [("gme", "gem"), ("GEM", "gem"), ("momentum-sgd", "momentum_sgd")])
-def test_an_unknown_name_suggests_the_nearest(capsys, name, meant):
-    with pytest.raises(SystemExit) as left:
-        asim.main(arguments=["rules", name])
-    assert left.value.code == 2
-    assert f"There is no rule {name!r}. Did you mean {meant!r}?" in capsys.readouterr().err
+def test_an_unknown_name_suggests_the_nearest(command, name, meant):
+    assert_one_line(command("rules", name), 2, f"There is no rule {name!r}. Did you mean {meant!r}?")
 
 
 def test_json_says_what_must_be_given(printed):
@@ -78,7 +75,5 @@ def test_json_says_what_must_be_given(printed):
         assert f"{{{described['citation']}," in asim.citation(name)
 
 
-def test_it_is_in_the_help(capsys):
-    with pytest.raises(SystemExit):
-        asim.main(arguments=["--help"])
-    assert "rules" in capsys.readouterr().out
+def test_it_is_in_the_help(command):
+    assert "rules" in command("--help").out

@@ -1,10 +1,10 @@
 """`asyncsim stability`: its numbers, its errors, its files."""
 
 import json
+from functools import partial
 
 import pytest
 
-import asyncsim as asim
 from asyncsim import theory
 from asyncsim.reports import stability as reports
 
@@ -14,18 +14,12 @@ SIMULATED = ERRORS | {"almost_sure_limit", "kappa", "noise_floor", "kinetic_ener
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def command(command, monkeypatch):
+    """`asyncsim stability …` in a fresh folder, with few simulations."""
     monkeypatch.setattr(reports, "REPORT_SCHEDULES", 4)
     monkeypatch.setattr(reports, "MAP_COLUMNS", 3)
     monkeypatch.setattr(reports, "MAP_SCHEDULES", 2)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as left:
-            asim.main(arguments=["stability", *arguments])
-        return left.value.code, *capsys.readouterr()
-
-    return run
+    return partial(command, "stability")
 
 
 def test_json_is_one_object_and_a_picture_is_kept(command, tmp_path):

@@ -2,12 +2,12 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import asyncsim as asim
 from asyncsim import delays, theory
 from asyncsim.cli.staleness import cluster_of
 from asyncsim.reports import staleness as module
@@ -17,16 +17,9 @@ NUMBERS = ["mean", "sd", "median", "p99"]
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """`asyncsim staleness …` in a fresh folder: status, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as left:
-            asim.main(arguments=["staleness", *map(str, arguments)])
-        return left.value.code, *capsys.readouterr()
-
-    return run
+def command(command):
+    """`asyncsim staleness …` in a fresh folder."""
+    return partial(command, "staleness")
 
 
 def found(command, *arguments):

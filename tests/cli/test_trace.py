@@ -3,16 +3,17 @@
 import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
-import asyncsim as asim
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Exponential, Gamma
 from asyncsim.trace import Fate, Trace
+from tests.cli.commands import Command, Done, assert_one_line
 from tests.trace.test_trace import assert_equal
 
 CLUSTER = Cluster(
@@ -28,39 +29,12 @@ CANCELLED = int(np.flatnonzero(TRACE.unfinished.fate == Fate.CANCELLED)[0])
 IN_FLIGHT = int(np.flatnonzero(TRACE.unfinished.fate == Fate.IN_FLIGHT)[0])
 
 
-class Done(NamedTuple):
-    """What a command left behind."""
-
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Done]
-
-
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def command(command: Command) -> Command:
     """`asyncsim trace …` in a fresh folder that holds trace.npz and trace.csv."""
-    monkeypatch.chdir(tmp_path)
     TRACE.save("trace.npz")
     TRACE.to_csv("trace.csv")
-
-    def run(*arguments: str) -> Done:
-        with pytest.raises(SystemExit) as left:
-            asim.main(arguments=["trace", *arguments])
-        assert isinstance(left.value.code, int)
-        return Done(left.value.code, *capsys.readouterr())
-
-    return run
-
-
-def assert_one_line(done: Done, status: int, *words: str) -> None:
-    assert (done.status, done.out) == (status, "")
-    assert done.err.count("\n") == 1, done.err
-    assert done.err.startswith("Error: ")
-    for word in words:
-        assert word in done.err
+    return partial(command, "trace")
 
 
 def damage_npz(table: str, name: str, row: int, value: Any) -> None:
@@ -155,7 +129,7 @@ class TestCheck:
 
     def test_finds_another_kind_of_file(self, command: Command) -> None:
         Path("trace.npz").write_bytes(Path("trace.csv").read_bytes())
-        assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is damaged or not a trace file")
+        assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is damaged or no trace file")
         Path("trace.csv").write_bytes(b"PK\x03\x04\xff")
         assert_one_line(command("check", "trace.csv"), 1, "trace.csv' holds no valid trace: it must be UTF-8")
 

@@ -118,7 +118,7 @@ class TestRuleArgumentsThatAClusterHasToo:
         changed = scenario.override(protocol="ringmaster", limit=4, rule="drop_stale", rule_limit=3)
         assert changed.cluster.protocol == protocols.Ringmaster(4)
         assert changed.rule.describe()["limit"] == 3
-        with pytest.raises(ValueError, match="`limit` must be given as well with `rule` 'drop_stale'"):
+        with pytest.raises(ValueError, match="`rule_limit` must be given as well with `rule` 'drop_stale'"):
             scenario.override(rule="drop_stale")
 
     def test_a_rule_that_counts_the_workers_counts_those_of_the_cluster(self, scenario):

@@ -1,5 +1,6 @@
-"""The command line: what it prints where, and with which status it leaves."""
+"""`asyncsim run`: what it prints where, what it keeps, and with which status it leaves."""
 
+import errno
 import importlib
 import json
 import os
@@ -7,80 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-import asyncsim as asim
 from asyncsim.cli.progress import Bar
 from asyncsim.cli.run import find_script
-from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study.summary import KEYS
-from tests.problems import full_disk
+from tests.cli.commands import SCRIPT, Command, assert_one_line
 
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
-SCRIPT = """
-import asyncsim as asim
-
-print("a script may print")
-scenario = asim.Scenario(
-    cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
-    rule=asim.rules.gem(learning_rate=0.05),
-    workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
-    commits_per_worker=50,
-)
-
-if __name__ == "__main__":
-    asim.main(scenario)
-"""
-COMPARISON = SCRIPT.replace(
-    "if __name__",
-    """
-comparison = asim.Comparison({"gem": scenario, "downpour": scenario.override(rule="downpour")})
-
-if __name__""",
-)
-
-
-class Done(NamedTuple):
-    """What a command left behind."""
-
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Done]
-
-
-@pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """`asyncsim …` in a fresh folder that holds study.py and both.py."""
-    monkeypatch.chdir(tmp_path)
-    Path("study.py").write_text(SCRIPT)
-    Path("both.py").write_text(COMPARISON)
-
-    def run(*arguments: str) -> Done:
-        with pytest.raises(SystemExit) as left:
-            asim.main(arguments=arguments)
-        assert isinstance(left.value.code, int)
-        return Done(left.value.code, *capsys.readouterr())
-
-    return run
-
-
-def assert_one_line(done: Done, status: int, *words: str) -> None:
-    """An error is one line on standard error that holds these words."""
-    assert done.status == status
-    assert done.out == ""
-    lines = [line for line in done.err.splitlines() if line != "a script may print"]
-    assert len(lines) == 1, done.err
-    assert lines[0].startswith("Error: ")
-    for word in words:
-        assert word in lines[0]
+pytestmark = pytest.mark.usefixtures("scripts")
 
 
 class TestRun:
@@ -161,6 +100,16 @@ class TestRun:
         assert_one_line(refused, 1, "`out` 'runs/study' holds a different scenario", "--out", "--force")
         assert command("run", "study.py", "--seed", "1", "--force").status == 0
 
+    def test_comparison_flags(self, command: Command) -> None:
+        assert_one_line(command("run", "both.py", "--rule", "gem"), 2, "`rule` is what is compared here")
+
+    def test_experiment(self, command: Command) -> None:
+        done = command("run", "powers.py", "--count", "3", "--rule", "none")
+        assert done.status == 0
+        assert done.out.split()[:6] == ["power", "1", "2", "4", "last:", "4"]
+        assert "runs/powers" in done.out
+        assert json.loads(command("run", "powers.py", "--count", 3, "--rule", "none", "--json").out)["last"] == 4
+
 
 class TestUsage:
     @pytest.mark.parametrize(
@@ -207,84 +156,17 @@ class TestUsage:
         assert_one_line(command(*arguments), 2, *words)
         assert not Path("runs").exists()
 
-    def test_comparison_flags(self, command: Command) -> None:
-        assert_one_line(command("run", "both.py", "--rule", "gem"), 2, "`rule` is what is compared here")
-
-    def test_version(self, command: Command) -> None:
-        assert command("--version") == Done(0, f"asyncsim {asim.__version__}\n", "")
-
-    def test_help_explains_every_field(self, command: Command) -> None:
-        done = command("run", "--help-for", "all")
-        assert done.status == 0
-        text = "".join(done.out.split())  # lines are also broken at hyphens
-        for field in all_fields():
-            assert f"--{field.name.replace('_', '-')}" in text
-            assert "".join(field.help.split()) in text
-
-    def test_help_of_a_script_shows_present_values(self, command: Command) -> None:
-        text = " ".join(command("run", "study.py", "--help").out.split())
-        assert "--workers INTEGER Number of workers n, at least 1. [4]" in text
-        assert "[0.05]" in text
-        assert "--hidden" not in text
-
-    def test_help_of_another_rule(self, command: Command) -> None:
-        text = " ".join(command("run", "study.py", "--help", "--rule=agn", "--compute", "pareto").out.split())
-        assert "--window INTEGER" in text
-        assert "Step size η, by which the optimiser's updates are multiplied" in text
-        assert "[0.05]" in text  # the learning rate is kept
-        assert "--minimum NUMBER" in text
-        assert "--kappa" not in text
-        assert "--cv" not in text
-        assert "use --help-for NAME." in text[-30:]
-
-    def test_help_for_a_name(self, command: Command) -> None:
-        text = " ".join(command("run", "--help-for", "ringmaster").out.split())
-        assert "With --protocol ringmaster: --limit INTEGER" in text
-        assert "With --rule ringmaster: --learning-rate NUMBER" in text
-        assert "--rule-limit" in text
-        assert "no flags of its own" in command("run", "study.py", "--help-for", "asynchronous").out
-
-    def test_help_is_short_and_fits(self, command: Command) -> None:
-        lines = command("run", "--help").out.splitlines()
-        assert len(lines) < 40
-        assert "--learning-rate NUMBER" not in " ".join(lines)
-        for arguments in ((), ("run",), ("run", "study.py"), ("figures",), ("rules",), ("trace",), ("staleness",)):
-            done = command(*arguments, "-h")
-            assert done.status == 0
-            assert max(map(len, done.out.splitlines())) <= 80
-
     def test_find_script(self) -> None:
         assert find_script(["--out", "x.py", "study.py"]) == 2
         assert find_script(["--json", "study.py"]) == 1
         assert find_script(["--help"]) is None
 
 
-class TestScripts:
-    @pytest.mark.parametrize(
-        ("text", "words"),
-        [
-            ("x = (", ("broken.py, line 1", "SyntaxError")),
-            ("\n\n1 / 0", ("broken.py, line 3", "ZeroDivisionError: division by zero")),
-            (
-                "import asyncsim as asim\nasim.Cluster(0, asim.delays.Constant(1.0))",
-                ("line 2: `workers` must be",),
-            ),
-            ("import nosuchmodule", ("broken.py, line 1", "No module named 'nosuchmodule'")),
-            ("open('no/such/file')", ("line 1", "No such file or directory: no/such/file")),
-            ("raise SystemExit(3)", ("broken.py, line 1", "SystemExit")),
-            ("x = 3", ("broken.py defines no `scenario`, `comparison` or", "Write `scenario = asim.Scenario(...)`")),
-            ("scenario = 3", ("broken.py defines no `scenario`", "Its `scenario` is of type int; write")),
-            (SCRIPT.replace("scenario", "senario"), ("Rename `senario` to `scenario`",)),
-            (COMPARISON + "experiment = comparison", ("defines both `experiment` and `comparison`",)),
-        ],
-    )
-    def test_mistakes_name_file_and_line(self, command: Command, text: str, words: tuple[str, ...]) -> None:
-        Path("broken.py").write_text(text)
-        assert_one_line(command("run", "broken.py"), 1, *words)
-
-
 class TestFailures:
     def test_full_disk(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full_disk(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
         monkeypatch.setattr(os, "fsync", full_disk)
         done = command("run", "study.py")
         assert_one_line(done, 1, "scenario.json' could not be written: No space left", "Free some space")
@@ -293,26 +175,7 @@ class TestFailures:
     def test_damaged_file(self, command: Command) -> None:
         command("run", "study.py")
         Path("runs/study/trace.npz").write_bytes(b"nonsense")
-        assert_one_line(command("run", "study.py"), 1, "trace.npz' is damaged or not a trace file")
-
-    def test_a_bug_is_one_line_and_a_traceback_on_demand(
-        self, command: Command, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def bug(*args: object, **kwargs: object) -> None:
-            raise TypeError("oops")
-
-        monkeypatch.setattr(run_module, "replay", bug)
-        assert_one_line(command("run", "study.py"), 1, "TypeError: oops", "ASYNCSIM_TRACEBACK=1")
-        monkeypatch.setenv("ASYNCSIM_TRACEBACK", "1")
-        assert "Traceback" in command("run", "study.py").err
-
-    def test_missing_extra(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in [name for name in sys.modules if name.startswith("asyncsim.cli.")]:
-            monkeypatch.delitem(sys.modules, name)
-        monkeypatch.setitem(sys.modules, "rich", None)
-        for name in [name for name in sys.modules if name.startswith("rich.")]:
-            monkeypatch.delitem(sys.modules, name)
-        assert_one_line(command("run", "study.py"), 1, "needs rich", "pip install 'asyncsim[cli]'")
+        assert_one_line(command("run", "study.py"), 1, "trace.npz' is damaged or no trace file")
 
 
 class TestInterrupts:
@@ -335,17 +198,6 @@ class TestInterrupts:
 
 
 class TestProcesses:
-    def test_a_reader_that_leaves(self, command: Command) -> None:
-        command("run", "study.py")
-        for flags in ([], ["--json"], ["--help"]):
-            line = [sys.executable, "-c", "import asyncsim; asyncsim.main()", "run", "study.py", *flags]
-            reader, writer = os.pipe()
-            os.close(reader)
-            done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
-            os.close(writer)
-            assert done.returncode == 1
-            assert done.stderr == "a script may print\n"
-
     def test_ctrl_c_and_the_same_command_again(self, command: Command) -> None:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
         checkpoints = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"

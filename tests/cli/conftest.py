@@ -1,0 +1,30 @@
+"""The command line as the tests call it."""
+
+from pathlib import Path
+
+import pytest
+
+import asyncsim as asim
+from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT, Command, Done
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`asyncsim …` in a fresh folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Done:
+        with pytest.raises(SystemExit) as left:
+            asim.main(arguments=[*map(str, arguments)])
+        assert isinstance(left.value.code, int)
+        return Done(left.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def scripts(command: Command) -> None:
+    """In the folder of the command: study.py, a scenario; both.py, a comparison; powers.py, an experiment."""
+    Path("study.py").write_text(SCRIPT)
+    Path("both.py").write_text(COMPARISON)
+    Path("powers.py").write_text(EXPERIMENT)
