@@ -12,6 +12,7 @@ from asyncsim.engine.plan import BEGIN, BUFFER, PULL, RESUME
 from asyncsim.engine.quantities import QUANTITIES, CommitView, require
 from asyncsim.engine.state import Schedule
 from asyncsim.rules import Rule, View
+from asyncsim.trees import choose
 
 FINITE = "finite"  # recorded by the engine itself, to find the commit at which a replay diverged
 
@@ -68,7 +69,7 @@ def apply_commit(
     before = as_seen(rule, params, central)
     read, pulled, state = layout.row.unpack(row)
     keeps_pulled = bool(jax.tree.leaves(pulled))
-    pulled = _choose(schedule.late_pull, before, pulled) if PULL in traits else before
+    pulled = choose(schedule.late_pull, before, pulled) if PULL in traits else before
     view = View(read=read, pulled=pulled, staleness=schedule.staleness, server=server)
     if layout.result is None:
         computed = as_seen(rule, params, result)
@@ -78,20 +79,16 @@ def apply_commit(
     if BUFFER in traits:
         total = jax.tree.map(jnp.add, buffer, message)
         message = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
-        buffer = _choose(schedule.closes, jax.tree.map(jnp.zeros_like, total), total)
+        buffer = choose(schedule.closes, jax.tree.map(jnp.zeros_like, total), total)
     theta, after = rule.apply(hyper, before, server, message, view)
     if BUFFER in traits:
-        theta, after = _choose(schedule.closes, (theta, after), (before, server))
+        theta, after = choose(schedule.closes, (theta, after), (before, server))
     resumed = rule.resume(hyper, theta, after, state, view)
     if RESUME in traits:
-        resumed = _choose(schedule.prompt, resumed, read)
+        resumed = choose(schedule.prompt, resumed, read)
     vector = theta.astype(params.dtype) if sees_vector(rule, params) else params.pack(theta)
     new_row = Row(resumed, view.pulled if keeps_pulled else (), state)
     return vector, after, buffer, new_row, CommitView(theta, view, info, loss)
-
-
-def _choose(condition: jax.Array, yes: Any, no: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
