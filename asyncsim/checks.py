@@ -14,6 +14,7 @@ import numpy as np
 
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
 
+
 def finite(name: str, value: Any) -> Any:
     """The value as a float, or as a float array if it is one value per seed.
 

@@ -6,13 +6,14 @@ from jax import lax
 
 
 def median(values: jax.Array) -> jax.Array:
-    """Exact median of all numbers of an array; NaN if one of them is NaN.
+    """Exact median of all numbers of an array; NaN if any of them is NaN.
 
-    Bisection on the bits: floating-point numbers, read as unsigned integers with the sign turned around, keep their
-    order, so the order statistic is found bit by bit, each bit with one count over the array.
+    Bisection on the bits: read as unsigned integers, with all bits of negative numbers flipped and the sign bit of the
+    others set, floating-point numbers keep their order. So the order statistic is found bit by bit, with one count over
+    the array for each.
 
     Args:
-        values: float16, bfloat16, float32 or float64 of any shape, at least one number.
+        values: float16, bfloat16, float32 or float64, of any shape, with at least one number.
 
     Example:
         >>> import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Files of named arrays: a `.npz` with a format version, written whole or not at all, never half read."""
+"""Files of named arrays: a `.npz` with a format version, written and read whole or not at all."""
 
 import os
 import zipfile
@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 
 from asyncsim.files import atomic_write
 
-# What NumPy and zipfile raise for a file that is cut short, altered, or no .npz at all.
+# What NumPy and zipfile raise for a file that is truncated, altered, or not a .npz file at all.
 _DAMAGE = (ValueError, EOFError, KeyError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, version: int) -> None:
-    """Write arrays under their names, with the format version, uncompressed: random bits do not compress.
+    """Write arrays under their names, with the format version; uncompressed, because random bits do not compress.
 
     Args:
-        path: The file; it gets this name exactly, no suffix is added.
+        path: The file; the name is used as it is, without a suffix being added.
         arrays: Name to array.
         version: Format version, at least 1.
 
     Raises:
-        OSError: If the file cannot be written; what was there stays whole.
+        OSError: If the file cannot be written; an existing file stays whole.
 
     Example:
         >>> import tempfile
@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, ki
 
     Args:
         path: A file that `write` wrote.
-        names: The arrays that must be there; others in the file are left alone. None for whatever is there.
+        names: The arrays that must be in the file; others are not returned. None for all that are in it.
         kind: What the file should hold, for messages: "trace" or "run".
         version: The newest format that the caller understands.
 
@@ -53,18 +53,18 @@ def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, ki
 
     Raises:
         FileNotFoundError: If there is no such file.
-        PermissionError: If it may not be read.
+        PermissionError: If reading it is not permitted.
         ValueError: If the file is damaged, of another kind, of a newer format, or lacks an array.
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f"`path` {str(path)!r} is no file. Check the name, or save a {kind} there first.")
+        raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or save a {kind} there first.")
     with open(path, "rb") as file:
         try:
             arrays = _read_all(file)
         except _DAMAGE as error:
             reason = str(error) or type(error).__name__
             raise ValueError(
-                f"`path` {str(path)!r} is damaged or no {kind} file ({reason}). {_remedy(kind)}"
+                f"`path` {str(path)!r} is damaged or not a {kind} file ({reason}). {_remedy(kind)}"
             ) from error
     _require_known_format(path, arrays, kind, version)
     return arrays if names is None else _select(path, arrays, list(names), kind)
@@ -81,7 +81,9 @@ def _read_all(file: BinaryIO) -> Arrays:
 def _require_known_format(path: str | os.PathLike[str], arrays: Arrays, kind: str, version: int) -> None:
     found = arrays.pop("format_version", None)
     if found is None or found.shape != () or found.dtype.kind not in "iu" or found < 1:
-        raise ValueError(f"`path` {str(path)!r} is no {kind} file (no format version). Give a file made by `save`.")
+        raise ValueError(
+            f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."
+        )
     if found > version:
         raise ValueError(
             f"`path` {str(path)!r} was written by a newer asyncsim (format {found}; this one reads up to "

@@ -1,12 +1,38 @@
-"""Two CPU devices for every test, so that sharing lanes is tested too; and shared fixtures."""
+"""Quick compilation, two CPU devices so that sharing lanes is tested too, and shared fixtures."""
+
+import os
 
 import jax
 import pytest
 from hypothesis import settings
 
+# The code generator that takes longest, and compiling in many pieces. XLA aborts at a flag that it does not know, so
+# these are set only for the versions of JAX with which they were tried.
+QUICK_XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+UNTRIED_JAX = (0, 12)
+SLOW_XLA_OPTIONS = {"xla_cpu_use_fusion_emitters": True, "xla_cpu_parallel_codegen_split_count": 32}  # its defaults
+
 jax.config.update("jax_num_cpu_devices", 2)
 settings.register_profile("patient", deadline=None)  # a first example compiles, and tests share the cores
 settings.load_profile("patient")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Processes share the tests only with `-n`, and programs of the benchmarks alone are compiled as a user's are."""
+    if not config.getoption("tx", None):
+        config.option.dist = "no"  # else pytest-benchmark takes the option for processes that share the cores
+    if not all("benchmarks" in argument for argument in config.args):
+        compile_quickly()
+
+
+def compile_quickly():
+    """What is tested is what a program computes, and most of the time is compilation: compile quickly, run slowly."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # for the processes that tests start
+    flags = os.environ.get("XLA_FLAGS", "")
+    if jax.version.__version_info__ < UNTRIED_JAX and QUICK_XLA_FLAGS not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {QUICK_XLA_FLAGS}".strip()
 
 
 @pytest.fixture
@@ -14,3 +40,11 @@ def x64():
     """JAX in 64-bit mode, for comparisons to rounding."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def optimised():
+    """XLA's optimisations, as a user gets them; a program takes `SLOW_XLA_OPTIONS` besides."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)

@@ -1,6 +1,8 @@
 """Small problems and traces that several tests share."""
 
+import errno
 import itertools
+import os
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,11 @@ from asyncsim.trace.columns import UNFINISHED_COLUMNS
 
 EXAMPLES = 40
 INPUTS = np.random.default_rng(0).normal(size=(EXAMPLES, 3))
+
+
+def full_disk(*args):
+    """In place of a function of `os` that writes."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def init_tree(key):

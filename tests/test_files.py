@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from asyncsim.files import atomic_write, digest, to_plain, write_json
+from tests.problems import full_disk
 
 
 @pytest.fixture
@@ -19,10 +20,6 @@ def old(tmp_path: Path) -> Path:
     path = tmp_path / "result.bin"
     path.write_bytes(b"old")
     return path
-
-
-def full_disk(*args: object) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def half_then_full(file: BinaryIO) -> None:

@@ -41,26 +41,20 @@ def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
         >>> [text.get_text() for text in figure.texts]
         ['GEM', 'learning_rate 0.1, momentum 0.9, kappa 1,', 'variant script, proxy worker']
     """
-    width = 0.96 * 72 * figure.get_figwidth()
-    for scale in SHRINKING:
-        heads = wrapped(title, width, 13 * scale, "bold")
-        details = wrapped(subtitle, width, 9 * scale)
-        further = TITLE_LINE * (len(heads) - 1)
-        room = scale * (TITLE_ROOM + further + SUBTITLE_LINE * (len(details) - 1))
-        if room <= MOST_TITLE * figure.get_figheight():
-            break
-    inch = 1 / figure.get_figheight()
+    scale, heads, details = _fitted(figure, title, subtitle)
+    inch = scale / figure.get_figheight()
+    further = TITLE_LINE * (len(heads) - 1)
     for number, line in enumerate(heads):
-        y = 1 - scale * (0.24 + TITLE_LINE * number) * inch
+        y = 1 - (0.24 + TITLE_LINE * number) * inch
         figure.text(0.02, y, line, size=13 * scale, weight="bold", va="center")
     for number, line in enumerate(details):
-        y = 1 - scale * (0.51 + further + SUBTITLE_LINE * number) * inch
+        y = 1 - (0.51 + further + SUBTITLE_LINE * number) * inch
         figure.text(0.02, y, line, size=9 * scale, color=GREY, va="center")
-    _make_room_above(figure, room * inch)
+    _make_room_above(figure, _title_room(heads, details) * inch)
 
 
 def wrapped(text: str, points: float, size: float, weight: str = "normal") -> list[str]:
-    """The lines of a text that may be so many points wide: broken after a comma or semicolon, else between words.
+    """The lines of a text, each at most `points` wide: broken after a comma or semicolon, else between words.
 
     Example:
         >>> wrapped("kappa 2; compute gamma, mean 1", points=100, size=9)
@@ -87,11 +81,11 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
     from matplotlib.transforms import ScaledTranslation
 
     below = ax.transAxes + ScaledTranslation(0, -BELOW_AXES / 72, ax.figure.dpi_scale_trans)  # type: ignore[union-attr]
-    look = {"loc": "upper left", "borderaxespad": 0.0, "borderpad": 0.1, "columnspacing": 1.4}
+    look: dict[str, Any] = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": below, "loc": "upper left"}
+    look |= {"borderaxespad": 0.0, "borderpad": 0.1, "columnspacing": 1.4}
 
     def make(size: float, columns: int) -> "Legend":
-        anchor = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": below}
-        return ax.legend(handles=artists, ncols=columns, fontsize=size, **anchor, **look)
+        return ax.legend(handles=artists, ncols=columns, fontsize=size, **look)
 
     whole, left = ax.figure.bbox, ax.get_window_extent().x0
     columns = max(1, int(size_in_points(ax)[0] / LEGEND_ENTRY))
@@ -105,7 +99,7 @@ def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "
 
     def make(size: float, columns: int) -> "Legend":
         labels, artists = [label for label, _ in entries], [artist for _, artist in entries]
-        anchor = {"bbox_to_anchor": (1.01, 1), "loc": "upper left"}
+        anchor: dict[str, Any] = {"bbox_to_anchor": (1.01, 1), "loc": "upper left"}
         return ax.legend(artists, labels, ncols=columns, fontsize=size, **anchor)
 
     whole = ax.figure.bbox
@@ -116,14 +110,13 @@ def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "
 
 def draw_legend_inside(ax: "Axes", loc: str, artists: "Sequence[Artist] | None" = None) -> "Legend":
     """A legend within a panel, of all its labelled artists or of these."""
-    handles: dict[str, Any] = {} if artists is None else {"handles": artists}
+    look: dict[str, Any] = {"loc": loc} if artists is None else {"loc": loc, "handles": artists}
+
+    def make(size: float, columns: int) -> "Legend":
+        return ax.legend(ncols=columns, fontsize=size, **look)
+
     panel = ax.get_window_extent()
-    return _largest_that_fits(
-        lambda size, columns: ax.legend(loc=loc, ncols=columns, fontsize=size, **handles),
-        1,
-        panel.width,
-        MOST_LEGEND_INSIDE * panel.height,
-    )
+    return _largest_that_fits(make, 1, panel.width, MOST_LEGEND_INSIDE * panel.height)
 
 
 def size_in_points(ax: "Axes") -> tuple[float, float]:
@@ -169,6 +162,21 @@ def use_plain_numbers(ax: "Axes") -> None:
     ax.yaxis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.5, 0.7)))
 
 
+def _fitted(figure: "Figure", title: str, subtitle: str) -> tuple[float, list[str], list[str]]:
+    """The largest scale at which a title leaves enough of the figure, and the lines of title and subtitle at it."""
+    width, scale, heads, details = 0.96 * 72 * figure.get_figwidth(), 1.0, [title], [subtitle]
+    for scale in SHRINKING:
+        heads, details = wrapped(title, width, 13 * scale, "bold"), wrapped(subtitle, width, 9 * scale)
+        if scale * _title_room(heads, details) <= MOST_TITLE * figure.get_figheight():
+            break
+    return scale, heads, details
+
+
+def _title_room(heads: list[str], details: list[str]) -> float:
+    """Inches that these lines take at full size."""
+    return TITLE_ROOM + TITLE_LINE * (len(heads) - 1) + SUBTITLE_LINE * (len(details) - 1)
+
+
 def _make_room_above(figure: "Figure", share: float) -> None:
     """Keep the top of a figure free of panels, as a share of its height."""
     engine = figure.get_layout_engine()
@@ -192,11 +200,11 @@ def _largest_that_fits(make: MakeLegend, columns: int, width: float, height: flo
             box = legend.get_window_extent()
             if box.width <= width and box.height <= height:
                 return legend
-    return legend
+    return make(SHRINKING[-1] * usual, 1)
 
 
 def _adjust(ax: "Axes", bottom: float = 0.0, right: float = 0.0) -> None:
-    """Move the edges of panels inwards by so many pixels, if no layout engine will."""
+    """Move the edges of panels inwards by these numbers of pixels, unless a layout engine does."""
     figure: Any = ax.figure
     if figure.get_layout_engine() is not None or max(bottom, right) <= 0:
         return

@@ -60,7 +60,7 @@ def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> 
     rows = [measure(seed) for seed in range(seeds)]
     found = {}
     for name in rows[0]:
-        found[name], found[f"{name}_error"] = mean_and_error([row[name] for row in rows])
+        found[name], found[f"{name}_error"] = mean_and_error(np.array([row[name] for row in rows]))
     return found
 
 

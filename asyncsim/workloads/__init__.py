@@ -1,13 +1,13 @@
-"""What is being learned: losses, models and where mini-batches come from."""
+"""What is being learned: losses, models, and where mini-batches come from."""
 
 from asyncsim.workloads.alexnet import alexnet
-from asyncsim.workloads.classification import convnet
+from asyncsim.workloads.convnet import convnet
 from asyncsim.workloads.mlp import mlp
 from asyncsim.workloads.quadratic import quadratic
 from asyncsim.workloads.softmax import softmax
 from asyncsim.workloads.workload import Workload
 
-# By `Workload.name`: what rebuilds a workload from its name, options and data set.
+# Name -> the constructor that rebuilds a workload from its options and data set.
 CONSTRUCTORS = {"alexnet": alexnet, "convnet": convnet, "mlp": mlp, "quadratic": quadratic, "softmax": softmax}
 
 __all__ = ["CONSTRUCTORS", "Workload", "alexnet", "convnet", "mlp", "quadratic", "softmax"]

@@ -1,17 +1,16 @@
 """AlexNet, the network of the paper's figures 7, 9 and 10, and a small one of the same sixteen tensors.
 
-Five convolutions, of which the first, second and last are max-pooled by 3/2 (windows of three pixels at a distance of
-two), then three linear layers with dropout ½ before the first two; ReLU after every layer but the last. The full
-network is the one-tower form of Krizhevsky 2014 (arXiv 1404.5997), with torchvision's channels, for images of 224 × 224
-pixels; the small one has a quarter of its channels and a 32nd of its units, and reads images of 32 × 32.
+Five convolutions, of which the first, second and last are max-pooled (windows of three pixels at a stride of two), then
+three linear layers with dropout ½ before the first two; ReLU after every layer but the last. The full network is the
+one-tower form of Krizhevsky 2014 (arXiv 1404.5997), with torchvision's channels, for images of 224 × 224 pixels; the
+small one has a quarter of its channels and a 32nd of its units, and takes images of 32 × 32.
 
 XLA's own convolutions make the gradient of the small network more than ten times slower on a CPU, so its convolutions
 are patches times a matrix (`asyncsim.workloads.convolutions`). The full network needs an accelerator and uses XLA's.
-A channel's bias and ReLU come after the pooling behind them, on about a quarter of the numbers: the result is the
-same, because both grow with their argument.
+A channel's bias and ReLU are applied after the pooling instead of before it, to about a quarter of the numbers: the
+result is the same, because both increase with their argument.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,18 +19,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
 from asyncsim.datasets import Dataset
-from asyncsim.workloads.classification import classifier, cross_entropy, require_dataset
-from asyncsim.workloads.convolutions import STEP, WINDOW, lax_conv, max_pool, patches_conv, windows
+from asyncsim.workloads.classification import classifier, cross_entropy, fan_in_bound, require_dataset, uniform_like
+from asyncsim.workloads.convolutions import POOL_SIZE, POOL_STRIDE, lax_conv, max_pool, patches_conv, windows
 from asyncsim.workloads.workload import Workload
 
 DROPOUT = 0.5
 
 
 class Layer(NamedTuple):
-    """A layer's two tensors, in the order in which the paper's heat maps number them."""
+    """The two tensors of a layer, in the order in which the paper's heat maps number them."""
 
     weight: jax.Array
     bias: jax.Array
@@ -43,9 +41,9 @@ Params = list[Layer]
 def alexnet(data: Dataset, batch_size: int) -> Workload:
     """AlexNet in 16 tensors: the full network for images of 224 × 224 pixels, a small one for 32 × 32.
 
-    The image's size decides, and not an argument, because a network fits images of one size only. The loss is the mean
-    cross-entropy, with dropout while training. For ImageNet's 1000 classes the full network has 61 100 840 parameters,
-    the small one for ten classes 180 442.
+    The size of the images decides which, because a network fits images of one size only. The loss is the mean
+    cross-entropy, with dropout while training. For ImageNet's 1000 classes the full network has 61 100 840 parameters;
+    for ten classes the small one has 180 442.
 
     Args:
         data: Colour images in any number of classes: `datasets.image_folder` for the full network, `datasets.cifar10`
@@ -54,7 +52,7 @@ def alexnet(data: Dataset, batch_size: int) -> Workload:
 
     Returns:
         A `Workload` whose parameters are a list of eight `Layer(weight, bias)`, in the network's order: tensor 0 is the
-        first convolution's weight, tensor 15 the last linear layer's bias. PyTorch's default initialisation, no
+        first convolution's weight, tensor 15 the last linear layer's bias. PyTorch's default initialisation; no
         dropout in `evaluate`.
 
     Raises:
@@ -82,7 +80,7 @@ def alexnet(data: Dataset, batch_size: int) -> Workload:
 
 @dataclass(frozen=True)
 class Convolution:
-    """One convolution: output channels, width of the kernel, stride, padding, and whether it is pooled."""
+    """One convolution: output channels, width of the kernel, stride, padding, and whether its output is pooled."""
 
     channels: int
     size: int
@@ -93,7 +91,7 @@ class Convolution:
     def side(self, side: int) -> int:
         """Width of the output for an input of width `side`."""
         side = windows(side + 2 * self.pad, self.size, self.stride)
-        return windows(side, WINDOW, STEP) if self.pooled else side
+        return windows(side, POOL_SIZE, POOL_STRIDE) if self.pooled else side
 
 
 @dataclass(frozen=True)
@@ -102,8 +100,8 @@ class Form:
 
     Attributes:
         side: Width and height of the images.
-        convolutions: The convolutions.
-        units: Outputs of the hidden linear layers.
+        convolutions: The five convolutions.
+        units: Outputs of the two hidden linear layers.
         conv: `(x, weight, stride, pad) -> y`: `patches_conv` or `lax_conv`.
     """
 
@@ -136,10 +134,9 @@ class Form:
         """Weights and biases, uniform on ±1/√fan_in as in PyTorch."""
         bounds = []
         for shape in self.weights(classes):
-            bound = 1 / math.sqrt(math.prod(shape[1:]))
+            bound = fan_in_bound(shape)
             bounds.append(Layer(jnp.full(shape, bound), jnp.full(shape[:1], bound)))
-        flat, unflatten = ravel_pytree(bounds)  # one draw for all compiles sooner than sixteen
-        return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
+        return uniform_like(key, bounds)
 
     def logits(self, params: Params, images: jax.Array) -> jax.Array:
         """Unnormalised log-probabilities without dropout, (batch, classes), of images (batch, side, side, 3)."""
@@ -151,7 +148,7 @@ class Form:
         return cross_entropy(self._forward(params, images, self.dropout(key, len(images))), labels)
 
     def dropout(self, key: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
-        """Factors of the inputs of the first two linear layers, (inputs, batch): 0 with probability ½, else 2."""
+        """Factors of the inputs of the first two linear layers, (inputs, batch): 0 with probability ½, otherwise 2."""
         keep = jax.random.bernoulli(key, 1 - DROPOUT, (self.features + self.units[0], batch))
         factors = jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
         return factors[: self.features], factors[self.features :]
@@ -175,27 +172,27 @@ def _linear(layer: Layer, x: jax.Array) -> jax.Array:
     return layer.weight @ x + layer.bias[:, None]
 
 
+def _five(first: Convolution, channels: Sequence[int]) -> tuple[Convolution, ...]:
+    """The convolutions of a form, which differ in the first one and in the output channels of the others."""
+    second, third, fourth, fifth = channels
+    return (
+        first,
+        Convolution(second, size=5, stride=1, pad=2, pooled=True),
+        Convolution(third, size=3, stride=1, pad=1, pooled=False),
+        Convolution(fourth, size=3, stride=1, pad=1, pooled=False),
+        Convolution(fifth, size=3, stride=1, pad=1, pooled=True),
+    )
+
+
 FULL = Form(
     side=224,
-    convolutions=(
-        Convolution(64, size=11, stride=4, pad=2, pooled=True),
-        Convolution(192, size=5, stride=1, pad=2, pooled=True),
-        Convolution(384, size=3, stride=1, pad=1, pooled=False),
-        Convolution(256, size=3, stride=1, pad=1, pooled=False),
-        Convolution(256, size=3, stride=1, pad=1, pooled=True),
-    ),
+    convolutions=_five(Convolution(64, size=11, stride=4, pad=2, pooled=True), channels=(192, 384, 256, 256)),
     units=(4096, 4096),
     conv=lax_conv,
 )
 SMALL = Form(
     side=32,
-    convolutions=(
-        Convolution(16, size=5, stride=2, pad=2, pooled=True),
-        Convolution(48, size=5, stride=1, pad=2, pooled=True),
-        Convolution(96, size=3, stride=1, pad=1, pooled=False),
-        Convolution(64, size=3, stride=1, pad=1, pooled=False),
-        Convolution(64, size=3, stride=1, pad=1, pooled=True),
-    ),
+    convolutions=_five(Convolution(16, size=5, stride=2, pad=2, pooled=True), channels=(48, 96, 64, 64)),
     units=(128, 128),
     conv=patches_conv,
 )

@@ -1,5 +1,6 @@
 """What the classifiers share: the loss, the test, and how a model and a data set become a workload."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -8,21 +9,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.flatten_util import ravel_pytree
 
 from asyncsim.checks import require_integer
 from asyncsim.datasets import Dataset
-from asyncsim.workloads.convnet import init as convnet_init
-from asyncsim.workloads.convnet import logits as convnet_logits
-from asyncsim.workloads.convnet import loss as convnet_loss
 from asyncsim.workloads.workload import Params, Workload
 
 Logits = Callable[[Params, jax.Array], jax.Array]
 
-EVALUATED_TOGETHER = 1000  # test images: the convnet takes 60 kB for each
+EVALUATED_TOGETHER = 1000  # test images at a time: the convnet takes 60 kB of memory for each
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Mean of -log softmax(logits)[label], through log-softmax.
+    """Mean of -log softmax(logits)[label], by way of log-softmax.
 
     Args:
         logits: (examples, classes).
@@ -33,14 +32,25 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
         >>> round(float(cross_entropy(logits, jnp.array([0, 1]))), 4)
         50.3466
     """
-    # A product with 0 and 1, because the gradient of an indexing is a scatter: up to 5 % slower in a loop.
+    # A product with zeros and ones, because the gradient of indexing is a scatter: up to 5 % slower in a loop.
     chosen = jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
     return -jnp.sum(jax.nn.log_softmax(logits) * chosen) / len(labels)
 
 
+def fan_in_bound(shape: tuple[int, ...]) -> float:
+    """1/√fan_in of a weight (out, in, …): PyTorch's bound for it and for the bias beside it."""
+    return 1 / math.sqrt(math.prod(shape[1:]))
+
+
+def uniform_like(key: jax.Array, bounds: Params) -> Params:
+    """A pytree of independent numbers, each uniform between minus and plus its bound."""
+    flat, unflatten = ravel_pytree(bounds)  # one draw for all tensors compiles ten times sooner than one for each
+    return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
+
+
 @partial(jax.jit, static_argnames="logits")
 def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Logits) -> dict[str, jax.Array]:
-    """Mean cross-entropy and share of correct answers, `EVALUATED_TOGETHER` examples at a time.
+    """Mean cross-entropy and fraction of correct answers, `EVALUATED_TOGETHER` examples at a time.
 
     Args:
         params: The model's parameters.
@@ -51,8 +61,8 @@ def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Log
     examples = len(labels)
     size = min(EVALUATED_TOGETHER, examples)
 
-    def part(start: jax.Array) -> tuple[jax.Array, jax.Array]:
-        first = jnp.minimum(start, examples - size)  # the last part is moved back to be as long as the others
+    def slice_from(start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        first = jnp.minimum(start, examples - size)  # the last slice is moved back to be as long as the others
         answers = logits(params, lax.dynamic_slice_in_dim(inputs, first, size))
         wanted = lax.dynamic_slice_in_dim(labels, first, size)
         losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), wanted[:, None], axis=1)[:, 0]
@@ -60,13 +70,13 @@ def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Log
         right = (jnp.argmax(answers, axis=1) == wanted) & counts
         return jnp.sum(jnp.where(counts, losses, 0)), jnp.sum(right)
 
-    losses, right = lax.map(part, jnp.arange(0, examples, size))
+    losses, right = lax.map(slice_from, jnp.arange(0, examples, size))
     return {"test_loss": jnp.sum(losses) / examples, "test_accuracy": jnp.sum(right) / examples}
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """`params -> {"test_loss": …, "test_accuracy": …}` on a data set's test half, moved to the device once.
+    """`params -> {"test_loss": …, "test_accuracy": …}` on a data set's test examples, moved to the device once.
 
     Attributes:
         logits: `(params, inputs) -> (examples, classes)`, without dropout and the like.
@@ -83,7 +93,7 @@ class Evaluation:
 
     @cached_property
     def _on_device(self) -> tuple[jax.Array, jax.Array]:
-        with jax.ensure_compile_time_eval():  # kept, so it must not be a tracer where the caller is being compiled
+        with jax.ensure_compile_time_eval():  # cached, so it must not be a tracer where the caller is being compiled
             return jnp.asarray(self.inputs), jnp.asarray(self.labels)
 
 
@@ -98,21 +108,21 @@ def classifier(
     shape: tuple[int, ...],
     **options: Any,
 ) -> Workload:
-    """A workload of a model and a data set.
+    """A workload from a model and a data set.
 
     Args:
-        name: Of the constructor that calls this.
+        name: Name of the constructor that calls this.
         data: The data set.
         batch_size: Examples in a mini-batch.
         init, loss: As in `Workload`; module-level functions, so that workloads of one shape share a program.
-        logits: What is tested.
-        shape: Shape of one example as the model wants it.
+        logits: `(params, inputs) -> (examples, classes)`, for the test.
+        shape: Shape of one example as the model takes it.
         options: The constructor's other arguments, as plain data.
 
     Raises:
         ValueError: If `batch_size` is not a whole number from 1 to the number of training examples.
     """
-    batch_size = require_integer("batch_size", batch_size, least=1, remedy="Use 32, say.")
+    batch_size = require_integer("batch_size", batch_size, least=1, remedy="32 or 64 are usual.")
     return Workload(
         init=init,
         loss=loss,
@@ -126,51 +136,14 @@ def classifier(
 
 
 def require_dataset(data: object) -> Dataset:
-    """The data set itself if it is one.
+    """The data set itself.
 
     Raises:
-        ValueError: If it is not.
+        ValueError: If it is not a `Dataset`.
     """
     if not isinstance(data, Dataset):
         raise ValueError(
             f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. "
-            "Use asyncsim.datasets.digits(), say, or make a Dataset of your arrays."
+            "Use, say, asyncsim.datasets.digits(), or make a Dataset of your arrays."
         )
     return data
-
-
-def convnet(data: Dataset, batch_size: int) -> Workload:
-    """The paper's convolutional network: 163 790 parameters in ten tensors, dropout while training.
-
-    The network is described in `asyncsim.workloads.convnet`; its loss is the mean cross-entropy.
-
-    Args:
-        data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.mnist()`.
-        batch_size: Images in a mini-batch; the paper's workers use 64.
-
-    Returns:
-        A `Workload`; PyTorch's default initialisation, no dropout in `evaluate`.
-
-    Raises:
-        ValueError: If the data are not such images or there are fewer than `batch_size`.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> asim.workloads.convnet(asim.datasets.digits(), batch_size=64)
-        Traceback (most recent call last):
-        ValueError: `data` must be images of 28 × 28 pixels in at most 10 classes; got 'digits', (8, 8) ...
-    """
-    if require_dataset(data).shape != (28, 28) or data.classes > 10:
-        raise ValueError(
-            f"`data` must be images of 28 × 28 pixels in at most 10 classes; got {data.name!r}, {data.shape} "
-            f"in {data.classes}. Use asyncsim.datasets.mnist(), or the models softmax and mlp: they take any."
-        )
-    return classifier(
-        "convnet",
-        data,
-        batch_size,
-        init=convnet_init,
-        loss=convnet_loss,
-        logits=convnet_logits,
-        shape=(28, 28),
-    )

@@ -1,26 +1,27 @@
-"""The convolutional network of the paper's MNIST experiments: 163 790 parameters in 10 tensors as in PyTorch.
+"""The convolutional network of the paper's MNIST experiments: 163 790 parameters in 10 tensors, as in PyTorch.
 
-conv 5×5, 1→10, max-pool 2, ReLU; conv 5×5, 10→20, channel dropout ½, max-pool 2, ReLU; 320→300→200→10 with
-ReLU between; log-softmax. Pure functions of their arguments, made for `jax.grad` inside a compiled loop.
+conv 5×5, 1→10, max-pool 2, ReLU; conv 5×5, 10→20, channel dropout ½, max-pool 2, ReLU; 320→300→200→10 with ReLU in
+between; log-softmax. Pure functions of their arguments, made for `jax.grad` inside a compiled loop.
 
-XLA's own convolutions make this gradient several times slower on a CPU, so that a convolution and the pooling
-behind it are one matrix product here. Four facts carry that, and none changes a result but by rounding:
+XLA's own convolutions make this gradient several times slower on a CPU, so here a convolution and the pooling after it
+are one matrix product. Four facts make that possible, and none of them changes a result except by rounding:
 
-* A 5×5 convolution read off at one corner of every 2×2 pooling square is a 3×3 convolution of the 2×2 squares
-  of its input, whose four pixels are taken as channels. The four corners are four sets of output channels;
-  pooling is a maximum over them. The patches are 2.8 times smaller than those of 5×5 windows; the product has
-  1.44 times the multiplications, but is of a shape that a CPU computes near its peak.
-* Activations are (channels, height, width, batch). With the batch innermost, copies and elementwise loops run
-  over contiguous memory.
-* A bias is one number per channel, so adding it after the maximum is the same as before.
-* So is multiplying a channel by its dropout factor, which is never negative.
+* A 5×5 convolution evaluated at one corner of every 2×2 pooling square is a 3×3 convolution of the 2×2 squares of its
+  input, whose four pixels are taken as channels. The four corners are four sets of output channels; pooling is a
+  maximum over them. The patches are 2.8 times smaller than those of 5×5 windows; the product has 1.44 times as many
+  multiplications, but is of a shape that a CPU computes near its peak.
+* Activations are (channels, height, width, batch). With the batch innermost, copies and elementwise loops run over
+  contiguous memory.
+* A bias is one number per channel, so it can be added after the maximum instead of before.
+* So can a channel be multiplied by its dropout factor, which is never negative.
 """
-
-import math
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
+
+from asyncsim.datasets import Dataset
+from asyncsim.workloads.classification import classifier, fan_in_bound, require_dataset, uniform_like
+from asyncsim.workloads.workload import Workload
 
 Params = dict[str, jax.Array]
 
@@ -34,6 +35,35 @@ WEIGHTS = {
 DROPOUT = 0.5
 
 
+def convnet(data: Dataset, batch_size: int) -> Workload:
+    """The paper's convolutional network: 163 790 parameters in ten tensors, with dropout while training.
+
+    The network is described in `asyncsim.workloads.convnet`; its loss is the mean cross-entropy.
+
+    Args:
+        data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.mnist()`.
+        batch_size: Images in a mini-batch; the paper's workers use 64.
+
+    Returns:
+        A `Workload`, with PyTorch's default initialisation and without dropout in `evaluate`.
+
+    Raises:
+        ValueError: If the data are not such images or there are fewer than `batch_size`.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> asim.workloads.convnet(asim.datasets.digits(), batch_size=64)
+        Traceback (most recent call last):
+        ValueError: `data` must be images of 28 × 28 pixels in at most 10 classes; got 'digits', (8, 8) ...
+    """
+    if require_dataset(data).shape != (28, 28) or data.classes > 10:
+        raise ValueError(
+            f"`data` must be images of 28 × 28 pixels in at most 10 classes; got {data.name!r}, {data.shape} "
+            f"in {data.classes}. Use asyncsim.datasets.mnist(), or the models softmax and mlp, which take any images."
+        )
+    return classifier("convnet", data, batch_size, init=init, loss=loss, logits=logits, shape=(28, 28))
+
+
 def init(key: jax.Array) -> Params:
     """Weights and biases, uniform on ±1/√fan_in as in PyTorch: `conv1_weight`, `conv1_bias`, and so on.
 
@@ -44,16 +74,15 @@ def init(key: jax.Array) -> Params:
     """
     bounds = {}
     for name, shape in WEIGHTS.items():
-        bound = 1 / math.sqrt(math.prod(shape[1:]))
+        bound = fan_in_bound(shape)
         bounds |= {f"{name}_weight": jnp.full(shape, bound), f"{name}_bias": jnp.full(shape[:1], bound)}
-    flat, unflatten = ravel_pytree(bounds)  # one draw for all compiles ten times sooner than ten draws
-    return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
+    return uniform_like(key, bounds)
 
 
 def logits(params: Params, images: jax.Array) -> jax.Array:
     """Unnormalised log-probabilities without dropout, (batch, 10), of float images (batch, 28, 28).
 
-    Takes about 50 kB of memory per image, so pass thousands of images in pieces.
+    Takes about 50 kB of memory per image, so pass thousands of images in several calls.
     """
     return _forward(params, images, 1.0).T
 
@@ -61,14 +90,14 @@ def logits(params: Params, images: jax.Array) -> jax.Array:
 def loss(params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
     """Mean cross-entropy of a mini-batch in training, that is, with dropout.
 
-    Where corners of a pooling square tie for the maximum, the gradient goes to the first in reading order,
-    and none passes a ReLU at 0: both as in PyTorch. On a CPU, `jax.lax.map` over several parameters takes
-    about half the time of `jax.vmap`, as XLA is slow at batched matrix products.
+    Where corners of a pooling square tie for the maximum, the gradient goes to the first in reading order, and no
+    gradient passes a ReLU at 0: both as in PyTorch. On a CPU, `jax.lax.map` over several parameters takes about half
+    the time of `jax.vmap`, as XLA is slow at batched matrix products.
 
     Args:
         params: As `init` returns them, float32 or float64.
         batch: Float images (batch, 28, 28) and integer labels (batch,).
-        key: Key of the dropout.
+        key: Random key of the dropout.
     """
     images, labels = batch
     log_probabilities = jax.nn.log_softmax(_forward(params, images, dropout(key, len(images))), axis=0)
@@ -76,7 +105,7 @@ def loss(params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> 
 
 
 def dropout(key: jax.Array, batch: int) -> jax.Array:
-    """Factors of conv2's channels, (20, 1, 1, batch): 0 with probability ½, else 2, which keeps the mean."""
+    """Factors of conv2's channels, (20, 1, 1, batch): 0 with probability ½, otherwise 2, which keeps the mean."""
     keep = jax.random.bernoulli(key, 1 - DROPOUT, (WEIGHTS["conv2"][0], 1, 1, batch))
     return jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
 
@@ -116,7 +145,7 @@ def _patches(x: jax.Array) -> jax.Array:
 
 
 def _corner_kernels(weight: jax.Array) -> jax.Array:
-    """Kernel (out, in, 5, 5), moved to each corner of a pooling square, as a matrix (9 · 4 in, 4 out)."""
+    """The kernel (out, in, 5, 5), moved to each corner of a pooling square, as a matrix (9 · 4 in, 4 out)."""
     out, channels = weight.shape[:2]
     moved = [
         jnp.pad(weight, ((0, 0), (0, 0), (down, 1 - down), (right, 1 - right)))
@@ -135,7 +164,7 @@ def _first_maximum(x: jax.Array) -> jax.Array:
 
 @_first_maximum.defjvp
 def _first_maximum_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """Differential of the first element to attain the maximum; jnp.max would share it among all that do."""
+    """Differential of the first element that attains the maximum; jnp.max would share it among all that do."""
     (x,), (dx,) = primals, tangents
     first = jnp.argmax(x, axis=0) == jnp.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
     return jnp.max(x, axis=0), jnp.sum(jnp.where(first, dx, 0), axis=0)

@@ -1,14 +1,14 @@
 """Convolutions and pooling of images laid out (channels, height, width, batch), for compiled loops on a CPU.
 
 With the batch innermost, copies and elementwise loops run over contiguous memory. XLA's own convolutions are slow in a
-loop on a CPU, so that `patches_conv` is one matrix product; on an accelerator `lax_conv` is the right one.
+loop on a CPU, so `patches_conv` is one matrix product; on an accelerator, use `lax_conv`.
 """
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-WINDOW, STEP = 3, 2  # of the pooling
+POOL_SIZE, POOL_STRIDE = 3, 2  # pixels, in each direction
 
 
 def patches_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.Array:
@@ -17,11 +17,11 @@ def patches_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.
     Args:
         x: (in, height, width, batch).
         weight: (out, in, k, k).
-        stride: Distance of the windows.
+        stride: Distance between two windows.
         pad: Rows and columns of zeros around the image.
 
     Returns:
-        (out, (height + 2 pad - k) // stride + 1, the same of the width, batch).
+        (out, (height + 2 pad - k) // stride + 1, the same for the width, batch).
 
     Example:
         >>> ones = jnp.ones((1, 3, 3, 1))
@@ -38,38 +38,38 @@ def patches_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.
 
 
 def lax_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.Array:
-    """The same convolution by XLA."""
+    """The same convolution, by XLA."""
     layout = ("CHWN", "OIHW", "CHWN")
     return lax.conv_general_dilated(x, weight, (stride, stride), [(pad, pad)] * 2, dimension_numbers=layout)
 
 
 def max_pool(x: jax.Array) -> jax.Array:
-    """Maximum of windows of three by three pixels at a distance of two: (channels, height, width, batch).
+    """Maximum over windows of three by three pixels at a stride of two: (channels, height, width, batch).
 
     The gradient goes to the first maximum of a window in reading order, as in PyTorch: columns are compared before
-    rows, and of equals the first is taken.
+    rows, and the first of several equal values is taken.
 
     Example:
         >>> max_pool(jnp.arange(25.0).reshape(1, 5, 5, 1)).ravel().tolist()
         [12.0, 14.0, 22.0, 24.0]
     """
     for axis in (2, 1):
-        first, second, third = _windows(x, WINDOW, STEP, axis)
+        first, second, third = _windows(x, POOL_SIZE, POOL_STRIDE, axis)
         x = _larger(_larger(first, second), third)
     return x
 
 
 def _windows(x: jax.Array, size: int, stride: int, axis: int) -> jax.Array:
-    """Element i of every window of an axis, for all i: (size, …)."""
+    """Element i of every window along an axis, for all i: (size, …)."""
     last = windows(x.shape[axis], size, stride) * stride - stride
     return jnp.stack([lax.slice_in_dim(x, i, i + last + 1, stride, axis) for i in range(size)])
 
 
 def _larger(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The larger of two; the first where they are equal, and nan where one is, so that no divergence is hidden."""
+    """The larger of two; the first where they are equal; nan where either is, so that no divergence is hidden."""
     return jnp.where((a >= b) | jnp.isnan(a), a, b)
 
 
 def windows(length: int, size: int, stride: int) -> int:
-    """Number of whole windows in a row of pixels."""
+    """Number of windows that fit in a row of pixels."""
     return (length - size) // stride + 1

@@ -1,4 +1,4 @@
-"""A multilayer perceptron: the smallest workload that is not convex."""
+"""A multilayer perceptron: the smallest non-convex workload."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,16 +23,16 @@ def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
 
     Args:
         data: Any data set.
-        hidden: Sizes of the hidden layers, from the inputs to the outputs. `()` leaves none: a `softmax` with
-            another start.
+        hidden: Sizes of the hidden layers, from the inputs to the outputs. With `()` the model is that of `softmax`
+            with other first parameters.
         batch_size: Examples in a mini-batch.
 
     Returns:
-        A `Workload` whose parameters are a list with ``{"bias": (out,), "weight": (in, out)}`` a layer.
+        A `Workload` whose parameters are a list of ``{"bias": (out,), "weight": (in, out)}``, one per layer.
 
     Raises:
-        ValueError: If a size is not a whole number of at least 1, `data` is no `Dataset`, or it holds fewer
-            than `batch_size` examples.
+        ValueError: If a size is not a whole number of at least 1, `data` is not a `Dataset`, or it holds fewer than
+            `batch_size` examples.
 
     Example:
         >>> import asyncsim as asim
@@ -56,7 +56,7 @@ def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
 
 def _checked_sizes(hidden: Sequence[int]) -> list[int]:
     if isinstance(hidden, str) or not isinstance(hidden, Sequence):
-        raise ValueError(f"`hidden` must be a sequence of layer sizes; got {hidden!r}. Use (128, 64), say.")
+        raise ValueError(f"`hidden` must be a sequence of layer sizes; got {hidden!r}. Use, say, (128, 64).")
     return [require_integer("hidden", size, least=1, remedy="Leave out layers without units.") for size in hidden]
 
 

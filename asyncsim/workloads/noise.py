@@ -1,8 +1,8 @@
-"""Standard normals at the rate that simulated SGD eats them: Threefry with its rounds written out.
+"""Standard normals as fast as simulated SGD needs them: Threefry with its rounds written out.
 
-`jax.random.normal` rolls the same generator's rounds into a loop on CPUs, to compile faster. Between two rounds the
-words then go through memory: 14 ns a normal here, against 1.5 ns with the rounds in one fused kernel. A noisy
-quadratic of 1729 parameters draws as many normals at every commit, and does little else.
+`jax.random.normal` runs the same generator's rounds in a loop on CPUs, to compile faster. Between two rounds the words
+then go through memory: 14 ns per normal, against 1.5 ns with all rounds in one fused kernel. A noisy quadratic of 1729
+parameters draws as many normals at every commit, and does little else.
 """
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 ROUNDS = 20
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # bits, of four rounds each, in turn; from the reference
 PARITY = np.uint32(0x1BD11BDA)  # the key schedule's constant, from Skein
 
 
@@ -19,7 +19,7 @@ def threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array
 
     Args:
         key: (2,) uint32.
-        high, low: uint32 words of the counters, of one shape.
+        high, low: uint32 words of the counters, of the same shape.
 
     Returns:
         Two arrays of random uint32 words.
@@ -44,7 +44,7 @@ def standard_normal(key: jax.Array, size: int, dtype: jnp.dtype) -> jax.Array:
 
     Args:
         key: A key of `jax.random.key`.
-        size: How many.
+        size: Number of normals.
         dtype: float32 (23 random bits each) or float64 (52).
 
     Returns:
@@ -56,7 +56,7 @@ def standard_normal(key: jax.Array, size: int, dtype: jnp.dtype) -> jax.Array:
         (True, True)
     """
     words = jax.random.key_data(key)
-    if words.shape != (2,):  # another generator than Threefry was chosen for JAX
+    if words.shape != (2,):  # JAX is configured to use another generator than Threefry
         return jax.random.normal(key, (size,), dtype)
     if jnp.dtype(dtype).itemsize > 4:
         counter = jnp.arange(size, dtype=jnp.uint32)
@@ -65,7 +65,7 @@ def standard_normal(key: jax.Array, size: int, dtype: jnp.dtype) -> jax.Array:
     else:
         counter = jnp.arange(-(-size // 2), dtype=jnp.uint32)
         bits = jnp.concatenate(threefry(words, counter, jnp.zeros_like(counter)))[:size]
-    # Middle of one of 2**23 or 2**52 equal cells of (-1, 1), exact in this dtype: symmetric, and never at an end.
+    # The middle of one of 2**23 or 2**52 equal cells of (-1, 1), exact in this dtype: symmetric, and never ±1.
     keep = jnp.finfo(dtype).nmant
     cell = (bits >> (8 * bits.dtype.itemsize - keep)).astype(dtype)
     return np.sqrt(2).astype(dtype) * jax.lax.erf_inv((cell + 0.5) * 2.0 ** (1 - keep) - 1)

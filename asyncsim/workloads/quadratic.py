@@ -44,20 +44,20 @@ def _evaluate(eigenvalues: jax.Array, params: Any) -> dict[str, jax.Array]:
 def quadratic(eigenvalues: Sequence[float] | Any, noise: float = 0.0, start: float | Any = 1.0) -> Workload:
     """A quadratic in its eigenbasis, with additive gradient noise.
 
-    L(x) = ½ Σ hᵢxᵢ², and the gradient a worker takes is hᵢxᵢ + noise·N(0, 1), independent for every commit and
-    coordinate. Diagonalising the Hessian loses nothing: every rule here that treats parameters alone acts on each
-    eigenvalue alone.
+    L(x) = ½ Σ hᵢxᵢ², and the gradient that a worker takes is hᵢxᵢ + noise·N(0, 1), independent for every commit and
+    coordinate. Working in the eigenbasis loses nothing: every rule here that treats each parameter on its own acts on
+    each eigenvalue on its own.
 
     Args:
         eigenvalues: h, shape (d,).
         noise: Standard deviation σ of a coordinate's gradient noise.
-        start: First value of the central variable, a number or shape (d,).
+        start: First value of the central variable, a scalar or shape (d,).
 
     Returns:
-        A `Workload` whose parameters are ``{"x": array of shape (d,)}`` and whose recorded loss is L without noise.
+        A `Workload` whose parameters are ``{"x": array of shape (d,)}`` and whose loss is L, without noise.
 
     Raises:
-        ValueError: If an argument is not finite, the noise is negative, or the shapes do not fit.
+        ValueError: If an argument is not finite, the noise is negative, or the shapes do not match.
 
     Example:
         >>> import asyncsim as asim
@@ -73,7 +73,7 @@ def quadratic(eigenvalues: Sequence[float] | Any, noise: float = 0.0, start: flo
     checks.not_negative("noise", noise)
     first = np.asarray(checks.finite("start", start), float)
     if first.shape not in ((), values.shape):
-        raise ValueError(f"`start` must be one number or one an eigenvalue; got shape {first.shape}.")
+        raise ValueError(f"`start` must be a scalar, or one value per eigenvalue; got shape {first.shape}.")
     h = jnp.asarray(values)
     return Workload(
         init=Partial(_start, jnp.broadcast_to(jnp.asarray(first), h.shape)),

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression: convex, and small enough that a replay's own cost shows."""
+"""Multinomial logistic regression: convex, and small enough to show the cost of the replay itself."""
 
 from functools import partial
 from math import prod
@@ -16,9 +16,9 @@ Params = dict[str, jax.Array]
 def softmax(data: Dataset, batch_size: int) -> Workload:
     """Multinomial logistic regression on the flattened inputs.
 
-    L = mean of -log softmax(x·weight + bias)[label]. The parameters start at zero, where every class is
-    equally likely and the loss is log(classes), for every seed: seeds differ in their mini-batches. Where
-    it starts does not matter to where it ends, since the loss is convex.
+    L = mean of -log softmax(x·weight + bias)[label]. For every seed the parameters start at zero, where every class is
+    equally likely and the loss is log(classes); seeds differ in their mini-batches. As the loss is convex, it does not
+    matter where the parameters start.
 
     Args:
         data: Any data set.
@@ -28,7 +28,7 @@ def softmax(data: Dataset, batch_size: int) -> Workload:
         A `Workload` whose parameters are ``{"bias": (classes,), "weight": (features, classes)}``.
 
     Raises:
-        ValueError: If `data` is no `Dataset` or holds fewer than `batch_size` examples.
+        ValueError: If `data` is not a `Dataset` or holds fewer than `batch_size` examples.
 
     Example:
         >>> import asyncsim as asim

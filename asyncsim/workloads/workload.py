@@ -1,5 +1,6 @@
 """What is being learned: a loss over any pytree, and where its mini-batches come from."""
 
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,27 +15,33 @@ Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Workload:
     """A loss, its training data and its evaluation.
 
-    A mini-batch is either `batch_size` rows of `data`, each epoch of each worker a fresh shuffle without
-    replacement, or, where there is no data, whatever `noise(key)` draws.
+    A mini-batch is `batch_size` examples of `data`, each epoch of each worker a fresh shuffle without replacement; or,
+    without `data`, whatever `noise(key)` draws; or, without either, None.
 
     Attributes:
         init: `key -> params`, the first central variable, any pytree of floating-point arrays.
         loss: `(params, batch, key) -> scalar`. The key is for dropout and the like. Give a module-level function, a
             frozen dataclass with `__call__`, or a `jax.tree_util.Partial` of one with arrays: a new closure is
             compiled again.
-        data: Training examples: a pytree of arrays with a common leading axis, or None.
+        data: Training examples: a pytree of arrays with a common leading axis, or None. Those of a data set of
+            `asyncsim.datasets` are its fields `train_inputs` (examples, …) float32 and `train_labels` (examples,)
+            int32; those to test with are `test_inputs` and `test_labels`, and `classes` is the number of classes.
         batch_size: Examples in a mini-batch; at most as many as there are.
         noise: `key -> batch`, for workloads without data.
-        gradient: `(params, batch, key) -> (loss, gradient)` where differentiating `loss` is not wanted.
+        gradient: `(params, batch, key) -> (loss, gradient)`, to be used in place of differentiating `loss`.
         evaluate: `params -> {"test_loss": …, "test_accuracy": …}`, traceable by JAX, or None.
         name, options, dataset: How to describe and rebuild the workload; filled in by the constructors.
 
+    Raises:
+        ValueError: If `batch_size` is not a whole number from 1 to the number of examples, or the arrays of `data`
+            differ in length.
+
     Example:
-        A user's own model, least squares on a line:
+        A model of your own, least squares on a line:
 
         >>> import numpy as np, jax.numpy as jnp, asyncsim as asim
         >>> def loss(params, batch, key):
@@ -45,6 +52,17 @@ class Workload:
         >>> trace = asim.simulate(asim.Cluster(workers=4, compute=asim.delays.Constant(1.0)), commits=400)
         >>> round(float(asim.replay(trace, asim.rules.downpour(0.1), line).central["slope"]), 3)
         3.0
+
+        One on a data set, a linear classifier of digits:
+
+        >>> def classify(params, batch, key):
+        ...     inputs, labels = batch
+        ...     scores = jax.nn.log_softmax(inputs.reshape(len(labels), -1) @ params)
+        ...     return -jnp.mean(jnp.take_along_axis(scores, labels[:, None], axis=1))
+        >>> digits = asim.datasets.digits()
+        >>> data = (digits.train_inputs, digits.train_labels)
+        >>> asim.Workload(init=lambda key: jnp.zeros((64, digits.classes)), loss=classify, data=data, batch_size=32)
+        Workload(classify, batch_size=32)
     """
 
     init: Callable[[jax.Array], Params]
@@ -63,25 +81,33 @@ class Workload:
         object.__setattr__(self, "batch_size", size)
         sizes = {len(leaf) for leaf in jax.tree.leaves(self.data)}
         if len(sizes) > 1:
-            raise ValueError(f"`data` must have one number of examples; its arrays have {sorted(sizes)}.")
+            raise ValueError(f"`data` must have arrays of one length; got {sorted(sizes)}. Give one row per example.")
         if self.data is not None and size > self.examples:
             raise ValueError(
-                f"`batch_size` must be at most the number of training examples, {self.examples}; got {size}."
+                f"`batch_size` must be at most the number of training examples, {self.examples}; got {size}. "
+                "Give smaller mini-batches or more data."
             )
+
+    def __repr__(self) -> str:
+        settings = dict(self.options) if self.options or not self.examples else {"batch_size": self.batch_size}
+        data = [] if self.dataset is None else [self.dataset.name]
+        shown = [*data, *(f"{name}={reprlib.repr(value)}" for name, value in settings.items())]
+        name = self.describe()["name"]
+        return f"{name}({', '.join(shown)})" if self.name else f"Workload({', '.join([name, *shown])})"
 
     @property
     def examples(self) -> int:
-        """Number of training examples; 0 where mini-batches are drawn and not taken from data."""
+        """Number of training examples; 0 without `data`."""
         return len(jax.tree.leaves(self.data)[0]) if self.data is not None else 0
 
     @property
     def batches_per_epoch(self) -> int:
-        """Full mini-batches in one shuffle; the rest of the shuffle is left out, as the paper's code does."""
+        """Full mini-batches in one shuffle; the rest of the shuffle is left out, as in the paper's code."""
         return self.examples // self.batch_size
 
     @cached_property
     def loss_and_gradient(self) -> Partial:
-        """`(params, batch, key) -> (loss, gradient)` as a pytree: the code static, its arrays traced."""
+        """`(params, batch, key) -> (loss, gradient)` as a pytree: its code is static, its arrays are traced."""
         if self.gradient is not None:
             return as_pytree(self.gradient)
         return Partial(_differentiate, as_pytree(self.loss))
@@ -100,7 +126,7 @@ class Workload:
 
 
 def as_pytree(function: Callable[..., Any]) -> Partial:
-    """The function as something that can be handed to a compiled function and not only be compiled in."""
+    """The function as an argument that compiled functions accept, so that its arrays are not compiled in."""
     return function if isinstance(function, Partial) else Partial(function)
 
 

@@ -1,6 +1,5 @@
 """`asyncsim run`: what it prints where, what it keeps, and with which status it leaves."""
 
-import errno
 import importlib
 import json
 import os
@@ -17,6 +16,7 @@ from asyncsim.cli.progress import Bar
 from asyncsim.cli.run import find_script
 from asyncsim.study.summary import KEYS
 from tests.cli.commands import SCRIPT, Command, assert_one_line
+from tests.problems import full_disk
 
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
 pytestmark = pytest.mark.usefixtures("scripts")
@@ -164,9 +164,6 @@ class TestUsage:
 
 class TestFailures:
     def test_full_disk(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        def full_disk(descriptor: int) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
         monkeypatch.setattr(os, "fsync", full_disk)
         done = command("run", "study.py")
         assert_one_line(done, 1, "scenario.json' could not be written: No space left", "Free some space")
@@ -175,7 +172,7 @@ class TestFailures:
     def test_damaged_file(self, command: Command) -> None:
         command("run", "study.py")
         Path("runs/study/trace.npz").write_bytes(b"nonsense")
-        assert_one_line(command("run", "study.py"), 1, "trace.npz' is damaged or no trace file")
+        assert_one_line(command("run", "study.py"), 1, "trace.npz' is damaged or not a trace file")
 
 
 class TestInterrupts:

@@ -129,7 +129,7 @@ class TestCheck:
 
     def test_finds_another_kind_of_file(self, command: Command) -> None:
         Path("trace.npz").write_bytes(Path("trace.csv").read_bytes())
-        assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is damaged or no trace file")
+        assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is damaged or not a trace file")
         Path("trace.csv").write_bytes(b"PK\x03\x04\xff")
         assert_one_line(command("check", "trace.csv"), 1, "trace.csv' holds no valid trace: it must be UTF-8")
 

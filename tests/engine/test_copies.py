@@ -9,14 +9,13 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.replayer import Replayer
+from tests.conftest import SLOW_XLA_OPTIONS
 from tests.problems import CORE, RULES, TRACES
 
 WORKERS = 37  # a number that nothing else in the program has
 
 
-@pytest.fixture(autouse=True)
-def quick_compile():
-    """Not here: this is about what XLA's optimisations make of the program."""
+pytestmark = pytest.mark.usefixtures("optimised")
 
 
 def program(rule, seed, lanes, record, kind="ordinary"):
@@ -25,7 +24,7 @@ def program(rule, seed, lanes, record, kind="ordinary"):
     replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
     count, chunk = replayer.feeder.chunk(0, 100)
     lowered = replay_chunk.lower(replayer.carry, count, chunk, replayer.problem, layout=replayer.layout)
-    return lowered.compile().as_text()
+    return lowered.compile(SLOW_XLA_OPTIONS).as_text()
 
 
 def instructions_with_state(text, operation):
@@ -66,5 +65,5 @@ def test_the_count_would_find_a_copy():
         return jax.lax.scan(body, (state[0], state), workers)
 
     state = np.ones((WORKERS, 50), np.float32)
-    text = jax.jit(careless).lower(state, np.arange(WORKERS)).compile().as_text()
+    text = jax.jit(careless).lower(state, np.arange(WORKERS)).compile(SLOW_XLA_OPTIONS).as_text()
     assert instructions_with_state(text, "copy")

@@ -1,6 +1,5 @@
 """A run put away and taken out again is the same run, and goes on as if it had never been put away."""
 
-import errno
 import os
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from tests.problems import TRACES
+from tests.problems import TRACES, full_disk
 
 RULE = asim.rules.gem(learning_rate=0.05)
 WORKLOAD = asim.workloads.quadratic([1.0, 0.1, 0.01], noise=0.1)
@@ -104,7 +103,7 @@ def test_cut_file_is_refused(tmp_path: Path, part: float) -> None:
     half().save(path)
     content = path.read_bytes()
     path.write_bytes(content[: int(part * len(content))])
-    with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file .*Restore it"):
+    with pytest.raises(ValueError, match=r"run\.npz' is damaged or not a run file .*Restore it"):
         asim.Run.load(path, RULE, WORKLOAD)
 
 
@@ -114,13 +113,13 @@ def test_altered_file_is_refused(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file"):
+    with pytest.raises(ValueError, match=r"run\.npz' is damaged or not a run file"):
         asim.Run.load(path, RULE, WORKLOAD)
 
 
 def test_trace_missing_and_newer_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    with pytest.raises(FileNotFoundError, match=r"run\.npz' is no file"):
+    with pytest.raises(FileNotFoundError, match=r"run\.npz' is not a file"):
         asim.Run.load(path, RULE, WORKLOAD)
     TRACE.save(path)
     with pytest.raises(ValueError, match=r"holds no run .* it lacks 'commits'"):
@@ -132,9 +131,6 @@ def test_trace_missing_and_newer_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_full_disk_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full_disk(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     path, before = tmp_path / "run.npz", half()
     before.save(path)
     monkeypatch.setattr(os, "fsync", full_disk)

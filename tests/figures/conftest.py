@@ -1,13 +1,10 @@
-"""Compile quickly; and a scale so small that a figure takes a second."""
+"""A scale so small that a figure takes a second."""
 
 from dataclasses import replace
 
 import pytest
 
 from figures.common import scales
-from tests.quick_compile import quick_compile
-
-__all__ = ["quick_compile"]
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from asyncsim.study.tables import over_seeds, pack, stack, table, where
 from figures import figure2, figure4, figure5
 from figures.common import scales
 from figures.common.paper import paper_curves
-from tests.quick_compile import quick_compile  # noqa: F401
 
 Numbers = dict[str, np.ndarray]
 

@@ -1,7 +1,6 @@
 """A study's folder: written whole, never computed twice, gone on with after an interruption."""
 
 import dataclasses
-import errno
 import importlib
 import json
 import os
@@ -17,6 +16,7 @@ from asyncsim.engine import chunks
 from asyncsim.study.compare import final_losses
 from asyncsim.study.stopwatch import Stopwatch
 from asyncsim.study.summary import KEYS, summarise
+from tests.problems import full_disk
 
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
 FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
@@ -40,10 +40,6 @@ def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_replay(*args: object, **kwargs: object) -> None:
     raise AssertionError("replayed again")
-
-
-def full_disk(descriptor: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -148,7 +144,7 @@ class TestSecondRun:
     def test_damage_is_named(self, tmp_path: Path) -> None:
         asim.run(scenario(), tmp_path)
         (tmp_path / "run.npz").write_bytes(b"nonsense")
-        with pytest.raises(ValueError, match=r"run\.npz' is damaged or no run file.*`--force`"):
+        with pytest.raises(ValueError, match=r"run\.npz' is damaged or not a run file.*`--force`"):
             asim.run(scenario(), tmp_path)
         asim.run(scenario(), tmp_path, force=True)
         assert {path.name for path in tmp_path.iterdir()} == FILES

@@ -1,7 +1,6 @@
 """The trace: its accounts, its checks and its files."""
 
 import dataclasses
-import errno
 import os
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from asyncsim.trace import Fate, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.invariants import conservation
+from tests.problems import full_disk
 
 ORDERS = st.integers(1, 6).flatmap(
     lambda workers: st.tuples(st.just(workers), st.lists(st.integers(0, workers - 1), max_size=40))
@@ -257,24 +257,24 @@ class TestFile:
         assert [path.name for path in tmp_path.iterdir()] == ["run.trace"]
 
     def test_missing_file(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError, match=r"`path` '.*none\.npz' is no file\. Check the name"):
+        with pytest.raises(FileNotFoundError, match=r"`path` '.*none\.npz' is not a file\. Check the name"):
             Trace.load(tmp_path / "none.npz")
 
     @pytest.mark.parametrize("content", [b"", b"worker,time\n0,1.0\n", b"\x80\x04N.", b"PK\x03\x04"])
     def test_other_files(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "other.npz"
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"other\.npz' is damaged or no trace file .*Restore it"):
+        with pytest.raises(ValueError, match=r"other\.npz' is damaged or not a trace file .*Restore it"):
             Trace.load(path)
 
     def test_plain_array(self, tmp_path: Path) -> None:
         np.save(tmp_path / "array.npy", np.arange(3))
-        with pytest.raises(ValueError, match=r"array\.npy' is damaged or no trace file"):
+        with pytest.raises(ValueError, match=r"array\.npy' is damaged or not a trace file"):
             Trace.load(tmp_path / "array.npy")
 
     def test_pickled_objects_are_never_loaded(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "object.npz", format_version=1, worker=np.array([{}], dtype=object))
-        with pytest.raises(ValueError, match=r"object\.npz' is damaged or no trace file"):
+        with pytest.raises(ValueError, match=r"object\.npz' is damaged or not a trace file"):
             Trace.load(tmp_path / "object.npz")
 
     @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
@@ -283,7 +283,7 @@ class TestFile:
         trace.save(path)
         content = path.read_bytes()
         path.write_bytes(content[: int(share * len(content))])
-        with pytest.raises(ValueError, match=r"cut\.npz' is damaged or no trace file"):
+        with pytest.raises(ValueError, match=r"cut\.npz' is damaged or not a trace file"):
             Trace.load(path)
 
     def test_altered_bytes_are_refused_or_harmless(self, trace: Trace, tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ class TestFile:
                 {"format_version": 3},
                 r"written by a newer asyncsim \(format 3; .* up to 2\)\. Update asyncsim",
             ),
-            ({"format_version": None}, "no trace file .no format version"),
-            ({"format_version": "one"}, "no trace file .no format version"),
+            ({"format_version": None}, "not a trace file .it has no format version"),
+            ({"format_version": "one"}, "not a trace file .it has no format version"),
             ({"read_time": None}, "lacks the column `read_time`"),
             ({"workers": 3.5}, "holds no valid trace: `workers` must be an integer"),
             ({"workers": 2}, "holds no valid trace: `worker` must be from 0 to 1; row 2 has 2"),
@@ -324,9 +324,6 @@ class TestFile:
     def test_full_disk_leaves_the_old_file_whole(
         self, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full_disk(descriptor: int) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
         path = tmp_path / "trace.npz"
         trace.save(path)
         monkeypatch.setattr(os, "fsync", full_disk)

@@ -16,7 +16,6 @@ import asyncsim as asim
 from asyncsim.datasets import Dataset
 from asyncsim.workloads import CONSTRUCTORS
 from asyncsim.workloads.convolutions import lax_conv, max_pool, patches_conv
-from tests.quick_compile import quick_compile  # noqa: F401
 
 # The module: `asyncsim.workloads.alexnet` as an attribute is the workload of that name.
 net = importlib.import_module("asyncsim.workloads.alexnet")

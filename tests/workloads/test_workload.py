@@ -115,7 +115,7 @@ def test_batch_size_must_fit_the_data(batch_size: Any) -> None:
 
 
 def test_data_must_be_of_one_length() -> None:
-    with pytest.raises(ValueError, match=r"`data` must have one number of examples; its arrays have \[3, 4\]"):
+    with pytest.raises(ValueError, match=r"`data` must have arrays of one length; got \[3, 4\]"):
         asim.Workload(init=line_init, loss=line_loss, data=(np.ones(3), np.ones(4)), batch_size=1)
 
 
@@ -149,3 +149,18 @@ def test_name_options_and_data_rebuild_the_workload(name: str, options: dict[str
     assert all(
         jax.tree.leaves(jax.tree.map(np.array_equal, again.init(jax.random.key(1)), workload.init(jax.random.key(1))))
     )
+
+
+@pytest.mark.parametrize(
+    ("workload", "expected"),
+    [
+        (line(), "Workload(line_loss, batch_size=4)"),
+        (asim.workloads.quadratic([1.0, 2.0], 0.5), "quadratic(eigenvalues=[1.0, 2.0], noise=0.5, start=1.0)"),
+        (asim.workloads.quadratic(range(1, 1730)), "quadratic(eigenvalues=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, ...], noise="),
+        (asim.Workload(line_init, line_loss), "Workload(line_loss)"),
+        (asim.workloads.mlp(asim.datasets.digits(), (32,), 16), "mlp(digits, hidden=[32], batch_size=16)"),
+    ],
+)
+def test_a_workload_prints_in_one_line(workload: asim.Workload, expected: str) -> None:
+    assert repr(workload).startswith(expected)
+    assert len(repr(workload)) < 120

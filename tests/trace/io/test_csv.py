@@ -1,7 +1,6 @@
 """Flat columns and CSV: what goes out comes back to the last bit, and recorded logs become valid traces."""
 
 import csv
-import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from asyncsim.trace import Fate, Trace
 from asyncsim.trace.io.csv import faults_path
 from asyncsim.trace.table import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
-from tests.problems import TRACES, noisy_quadratic, random_trace
+from tests.problems import TRACES, full_disk, noisy_quadratic, random_trace
 from tests.trace.test_trace import ORDERS, assert_equal
 
 FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -92,9 +91,6 @@ class TestRoundTrip:
         assert not faults_path(path).exists()
 
     def test_full_disk_leaves_the_old_file_whole(self, tmp_path, monkeypatch):
-        def full_disk(descriptor):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
         path, trace = tmp_path / "trace.csv", Trace.from_commits([0, 1, 0])
         trace.to_csv(path)
         monkeypatch.setattr(os, "fsync", full_disk)
