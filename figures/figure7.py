@@ -28,7 +28,7 @@ from figures.common.averages import loss_curve
 from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves
 
-TITLE = "Figure 7: training loss of AlexNet with 8 and 16 workers and a fixed total batch"
+TITLE = "Figure 7: training loss of AlexNet with 8 and 16 workers"
 SIZE = (8.0, 4.2)
 WORKERS = (8, 16)
 VARIABLE = "ASYNCSIM_IMAGENET"

@@ -9,5 +9,5 @@ from figures.common import scales
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Scale quick with twenty commits of each worker."""
+    """Scale quick with twenty commits per worker."""
     monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=20))

@@ -13,7 +13,7 @@ def no_imagenet(monkeypatch):
     monkeypatch.delenv(figure7.VARIABLE, raising=False)
 
 
-def test_the_data_that_are_named_decide(monkeypatch):
+def test_the_task_depends_on_the_data_that_are_named(monkeypatch):
     assert figure7.training_of("quick") is figure7.QUICK
     assert figure7.training_of("paper") is figure7.SMALL
     monkeypatch.setenv(figure7.VARIABLE, "somewhere")
@@ -53,20 +53,20 @@ def test_figure_7_draws_and_judges_its_numbers():
 
 
 def tensors(pi):
-    """Numbers of a seed from (tensors, records)."""
+    """The numbers of a seed with these medians, (tensors, commits at which they were recorded)."""
     which, updates = np.meshgrid(np.arange(16), 8 * np.arange(1, pi.shape[1] + 1), indexing="ij")
     return pack(pi={"tensor": which.ravel(), "update": updates.ravel(), "median_pi": pi.ravel()})
 
 
 @pytest.mark.parametrize("module", [figure9, figure10])
-def test_the_map_is_drawn_as_it_is_and_judged(module):
+def test_the_map_is_drawn_unchanged_and_judged(module):
     pi = np.zeros((16, 20))
     pi[3, 5], pi[14, 10:] = 4.0, 3.0
     page = Figure()
     module.draw(page, [tensors(pi)], "quick")
     image = page.axes[0].get_images()[0]
     np.testing.assert_array_equal(image.get_array(), pi)
-    assert image.get_extent() == [0, 160, 15.5, -0.5]  # tensor 0 above
+    assert image.get_extent() == [0, 160, 15.5, -0.5]  # tensor 0 at the top
     assert page.axes[1].get_lines()[0].get_xdata().tolist() == pi.mean(axis=1).tolist()
     claims = module.claims([tensors(pi)], "quick")
     assert [claim.holds for claim in claims] == [True, True]

@@ -1,4 +1,4 @@
-"""Means over blocks of worker steps."""
+"""Means over blocks of commits per worker."""
 
 import numpy as np
 import pytest

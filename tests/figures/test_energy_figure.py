@@ -15,7 +15,7 @@ STEPS = 20
 
 
 class MadeUp:
-    """Runs whose central energy is a known multiple of the proxy's, with noise that the median does not feel."""
+    """Runs whose central energy is a known multiple of the proxy's, with outliers that the median ignores."""
 
     def __init__(self, ratio):
         self.ratio = ratio
@@ -68,7 +68,7 @@ def test_ratios_are_medians_of_the_runs(seeds):
 
 
 def test_the_quadratic_is_as_predicted(seeds):
-    """Within some standard errors of the exact ratio, for both laws, with errors that can tell workers apart."""
+    """Within some standard errors of the exact ratio, which are small enough to distinguish numbers of workers."""
     row = energy.quadratic_of(seeds)
     assert energy.scores(seeds).max() < 6  # six degrees of freedom
     assert (row["error"] < 0.05 * row["ratio"]).all()

@@ -20,7 +20,7 @@ Numbers = dict[str, np.ndarray]
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few workers and few steps, so that a test takes what its compilation takes."""
+    """Few workers and commits, so that a test takes little longer than its compilation."""
     monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=42, batch_size=32))
     monkeypatch.setattr(figure2, "WORKERS", 10)
     monkeypatch.setattr(figure2, "BINS", 20)
@@ -54,7 +54,7 @@ def holds(module: ModuleType, numbers: Numbers, scale: str = "paper") -> list[bo
 
 
 class TestTime:
-    def test_a_level_is_reached_by_the_mean_of_five_steps_of_each_worker(self) -> None:
+    def test_a_level_is_reached_by_the_mean_of_five_commits_per_worker(self) -> None:
         loss, time = np.linspace(2, 0, 81), np.linspace(0, 8, 81) ** 2
         means = [loss[k - 10 : k].mean() for k in range(10, 82)]
         first = next(k for k, mean in enumerate(means) if mean <= 0.5)
@@ -75,7 +75,7 @@ class TestFigure2:
         thirds = table(figure2.compute("quick", 0), "thirds")["training_loss"]
         np.testing.assert_allclose(thirds.mean(), runs.get(scenario).loss.mean(), rtol=1e-4)
 
-    def test_the_papers_run_takes_the_papers_two_thousand_seconds(self) -> None:
+    def test_a_run_takes_the_two_thousand_seconds_of_the_paper(self) -> None:
         law: Any = figure2.scenarios("quick", 0)[10].cluster.compute
         assert scales.SCALES["paper"].commits_per_worker * law.mean == pytest.approx(2000)
 
@@ -214,8 +214,8 @@ def epochs(**validation: list[float]) -> Numbers:
 
 
 @pytest.mark.parametrize("module", [figure2, figure4, figure5])
-def test_computes_from_nothing_but_the_runs_it_names(module: ModuleType) -> None:
-    """The estimate of time and the queue of long runs go by `scenarios`."""
+def test_uses_exactly_the_runs_that_it_names(module: ModuleType) -> None:
+    """Otherwise the estimated time, which is based on `scenarios`, would be wrong."""
     asked: list[asim.Scenario] = []
 
     class Noting(RunCache):

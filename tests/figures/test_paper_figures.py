@@ -15,14 +15,12 @@ from figures.common.curves import THE_PAPER
 from figures.common.paper import paper_curves
 
 MODULES = (figure1, figure3, figure6, figure8)
-
-
 FEW = ((figure1, (5, 10)), (figure3, (5, 10)), (figure6, (5, 10)), (figure8, 5))
 
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
-    """Numbers of two seeds of every figure, with few workers and steps."""
+    """Numbers of two seeds of every figure, with few workers and commits."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], commits_per_worker=20))
         for module, workers in FEW:
@@ -33,7 +31,7 @@ def computed(tmp_path_factory):
 
 @pytest.fixture
 def numbers(computed, tiny, monkeypatch):
-    """The same, while the figures have as few workers as when these were computed."""
+    """The same, while the figures have as few workers as they were computed with."""
     for module, workers in FEW:
         monkeypatch.setattr(module, "WORKERS", workers)
     return computed
@@ -55,7 +53,7 @@ def test_numbers_are_those_of_the_runs(numbers):
     np.testing.assert_array_equal(mine["training_loss"], loss_curve(RunCache().get(scenario))["training_loss"])
 
 
-def test_each_seed_is_another_run(numbers):
+def test_each_seed_is_a_run_of_its_own(numbers):
     one, other = (where(table(seed, "final"), rule="gem")["training_loss"] for seed in numbers[figure1])
     assert (one != other).all()
 
@@ -100,7 +98,7 @@ def test_figures_6_and_8_draw_their_numbers(numbers, scale):
 
 
 def made_up(module, *losses):
-    """Numbers of one seed with these final losses, a rule (or κ) after the other."""
+    """The numbers of one seed with these final losses, in the order of the rules (or values of κ)."""
     if module is figure8:
         rows = {"kappa": np.array(figure8.KAPPAS), "training_loss": np.array(losses)}
         return {f"final.{name}": column for name, column in rows.items()}
@@ -132,13 +130,13 @@ def test_figure_1_judges_the_papers_own_numbers_and_others():
     assert verdicts(figure1, gem, [0.08, 0.1, 0.12, 0.14], adaptive)[1] is False  # never fails
     assert verdicts(figure1, gem, [0.08, 0.1, np.nan, np.nan], adaptive)[1] is True
     assert verdicts(figure1, gem, [0.08, 0.07, 1.3, 2.3], adaptive)[1] is False  # 10 workers are better than 5
-    assert verdicts(figure1, gem, [1.2, 1.3, 2.3, 2.3], adaptive)[1] is False  # lost with 5 already
+    assert verdicts(figure1, gem, [1.2, 1.3, 2.3, 2.3], adaptive)[1] is False  # fails with 5 already
     assert verdicts(figure1, gem, downpour, [0.01, 0.4, 0.4, 0.4])[2] is False  # fast
 
 
 def test_figure_6_and_8_judge_good_and_bad_numbers():
-    good, lost = [0.06, 0.05, 0.04], [0.3, 2.3, np.nan]
-    assert verdicts(figure6, good, lost, [0.1, 0.1, 0.1]) == [True, True]
+    good, failing = [0.06, 0.05, 0.04], [0.3, 2.3, np.nan]
+    assert verdicts(figure6, good, failing, [0.1, 0.1, 0.1]) == [True, True]
     assert verdicts(figure6, [0.06, 2.3, 0.04], [0.3, 0.3, 2.3], [0.1, 0.1, 0.1]) == [False, False]
     assert verdicts(figure8, 0.07, 0.06, 0.08, 2.3) == [True, True]
     assert verdicts(figure8, 0.07, 0.06, 0.08, np.nan) == [True, True]
@@ -146,7 +144,7 @@ def test_figure_6_and_8_judge_good_and_bad_numbers():
     assert verdicts(figure8, np.nan, 0.06, 0.08, 2.3) == [False, False]
 
 
-def test_figure_3_wants_every_seed_to_fall():
+def test_figure_3_requires_every_seed_to_fall():
     def seed(*medians):
         n = np.array(figure3.WORKERS)
         return {
@@ -159,7 +157,7 @@ def test_figure_3_wants_every_seed_to_fall():
 
 
 def diverging(*commits):
-    """Rows of Algorithm 1 that end so."""
+    """The rows of Algorithm 1, diverging at these commits."""
     rows = {"rule": "gem", "assumed": assumptions.PAPER, "workers": assumptions.ALL_WORKERS, "diverged_at": commits}
     return pack(final=stack([rows]))
 

@@ -20,12 +20,12 @@ def maps():
         yield [stability.compute("quick", seed) for seed in (0, 1)]
 
 
-def test_workers_in_turn_break_where_theory_says(maps):
+def test_runs_of_workers_in_turn_grow_where_theory_says(maps):
     for rule in stability.RULES:
         limit = stability.last_limit(maps[0], rule, "constant")
         bounded, below = stability.shares(maps, "constant", rule) > 0.5, limit[:, None] > GRID
         assert (bounded == below)[below].all()
-        if rule != "gem":  # windows of stability return above
+        if rule != "gem":  # GEM has windows of stability above its limit
             assert not bounded[~below].any()
             assert not any(stability.wrong_side(maps, rule))
 
@@ -84,7 +84,7 @@ def shapes():
         yield [staleness.compute("quick", seed) for seed in (0, 1)]
 
 
-def test_shares_and_probabilities_are_whole(shapes):
+def test_shares_and_probabilities_sum_to_one(shapes):
     for law in staleness.LAWS:
         share, pmf, commits = staleness.pooled(shapes, law)
         assert commits == 8000
@@ -93,7 +93,7 @@ def test_shares_and_probabilities_are_whole(shapes):
         assert len(share) == len(pmf)
 
 
-def test_claims_hold_and_would_not(shapes, monkeypatch):
+def test_claims_hold_and_can_fail(shapes, monkeypatch):
     monkeypatch.setattr(staleness, "WORKERS", (2, 8))
     assert all(claim.holds for claim in staleness.claims(shapes, "quick"))
     older = [{**one, "means.mean": one["means.mean"] + 1} for one in shapes]

@@ -8,7 +8,7 @@ from tests.scenarios.run import run
 def test_dana_protocol(tmp_path):
     numbers = run("dana_protocol", tmp_path, workers=(1, 16), commits=800, seeds=1)
     rules = list(numbers["rule"])
-    # n - 1, less what the last commits have in flight: n(n - 1)/2 in 800.
+    # n - 1, minus what the last commits have in flight: n(n - 1)/2 in 800.
     np.testing.assert_allclose(numbers["staleness"], [[0, 15]] * 3, atol=16 * 15 / 800)
     ends = dict(zip(rules, numbers["last_loss"][..., 0].transpose(1, 0, 2), strict=True))  # (clusters, workers) each
     assert (ends["DANA-Zero"][:, 1] < ends["NAG-ASGD"][:, 1]).all()

@@ -1,4 +1,4 @@
-"""The scenario scripts that are experiments, on small settings: what they claim holds in their own numbers."""
+"""The scenario scripts that are experiments, on small settings: their claims hold in their own numbers."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ def test_server_saturation(tmp_path):
     numbers = run("server_saturation", tmp_path, workers=(2, 8, 24), commits=6000, seeds=4)
     slack = 5 * numbers["throughput_error"] + 0.01 * numbers["throughput"]
     assert (abs(numbers["throughput"] - numbers["predicted_throughput"]) < slack).all()
-    assert numbers["throughput"][-1] == pytest.approx(8.0, rel=0.05)  # sixteen more workers than the knee add nothing
+    assert numbers["throughput"][-1] == pytest.approx(8.0, rel=0.05)  # sixteen workers beyond the knee add nothing
     np.testing.assert_allclose(numbers["staleness"], numbers["workers"] - 1, rtol=0.01)
 
 
@@ -26,7 +26,7 @@ def test_stragglers(tmp_path):
     known = np.isfinite(numbers["predicted"])
     assert known.sum() == 4
     ratio = (numbers["seconds_per_step"] / numbers["predicted"])[known]
-    assert (abs(ratio - 1) < 0.5).all()  # some ten synchronous rounds only
+    assert (abs(ratio - 1) < 0.5).all()  # only about ten synchronous rounds
     assert np.isfinite(numbers["last_loss"]).all()
     order = dict(zip(numbers["protocol"], numbers["seconds_per_step"], strict=True))
     assert order["asynchronous"] < order["4-batch-async"] < order["backup 4"] < order["synchronous"]

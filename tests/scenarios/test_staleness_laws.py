@@ -11,7 +11,7 @@ def test_staleness_laws(tmp_path):
     assert (numbers["predicted_mean"] == 7).all()
     np.testing.assert_allclose(numbers["mean"], 7, rtol=0.02)
     assert (abs(numbers["sd"] - numbers["predicted_sd"]) <= 5 * numbers["sd_error"] + 1e-9).all()
-    assert (np.diff(numbers["predicted_sd"]) > 0).all()  # the laws stand in the order of their spread
+    assert (np.diff(numbers["predicted_sd"]) > 0).all()  # the laws are ordered by their spread
     assert (abs(numbers["median"] - numbers["predicted_median"]) <= 1).all()
     np.testing.assert_allclose(numbers["p99"], numbers["predicted_p99"], rtol=0.1)
     assert numbers["total_variation"][0] == 0.0
@@ -32,7 +32,7 @@ def test_the_law_of_the_compute_time_is_the_limit():
 def test_error_runtime(tmp_path):
     numbers = run("error_runtime", tmp_path, workers=8, k=(4,), seconds=60.0, seeds=12, learning_rate=0.2)
     assert numbers["protocol"].tolist() == ["asynchronous", "4-async", "synchronous"]
-    assert (np.diff(numbers["seconds_to_half"]) > 0).all()  # the fewer gradients a step, the faster
+    assert (np.diff(numbers["seconds_to_half"]) > 0).all()  # the fewer gradients per step, the faster
     assert (np.diff(numbers["predicted_end"]) < 0).all()  # and the higher the floor
     assert (np.diff(numbers["measured_end"]) < 0).all()
     assert (numbers["largest_z"] < 6).all()

@@ -1,4 +1,4 @@
-"""The scenarios about windows and springs, on small settings: what they claim holds in their own numbers."""
+"""The scenarios about windows and springs, on small settings: their claims hold in their own numbers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The zoo, on a small setting: its table says what the replays say."""
+"""The zoo, on small settings: its table agrees with single replays."""
 
 import jax
 import numpy as np
@@ -32,7 +32,7 @@ def test_the_table_is_what_single_replays_give(tmp_path):
 
 
 def test_every_rule_is_in_the_zoo():
-    """Every constructor can be made, and those with a window get equally many gradients."""
+    """Every constructor can be made, and those with a window take as many gradients as the others."""
     cluster = asim.Cluster(4, asim.delays.Constant(1.0))
     traces = dict.fromkeys((False, True), asim.simulate(cluster, commits=8))
     found = list(ZOO["entries"](sorted(CONSTRUCTORS), traces, np.array([0.1, 0.2])))
@@ -42,13 +42,13 @@ def test_every_rule_is_in_the_zoo():
         np.testing.assert_array_equal(entry.rule.hyper["learning_rate"], [0.1, 0.2])
 
 
-def test_a_rule_that_is_none():
+def test_an_unknown_rule_is_an_error():
     with pytest.raises(ValueError, match="`only` must name rules; got 'downpuor'"):
         ZOO["experiment"].override(**SMALL, only="downpuor").run()
 
 
 def test_forgiven():
     grid = np.array([1.0, 2.0, 4.0, 8.0])
-    assert ZOO["forgiven"](grid, np.array([0.1, 0.5, 0.1, 0.1])) == 1.0  # what lies beyond a bad one does not count
+    assert ZOO["forgiven"](grid, np.array([0.1, 0.5, 0.1, 0.1])) == 1.0  # step sizes beyond a bad one do not count
     assert ZOO["forgiven"](grid, np.array([0.1, 0.11, 0.19, 0.3])) == 4.0
     assert np.isnan(ZOO["forgiven"](grid, np.full(4, np.inf)))
