@@ -28,6 +28,8 @@ from asyncsim.trace import Trace
 from asyncsim.trace.regroup import in_steps
 from asyncsim.workloads import Workload
 
+make_key = jax.jit(commit_key)  # the only compiled part: there is nothing to see inside
+
 
 class PlainRun(NamedTuple):
     """Result of the plain loop.
@@ -48,7 +50,7 @@ def take_batch(workload: Workload, seed: int, worker: int, job: int, key: jax.Ar
     if workload.data is None:
         return workload.noise(key) if workload.noise else None
     rows = Shuffles(workload.examples, workload.batch_size).take(seed, np.array([worker]), np.array([job]))[0]
-    return jax.tree.map(lambda array: array[rows], workload.device_data)
+    return jax.tree.map(lambda array: jax.numpy.take(array, rows, axis=0), workload.device_data)
 
 
 def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) -> PlainRun:
@@ -98,7 +100,7 @@ def compute(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, wo
     """
     x, losses, gradient = read, [], read
     for one in range(job * rule.window, (job + 1) * rule.window):
-        key = commit_key(jax.random.key(seed), worker, one)
+        key = make_key(jax.random.key(seed), worker, one)
         loss, gradient = workload.loss_and_gradient(x, take_batch(workload, seed, worker, one, key), key)
         losses.append(loss)
         if rule.local_step is not None:

@@ -38,7 +38,7 @@ def send_displacement(hyper, displacement, state, view):
     return Sent(displacement, state, Info(update=displacement))
 
 
-def local(window=4, scale=1.0, **more):
+def local(window=2, scale=1.0, **more):
     hyper = {"scale": scale}
     return Rule(hyper, "local", send_displacement, start=Start(ADAM), local_step=Step(ADAM), window=window, **more)
 
@@ -60,7 +60,7 @@ def close(actual, expected, rtol=1e-10):
 )
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
 def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, workload, x64):
-    trace, rule = TRACES[kind][0](), local(elementwise=elementwise, collect=collect)
+    trace, rule = TRACES[kind][0](commits=40), local(elementwise=elementwise, collect=collect)
     plain = replay_plainly(trace, rule, workload(), seed=3)
     run = asim.replay(trace, rule, workload(), seed=3, lanes=lanes)
     close(run.loss, plain.loss)
