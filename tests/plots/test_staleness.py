@@ -147,7 +147,7 @@ class TestPrediction:
         ("predicted", "expected"),
         [
             ([1 / 6, 1 / 6, 4 / 6], 0.0),
-            ([1 / 6, 1 / 6], 0.0),  # the rest is beyond its end, and there it is
+            ([1 / 6, 1 / 6], 0.0),  # the rest is expected beyond its end, and is there
             ([1.0], 5 / 6),
             ([0.0, 0.0, 0.0, 1.0], 1.0),
             ([0.5, 0.5, 0.0], 2 / 3),
@@ -158,7 +158,7 @@ class TestPrediction:
         assert f"mean 1.50, total variation {expected:.3f}" == texts(ax)
 
     def test_of_exponential_workers(self, ax):
-        """Geometric; the distance of so many draws is below Σ √(p / N) / 2, up to the correlation of the commits."""
+        """Geometric; the distance for this many draws is below Σ √(p / N) / 2, up to the correlation of the commits."""
         trace, pmf = simulate(Cluster(4, Exponential(1.0)), commits=20_000, seed=3), geometric(3, 100)
         plots.draw_staleness(ax, trace, predicted=pmf)
         assert float(texts(ax).split()[-1]) < 2 * np.sqrt(pmf / len(trace)).sum() / 2

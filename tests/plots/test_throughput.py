@@ -57,7 +57,7 @@ def test_what_is_not_given_is_not_drawn(more, labels):
 
 
 def test_constant_times_follow_the_asymptotes():
-    """Compute 0.9 s, service 0.1 s: throughput min(n, 10) per second, for ever n."""
+    """Compute 0.9 s, service 0.1 s: throughput min(n, 10) per second, for every n."""
     workers, throughput = [1, 4, 10, 20], []
     for n in workers:
         trace = simulate(Cluster(n, Constant(0.9), server=Server(service=Constant(0.1))), commits=40 * n)

@@ -16,7 +16,7 @@ from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace.tables import end_of_trace
 from tests.cluster.problems import clusters
 
-# Worker 0 commits once by way of every stage; worker 1's job is cancelled; worker 2 goes down, while the server pauses.
+# Worker 0 commits once, through every stage; worker 1's job is cancelled; worker 2 goes down, while the server pauses.
 BY_HAND = Trace(
     workers=3,
     worker=[0, 0],
@@ -219,7 +219,7 @@ class TestWindow:
         _, ax = drawn(trace)
         assert ax.get_xlim() == (0.0, 16.0)
         _, ax = drawn(trace, start=190.0)
-        assert ax.get_xlim() == (190.0, 200.0)  # the record ends
+        assert ax.get_xlim() == (190.0, 200.0)  # the trace ends
 
     def test_of_many_workers_the_first_are_drawn_and_that_is_said(self):
         trace = simulate(Cluster(1000, Gamma(1.0, 0.3)), commits=3000)
