@@ -58,7 +58,7 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
         stop: Right end, in seconds.
 
     Returns:
-        Activity -> its intervals; at every moment from `start` to `stop` or the end of the record, a worker is in
+        Activity -> its intervals; at every moment from `start` to `stop` or the end of the trace, a worker is in
         exactly one. `NETWORK` includes the time-outs of lost messages, `WAITING` queue, turn and pause; `VAIN` is
         computing for jobs that were cancelled, dropped, lost or crashed, `SENT` the time after computing of a job that
         has not committed (a trace does not separate its transfer from its wait), and `IDLE` the rest.

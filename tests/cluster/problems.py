@@ -1,4 +1,4 @@
-"""Clusters that several tests share, and standard errors for correlated samples."""
+"""Clusters that several tests share, and standard errors over seeds, for correlated samples."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ SERVERS = st.builds(
 
 
 def all_protocols(workers: int) -> st.SearchStrategy:
-    """Every protocol, with parameters that fit so many workers."""
+    """Every protocol, with parameters that fit this many workers."""
     some = st.integers(1, workers)
     return st.one_of(
         st.just(protocols.Asynchronous()),
@@ -76,6 +76,6 @@ def over_seeds(measure, cluster, commits, seeds=16):
     return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(seeds)
 
 
-def settled(trace, share=0.1):
-    """The rows after the first tenth: those before still remember the common start."""
+def after_warm_up(trace, share=0.1):
+    """The rows after the warm-up, the first tenth, which still depends on the common start."""
     return slice(int(share * len(trace)), None)

@@ -1,4 +1,4 @@
-"""What cannot be meant is refused in one line: argument, value, remedy."""
+"""Invalid arguments are refused in one line: argument, value, remedy."""
 
 import numpy as np
 import pytest

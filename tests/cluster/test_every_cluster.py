@@ -47,7 +47,7 @@ def test_a_longer_run_begins_with_the_shorter(cluster, seed):
 
 @settings(max_examples=50, deadline=None)
 @given(clusters(), st.integers(0, 3))
-def test_seconds_and_commits_are_one_run(cluster, seed):
+def test_seconds_and_commits_give_the_same_run(cluster, seed):
     whole = simulate(cluster, commits=40, seed=seed)
     if cluster.takes_fast_path or whole.seconds == 0:
         return
@@ -58,7 +58,7 @@ def test_seconds_and_commits_are_one_run(cluster, seed):
 
 
 @given(clusters(), st.integers(0, 3))
-def test_a_saved_trace_is_the_same(tmp_path_factory, cluster, seed):
+def test_a_saved_trace_is_unchanged(tmp_path_factory, cluster, seed):
     trace = simulate(cluster, commits=30, seed=seed)
     path = tmp_path_factory.getbasetemp() / "every.npz"
     trace.save(path)

@@ -1,4 +1,4 @@
-"""Faults do what they say, and all of them stand in the trace."""
+"""Faults do what they say, and every fault is in the trace."""
 
 import numpy as np
 import pytest
@@ -30,10 +30,10 @@ class TestSlowdown:
 
     def test_a_job_across_the_edge_keeps_its_work(self):
         trace = run(faults.Slowdown(worker=0, start=0.5, seconds=1.0, factor=2.0), commits=3, workers=1)
-        # Half at full speed, half of a second's work at half speed; then .5 s of the slow second are left.
+        # Half of the work at full speed, the other half at half speed; that takes until the slow second ends.
         np.testing.assert_allclose(trace.commit_time, [1.5, 2.5, 3.5])
 
-    def test_one_that_has_not_begun_is_not_recorded(self):
+    def test_one_that_has_not_begun_is_not_in_the_trace(self):
         assert not len(run(faults.Slowdown(worker=1, start=1e6, seconds=30.0, factor=3.0)).faults)
 
 
@@ -63,7 +63,7 @@ class TestCrash:
         assert 11.5 in trace.commit_time[trace.worker == 2]
         assert 11.0 not in trace.commit_time[trace.worker == 2]
 
-    def test_a_second_one_while_down_prolongs_it(self):
+    def test_a_second_crash_while_down_prolongs_the_first(self):
         crashes = [faults.Crash(1, 10.5, restart_after=5.0), faults.Crash(1, 12.0, restart_after=20.0)]
         mine = run(*crashes).commit_time
         assert len(rows(run(*crashes), Fault.CRASH)) == 2
@@ -84,14 +84,14 @@ class TestCrash:
         assert trace.state_lost[mine].tolist() == [True] + [False] * (len(mine) - 1)
 
     @pytest.mark.parametrize("protocol", [protocols.Synchronous(), protocols.KSync(4), protocols.KAsync(4)])
-    def test_a_protocol_that_waits_for_the_dead_is_refused_with_the_reason(self, protocol):
+    def test_waiting_for_a_worker_that_never_returns_is_refused_with_the_reason(self, protocol):
         with pytest.raises(ValueError, match=r"`commits` never come.*after .* of 400, at time .*waiting while 1 work"):
             run(faults.Crash(worker=2, time=10.5), protocol=protocol)
         seconds = Cluster(FOUR, Constant(1.0), protocol=protocol, faults=[faults.Crash(2, 10.5)])
-        assert simulate(seconds, seconds=100.0).seconds == 11.0  # three of four came, and no more
+        assert simulate(seconds, seconds=100.0).seconds == 11.0  # three of four arrived, and no more
 
     @pytest.mark.parametrize("protocol", [protocols.SSP(1), protocols.RoundRobin(), protocols.KSync(3)])
-    def test_a_protocol_that_need_not_wait_goes_on(self, protocol):
+    def test_a_protocol_that_does_not_wait_goes_on(self, protocol):
         trace = run(faults.Crash(worker=2, time=10.5), protocol=protocol)
         assert set(trace.worker[trace.commit_time > 15].tolist()) == {0, 1, 3}
 
@@ -99,16 +99,16 @@ class TestCrash:
         trace = run(faults.Crash(2, 10.5, restart_after=50.0), protocol=protocols.SSP(2), law=Gamma(1.0, 0.3))
         back = trace.commit_time > 62
         shares = np.bincount(trace.worker[back], minlength=4) / back.sum()
-        assert shares.max() < 0.35  # nobody waits until it has caught up fifty commits
+        assert shares.max() < 0.35  # nobody waits for it to catch up by fifty commits
 
 
 class TestMessageLoss:
-    def test_every_loss_is_recorded_and_costs_its_timeout(self):
+    def test_every_loss_is_in_the_trace_and_costs_its_timeout(self):
         trace = run(faults.MessageLoss(probability=0.3, timeout=0.25), commits=4000)
         lost = rows(trace, Fault.MESSAGE_LOST)
         delays = trace.arrive_time - trace.finish_time
         np.testing.assert_allclose(delays % 0.25, 0, atol=1e-9)
-        # Losses of jobs still in flight are recorded, too: at most a few.
+        # Losses of jobs still in flight are in the trace as well: at most a few.
         assert 0 <= len(lost) - round(delays.sum() / 0.25) < 40
         # The number of losses before a success is geometric, with mean .3/.7 and variance .3/.49.
         assert abs((delays / 0.25).mean() - 3 / 7) < 4 * np.sqrt(0.3 / 0.49 / 4000)
@@ -119,7 +119,7 @@ class TestMessageLoss:
         total = given_up + len(trace)
         assert abs(given_up / total - 0.25) < 4 * np.sqrt(0.25 * 0.75 / total)
 
-    def test_only_the_worker_named(self):
+    def test_only_the_named_worker_is_affected(self):
         trace = run(faults.MessageLoss(probability=0.5, timeout=0.25, worker=3))
         assert set(trace.faults.worker.tolist()) == {3}
 
@@ -134,12 +134,12 @@ class TestSessions:
         # Alternating renewal: a quarter of the time; the variance of the share over t seconds is
         # 2·(10·30)²/40³/t for exponential times on and off.
         spread = np.sqrt(2 * 300**2 / 40**3 / 2000 / 40)
-        assert abs(away.sum() / (40 * 2000) - 0.25) < 4 * spread + 10 / 2000  # all begin present
+        assert abs(away.sum() / (40 * 2000) - 0.25) < 4 * spread + 10 / 2000  # all are present at the start
         for start, end, worker in zip(trace.faults.start_time, trace.faults.end_time, trace.faults.worker, strict=True):
             mine = trace.commit_time[trace.worker == worker]
             assert not ((mine > start) & (mine < end)).any()
 
-    def test_each_worker_has_its_own(self):
+    def test_each_worker_has_its_own_sessions(self):
         fault = faults.Sessions(Exponential(3.0), Exponential(1.0))
         few, many = run(fault, workers=2, commits=100), run(fault, workers=5, commits=400)
         for worker in (0, 1):
@@ -150,7 +150,7 @@ class TestSessions:
 
 
 class TestServerPause:
-    def test_nothing_is_taken_up(self):
+    def test_no_commit_is_taken_up(self):
         trace = run(faults.ServerPause(start=10.25, seconds=5.0, every=20.0), server=Server(service=Constant(0.1)))
         pauses = rows(trace, Fault.SERVER_PAUSE)
         assert len(pauses) > 2
@@ -159,7 +159,7 @@ class TestServerPause:
         for start, end in zip(trace.faults.start_time[pauses], trace.faults.end_time[pauses], strict=True):
             assert not ((trace.serve_time >= start) & (trace.serve_time < end)).any()
 
-    def test_also_where_commits_take_no_time(self):
+    def test_also_if_commits_take_no_time(self):
         trace = run(faults.ServerPause(start=10.5, seconds=5.0))
         assert not ((trace.commit_time > 10.5) & (trace.commit_time < 15.5)).any()
         assert (trace.commit_time == 15.5).sum() == FOUR

@@ -17,8 +17,8 @@ def peak(commits, workers=20):
 
 
 def test_memory_is_linear_in_commits():
-    peak(100)  # whatever is made once
+    peak(100)  # whatever is allocated only once
     one, two, four = peak(5000), peak(10_000), peak(20_000)
     a_commit = (four - two) / 10_000
-    assert a_commit < 1000  # bytes: twelve columns, as they are recorded, collected and checked
+    assert a_commit < 1000  # bytes: twelve columns, while they are logged, collected and checked
     assert two - one < 1.5 * 5000 * a_commit

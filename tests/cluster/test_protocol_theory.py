@@ -1,4 +1,4 @@
-"""Protocols against closed forms: staleness, seconds a step, and identities between them."""
+"""Protocols against closed forms: staleness, seconds per step, and identities between them."""
 
 import math
 
@@ -9,7 +9,7 @@ from asyncsim.cluster import Cluster, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma, Pareto, ShiftedExponential
 from asyncsim.trace import Fate
 from asyncsim.trace.columns import COMMIT_COLUMNS
-from tests.cluster.problems import over_seeds, settled
+from tests.cluster.problems import after_warm_up, over_seeds
 
 N = 16
 
@@ -25,7 +25,7 @@ def run(protocol, law=None, commits=2000, seed=0, workers=N):
 def mean_staleness(protocol, law, commits=6000):
     """Measured mean, and four standard errors plus the share of the jobs in flight at the ends of the window."""
     cluster = Cluster(N, law, protocol=protocol)
-    mean, error = over_seeds(lambda t: t.staleness[settled(t)].mean(), cluster, commits)
+    mean, error = over_seeds(lambda t: t.staleness[after_warm_up(t)].mean(), cluster, commits)
     return mean, 4 * error + N * mean / commits
 
 
@@ -48,11 +48,11 @@ def test_k_async_staleness_is_geometric_for_exponential_times(k):
     ages = np.arange(60)
     pmf = k / N * (1 - k / N) ** ages
     shares, error = over_seeds(
-        lambda t: np.bincount(t.staleness[settled(t)], minlength=500)[:60] / len(t.staleness[settled(t)]),
+        lambda t: np.bincount(t.staleness[after_warm_up(t)], minlength=500)[:60] / len(t.staleness[after_warm_up(t)]),
         Cluster(N, Exponential(1.0), protocol=protocols.KAsync(k)),
         6000,
     )
-    seen = pmf * 6000 * 16 > 50  # elsewhere sixteen seeds do not know their own error
+    seen = pmf * 6000 * 16 > 50  # otherwise sixteen seeds are too few for a standard error
     assert (abs(shares - pmf)[seen] < 5 * error[seen]).all()
 
 
@@ -61,7 +61,7 @@ def test_k_batch_async_staleness_for_exponential_times(k):
     q, ages = 1 - 1 / N, np.arange(1, 30)
     tail = q ** (k * ages) * (q**-k - 1) / (k * (1 / q - 1))  # P(τ >= age)
     measured, error = over_seeds(
-        lambda t: (t.staleness[settled(t)][:, None] >= ages).mean(axis=0),
+        lambda t: (t.staleness[after_warm_up(t)][:, None] >= ages).mean(axis=0),
         Cluster(N, Exponential(1.0), protocol=protocols.KBatchAsync(k)),
         6000,
     )
@@ -86,8 +86,8 @@ def test_k_batch_async_staleness_for_exponential_times(k):
     ],
     ids=repr,
 )
-def test_seconds_a_step(protocol, law, seconds):
-    # Equal workers that have just started together are behind their long-run rate; so the first tenth is left out.
+def test_seconds_per_step(protocol, law, seconds):
+    # Equal workers that have just started together are below their long-run rate; the first tenth is warm-up.
     def measure(trace):
         closes = trace.commit_time[trace.closes_step]
         first = len(closes) // 10
@@ -109,7 +109,7 @@ def test_ssp_bound(slack, law):
     assert trace.staleness.max() <= (N - 1) * (2 * slack + 1)
     clock = np.zeros(N, int)
     for worker in trace.worker:
-        assert clock[worker] - clock.min() <= slack  # when it read; the slowest has only gained since
+        assert clock[worker] - clock.min() <= slack  # when it read; the slowest can only have gained since
         clock[worker] += 1
 
 
@@ -143,7 +143,7 @@ def test_ssp_without_slack_has_the_timing_of_synchronous_rounds():
     ],
     ids=repr,
 )
-def test_protocols_that_are_one_in_the_limit(one, other):
+def test_protocols_that_are_equal_in_the_limit(one, other):
     one, other = run(one), run(other)
     for name in COMMIT_COLUMNS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
@@ -152,7 +152,7 @@ def test_protocols_that_are_one_in_the_limit(one, other):
 def test_rennala_with_equal_workers_is_synchronous():
     """A batch of n, and equal constant times.
 
-    With cancellation: without it, whoever is not the last of its round has read the old version again by then.
+    With cancellation: without it, all but the last worker of a round have read the old version again by its end.
     """
     trace = run(protocols.Rennala(N, cancel=True), Constant(1.0), commits=N * 20)
     np.testing.assert_array_equal(np.sort(trace.worker.reshape(20, N)), np.tile(np.arange(N), (20, 1)))
@@ -160,7 +160,7 @@ def test_rennala_with_equal_workers_is_synchronous():
 
 
 @pytest.mark.parametrize("stop", [False, True])
-def test_ringmaster_counts_nothing_that_is_too_old(stop):
+def test_ringmaster_counts_no_gradient_that_is_too_old(stop):
     trace = run(protocols.Ringmaster(5, stop=stop))
     assert trace.staleness.max() == 4
     gone = trace.unfinished.fate[trace.unfinished.fate != Fate.IN_FLIGHT]

@@ -6,7 +6,7 @@ import pytest
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Trace
-from tests.cluster.problems import over_seeds, settled
+from tests.cluster.problems import after_warm_up, over_seeds
 
 N = 16
 
@@ -19,7 +19,7 @@ def repairman(workers: int, ratio: float) -> tuple[float, float]:
 
 
 def at_server(trace: Trace) -> float:
-    """Time average of the commits that wait or are served, by Little's law."""
+    """Time average of the number of commits waiting or in service, by Little's law."""
     return float((trace.commit_time - trace.arrive_time).sum() / trace.seconds)
 
 
@@ -28,7 +28,7 @@ def test_throughput_and_queue_length_of_the_machine_repairman(service_rate):
     cluster = Cluster(N, Exponential(1.0), server=Server(service=Exponential(1 / service_rate)))
     busy, length = repairman(N, 1 / service_rate)
     (rate, queue), error = over_seeds(lambda t: (len(t) / t.seconds, at_server(t)), cluster, 8000)
-    # The common start, when nobody queues, lasts a few seconds of each run's hundreds: less than the error allowed.
+    # The common start, when nobody queues, lasts a few of the hundreds of seconds of a run: less than the tolerance.
     assert abs(rate - busy * service_rate) < 4 * error[0] + 4e-3 * rate
     assert abs(queue - length) < 4 * error[1] + 4e-3 * N
 
@@ -36,7 +36,7 @@ def test_throughput_and_queue_length_of_the_machine_repairman(service_rate):
 @pytest.mark.parametrize("service_rate", [1000.0, 8.0, 2.0])
 def test_mean_staleness_stays_n_minus_one_however_slow_the_server(service_rate):
     cluster = Cluster(N, Exponential(1.0), server=Server(service=Exponential(1 / service_rate)))
-    mean, error = over_seeds(lambda t: t.staleness[settled(t)].mean(), cluster, 5000)
+    mean, error = over_seeds(lambda t: t.staleness[after_warm_up(t)].mean(), cluster, 5000)
     assert abs(mean - (N - 1)) < 4 * error
 
 
@@ -45,12 +45,12 @@ def test_a_saturated_server_leaves_a_variance_that_does_not_depend_on_n(service)
     ratio = 1 / service.mean  # service rate over compute rate: r
     for workers in (N, 3 * N):
         cluster = Cluster(workers, Exponential(1.0), server=Server(service=service))
-        variance, error = over_seeds(lambda t: t.staleness[settled(t)].var(), cluster, 8000)
+        variance, error = over_seeds(lambda t: t.staleness[after_warm_up(t)].var(), cluster, 8000)
         assert abs(variance - ratio * (1 + ratio)) < 4 * error
 
 
 def test_equal_workers_and_service_take_turns():
-    """Constant times: one commit a service, round robin, exactly."""
+    """Constant times: one commit per service, exactly round robin."""
     trace = simulate(Cluster(4, Constant(1.0), server=Server(service=Constant(0.5))), commits=40)
     assert trace.worker.tolist() == [k % 4 for k in range(40)]
     np.testing.assert_allclose(np.diff(trace.commit_time), 0.5)
@@ -62,7 +62,7 @@ def test_no_more_commits_in_service_than_slots(slots):
     server = Server(slots=slots, service=Gamma(0.4, 0.8))
     trace = simulate(Cluster(8, Exponential(1.0), server=server), commits=2000, seed=3)
     times = np.r_[trace.serve_time, trace.commit_time]
-    order = np.lexsort((np.repeat([1, -1], len(trace)), times))  # at a tie, who is done leaves first
+    order = np.lexsort((np.repeat([1, -1], len(trace)), times))  # at a tie, a commit leaves before another enters
     in_service = np.cumsum(np.repeat([1, -1], len(trace))[order])
     assert in_service.max() == slots
     by_arrival = np.argsort(trace.arrive_time, kind="stable")
@@ -95,7 +95,7 @@ def test_workers_idle_before_their_read_make_staleness_less_than_n_minus_one(lat
     cluster = Cluster(N, Exponential(1.0), network=network, server=server)
 
     def measure(trace: Trace) -> tuple[float, float]:
-        rows = settled(trace)
+        rows = after_warm_up(trace)
         span = trace.seconds - trace.commit_time[rows][0]
         return trace.staleness[rows].mean(), (len(trace.worker[rows]) - 1) / span
 
@@ -130,5 +130,5 @@ def test_a_shared_link_carries_one_message_at_a_time():
     rates = [
         len(t) / t.seconds for t in (simulate(Cluster(8, Constant(1.0), network=n), commits=800) for n in (shared, own))
     ]
-    assert rates[0] == pytest.approx(1 / 2, rel=0.02)  # two messages a commit, one second each
+    assert rates[0] == pytest.approx(1 / 2, rel=0.02)  # two messages per commit, one second each
     assert rates[1] == pytest.approx(8 / 3, rel=0.02)

@@ -1,4 +1,4 @@
-"""Schedules against theory: exact where it is exact, within derived tolerances where it is not."""
+"""Schedules against theory: exactly if it is exact, otherwise within derived tolerances."""
 
 import math
 import subprocess
@@ -20,7 +20,7 @@ from asyncsim.trace.invariants import conservation
 
 @dataclass(frozen=True)
 class Scripted:
-    """Gives the listed delays in turn, then the last one to the end of the block."""
+    """The listed delays in turn, then the last one until the end of the block."""
 
     delays: tuple[float, ...]
     mean: float = 1.0
@@ -35,7 +35,7 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Integers:
-    """Whole delays 0, 1 or 2, so that ties abound."""
+    """Whole delays 0, 1 or 2, so that there are many ties."""
 
     mean: float = 1.0
     variance: float = 2 / 3
@@ -67,7 +67,7 @@ def times_of(trace: Trace, worker: int) -> np.ndarray:
 
 
 def running_sums(law: Delay, seed: int, worker: int, count: int) -> np.ndarray:
-    """When a worker commits, from its stream alone."""
+    """When a worker commits, computed from its stream alone."""
     stream = np.random.SeedSequence(seed).spawn(worker + 1)[worker]
     return np.cumsum(law.sample(np.random.default_rng(stream), count))
 
@@ -233,7 +233,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             simulate(Cluster(4, laws), commits=100)
 
-    def test_bad_delay_that_is_never_drawn_does_no_harm(self) -> None:
+    def test_a_bad_delay_that_is_never_drawn_is_not_an_error(self) -> None:
         assert len(simulate(Cluster(1, Scripted((1.0, 1.0, math.nan))), commits=1)) == 1
 
     def test_law_that_draws_the_wrong_shape(self) -> None:
@@ -246,7 +246,7 @@ class TestBadInput:
 
 
 def test_the_schedule_imports_neither_jax_nor_scipy() -> None:
-    """Checked without the package's own `__init__`, which brings in the other half."""
+    """Checked without the package's own `__init__`, which imports JAX."""
     code = f"""
 import sys, types
 package = types.ModuleType("asyncsim")
@@ -259,6 +259,6 @@ print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
     assert result.stdout == "[]\n"
 
 
-def test_a_cluster_that_is_none_is_named() -> None:
+def test_something_else_than_a_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match=r"`cluster` must be an asyncsim\.Cluster; got int\. Give"):
         simulate(4, commits=3)  # type: ignore[arg-type]

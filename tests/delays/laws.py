@@ -13,16 +13,16 @@ from asyncsim import delays
 from asyncsim.delays import Delay
 
 SAMPLES = 100_000
-STANDARD_ERRORS = 5  # a false alarm once in some 2 million
+STANDARD_ERRORS = 5  # a false alarm once in about 2 million
 
 
 class Case(NamedTuple):
-    """A law, SciPy's own one of the same parameters, and what its samples can show."""
+    """A law, SciPy's law with the same parameters, and what its samples can show."""
 
     law: Any
     twin: Any = None
     atoms: bool = False  # some delays have a probability above 0
-    moments: int = 2  # how many of mean and variance settle within their standard errors
+    moments: int = 2  # how many of mean and variance converge within their standard errors
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def test_order_does_not_matter(values: list[float], random) -> None:
     assert Empirical(shuffled) == Empirical(tuple(values)) == Empirical(np.array(values))
 
 
-def test_only_measured_values_are_drawn_and_each_as_often() -> None:
+def test_only_measured_values_are_drawn_all_equally_often() -> None:
     values = [0.5, 1.0, 2.5, 4.0, 7.0]
     sample = Empirical(values).sample(np.random.default_rng(3), 50_000)
     drawn, counts = np.unique(sample, return_counts=True)
@@ -76,7 +76,7 @@ class TestFromCsv:
             Empirical.from_csv(path, column="second")
 
     @pytest.mark.parametrize("text", ["", "seconds\n"])
-    def test_nothing_in_it(self, tmp_path: Path, text: str) -> None:
+    def test_a_file_without_timings(self, tmp_path: Path, text: str) -> None:
         with pytest.raises(ValueError, match=r"`path` '.*timings\.csv' holds no timings\. Give a CSV file"):
             Empirical.from_csv(self.write(tmp_path, text), column="seconds")
 
@@ -87,7 +87,7 @@ class TestFromCsv:
             Empirical.from_csv(tmp_path / "none.csv", column="seconds")
         assert caught.value.errno == errno.ENOENT
 
-    def test_no_text(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_text(self, tmp_path: Path) -> None:
         path = tmp_path / "picture.png"
         path.write_bytes(b"\x89PNG\xff\xfe")
         with pytest.raises(ValueError, match=r"`path` '.*picture\.png' is not a CSV file in UTF-8: .* Give a CSV"):

@@ -64,7 +64,7 @@ class TestEveryLaw:
         assert (slower == law) == (law.mean == 0)
 
     def test_equal_by_value(self, law: Delay) -> None:
-        law.sample(np.random.default_rng(0), 1)  # what a law keeps beside its arguments does not count
+        law.sample(np.random.default_rng(0), 1)  # what a law caches beside its arguments does not count
         twins = (dataclasses.replace(law), copy.deepcopy(law), pickle.loads(pickle.dumps(law)))  # type: ignore[type-var]
         assert set(twins) == {law}
         assert {repr(twin) for twin in twins} == {repr(law)}
@@ -111,6 +111,6 @@ def test_quantile_inverts_the_cdf(law) -> None:
     assert (law.cdf(delays_at * (1 - 1e-12) - 1e-12) <= SHARES + 1e-9).all()
 
 
-def test_few_cases_are_left_out() -> None:
+def test_few_cases_are_exempt() -> None:
     assert sum(case.moments < 2 for case in CASES) == 2
     assert {type(case.law) for case in CASES if case.moments < 2} == {delays.Pareto}

@@ -1,4 +1,4 @@
-"""Fleets: the mean of each worker, the family, and what the seeds leave alone."""
+"""Fleets: the mean of each worker, the family, and what the seeds do not change."""
 
 import math
 

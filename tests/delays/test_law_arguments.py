@@ -1,4 +1,4 @@
-"""What is no argument of a law is refused in one line: the argument, the value, the remedy."""
+"""Invalid arguments of a law are refused in one line: the argument, the value, the remedy."""
 
 import math
 

@@ -21,7 +21,7 @@ def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
 
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("cv", [1.0, 3.0])
-def test_the_mean_is_kept_where_the_law_cannot_spread_so_far(name: str, cv: float) -> None:
+def test_the_mean_is_kept_if_the_law_cannot_spread_so_far(name: str, cv: float) -> None:
     law = CONSTRUCTORS[name](**law_arguments(Gamma(2.0, cv), name))
     assert law.mean == pytest.approx(2.0)
     assert law.variance <= (2.0 * cv) ** 2 * (1 + 1e-9)
@@ -43,7 +43,7 @@ def test_a_law_becomes_itself(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["gamma", "weibull", "pareto"])
-def test_a_spread_that_is_no_number_must_be_given(law, name: str) -> None:
+def test_a_spread_that_is_not_a_number_must_be_given(law, name: str) -> None:
     arguments = law_arguments(law, name)
     assert not {"cv", "shape"} & arguments.keys()
     assert law_arguments(law, "exponential") == {"mean": 2.0}

@@ -39,7 +39,7 @@ def generator(seed: int = 1) -> np.random.Generator:
 
 
 def busy(law: VariableSpeed, jobs: int, seed: int = 1) -> np.ndarray:
-    """Durations of the jobs of a worker who is always busy."""
+    """Durations of the jobs of a worker that is always busy."""
     timer, now, durations = law.timer(generator(seed)), 0.0, []
     for work in law.work.sample(generator(seed + 1000), jobs).tolist():
         durations.append(timer.duration(now, work))
@@ -101,7 +101,7 @@ def test_a_repeating_profile_has_an_exact_mean(jobs: int) -> None:
     now = 1.7
     for _ in range(jobs):
         duration = timer.duration(now, 4.7)
-        assert duration == pytest.approx(4.0, abs=2.0)  # at speed 0, the end of a job has some play
+        assert duration == pytest.approx(4.0, abs=2.0)  # where the speed is 0, the end of a job is not determined
         now += duration
     assert (now - 1.7) / jobs == pytest.approx(law.mean, abs=2.0 / jobs)
     assert law.mean == pytest.approx(4.0)

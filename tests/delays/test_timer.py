@@ -26,7 +26,7 @@ def segments(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
 @given(STEPS, JOBS)
 def test_integral_of_the_speed_is_the_work(steps, jobs) -> None:
     timer, start = Timer(segments(steps)), 0.0
-    for gap, work in jobs:  # gaps may be shorter than the job before, which then was stopped
+    for gap, work in jobs:  # a gap may be shorter than the job before, which was then stopped
         start += gap
         duration = timer.duration(start, work)
         assert done(segments(steps), start, start + duration) == pytest.approx(work, rel=1e-9, abs=1e-9)
@@ -40,7 +40,7 @@ def test_a_job_is_as_long_as_its_halves(steps, start: float, first: float, secon
 
 
 @given(JOBS)
-def test_steady_work_takes_what_it_takes(jobs) -> None:
+def test_durations_of_a_steady_timer_are_the_work(jobs) -> None:
     timer = steady()
     start = 0.0
     for gap, work in jobs:
@@ -64,7 +64,7 @@ def test_slowed_by_hand() -> None:
         assert slowed(steady(), spans).duration(start, work) == duration
 
 
-def test_a_pause_and_a_slowness_without_end() -> None:
+def test_a_pause_and_a_slowdown_without_end() -> None:
     assert slowed(steady(), [(1.0, 3.0, math.inf)]).duration(0.0, 2.0) == 4.0
     assert slowed(steady(), [(1.0, math.inf, 2.0)]).duration(0.0, 5.0) == 9.0
 
@@ -122,7 +122,7 @@ def test_segments_that_end_are_named() -> None:
         ((2.0, math.inf, math.inf), "`factor` must be finite and positive; got inf"),
     ],
 )
-def test_windows_that_are_none(window: tuple[float, float, float], message: str) -> None:
+def test_bad_windows_are_named(window: tuple[float, float, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         slowed(steady(), [window])
 

@@ -28,10 +28,10 @@ def test_every_cluster(cluster, seed):
     report = trace_report(trace)
     json.dumps(report.as_json(), allow_nan=False)
     in_flight = trace.unfinished.fate == Fate.IN_FLIGHT
-    ages = (trace.steps - trace.unfinished.read_version[in_flight]).sum()  # the conservation law: what is left over
+    ages = (trace.steps - trace.unfinished.read_version[in_flight]).sum()  # what the conservation law leaves
     left_over = 40 * (report.predicted["mean_staleness"].value - found.staleness.mean)
-    # n - 1 is the mean where a trace looks asynchronous, and exact only while every worker has a job: one that is held
-    # back at the very end, after its last commit, has none.
+    # The prediction n - 1 for a trace that looks asynchronous is exact only while every worker has a job; a worker that
+    # is held back at the very end, after its last commit, has no job.
     if in_flight.sum() == cluster.workers or not diagnose(trace).asynchronous:
         assert left_over == pytest.approx(ages, abs=1e-9)
 
@@ -89,13 +89,13 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_predictions_stand_where_their_assumptions_do(name):
+def test_predictions_are_made_only_if_their_assumptions_hold(name):
     cluster, expected = CLUSTERS[name]
     trace = simulate(cluster, commits=3000, seed=1)
     report = trace_report(trace)
     assert set(report.predicted) == expected | {"mean_staleness"}
     assert report.predicted["mean_staleness"].value == pytest.approx(report.measured["mean_staleness"], abs=81 / 3000)
-    for quantity in QUEUE & expected:  # some 200 independent stretches of 15 commits, so a standard error of 2 %
+    for quantity in QUEUE & expected:  # about 200 independent stretches of 15 commits, hence a standard error of 2 %
         assert report.predicted[quantity].value == pytest.approx(report.measured[quantity], rel=0.1)
 
 
@@ -104,8 +104,8 @@ def test_the_knee_is_where_the_asymptotes_cross():
     assert report.predicted["knee"].value == pytest.approx(1 + 1.0 / 0.2, rel=0.05)
 
 
-def test_pauses_that_nobody_wrote_down():
-    """The server stands idle while commits wait: no queue that theory knows."""
+def test_pauses_that_are_not_in_the_trace():
+    """The server is idle while commits wait: not a queue that theory covers."""
     trace = dataclasses.replace(simulate(CLUSTERS["pauses"][0], commits=3000), faults=Faults())
     trace.check()
     assert set(trace_report(trace).predicted) == {"mean_staleness"}

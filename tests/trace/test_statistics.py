@@ -44,16 +44,17 @@ def test_every_cluster(cluster, seed):
 
 
 def test_means_over_time_are_areas():
-    """Counted at many moments instead of summed."""
+    """Counted at many times instead of summed."""
     cluster = Cluster(6, Gamma(1.0, 0.5), server=Server(slots=2, service=Exponential(0.5)))
     trace = simulate(cluster, commits=500)
-    found, moments = statistics(trace), (np.arange(20_000) + 0.5) / 20_000 * trace.seconds
+    found = statistics(trace)
+    times = (np.arange(20_000) + 0.5) / 20_000 * trace.seconds
     for name, begin, end in (
         ("waiting", trace.arrive_time, trace.serve_time),
         ("in_service", trace.serve_time, trace.commit_time),
         ("utilisation", trace.start_time, trace.finish_time),
     ):
-        there = np.searchsorted(np.sort(begin), moments) - np.searchsorted(np.sort(end), moments)
+        there = np.searchsorted(np.sort(begin), times) - np.searchsorted(np.sort(end), times)
         mean = there.mean() / (6 if name == "utilisation" else 1)
         # Each of the 500 intervals is measured to within a step of the grid.
         assert getattr(found, name) == pytest.approx(mean, abs=500 / 20_000)
@@ -61,7 +62,7 @@ def test_means_over_time_are_areas():
 
 
 def test_work_in_vain():
-    """One job of 10 s is cancelled after 1 s, over and over: half of two workers' time. The last is in flight yet."""
+    """One job of 10 s is cancelled after 1 s, again and again: half of two workers' time; the last is in flight."""
     fast_and_slow = Cluster(2, [Constant(1.0), Constant(10.0)], protocol=protocols.Synchronous(backup=1))
     found = statistics(simulate(fast_and_slow, commits=20))
     assert (found.utilisation, found.wasted, found.under_way) == (0.5, 19 / 40, 1 / 40)

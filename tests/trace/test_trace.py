@@ -1,4 +1,4 @@
-"""The trace: its accounts, its checks and its files."""
+"""The trace: its columns, its checks and its files."""
 
 import dataclasses
 import os
@@ -122,7 +122,7 @@ class TestFromCommits:
         assert conservation(trace) == ((workers - 1) * len(commits),) * 2
 
     @given(ORDERS)
-    def test_is_its_definition(self, order: tuple[int, list[int]]) -> None:
+    def test_agrees_with_its_definition(self, order: tuple[int, list[int]]) -> None:
         workers, commits = order
         read = [0] * workers
         trace = Trace.from_commits(commits, workers=workers)
@@ -296,7 +296,7 @@ class TestFile:
                 loaded = Trace.load(path)
             except ValueError as error:
                 assert "altered.npz" in str(error)  # noqa: PT017
-            else:  # the bytes of dates and flags say nothing about the columns
+            else:  # the bytes of dates and flags do not affect the columns
                 assert_equal(loaded, trace)
 
     @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def slices(events, process):
 
 
 def assert_nested(events):
-    """On one track a slice lies inside another or outside it."""
+    """On one track a slice lies either inside another or outside of it."""
     open_until = []
     for event in sorted(events, key=lambda e: (nanoseconds(e), -e["dur"])):
         begin, end = nanoseconds(event), nanoseconds(event, end=True)
@@ -120,7 +120,7 @@ def test_work_in_vain_has_a_category_of_its_own(busy, tmp_path):
 
 
 def test_counters_count(busy, tmp_path):
-    """The area under a counter is the time spent there, and in the end all have gone."""
+    """The area under a counter is the time spent there, and in the end all are gone."""
     events = [e for e in events_of(busy, tmp_path) if e["ph"] == "C"]
     areas = {"queue": busy.serve_time - busy.arrive_time, "in service": busy.commit_time - busy.serve_time}
     for name, expected in areas.items():
@@ -145,7 +145,7 @@ def test_faults_begin_and_end(busy, tmp_path):
 
 
 @pytest.mark.parametrize("batch", [1, 7])
-def test_batches_leave_no_seam(busy, tmp_path, monkeypatch, batch):
+def test_batches_do_not_change_the_file(busy, tmp_path, monkeypatch, batch):
     whole = events_of(busy, tmp_path)
     monkeypatch.setattr(chrome, "BATCH", batch)
     assert events_of(busy, tmp_path) == whole

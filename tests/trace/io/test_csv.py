@@ -1,4 +1,4 @@
-"""Flat columns and CSV: what goes out comes back to the last bit, and recorded logs become valid traces."""
+"""Flat tables and CSV: what is written is read back to the last bit, and logs become valid traces."""
 
 import csv
 import os
@@ -15,6 +15,7 @@ from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.engine.plan import make_plan
 from asyncsim.trace import Fate, Trace
+from asyncsim.trace.columns import COMMIT_TIMES
 from asyncsim.trace.io.csv import faults_path
 from asyncsim.trace.table import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
@@ -76,7 +77,7 @@ class TestRoundTrip:
         assert set(columns["worker"].tolist()) == set(range(9))
 
     def test_tables_with_gaps_hold_floats(self):
-        """As a data frame does once it has read the empty cells."""
+        """As in a data frame that has read empty cells."""
         trace = random_trace(**CHANGES)
         columns = trace.to_columns()
         loose = {name: v.astype(float) if v.dtype.kind in "ib" else v.tolist() for name, v in columns.items()}
@@ -104,10 +105,10 @@ def minimal(trace: Trace, *names: str) -> dict[str, np.ndarray]:
     return {name: getattr(trace, name) for name in names}
 
 
-class TestRecorded:
+class TestInferredColumns:
     @FEW
     @given(ORDERS.filter(lambda order: len(order[1]) > 0), st.randoms(use_true_random=False))
-    def test_who_and_when_is_from_commits(self, order, random):
+    def test_worker_and_time_alone_give_from_commits(self, order, random):
         """In any order of the rows, because no two times are equal."""
         trace = Trace.from_commits(order[1], workers=order[0])
         rows = list(range(len(trace)))
@@ -128,7 +129,7 @@ class TestRecorded:
 
     @pytest.mark.parametrize("pull", ["before_commit", "at_read"])
     def test_separate_requests_and_buffers_from_times(self, pull):
-        """Continuous times do not tie by chance, and who waits reads just when the step is complete."""
+        """Continuous times tie only if a worker that waits reads at the very end of the step."""
         network, server = Network(latency=Gamma(0.1, 0.5)), Server(service=Exponential(0.05), atomic=False, pull=pull)
         for protocol in (protocols.Asynchronous(), protocols.KBatchAsync(3), protocols.SSP(1)):
             trace = simulate(Cluster(5, Gamma(1.0, 0.5), network, server, protocol), commits=200)
@@ -145,11 +146,10 @@ class TestRecorded:
             del columns[name]
         assert_equal(Trace.from_columns(columns), trace)
 
-    def test_a_missing_clock_is_the_next_known(self):
+    def test_a_missing_time_is_the_next_one_known(self):
         log = {"worker": [0], "read_time": [1.0], "arrive_time": [4.0], "commit_time": [6.0]}
         trace = Trace.from_columns(log)
-        clocks = ("read_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
-        assert [getattr(trace, name).item() for name in clocks] == [1.0, 1.0, 4.0, 4.0, 6.0, 6.0]
+        assert [getattr(trace, name).item() for name in COMMIT_TIMES] == [1.0, 1.0, 4.0, 4.0, 6.0, 6.0]
 
     def test_reads_that_tie(self):
         """Worker 0 reads right after its own commit at 2, before that of worker 1; worker 2 waited and sees both."""
@@ -161,7 +161,7 @@ class TestRecorded:
         assert Trace.from_columns(log).read_version.tolist() == [0, 0, 0, 2, 3]
 
     def test_all_begin_with_version_0(self):
-        """Even if somebody has committed at time 0 already; a read there after an own commit sees it."""
+        """Even if another worker has committed at time 0; a read at that time sees the worker's own commit."""
         log = {"worker": [0, 1, 0], "read_time": [0, 0, 0], "commit_time": [0, 0, 1]}
         assert Trace.from_columns(log).read_version.tolist() == [0, 0, 1]
 
@@ -302,7 +302,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("name", ["fate", "read_version", "version", "closes_step"])
     def test_no_altered_cell_goes_unnoticed(self, tmp_path, name):
-        """Every time differs here, so that each says which version was read."""
+        """All times differ here, so that each determines which version was read."""
         trace, path = random_trace(commits=12, **CHANGES), tmp_path / "trace.csv"
         trace.to_csv(path)
         with open(path, newline="") as file:
@@ -312,7 +312,7 @@ class TestBadInput:
         for row in rows:
             before = row[column]
             if name == "closes_step" and row is rows[len(trace) - 1]:
-                continue  # whether the last step is complete is for no other row to say
+                continue  # no other row shows whether the last step is complete
             row[column] = swapped.get(before) or ("committed" if name == "fate" else str(int(before) + 1))
             write(path, "\n".join(map(",".join, [header, *rows])))
             with pytest.raises(ValueError, match=r"trace\.csv' holds no valid trace"):
@@ -320,7 +320,7 @@ class TestBadInput:
             row[column] = before
 
     def test_reads_by_version_alone(self):
-        """Each at the time of the worker's commit before, which it must fit."""
+        """Each at the time of the worker's previous commit, with which it must agree."""
         trace = Trace.from_commits([0, 1, 0, 1, 1])
         log = minimal(trace, "worker", "commit_time", "read_version", "start_time")
         assert_equal(Trace.from_columns(log), trace)
