@@ -29,7 +29,7 @@ ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
 
 
 def make_all(figure_set: FigureSet, names: tuple[str, ...]) -> list[MadeFigure]:
-    """Make figure after figure, with a progress bar that names the figure and the seed; conclude whatever happens."""
+    """Make the figures under a progress bar that names figure and seed; summary.md is written even if one fails."""
     made: list[MadeFigure] = []
     if figure_set.scale == "paper":
         say_how_long(figure_set, names)

@@ -50,14 +50,14 @@ def load(path: str) -> Study:
 
 
 def _similar_script(path: str) -> str | None:
-    """The script that was probably meant by a path without one: beside it, or in a folder `scenarios`."""
+    """The script that was probably meant by a path without one: beside it, inside it, or in a folder `scenarios`."""
     place, name = Path(path).parent, Path(path).name.removesuffix(".py")
-    for folder in (place, Path("scenarios"), place / name):
-        scripts = {script.stem: str(script) for script in sorted(folder.glob("*.py"))}
-        meant = name if name in scripts else nearest(name, scripts)
-        if meant is not None:
-            return scripts[meant]
-    return None
+    scripts: dict[str, str] = {}
+    for folder in (place, place / name, Path("scenarios")):
+        for script in sorted(folder.glob("*.py")):
+            scripts.setdefault(script.stem, str(script))
+    meant = name if name in scripts else nearest(name, scripts)
+    return None if meant is None else scripts[meant]
 
 
 def _remedy(names: Mapping[str, object]) -> str:
