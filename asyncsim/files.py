@@ -99,10 +99,14 @@ def digest(*parts: bytes | str | np.ndarray) -> str:
     """
     total = hashlib.sha256()
     for part in parts:
-        if isinstance(part, np.ndarray):
-            part = np.ascontiguousarray(part)
-        total.update(part.encode() if isinstance(part, str) else part)
+        total.update(_bytes(part))
     return total.hexdigest()[:DIGEST_DIGITS]
+
+
+def _bytes(part: bytes | str | np.ndarray) -> bytes | memoryview:
+    if isinstance(part, np.ndarray):
+        return np.ascontiguousarray(part).view(np.uint8).data  # no copy of a contiguous array
+    return part.encode() if isinstance(part, str) else part
 
 
 def _write_and_sync(path: Path, write: Callable[[BinaryIO], object]) -> None:

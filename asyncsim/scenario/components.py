@@ -195,7 +195,7 @@ def law_component(compute: Any) -> Component:
     name = {law: name for name, law in COMPUTE.constructors.items()}.get(type(compute), CUSTOM)
     values = _attributes(compute) if dataclasses.is_dataclass(compute) else {}
     values = {key: value for key, value in values.items() if isinstance(value, (int, float))}  # no lists, no laws
-    return Component(COMPUTE, name, values, compute, partial(dataclasses.replace, compute) if name == CUSTOM else None)
+    return Component(COMPUTE, name, values, compute, _replacing(compute) if name == CUSTOM else None)
 
 
 def protocol_component(protocol: protocols.CommitProtocol) -> Component:
@@ -223,7 +223,7 @@ def workload_component(workload: Workload) -> Component:
     if workload.name in WORKLOAD.constructors:
         return Component(WORKLOAD, workload.name, workload.options, workload, data=workload.dataset)
     values = {} if workload.data is None else {"batch_size": workload.batch_size}
-    return Component(WORKLOAD, CUSTOM, values, workload, partial(dataclasses.replace, workload), workload.dataset)
+    return Component(WORKLOAD, CUSTOM, values, workload, _replacing(workload), workload.dataset)
 
 
 def network_and_server_fields(cluster: Cluster | None = None) -> list[Field]:
@@ -281,6 +281,11 @@ def _with_mean(name: str, law: Any, mean: Any) -> Any:
         return Constant(mean)
     factor = mean / present
     return tuple(scaled(one, factor) for one in law) if isinstance(law, tuple) else scaled(law, factor)
+
+
+def _replacing(instance: Any) -> Callable[..., Any]:
+    """`(**changes) -> instance` with these attributes changed."""
+    return partial(dataclasses.replace, instance)
 
 
 def _attributes(instance: Any) -> dict[str, Any]:

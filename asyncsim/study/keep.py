@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ SHOWN = 60  # characters of a value in a message
 class Study(Protocol):
     """What results belong to: a scenario, a comparison or an experiment."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Hash of the description."""
         ...
