@@ -321,8 +321,8 @@ MUTANTS = (
     Mutant(
         "another scenario's folder is taken",
         "asyncsim/study/keep.py",
-        'return label is not None and label.get("digest") == digest',
-        "return label is not None",
+        'if (folder._read_label() or {}).get("digest") == study.digest:',
+        "if folder._read_label() is not None:",
         "tests/study/test_run.py",
     ),
     Mutant(

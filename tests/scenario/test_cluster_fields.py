@@ -32,7 +32,7 @@ def test_a_law_is_set_by_its_mean_and_keeps_its_shape(scenario):
     assert scenario.override(latency=0.0).override(latency=0.3).cluster.network.latency == Constant(0.3)
 
 
-def test_every_other_field_is_kept(scenario):
+def test_all_other_fields_stay(scenario):
     changed = scenario.override(workers=8)
     assert changed.cluster == dataclasses.replace(scenario.cluster, workers=8)
     assert scenario.override(slots=3, atomic=False, pull="at_read").cluster == dataclasses.replace(
@@ -69,7 +69,7 @@ def test_what_changes_the_schedule_changes_the_digest(scenario, changes):
     assert scenario.override(**changes) != scenario
 
 
-def test_what_a_cluster_has_anyway_is_not_in_the_description():
+def test_the_defaults_of_a_cluster_are_not_in_the_description():
     plain = asim.Cluster(workers=2, compute=Constant(1.0))
     written = asim.Cluster(2, Constant(1.0), asim.Network(), asim.Server(), protocols.Asynchronous(), ())
     rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
@@ -78,7 +78,7 @@ def test_what_a_cluster_has_anyway_is_not_in_the_description():
     assert one.describe()["cluster"] == {"workers": 2, "compute": {"law": "constant", "value": 1.0}}
 
 
-def test_a_network_without_limits_can_be_kept(tmp_path):
+def test_a_network_of_unlimited_bandwidth_can_be_kept_in_a_folder(tmp_path):
     cluster = asim.Cluster(2, Constant(1.0), network=asim.Network(latency=Constant(0.1)))
     one = asim.Scenario(cluster, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]), commits=8)
     asim.run(one, tmp_path, picture=False)
@@ -94,7 +94,7 @@ def test_faults_are_described(scenario):
     ]
 
 
-def test_laws_of_laws_and_samples_offer_only_their_numbers():
+def test_laws_made_of_laws_or_samples_have_only_their_numbers_as_fields():
     for law, names in (
         (asim.delays.Empirical([1.0, 2.0]), []),
         (asim.delays.Straggler(Gamma(1.0, 0.3), probability=0.05, factor=10.0), ["probability", "factor"]),
@@ -109,19 +109,19 @@ def test_laws_of_laws_and_samples_offer_only_their_numbers():
     assert scenario.override(compute="gamma", cv=0.2).cluster.compute == Gamma(1.0, 0.2)
 
 
-class TestRuleArgumentsThatAClusterHasToo:
-    def test_no_name_is_twice_in_the_command_line(self):
+class TestArgumentsThatRulesAndClustersShare:
+    def test_no_flag_has_two_meanings(self):
         names = [field.name for field in all_fields()]
         assert len(names) == len(set(names))
 
-    def test_the_cluster_keeps_its_name_and_the_rule_says_whose(self, scenario):
+    def test_the_clusters_field_keeps_its_name_and_the_rules_is_prefixed(self, scenario):
         changed = scenario.override(protocol="ringmaster", limit=4, rule="drop_stale", rule_limit=3)
         assert changed.cluster.protocol == protocols.Ringmaster(4)
         assert changed.rule.describe()["limit"] == 3
         with pytest.raises(ValueError, match="`rule_limit` must be given as well with `rule` 'drop_stale'"):
             scenario.override(rule="drop_stale")
 
-    def test_a_rule_that_counts_the_workers_counts_those_of_the_cluster(self, scenario):
+    def test_a_rule_that_counts_the_workers_takes_their_number_from_the_cluster(self, scenario):
         changed = scenario.override(rule="ia2sgd")
         assert changed.rule.describe()["workers"] == 6
         assert changed.override(workers=9).rule.describe()["workers"] == 9

@@ -26,7 +26,7 @@ def scenario(**changes: Any) -> asim.Scenario:
 
 
 class TestLength:
-    def test_steps_are_commits_of_each_worker(self) -> None:
+    def test_commits_per_worker_are_multiplied_by_the_workers(self) -> None:
         assert scenario().total == 100
         assert len(scenario().simulate()) == 100
         assert scenario().override(workers=8).total == 200
@@ -80,12 +80,12 @@ class TestRecord:
         assert recording.override(rule="downpour").strides == {"energy_central": 3}
         assert recording.override(record=()).strides == {}
 
-    def test_only_what_the_workload_evaluates(self) -> None:
+    def test_only_what_the_workload_evaluates_can_be_recorded(self) -> None:
         assert "test_loss" in scenario().reportable
         with pytest.raises(ValueError, match=r"`record` names 'test_accuracy', which 'gem' .* cannot report"):
             scenario(record=("test_accuracy",))
 
-    def test_one_name_may_stand_alone(self) -> None:
+    def test_a_single_name_needs_no_list(self) -> None:
         assert scenario(record="compliance").strides == {"compliance": 1}
         assert scenario(record="compliance").override(kappa=2.0).strides == {"compliance": 1}
 
@@ -99,7 +99,7 @@ class TestOverride:
         if law not in ("constant", "exponential"):
             assert compute.variance == pytest.approx(0.36)
 
-    def test_spread_that_is_not_there_must_be_given(self) -> None:
+    def test_a_spread_that_the_present_law_lacks_must_be_given(self) -> None:
         constant = scenario().override(compute="constant")
         with pytest.raises(ValueError, match="`cv` must be given as well with `compute` 'gamma'"):
             constant.override(compute="gamma")
@@ -146,7 +146,7 @@ class TestOverride:
             ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
         ],
     )
-    def test_what_does_not_fit_is_named(self, changes: dict[str, Any], message: str) -> None:
+    def test_an_invalid_change_is_named(self, changes: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message.replace("?", r"\?")):
             scenario().override(**changes)
 
@@ -157,7 +157,7 @@ class TestOverride:
             uneven.override(workers=3)
         assert uneven.override(workers=3, compute="exponential").cluster.compute == asim.delays.Exponential(2.0)
 
-    def test_every_field_sets_itself(self) -> None:
+    def test_every_field_can_be_set_to_its_own_text(self) -> None:
         for field in scenario().fields():
             if field.value is not None:
                 assert scenario().override(**{field.name: field.parse(field.show())}) == scenario()
@@ -178,8 +178,8 @@ class TestOverride:
         assert all(field.help for field in (*scenario().fields(), *all_fields()))
 
 
-class TestOwnParts:
-    def test_own_rule_and_model_have_fields(self) -> None:
+class TestCustomComponents:
+    def test_a_rule_a_workload_and_a_law_of_the_script_have_fields(self) -> None:
         own = asim.Rule(hyper={"rate": 0.1}, name="mine", send=_send)
         mine = scenario(rule=own, workload=_line(), cluster=asim.Cluster(2, Slow(1.0)))
         changed = mine.override(rate=0.2, batch_size=3, seconds_each=2.0)
@@ -188,7 +188,7 @@ class TestOwnParts:
         assert changed.cluster.compute == Slow(2.0)
         assert mine.override(rule="gem", learning_rate=0.1).rule.name == "gem"
 
-    def test_code_and_data_count(self) -> None:
+    def test_their_code_and_data_decide_the_digest(self) -> None:
         digests = {
             scenario(workload=workload).digest
             for workload in (_line(), _line(slope=2.0), dataclasses.replace(_line(), loss=_other_loss))
@@ -198,13 +198,13 @@ class TestOwnParts:
 
 
 class TestDigest:
-    def test_whole_numbers_are_numbers(self) -> None:
+    def test_integers_equal_floats(self) -> None:
         whole = scenario(cluster=asim.Cluster(4, asim.delays.Gamma(mean=2, cv=1)), commits_per_worker=None, seconds=30)
         assert whole == scenario(
             cluster=asim.Cluster(4, asim.delays.Gamma(2.0, 1.0)), commits_per_worker=None, seconds=30.0
         )
 
-    def test_content_counts_not_wording(self) -> None:
+    def test_the_wording_does_not_count(self) -> None:
         assert scenario() == scenario(commits_per_worker=None, commits=100)
         assert hash(scenario()) == hash(scenario(commits_per_worker=None, commits=100))
         assert scenario() == scenario().override(learning_rate=0.05)
@@ -229,30 +229,9 @@ class TestDigest:
         assert json.loads(json.dumps(described, allow_nan=False)) == described
 
 
-class TestComparison:
-    def both(self) -> asim.Comparison:
-        return asim.Comparison({"gem": scenario(), "downpour": scenario().override(rule="downpour")})
-
-    def test_overrides_go_where_they_fit(self) -> None:
-        changed = self.both().override(learning_rate=0.2, kappa=2.0, workers=7).scenarios
-        assert changed["gem"].rule.hyper == {"learning_rate": 0.2, "momentum": 0.9, "kappa": 2.0}
-        assert changed["downpour"].rule.hyper == {"learning_rate": 0.2}
-        assert {one.cluster.workers for one in changed.values()} == {7}
-
-    def test_errors(self) -> None:
-        with pytest.raises(ValueError, match="`rule` is what is compared here"):
-            self.both().override(rule="gem")
-        with pytest.raises(ValueError, match=r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"):
-            self.both().override(kapa=2.0)
-        with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
-            asim.Comparison({})
-        with pytest.raises(ValueError, match=r"names that are possible for a folder; got '\.\./x'"):
-            asim.Comparison({"../x": scenario()})
-
-
 @dataclasses.dataclass(frozen=True)
 class Slow:
-    """A law of the user's own."""
+    """A law of the script's own."""
 
     seconds_each: float
     variance = 0.0

@@ -26,9 +26,7 @@ def test_stability_map(tmp_path):
 
 def test_noise_floor(tmp_path):
     numbers = run("noise_floor", tmp_path, workers=(1, 8), shares=(0.2, 0.5), ladder=(2, 8), commits=4000)
-    assert (
-        numbers["largest_z"] < 7
-    )  # the largest of 8, seven degrees of freedom: each passes 6.2 once in 1000
+    assert numbers["largest_z"] < 7  # the largest of 8, seven degrees of freedom: each passes 6.2 once in 1000
     assert np.all(abs(numbers["energy"] - numbers["predicted_energy"]) < 6.2 * numbers["energy_error"])
     assert np.all(numbers["energy_error"] < 0.02 * numbers["energy"])
     allowed = numbers["energy"] < numbers["proxy_energy"]

@@ -15,7 +15,7 @@ def powers(base: float = 2.0, exponents: tuple[int, ...] = (0, 1, 2), noisy: boo
 
     Args:
         base: The number.
-        exponents: To which it is raised.
+        exponents: The powers to which it is raised.
         noisy: Whether one of them is not a number.
     """
     CALLS.append(base)
@@ -36,12 +36,12 @@ def test_fields_come_from_the_signature_and_the_docstring():
     fields = {field.name: field for field in EXPERIMENT.fields()}
     assert [(f.kind, f.value, f.help) for f in fields.values()] == [
         ("number", 2.0, "The number."),
-        ("integers", (0, 1, 2), "To which it is raised."),
+        ("integers", (0, 1, 2), "The powers to which it is raised."),
         ("switch", False, "Whether one of them is not a number."),
     ]
 
 
-def test_the_summary_holds_columns_and_numbers_and_no_nan():
+def test_the_summary_has_columns_and_single_numbers_without_nan():
     findings = EXPERIMENT.override(base=3.0, noisy=True).run()
     assert findings.summary == {"exponent": [0, 1, 2], "power": [None, 3.0, 9.0], "sum": None}
     assert findings.numbers["matrix"].shape == (2, 2)
@@ -60,13 +60,13 @@ def test_a_second_run_computes_nothing(tmp_path):
     assert (tmp_path / "report.png").read_bytes() == picture
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path):
+def test_the_folder_of_another_experiment_is_refused(tmp_path):
     EXPERIMENT.run(tmp_path)
     with pytest.raises(ValueError, match=r"holds a different experiment: `arguments.base` is 2.0 there and 3.0 here"):
         EXPERIMENT.override(base=3.0).run(tmp_path)
 
 
-def test_bad_arguments():
+def test_invalid_arguments_are_named():
     with pytest.raises(ValueError, match=r"`bass` is not a field of this experiment. Did you mean `base`\?"):
         EXPERIMENT.override(bass=1.0)
     with pytest.raises(ValueError, match="`compute` must have a default for every argument; `n` has none"):

@@ -1,4 +1,4 @@
-"""A study's folder: written whole, never computed twice, gone on with after an interruption."""
+"""A scenario's folder: files are written whole, results are reused, an interrupted run is resumed."""
 
 import dataclasses
 import importlib
@@ -12,51 +12,15 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import chunks
-from asyncsim.study.compare import final_losses
-from asyncsim.study.stopwatch import Stopwatch
 from asyncsim.study.summary import KEYS, summarise
 from tests.problems import full_disk
+from tests.study.problems import FILES, assert_same_run, contents, no_replay, scenario
 
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
-FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
-
-
-def scenario(**changes: Any) -> asim.Scenario:
-    made = asim.Scenario(
-        cluster=asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0)),
-        rule=asim.rules.gem(learning_rate=0.05),
-        workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
-        commits_per_worker=100,
-    )
-    return made.override(**changes) if changes else made
-
-
-@pytest.fixture
-def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of 64 commits, so that there is something to interrupt."""
-    monkeypatch.setattr(chunks, "LONGEST", 64)
-
-
-def no_replay(*args: object, **kwargs: object) -> None:
-    raise AssertionError("replayed again")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def assert_same_run(one: asim.Run, other: asim.Run) -> None:
-    np.testing.assert_array_equal(one.loss, other.loss, strict=True)
-    np.testing.assert_array_equal(one.state.rows, other.state.rows, strict=True)
-    assert one.records.keys() == other.records.keys()
-    for name, values in one.records.items():
-        np.testing.assert_array_equal(values, other.records[name], strict=True)
-        np.testing.assert_array_equal(one.recorded_at[name], other.recorded_at[name], strict=True)
 
 
 class TestFiles:
-    def test_all_are_written(self, tmp_path: Path) -> None:
+    def test_all_files_are_written(self, tmp_path: Path) -> None:
         result = asim.run(scenario(), tmp_path / "deep" / "folder")
         assert result.folder is not None
         assert {path.name for path in result.folder.iterdir()} == FILES
@@ -97,7 +61,7 @@ class TestFiles:
 
 
 class TestSecondRun:
-    def test_recomputes_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nothing_is_recomputed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         first = asim.run(scenario(), tmp_path)
         before = contents(tmp_path)
         monkeypatch.setattr(run_module, "replay", no_replay)
@@ -109,7 +73,7 @@ class TestSecondRun:
         assert second.summary == first.summary
 
     @pytest.mark.parametrize("name", ["summary.json", "report.png", "trace.npz"])
-    def test_makes_what_is_missing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def test_only_missing_files_are_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         asim.run(scenario(), tmp_path)
         before = contents(tmp_path)
         (tmp_path / name).unlink()
@@ -117,7 +81,7 @@ class TestSecondRun:
         asim.run(scenario(), tmp_path)
         assert contents(tmp_path) == before
 
-    def test_elsewhere_gives_the_same_bytes(self, tmp_path: Path) -> None:
+    def test_another_folder_holds_the_same_bytes(self, tmp_path: Path) -> None:
         for name in ("one", "two"):
             asim.run(scenario(), tmp_path / name)
         one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
@@ -158,7 +122,7 @@ class TestSecondRun:
             asim.run(scenario(), tmp_path)
 
     @pytest.mark.parametrize("text", ["nonsense", "3", "{}", '{"commits": 400}'])
-    def test_a_damaged_summary_is_made_again(self, tmp_path: Path, text: str) -> None:
+    def test_a_damaged_summary_is_computed_again(self, tmp_path: Path, text: str) -> None:
         asim.run(scenario(), tmp_path)
         before = contents(tmp_path)
         (tmp_path / "summary.json").write_text(text)
@@ -166,18 +130,18 @@ class TestSecondRun:
         assert contents(tmp_path) == before
 
     @pytest.mark.parametrize("changes", [{"seed": 1}, {"commits": 300}, {"workers": 5, "commits": 400}])
-    def test_a_foreign_trace_is_refused(self, tmp_path: Path, changes: dict[str, Any]) -> None:
-        kept = asim.run(scenario(), tmp_path).run
+    def test_the_trace_of_another_scenario_is_refused(self, tmp_path: Path, changes: dict[str, Any]) -> None:
+        first = asim.run(scenario(), tmp_path).run
         scenario(**changes).simulate().save(tmp_path / "trace.npz")
         with pytest.raises(ValueError, match=r"trace\.npz' is not the trace of .*Delete it.*`--force`"):
             asim.run(scenario(), tmp_path)
         (tmp_path / "trace.npz").unlink()
-        assert_same_run(asim.run(scenario(), tmp_path).run, kept)
+        assert_same_run(asim.run(scenario(), tmp_path).run, first)
 
 
 @pytest.mark.usefixtures("short_chunks")
 class TestForce:
-    def test_old_results_stay_until_the_new_are_complete(self, tmp_path: Path) -> None:
+    def test_old_results_stay_until_the_new_ones_are_complete(self, tmp_path: Path) -> None:
         def interrupt(progress: asim.Progress) -> None:
             raise KeyboardInterrupt
 
@@ -187,35 +151,17 @@ class TestForce:
             asim.run(scenario(seed=1), tmp_path, force=True, progress=interrupt)
         assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
         assert asim.run(scenario(), tmp_path).summary == json.loads(before["summary.json"])
-        begun: list[int] = []
-        asim.run(scenario(seed=1), tmp_path, progress=lambda progress: begun.append(progress.done))
-        assert begun[0] == 128
+        reported: list[int] = []
+        asim.run(scenario(seed=1), tmp_path, progress=lambda progress: reported.append(progress.done))
+        assert reported[0] == 128
         assert {path.name for path in tmp_path.iterdir()} == FILES
         assert not asim.run(scenario(seed=1), tmp_path).recomputed
-
-    def test_comparison(self, tmp_path: Path) -> None:
-        def interrupt(name: str, progress: asim.Progress) -> None:
-            if name == "two":
-                raise KeyboardInterrupt
-
-        both = asim.Comparison({"one": scenario(), "two": scenario(rule="downpour")})
-        asim.compare(both, tmp_path)
-        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-        other = both.override(seed=1)
-        with pytest.raises(asim.ReplayInterrupted):
-            asim.compare(other, tmp_path, force=True, progress=interrupt)
-        assert {path: path.read_bytes() for path in before} == before
-        results = asim.compare(other, tmp_path)
-        assert not results["one"].recomputed
-        assert results["two"].folder == tmp_path / "two"
-        assert {path for path in tmp_path.rglob("*") if path.is_file()} == before.keys()
-        assert not any(result.recomputed for result in asim.compare(other, tmp_path).values())
 
 
 @pytest.mark.usefixtures("short_chunks")
 class TestInterruption:
     @pytest.mark.parametrize("how", ["callback", "signal"])
-    def test_goes_on_bit_for_bit(self, tmp_path: Path, how: str) -> None:
+    def test_a_resumed_run_equals_a_whole_one_bit_for_bit(self, tmp_path: Path, how: str) -> None:
         def interrupt(progress: asim.Progress) -> None:
             if progress.done >= 128:
                 if how == "callback":
@@ -230,9 +176,9 @@ class TestInterruption:
             "trace.npz",
             "run.npz",
         }
-        begun: list[int] = []
-        resumed = asim.run(scenario(), tmp_path / "cut", progress=lambda progress: begun.append(progress.done))
-        assert begun[0] == 192
+        reported: list[int] = []
+        resumed = asim.run(scenario(), tmp_path / "cut", progress=lambda progress: reported.append(progress.done))
+        assert reported[0] == 192
         whole = asim.run(scenario(), tmp_path / "whole")
         assert_same_run(resumed.run, whole.run)
         assert (tmp_path / "cut" / "report.png").read_bytes() == (tmp_path / "whole" / "report.png").read_bytes()
@@ -250,7 +196,7 @@ class TestInterruption:
         assert done == 192
         assert_same_run(asim.run(scenario(), tmp_path).run, asim.run(scenario()).run)
 
-    def test_time_adds_up(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_wall_time_adds_up(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupt(progress: asim.Progress) -> None:
             raise KeyboardInterrupt
 
@@ -270,50 +216,10 @@ class TestFullDisk:
             asim.run(scenario(), tmp_path)
         assert contents(tmp_path) == before
 
-    def test_out_that_is_a_file(self, tmp_path: Path) -> None:
+    def test_an_out_that_is_a_file_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
         with pytest.raises(OSError, match=r"`out` .*file' cannot be created: File exists.*Choose another"):
             asim.run(scenario(), tmp_path / "file")
-
-
-class TestComparison:
-    def both(self) -> asim.Comparison:
-        return asim.Comparison({"gem_4": scenario(), "downpour_4": scenario(rule="downpour")}, title="Two")
-
-    def test_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen: list[str] = []
-        results = asim.compare(self.both(), tmp_path, progress=lambda name, progress: seen.append(name))
-        assert set(seen) == {"gem_4", "downpour_4"}
-        summary = json.loads((tmp_path / "summary.json").read_text())
-        assert summary == {name: result.summary for name, result in results.items()}
-        assert {path.name for path in (tmp_path / "gem_4").iterdir()} == FILES
-        before = contents(tmp_path / "gem_4")
-        monkeypatch.setattr(run_module, "replay", no_replay)
-        assert not any(result.recomputed for result in asim.compare(self.both(), tmp_path).values())
-        assert contents(tmp_path / "gem_4") == before
-
-    def test_a_different_one_is_refused(self, tmp_path: Path) -> None:
-        asim.compare(self.both(), tmp_path)
-        with pytest.raises(ValueError, match=r"different comparison: `scenarios\.gem_4\.seed` is 0 there and 3 here"):
-            asim.compare(self.both().override(seed=3), tmp_path)
-
-
-def test_lines_of_a_comparison_are_its_names() -> None:
-    scenarios = {
-        f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5)
-        for name, kappa in (("gem", 1.0), ("gem_2", 2.0))
-        for n in (2, 4)
-    }
-    losses = final_losses(asim.compare(asim.Comparison(scenarios)))
-    assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
-
-
-def test_compilation_is_counted_once() -> None:
-    watch = Stopwatch()
-    watch._start = 0.0
-    watch._end = 10.0
-    watch._spans = [(2.0, 3.0), (1.0, 4.0), (3.5, 5.0), (-1.0, 0.5)]
-    assert watch.compiling == pytest.approx(4.5)
 
 
 def test_a_run_without_commits_has_a_summary() -> None:

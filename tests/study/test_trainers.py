@@ -6,9 +6,9 @@ import optax
 import pytest
 
 import asyncsim as asim
+from asyncsim import trainers
 from asyncsim.engine.batches import commit_key, init_key
 from asyncsim.engine.reference import take_batch
-from asyncsim.study.trainers import averaging_trainer, ensemble_trainer, single_trainer
 from tests.problems import tree_workload
 
 
@@ -27,15 +27,15 @@ def trained(workload, worker, params, state, batches, seed):
     return params, state
 
 
-def test_single_is_a_plain_loop(x64):
+def test_the_single_trainer_is_a_plain_loop(x64):
     workload = tree_workload()
     first = workload.init(init_key(3))
-    run = single_trainer(workload, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
+    run = trainers.single_trainer(workload, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
     assert run.commits == 2 * workload.batches_per_epoch == 10
     close(run.central, trained(workload, 0, first, optax.adam(0.05).init(first), range(10), 3)[0])
 
 
-def test_averaging_is_the_mean_after_every_epoch(x64):
+def test_averaging_takes_the_mean_after_every_epoch(x64):
     workload, workers = tree_workload(), 3
     params = workload.init(init_key(3))
     states = [optax.adam(0.05).init(params)] * workers
@@ -45,20 +45,20 @@ def test_averaging_is_the_mean_after_every_epoch(x64):
             end, states[w] = trained(workload, w, params, states[w], batches, 3)
             ends.append(end)
         params = jax.tree.map(lambda *x: sum(x) / workers, *ends)
-    run = averaging_trainer(workload, workers, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
+    run = trainers.averaging_trainer(workload, workers, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
     close(run.central, params)
 
 
-def test_averaging_one_is_the_single_trainer(x64):
-    one = averaging_trainer(tree_workload(), 1, epochs=2, learning_rate=0.1)
-    close(one.central, single_trainer(tree_workload(), epochs=2, learning_rate=0.1).central)
+def test_averaging_one_model_is_the_single_trainer(x64):
+    one = trainers.averaging_trainer(tree_workload(), 1, epochs=2, learning_rate=0.1)
+    close(one.central, trainers.single_trainer(tree_workload(), epochs=2, learning_rate=0.1).central)
 
 
-def test_an_ensemble_is_of_independent_models_and_better_than_their_mean():
+def test_an_ensemble_of_independent_models_is_better_than_their_mean():
     """-log of a mean is at most the mean of -log."""
     workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=32)
-    ensemble = ensemble_trainer(workload, models=3, learning_rate=0.5, seed=4)
-    singles = [single_trainer(workload, learning_rate=0.5, seed=seed) for seed in (4, 5, 6)]
+    ensemble = trainers.ensemble_trainer(workload, models=3, learning_rate=0.5, seed=4)
+    singles = [trainers.single_trainer(workload, learning_rate=0.5, seed=seed) for seed in (4, 5, 6)]
     for place, single in enumerate(singles):
         np.testing.assert_allclose(ensemble.run.loss[place], single.loss, rtol=1e-5)
     tested = [single.evaluate() for single in singles]
@@ -68,22 +68,25 @@ def test_an_ensemble_is_of_independent_models_and_better_than_their_mean():
 
 def test_an_ensemble_of_one_is_tested_as_a_model_is():
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(8,), batch_size=64)
-    ensemble = ensemble_trainer(workload, models=1, learning_rate=0.5)
+    ensemble = trainers.ensemble_trainer(workload, models=1, learning_rate=0.5)
     tested = ensemble.run.evaluate()
     assert ensemble.test_loss == pytest.approx(tested["test_loss"][0], rel=1e-5)
     assert ensemble.test_accuracy == pytest.approx(tested["test_accuracy"][0])
 
 
 BAD = [
-    (lambda: single_trainer(asim.workloads.quadratic([1.0])), "`workload` must have data, .* got 'quadratic'"),
-    (lambda: single_trainer(tree_workload(), epochs=0), "`epochs` must be an integer of at least 1; got 0"),
-    (lambda: averaging_trainer(tree_workload(), 0), "`workers` must be an integer of at least 1; got 0"),
-    (lambda: ensemble_trainer(tree_workload(), 2), "`workload` must be a classifier of the library; got 'tree_loss'"),
+    (lambda: trainers.single_trainer(asim.workloads.quadratic([1.0])), "`workload` must have data, .* got 'quadratic'"),
+    (lambda: trainers.single_trainer(tree_workload(), epochs=0), "`epochs` must be an integer of at least 1; got 0"),
+    (lambda: trainers.averaging_trainer(tree_workload(), 0), "`workers` must be an integer of at least 1; got 0"),
+    (
+        lambda: trainers.ensemble_trainer(tree_workload(), 2),
+        "`workload` must be a classifier .*; got 'tree_loss'",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("train", "message"), BAD)
-def test_bad_arguments_are_named(train, message):
+def test_invalid_arguments_are_named(train, message):
     with pytest.raises(ValueError, match=message) as caught:
         train()
     assert "\n" not in str(caught.value)

@@ -1,0 +1,37 @@
+"""A small scenario, and what its folder holds."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+
+FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
+
+
+def scenario(**changes: Any) -> asim.Scenario:
+    made = asim.Scenario(
+        cluster=asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0)),
+        rule=asim.rules.gem(learning_rate=0.05),
+        workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
+        commits_per_worker=100,
+    )
+    return made.override(**changes) if changes else made
+
+
+def no_replay(*args: object, **kwargs: object) -> None:
+    raise AssertionError("replayed again")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def assert_same_run(one: asim.Run, other: asim.Run) -> None:
+    np.testing.assert_array_equal(one.loss, other.loss, strict=True)
+    np.testing.assert_array_equal(one.state.rows, other.state.rows, strict=True)
+    assert one.records.keys() == other.records.keys()
+    for name, values in one.records.items():
+        np.testing.assert_array_equal(values, other.records[name], strict=True)
+        np.testing.assert_array_equal(one.recorded_at[name], other.recorded_at[name], strict=True)

@@ -1,0 +1,82 @@
+"""Comparisons: several scenarios side by side, in one folder."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+import asyncsim as asim
+from asyncsim.study.compare import final_losses
+from tests.study.problems import FILES, contents, no_replay, scenario
+
+run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
+
+
+def both() -> asim.Comparison:
+    return asim.Comparison({"gem_4": scenario(), "downpour_4": scenario(rule="downpour")}, title="Two")
+
+
+class TestFolder:
+    def test_each_scenario_has_a_folder_and_is_reused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[str] = []
+        results = asim.compare(both(), tmp_path, progress=lambda name, progress: seen.append(name))
+        assert set(seen) == {"gem_4", "downpour_4"}
+        summary = json.loads((tmp_path / "summary.json").read_text())
+        assert summary == {name: result.summary for name, result in results.items()}
+        assert {path.name for path in (tmp_path / "gem_4").iterdir()} == FILES
+        before = contents(tmp_path / "gem_4")
+        monkeypatch.setattr(run_module, "replay", no_replay)
+        assert not any(result.recomputed for result in asim.compare(both(), tmp_path).values())
+        assert contents(tmp_path / "gem_4") == before
+
+    def test_a_different_comparison_is_refused(self, tmp_path: Path) -> None:
+        asim.compare(both(), tmp_path)
+        with pytest.raises(ValueError, match=r"different comparison: `scenarios\.gem_4\.seed` is 0 there and 3 here"):
+            asim.compare(both().override(seed=3), tmp_path)
+
+    @pytest.mark.usefixtures("short_chunks")
+    def test_old_results_stay_until_the_new_ones_are_complete(self, tmp_path: Path) -> None:
+        def interrupt(name: str, progress: asim.Progress) -> None:
+            if name == "downpour_4":
+                raise KeyboardInterrupt
+
+        asim.compare(both(), tmp_path)
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        other = both().override(seed=1)
+        with pytest.raises(asim.ReplayInterrupted):
+            asim.compare(other, tmp_path, force=True, progress=interrupt)
+        assert {path: path.read_bytes() for path in before} == before
+        results = asim.compare(other, tmp_path)
+        assert not results["gem_4"].recomputed
+        assert results["downpour_4"].folder == tmp_path / "downpour_4"
+        assert {path for path in tmp_path.rglob("*") if path.is_file()} == before.keys()
+        assert not any(result.recomputed for result in asim.compare(other, tmp_path).values())
+
+
+class TestOverride:
+    def test_a_change_reaches_every_scenario_that_has_the_field(self) -> None:
+        changed = both().override(learning_rate=0.2, kappa=2.0, workers=7).scenarios
+        assert changed["gem_4"].rule.hyper == {"learning_rate": 0.2, "momentum": 0.9, "kappa": 2.0}
+        assert changed["downpour_4"].rule.hyper == {"learning_rate": 0.2}
+        assert {one.cluster.workers for one in changed.values()} == {7}
+
+    def test_an_invalid_change_is_named(self) -> None:
+        with pytest.raises(ValueError, match="`rule` is what is compared here"):
+            both().override(rule="gem")
+        with pytest.raises(ValueError, match=r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"):
+            both().override(kapa=2.0)
+        with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
+            asim.Comparison({})
+        with pytest.raises(ValueError, match=r"names that are possible for a folder; got '\.\./x'"):
+            asim.Comparison({"../x": scenario()})
+
+
+def test_the_lines_of_the_picture_are_the_names_without_the_workers() -> None:
+    scenarios = {
+        f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5)
+        for name, kappa in (("gem", 1.0), ("gem_2", 2.0))
+        for n in (2, 4)
+    }
+    losses = final_losses(asim.compare(asim.Comparison(scenarios)))
+    assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
