@@ -6,7 +6,7 @@ copy the most similar module and list it here.
 
 from pathlib import Path
 
-from asyncsim.study.figure_set import FigureSet
+from asyncsim.study.figure_set import FigureModule, FigureSet
 from figures import (
     assumptions,
     energy,
@@ -25,7 +25,7 @@ from figures import (
 )
 from figures.common.scales import scale_of
 
-FIGURES = {
+FIGURES: dict[str, FigureModule] = {
     "figure1": figure1,
     "figure2": figure2,
     "figure3": figure3,

@@ -41,9 +41,14 @@ class FigureModule(Protocol):
         SEEDS_SHOWN: Optional: how the seeds are shown, if not by their median and range.
     """
 
-    TITLE: str
-    SIZE: tuple[float, float]
-    __file__: str | None
+    @property
+    def TITLE(self) -> str: ...  # noqa: D102
+
+    @property
+    def SIZE(self) -> tuple[float, float]: ...  # noqa: D102
+
+    @property
+    def __file__(self) -> str | None: ...
 
     def scenarios(self, scale: str, seed: int) -> Mapping[Any, Scenario]:
         """The runs that one seed needs, under any keys; {} if it needs none."""
