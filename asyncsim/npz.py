@@ -1,9 +1,18 @@
-"""Files of named arrays: a `.npz` with a format version, written and read whole or not at all."""
+"""Files of named arrays: a `.npz` with a format version, written and read whole or not at all.
 
+A file is read by this module and not by `numpy.load`, which stops before a member's end and so never compares its
+checksum, allocates whatever a header claims, and does not miss an array that the directory has lost.
+"""
+
+import io
 import os
+import struct
+import tokenize
+import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,19 +21,45 @@ from numpy.typing import NDArray
 
 from asyncsim.files import atomic_write
 
-# What NumPy and zipfile raise for a file that is truncated, altered, or not a .npz file at all.
-_DAMAGE = (ValueError, EOFError, KeyError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+# What NumPy, zipfile and the parser of a header raise for a file that is truncated, altered, or not a .npz file at all.
+_DAMAGE = (
+    ValueError,
+    EOFError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,
+    TypeError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_VERSION, _NOTE = "format_version", "note/"
+_SUFFIX = ".npy"
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1  # bit of a member's flags
+_DEFLATED_AT_MOST = 1032  # bytes that one compressed byte can stand for
+_BLOCK = 1 << 20  # bytes read at once
+_END = struct.Struct("<4s4H2LH")  # the record that ends an archive, if there is no comment behind it
+_END_SIGNATURE = b"PK\x05\x06"
+_MOST_COUNTED = 0xFFFF  # members that the record can count
 
 Arrays = dict[str, NDArray[Any]]
 
 
-def write(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, version: int) -> None:
+def write(
+    path: str | os.PathLike[str], arrays: Mapping[str, Any], *, version: int, notes: Mapping[str, Any] | None = None
+) -> None:
     """Write arrays under their names, with the format version; uncompressed, because random bits do not compress.
 
     Args:
         path: The file; the name is used as it is, without a suffix being added.
         arrays: Name to array.
         version: Format version, at least 1.
+        notes: Name to number, string or array: what else is to be known of the file, for `read_notes`.
 
     Raises:
         OSError: If the file cannot be written; an existing file stays whole.
@@ -32,19 +67,23 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, version: i
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write(Path(folder, "a.npz"), {"x": [1, 2]}, version=1)
-        ...     read(Path(folder, "a.npz"), kind="example", version=1)["x"].tolist()
-        [1, 2]
+        ...     path = Path(folder, "a.npz")
+        ...     write(path, {"x": [1, 2]}, version=1, notes={"seconds": 0.5})
+        ...     read(path, kind="example", version=1)["x"].tolist(), read_notes(path, kind="example", version=1)
+        ([1, 2], {'seconds': 0.5})
     """
-    atomic_write(path, lambda file: np.savez(file, format_version=version, **arrays))
+    named = {**arrays, **{f"{_NOTE}{name}": value for name, value in (notes or {}).items()}}
+    atomic_write(path, lambda file: np.savez(file, **{_VERSION: version}, **named))
 
 
 def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, kind: str, version: int) -> Arrays:
-    """Read the named arrays of a file.
+    """Read the named arrays of a file, each to its end, and compare the checksum of each.
+
+    Other arrays are not read. No more memory is taken than the file has room for, whatever it claims to hold.
 
     Args:
         path: A file that `write` wrote.
-        names: The arrays that must be in the file; others are not returned. None for all that are in it.
+        names: The arrays that must be in the file; others are not returned. None for all that are in it, notes aside.
         kind: What the file should hold, for messages: "trace" or "run".
         version: The newest format that the caller understands.
 
@@ -56,30 +95,110 @@ def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, ki
         PermissionError: If reading it is not permitted.
         ValueError: If the file is damaged, of another kind, of a newer format, or lacks an array.
     """
+    wanted = None if names is None else list(names)
+    arrays = _read(path, lambda name: not name.startswith(_NOTE) if wanted is None else name in wanted, kind, version)
+    return arrays if wanted is None else _select(path, arrays, wanted, kind)
+
+
+def read_notes(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[str, Any]:
+    """The notes in a file, name -> plain value, without the arrays; arguments and errors are those of `read`."""
+    notes = _read(path, lambda name: name.startswith(_NOTE), kind, version)
+    return {name.removeprefix(_NOTE): note.tolist() for name, note in notes.items()}
+
+
+def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: str, version: int) -> Arrays:
     if not Path(path).is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or save a {kind} there first.")
     with open(path, "rb") as file:
         try:
-            arrays = _read_all(file)
+            arrays = _read_members(file, is_wanted)
         except _DAMAGE as error:
-            reason = str(error) or type(error).__name__
+            reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(
                 f"`path` {str(path)!r} is damaged or not a {kind} file ({reason}). {_remedy(kind)}"
             ) from error
     _require_known_format(path, arrays, kind, version)
-    return arrays if names is None else _select(path, arrays, list(names), kind)
+    return arrays
 
 
-def _read_all(file: BinaryIO) -> Arrays:
+def _read_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Arrays:
+    """The format version and the wanted arrays of an archive."""
+    size = file.seek(0, os.SEEK_END)
     if not zipfile.is_zipfile(file):
         raise ValueError("not a .npz archive, or its end is missing")
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    arrays: Arrays = {}
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        _require_all_listed(file, size, members)
+        for member in members:
+            name = member.filename.removesuffix(_SUFFIX)
+            if name == _VERSION or is_wanted(name):
+                arrays[name] = _read_array(archive, member, size)
+            else:
+                archive.open(member).close()  # checks that it bears this name: a wanted one may have been altered
+    return arrays
+
+
+def _require_all_listed(file: BinaryIO, size: int, members: list[zipfile.ZipInfo]) -> None:
+    """Refuse an archive whose directory has been altered so that it skips a member."""
+    file.seek(max(0, size - _END.size))
+    end = file.read()
+    signature, _, _, _, count, _, _, comment = _END.unpack(end) if len(end) == _END.size else (b"", *[0] * 7)
+    if signature != _END_SIGNATURE or comment:
+        raise ValueError("something follows the end of the archive")
+    if count not in (len(members), _MOST_COUNTED):
+        raise ValueError(f"its directory lists {len(members)} arrays of {count}")
+    if len({member.filename for member in members}) < len(members):
+        raise ValueError("its directory lists an array twice")
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> NDArray[Any]:
+    """One array; `size` is that of the file, which bounds what can truly be in it."""
+    if not member.filename.endswith(_SUFFIX):
+        raise ValueError(f"{member.filename!r} in it is not an array")
+    if member.flag_bits & _ENCRYPTED:
+        raise ValueError(f"{member.filename!r} in it is encrypted")
+    if member.compress_type not in _METHODS:
+        raise ValueError(f"{member.filename!r} in it is compressed by an unknown method")
+    growth = 1 if member.compress_type == zipfile.ZIP_STORED else _DEFLATED_AT_MOST
+    if member.compress_size > size or member.file_size > growth * member.compress_size:
+        raise ValueError(f"{member.filename!r} in it claims {member.file_size} bytes, more than the file can hold")
+    return _as_array(_read_whole(archive, member), member.filename)
+
+
+def _read_whole(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytearray:
+    """All bytes of a member; at its end, zipfile compares the checksum."""
+    content = bytearray(member.file_size)
+    place, view = 0, memoryview(content)
+    with archive.open(member) as stream:
+        while block := stream.read(_BLOCK):
+            view[place : place + len(block)] = block
+            place += len(block)
+    if place < len(content):
+        raise EOFError(f"{member.filename!r} in it ends early")
+    return content
+
+
+def _as_array(content: bytearray, name: str) -> NDArray[Any]:
+    """The array in the bytes of a .npy file, without a copy."""
+    stream = io.BytesIO(content[: 1 << 16])  # a header is shorter
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of NumPy's parser, on its way to refusing the header
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"{name!r} in it has a header of unknown format {version}")
+        parse = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = parse(stream)
+    if dtype.hasobject:
+        raise ValueError(f"{name!r} in it holds Python objects")
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        claimed = f"shape {shape} and type {dtype}"
+        raise ValueError(f"{name!r} in it claims {claimed}, which are not the {len(content) - stream.tell()} bytes")
+    return np.ndarray(shape, dtype, content, stream.tell(), order="F" if by_columns else "C")
 
 
 def _require_known_format(path: str | os.PathLike[str], arrays: Arrays, kind: str, version: int) -> None:
-    found = arrays.pop("format_version", None)
+    found = arrays.pop(_VERSION, None)
     if found is None or found.shape != () or found.dtype.kind not in "iu" or found < 1:
         raise ValueError(
             f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."

@@ -45,9 +45,8 @@ def write(path: str | os.PathLike[str], fields: Mapping[str, Any], notes: Mappin
         **_prefixed("records/", fields["records"]),
         **_prefixed("recorded_at/", fields["recorded_at"]),
         **{name: np.asarray(leaf) for name, leaf in _named_leaves(fields["state"]).items()},
-        **_prefixed("note/", notes),
     }
-    npz.write(path, arrays, version=FORMAT_VERSION)
+    npz.write(path, arrays, version=FORMAT_VERSION, notes=notes)
 
 
 def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
@@ -66,8 +65,7 @@ def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[s
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The notes in a file, name -> plain value; see `Run.save`."""
-    arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
-    return {name: note.tolist() for name, note in _under("note/", arrays).items()}
+    return npz.read_notes(path, kind="run", version=FORMAT_VERSION)
 
 
 def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
