@@ -22,6 +22,12 @@ def full_disk(*args):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def assert_close(actual, expected, rtol=1e-10):
+    """Equal up to rounding, leaf by leaf."""
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
+
+
 def init_tree(key):
     return {"bias": jnp.zeros(2), "layers": [jax.random.normal(key, (3, 2)), jnp.ones(())]}
 

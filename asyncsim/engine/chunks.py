@@ -1,5 +1,7 @@
 """The host's share of a chunk: columns of the plan, padded to one length, with example numbers and what is due."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,11 @@ def chunk_length(parameters: int, batch_size: int, seeds: int, window: int = 1) 
     return 1 << int(np.log2(length))
 
 
+@dataclass(frozen=True, eq=False)
 class Feeder:
     """Cuts chunks out of a plan.
 
-    Args:
+    Attributes:
         plan: The trace.
         workload: Where mini-batches come from.
         seeds: Seeds replayed side by side.
@@ -41,23 +44,18 @@ class Feeder:
         window: Local steps of a commit, each with a mini-batch; None for rules without local steps.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        workload: Workload,
-        seeds: tuple[int, ...],
-        strides: tuple[int, ...],
-        length: int,
-        lanes: int,
-        window: int | None = None,
-    ) -> None:
-        self.plan = plan
-        self.seeds = seeds
-        self.strides = strides
-        self.length = length
-        self.lanes = lanes
-        self.window = window
-        self.shuffles = Shuffles(workload.examples, workload.batch_size) if workload.examples else None
+    plan: Plan
+    workload: Workload
+    seeds: tuple[int, ...]
+    strides: tuple[int, ...]
+    length: int
+    lanes: int
+    window: int | None = None
+
+    @cached_property
+    def shuffles(self) -> Shuffles | None:
+        """The order of the examples; None without data."""
+        return Shuffles(self.workload.examples, self.workload.batch_size) if self.workload.examples else None
 
     def chunk(self, start: int, stop: int) -> tuple[int, Chunk]:
         """Commits `start` to `stop`, at most `length` of them, and how often the loop runs: commits or waves."""

@@ -1,4 +1,6 @@
-"""The compiled engine is the plain loop, for every rule and kind of trace, on trees and vectors, one lane or many."""
+"""The compiled engine equals the plain loop: every rule and kind of trace, trees and vectors, one lane or many."""
+
+from functools import cache
 
 import jax
 import numpy as np
@@ -8,29 +10,32 @@ import asyncsim as asim
 from asyncsim.engine.quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Sent
-from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, trace_for, tree_workload
+from tests.problems import CORE, RULES, TRACES, assert_close, gamma_trace, noisy_quadratic, trace_for, tree_workload
 
-# Unclamped π divides by updates near zero and so amplifies rounding from commit to commit: few commits there.
+# Unclamped π divides by updates near zero and so amplifies rounding from commit to commit: only a few commits.
 COMMITS = {"gem_paper": 25}
 LANES = (1, 3, 8)
-# Some rules with every kind of trace and every number of lanes; all of them where all of a trace's traits meet.
+# Some rules with every kind of trace and every number of lanes; all of them on the trace with every trait.
 CROSSED = {
     *((kind, rule, LANES[(i + j) % 3]) for i, kind in enumerate(TRACES) for j, rule in enumerate(CORE[:5])),
     *(("everything", rule, lanes) for rule in CORE for lanes in LANES),
 }
 
 
-def close(actual, expected, rtol=1e-10):
-    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
-
-
-def compare(trace, rule, workload, lanes=None):
-    plain = replay_plainly(trace, rule, workload, seed=3)
+def compare(trace, rule, workload, lanes=None, plain=None):
+    plain = plain or replay_plainly(trace, rule, workload, seed=3)
     run = asim.replay(trace, rule, workload, seed=3, lanes=lanes)
     assert run.loss.dtype == np.float64
-    close(run.loss, plain.loss)
-    close(run.central, plain.central)
+    assert_close(run.loss, plain.loss)
+    assert_close(run.central, plain.central)
+
+
+@cache
+def crossed(kind, name):
+    """Trace, rule and plain replay, shared by all numbers of lanes."""
+    rule = RULES[name][0]()
+    trace = trace_for(rule, kind, seed=2, commits=COMMITS.get(name, 60))
+    return trace, rule, replay_plainly(trace, rule, noisy_quadratic(), seed=3)
 
 
 @pytest.mark.parametrize(("name", "lanes"), [(name, (1, 8)[place % 2]) for place, name in enumerate(CORE)])
@@ -39,9 +44,9 @@ def test_replay_equals_the_plain_loop(name, lanes, x64):
 
 
 @pytest.mark.parametrize(("kind", "name", "lanes"), sorted(CROSSED))
-def test_so_it_does_for_every_kind_of_trace(kind, name, lanes, x64):
-    rule = RULES[name][0]()
-    compare(trace_for(rule, kind, seed=2, commits=COMMITS.get(name, 60)), rule, noisy_quadratic(), lanes)
+def test_replay_equals_the_plain_loop_on_every_kind_of_trace(kind, name, lanes, x64):
+    trace, rule, plain = crossed(kind, name)
+    compare(trace, rule, noisy_quadratic(), lanes, plain)
 
 
 def start_curious(hyper, params):
@@ -63,7 +68,7 @@ def resume_curious(hyper, central, server, state, view):
 
 
 @pytest.mark.parametrize("kind", TRACES)
-def test_a_rule_may_look_at_all_that_it_is_given(kind, x64):
+def test_a_rule_may_use_everything_that_it_is_given(kind, x64):
     rule = asim.Rule(
         {"rate": 0.1}, "curious", send_curious, (), start_curious, start_curious, apply_curious, resume_curious
     )
@@ -89,7 +94,7 @@ def test_a_rule_that_sees_the_tree_equals_the_plain_loop(name, kind, x64):
 
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])
 @pytest.mark.parametrize("name", ["gem_script", "gem_signed"])
-def test_records_are_those_of_the_plain_loop(name, kind, x64):
+def test_records_equal_those_of_the_plain_loop(name, kind, x64):
     trace, workload, rule = TRACES[kind][0](), tree_workload(), RULES[name][0]()
     record = dict.fromkeys(QUANTITIES, 7)
     run = asim.replay(trace, rule, workload, seed=3, record=record)
@@ -97,7 +102,7 @@ def test_records_are_those_of_the_plain_loop(name, kind, x64):
     for quantity in record:
         assert run.recorded_at[quantity].tolist() == list(range(6, 60, 7))
         expected = [QUANTITIES[quantity].measure(commits[k]) for k in run.recorded_at[quantity]]
-        close(run.records[quantity], np.array(expected), rtol=1e-8)
+        assert_close(run.records[quantity], np.array(expected), rtol=1e-8)
     assert run.records["pi_median_by_tensor"].shape == (8, 3)
 
 
@@ -105,4 +110,4 @@ def test_single_precision_is_the_default_and_close():
     trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), tree_workload()
     run = asim.replay(trace, rule, workload)
     assert run.loss.dtype == np.float32
-    close(run.loss, replay_plainly(trace, rule, workload).loss, rtol=1e-3)
+    assert_close(run.loss, replay_plainly(trace, rule, workload).loss, rtol=1e-3)

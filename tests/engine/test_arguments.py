@@ -1,4 +1,4 @@
-"""What `replay` refuses, in one line each, and what it takes however it is written."""
+"""What `replay` refuses, with an error of one line, and unusual arguments that it accepts."""
 
 import dataclasses
 
@@ -103,7 +103,7 @@ def test_refused_in_one_line(ask, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_run_of_a_short_trace_goes_on_with_a_longer_one():
+def test_a_run_of_a_short_trace_resumes_on_a_longer_one():
     short, whole = gamma_trace(commits=30), asim.replay(TRACE, RULE, WORKLOAD)
     resumed = asim.replay(TRACE, RULE, WORKLOAD, resume=asim.replay(short, RULE, WORKLOAD))
     np.testing.assert_array_equal(resumed.loss, whole.loss)
@@ -123,8 +123,8 @@ def test_the_final_loss_is_each_workers_last_commits():
     assert run.final_loss(last=5) == pytest.approx(np.concatenate(last).mean())
 
 
-def test_a_diverged_run_is_not_gone_on_with():
-    trace, rule = gamma_trace(commits=200_000), asim.rules.downpour(1e10)
+def test_a_diverged_run_is_not_continued(short_chunks):
+    trace, rule = gamma_trace(commits=200), asim.rules.downpour(1e10)
     run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))
     again = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), resume=run)
     assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
@@ -139,7 +139,7 @@ def mixed_loss(params, batch, key):
 
 
 @pytest.mark.parametrize("seed", [0, (0, 1)])
-def test_mixed_precision_keeps_every_leafs_own(seed):
+def test_mixed_precision_keeps_the_dtype_of_every_leaf(seed):
     workload, trace = asim.Workload(init_mixed, mixed_loss), gamma_trace()
     central = asim.replay(trace, asim.rules.momentum_sgd(0.02, momentum=0.5), workload, seed=seed).central
     plain = replay_plainly(trace, asim.rules.momentum_sgd(0.02, momentum=0.5), workload).central

@@ -1,4 +1,4 @@
-"""Cut = whole, side by side = one at a time, and nothing is compiled twice."""
+"""Resumed or uninterrupted, side by side or one at a time: the same numbers; and nothing is compiled twice."""
 
 from functools import partial
 
@@ -12,47 +12,40 @@ from asyncsim.engine.loop import replay_chunk
 from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 
-@pytest.fixture
-def short_chunks(monkeypatch):
-    """Chunks of 16 commits, so that a small trace has many."""
-    monkeypatch.setattr(chunks, "SHORTEST", 16)
-    monkeypatch.setattr(chunks, "LONGEST", 16)
-
-
-def same(a, b):
+def assert_same(a, b):
     for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
         np.testing.assert_array_equal(x, y)
 
 
-def cut_and_whole(rule, workload, cut, seed, record, lanes=None, kind="ordinary"):
-    # Unclamped GEM may have diverged by the end; it goes on all the same, for the comparison.
+def assert_resumes(rule, workload, cut, seed, record, lanes=None, kind="ordinary"):
+    # Unclamped GEM may have diverged by the end; it continues all the same, for the comparison.
     trace = TRACES[kind][0](commits=100)
-    ask = partial(asim.replay, trace, rule, workload, seed=seed, lanes=lanes, stop_on_divergence=False)
-    whole, half = ask(record=record), ask(record=record, commits=cut)
+    replay = partial(asim.replay, trace, rule, workload, seed=seed, lanes=lanes, stop_on_divergence=False)
+    whole, half = replay(record=record), replay(record=record, commits=cut)
     assert (half.commits, half.loss.shape[-1]) == (cut, cut)
-    both = ask(resume=half)
+    both = replay(resume=half)
     assert both.strides == whole.strides
-    same((both.loss, both.central, dict(both.records)), (whole.loss, whole.central, dict(whole.records)))
-    same(dict(both.recorded_at), dict(whole.recorded_at))
+    assert_same((both.loss, both.central, dict(both.records)), (whole.loss, whole.central, dict(whole.records)))
+    assert_same(dict(both.recorded_at), dict(whole.recorded_at))
 
 
 @pytest.mark.parametrize(("name", "cut"), [*((name, 37) for name in CORE), ("gem_script", 0), ("gem_script", 100)])
-def test_a_resumed_replay_is_an_uninterrupted_one_bit_for_bit(name, cut, short_chunks):
+def test_a_resumed_replay_equals_an_uninterrupted_one_bit_for_bit(name, cut, short_chunks):
     workload = asim.Workload(**{**vars(tree_workload()), "evaluate": _evaluate})
-    cut_and_whole(RULES[name][0](), workload, cut, 2, {"energy_central": 1, "test_loss": 30})
+    assert_resumes(RULES[name][0](), workload, cut, 2, {"energy_central": 1, "test_loss": 30})
 
 
 @pytest.mark.parametrize("seed", [3, (3, 5)])
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_so_it_is_with_noise_infrequent_records_several_seeds_and_lanes(seed, lanes, short_chunks):
+def test_it_does_with_noise_infrequent_records_several_seeds_and_lanes(seed, lanes, short_chunks):
     record = {"pi_median": 7, "energy_proxy": 1, "pi_mean": 3}
-    cut_and_whole(RULES["gem_script"][0](), noisy_quadratic(), 37, seed, record, lanes)
+    assert_resumes(RULES["gem_script"][0](), noisy_quadratic(), 37, seed, record, lanes)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 16, 37, 99, 100])
 @pytest.mark.parametrize(("name", "seed", "lanes"), [("gem_paper", 3, 1), ("gem_script", (3, 5), 4)])
-def test_so_it_is_for_a_trace_with_every_trait(name, cut, seed, lanes, short_chunks):
-    cut_and_whole(RULES[name][0](), noisy_quadratic(), cut, seed, ("pi_mean",), lanes, "everything")
+def test_it_does_on_a_trace_with_every_trait(name, cut, seed, lanes, short_chunks):
+    assert_resumes(RULES[name][0](), noisy_quadratic(), cut, seed, ("pi_mean",), lanes, "everything")
 
 
 def _evaluate(params):
@@ -70,7 +63,7 @@ def test_the_length_of_chunks_does_not_change_the_result(length, monkeypatch, x6
 
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
-def test_seeds_side_by_side_are_seeds_one_at_a_time(workload, lanes, x64):
+def test_seeds_side_by_side_equal_seeds_one_at_a_time(workload, lanes, x64):
     trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), workload()
     several = asim.replay(trace, rule, workload, seed=[4, 0, 7], record=("energy_proxy", "pi_median"), lanes=lanes)
     for place, seed in enumerate((4, 0, 7)):
@@ -92,8 +85,8 @@ def test_hyper_parameters_may_differ_from_seed_to_seed(x64):
 
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])
 @pytest.mark.parametrize("variant", ["script", "paper", "signed"])
-def test_new_numbers_are_not_a_new_program(variant, kind):
-    """A new trace, another length of it, step sizes, κ, μ, seed: one program. Another variant: another."""
+def test_new_numbers_need_no_new_program(variant, kind):
+    """One program for another trace, another length of it, other step sizes, κ, μ and seeds."""
     workload = tree_workload()
 
     def replay(seed, learning_rate, momentum, kappa, commits=60):

@@ -12,7 +12,7 @@ from asyncsim.engine.replayer import Replayer
 from tests.conftest import SLOW_XLA_OPTIONS
 from tests.problems import CORE, RULES, TRACES
 
-WORKERS = 37  # a number that nothing else in the program has
+WORKERS = 37  # a size that nothing else in the program has
 
 
 pytestmark = pytest.mark.usefixtures("optimised")

@@ -1,4 +1,4 @@
-"""Lanes shared by devices give what one device gives."""
+"""Devices that share the lanes give what one device gives."""
 
 import jax
 import numpy as np
@@ -28,7 +28,7 @@ def share_everything(monkeypatch):
         (noisy_quadratic, (3, 4), "everything"),
     ],
 )
-def test_two_devices_are_one(workload, seed, kind, share_everything, x64):
+def test_two_devices_give_what_one_gives(workload, seed, kind, share_everything, x64):
     trace, rule, workload = TRACES[kind][0](workers=7, commits=90), asim.rules.gem(0.05), workload()
     layout = Replayer(trace, rule, workload, seed).layout
     assert (layout.devices, layout.lanes) == (2, 8)
@@ -49,8 +49,8 @@ def test_shared_lanes_can_be_resumed(kind, share_everything):
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", [3, (3, 4)])
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
-def test_lanes_as_one_batched_program_are_lanes_in_turn(workload, seed, shared, monkeypatch, x64):
-    """What an accelerator runs, or several, run on the CPU."""
+def test_batched_lanes_equal_lanes_in_turn(workload, seed, shared, monkeypatch, x64):
+    """The program of one accelerator, or of several, run on the CPU."""
     trace, rule, workload = gamma_trace(workers=7, commits=90), asim.rules.gem(0.05), workload()
     alone = asim.replay(trace, rule, workload, seed, lanes=1)
     mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",)) if shared else None
@@ -63,7 +63,7 @@ def test_lanes_as_one_batched_program_are_lanes_in_turn(workload, seed, shared, 
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_heavy_seeds_in_turn_are_seeds_side_by_side(lanes, monkeypatch, x64):
+def test_heavy_seeds_in_turn_equal_seeds_side_by_side(lanes, monkeypatch, x64):
     trace, rule, workload = gamma_trace(commits=90), asim.rules.gem(0.05), tree_workload()
     together = asim.replay(trace, rule, workload, (3, 4), lanes=lanes)
     monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(lanes, False, in_turn=True, mesh=None))
@@ -71,6 +71,6 @@ def test_heavy_seeds_in_turn_are_seeds_side_by_side(lanes, monkeypatch, x64):
 
 
 @pytest.mark.parametrize("lanes", [0, -1, 1.5, True])
-def test_impossible_lanes_are_named(lanes):
+def test_impossible_lanes_are_refused(lanes):
     with pytest.raises(ValueError, match=r"`lanes` must be a whole number of at least 1"):
         asim.replay(gamma_trace(), asim.rules.gem(0.05), noisy_quadratic(), lanes=lanes)

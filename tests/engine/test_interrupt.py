@@ -1,4 +1,4 @@
-"""Ctrl-C leaves a run that can be resumed."""
+"""Ctrl-C leaves a run that can be resumed, and so does a checkpoint."""
 
 import signal
 
@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import chunks
 from tests.problems import gamma_trace, noisy_quadratic
-
-
-@pytest.fixture
-def short_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "SHORTEST", 16)
-    monkeypatch.setattr(chunks, "LONGEST", 16)
 
 
 def raise_interrupt():
@@ -21,7 +14,7 @@ def raise_interrupt():
 
 
 @pytest.mark.parametrize("how", [lambda: signal.raise_signal(signal.SIGINT), raise_interrupt])
-def test_interrupt_and_resume_is_one_run(short_chunks, how):
+def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chunks, how):
     trace, rule, workload = gamma_trace(commits=100), asim.rules.gem(0.01), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
 
@@ -36,7 +29,7 @@ def test_interrupt_and_resume_is_one_run(short_chunks, how):
     assert isinstance(caught.value, KeyboardInterrupt)
 
 
-def test_the_handler_is_put_back():
+def test_the_signal_handler_is_restored():
     before = signal.getsignal(signal.SIGINT)
     asim.replay(gamma_trace(), asim.rules.gem(0.01), noisy_quadratic())
     assert signal.getsignal(signal.SIGINT) is before
@@ -54,7 +47,7 @@ def test_progress_sees_every_chunk(short_chunks):
     ]
 
 
-def test_a_run_can_be_looked_at_on_the_way(short_chunks):
+def test_checkpoints_can_be_resumed(short_chunks):
     trace, rule, workload = gamma_trace(commits=40), asim.rules.gem(0.01), noisy_quadratic()
     snapshots = []
     whole = asim.replay(trace, rule, workload, checkpoint=snapshots.append, checkpoint_every=0)

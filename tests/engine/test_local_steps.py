@@ -1,4 +1,4 @@
-"""Rules with local steps, and rules whose server collects: compiled = plain, and what they are in the limit."""
+"""Rules with local steps, and rules whose server collects: compiled = plain, and known special cases."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ import asyncsim as asim
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Rule, Sent
 from asyncsim.trace.regroup import in_steps
-from tests.problems import TRACES, gamma_trace, noisy_quadratic, tree_workload
+from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload
 
 ADAM = optax.adam(0.05)
 
@@ -43,11 +43,6 @@ def local(window=2, scale=1.0, **more):
     return Rule(hyper, "local", send_displacement, start=Start(ADAM), local_step=Step(ADAM), window=window, **more)
 
 
-def close(actual, expected, rtol=1e-10):
-    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
-
-
 @pytest.mark.parametrize(
     ("kind", "elementwise", "collect", "lanes"),
     [
@@ -63,18 +58,18 @@ def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, wor
     trace, rule = TRACES[kind][0](commits=40), local(elementwise=elementwise, collect=collect)
     plain = replay_plainly(trace, rule, workload(), seed=3)
     run = asim.replay(trace, rule, workload(), seed=3, lanes=lanes)
-    close(run.loss, plain.loss)
-    close(run.central, plain.central)
+    assert_close(run.loss, plain.loss)
+    assert_close(run.central, plain.central)
 
 
-def test_several_seeds_and_step_sizes_are_each_their_own(x64):
+def test_seeds_side_by_side_keep_their_own_step_sizes(x64):
     trace, workload = gamma_trace(), tree_workload()
     both = asim.replay(trace, local(scale=np.array([1.0, 0.5])), workload, seed=[3, 4])
     for place, (seed, scale) in enumerate([(3, 1.0), (4, 0.5)]):
-        close(both.loss[place], asim.replay(trace, local(scale=scale), workload, seed=seed).loss)
+        assert_close(both.loss[place], asim.replay(trace, local(scale=scale), workload, seed=seed).loss)
 
 
-def test_two_pieces_are_one_run(tmp_path):
+def test_a_resumed_replay_equals_an_uninterrupted_one(tmp_path):
     trace, workload, rule = gamma_trace(), tree_workload(), local(collect=4)
     whole = asim.replay(trace, rule, workload)
     asim.replay(trace, rule, workload, commits=26).save(tmp_path / "run.npz")  # in the middle of a step
@@ -85,11 +80,11 @@ def test_two_pieces_are_one_run(tmp_path):
 
 
 def test_one_worker_is_its_own_optimiser(x64):
-    """Whatever the window: the steps follow one another, the optimiser's state survives, the mini-batches go on."""
+    """Whatever the window: steps follow one another, the optimiser's state is kept, and the mini-batches continue."""
     workload = tree_workload()
     runs = [asim.replay(asim.Trace.from_commits([0] * (12 // w)), local(w), workload, seed=2) for w in (1, 3, 12)]
     for run in runs[1:]:
-        close(run.central, runs[0].central)
+        assert_close(run.central, runs[0].central)
         np.testing.assert_allclose(run.loss, runs[0].loss.reshape(len(run.loss), -1).mean(axis=1))
 
 
@@ -103,7 +98,9 @@ def test_collecting_is_what_the_protocol_would_have_recorded(x64):
         np.testing.assert_array_equal(getattr(cut, name), getattr(buffered, name), err_msg=name)
     rule = asim.rules.gem(0.05)
     collecting = Rule(**{**vars(rule), "collect": 4})
-    close(asim.replay(plain, collecting, tree_workload()).central, asim.replay(buffered, rule, tree_workload()).central)
+    assert_close(
+        asim.replay(plain, collecting, tree_workload()).central, asim.replay(buffered, rule, tree_workload()).central
+    )
     assert in_steps(buffered, 4) is buffered
     assert in_steps(plain, None) is plain
 

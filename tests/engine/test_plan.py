@@ -1,4 +1,4 @@
-"""A trace's traits, one small trace by hand, and what a run's digest tells apart."""
+"""The traits of a trace, one small trace by hand, and what a run's digest tells apart."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from asyncsim.engine.plan import make_plan
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, make_trace
 
-# One row a commit; worker, read_version, version, pull_version, closes_step, state_lost, read_time, commit_time.
+# One row per commit: worker, read_version, version, pull_version, closes_step, state_lost, read_time, commit_time.
 NAMES = ("worker", "read_version", "version", "pull_version", "closes_step", "state_lost", "read_time", "commit_time")
 ROWS = [
     (0, 0, 0, 0, False, False, 0, 1),
@@ -66,7 +66,7 @@ def test_jobs_that_never_committed_do_not_matter(kind):
     [("read_version", 3, 2, 2), ("state_lost", 5, True, 3), ("pull_version", 5, 4, 4), ("closes_step", 5, False, 6)],
 )
 def test_a_digest_tells_apart_what_shapes_the_state_and_no_more(column, row, value, since):
-    """What a later commit's job reads or pulls counts from the row after which it does."""
+    """What the job of a later commit reads or pulls counts from the row after which it happens."""
     changed = [dict(zip(NAMES, one, strict=True)) for one in ROWS]
     changed[row][column] = value
     changed[3]["read_time"] = 1 + changed[3]["read_version"]

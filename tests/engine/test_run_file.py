@@ -1,4 +1,4 @@
-"""A run put away and taken out again is the same run, and goes on as if it had never been put away."""
+"""A run that is saved and loaded is the same run, and resumes as if it had never been saved."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ def assert_same(one: asim.Run, other: asim.Run) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, (3, 4)])
-def test_comes_back_the_same_and_goes_on_bit_for_bit(tmp_path: Path, seed: int | tuple[int, ...]) -> None:
+def test_a_loaded_run_is_the_same_and_resumes_bit_for_bit(tmp_path: Path, seed: int | tuple[int, ...]) -> None:
     before = half(seed)
     before.save(tmp_path / "run.npz")
     after = asim.Run.load(tmp_path / "run.npz", RULE, WORKLOAD)
@@ -40,7 +40,7 @@ def test_comes_back_the_same_and_goes_on_bit_for_bit(tmp_path: Path, seed: int |
 
 
 @pytest.mark.parametrize("kind", TRACES)
-def test_goes_on_bit_for_bit_whatever_the_trace(tmp_path: Path, kind: str) -> None:
+def test_it_resumes_bit_for_bit_whatever_the_trace(tmp_path: Path, kind: str) -> None:
     trace = TRACES[kind][0](seed=2)
     before = asim.replay(trace, RULE, WORKLOAD, commits=31)
     before.save(tmp_path / "run.npz")
@@ -61,7 +61,17 @@ def test_a_file_without_the_traces_digest_is_refused(tmp_path: Path) -> None:
     assert "\n" not in str(e.value)
 
 
-def test_divergence_comes_back(tmp_path: Path) -> None:
+def test_a_file_with_all_digits_of_the_digest_is_read(tmp_path: Path) -> None:
+    """As they were written at first."""
+    before = half()
+    before.save(tmp_path / "run.npz")
+    arrays = dict(np.load(tmp_path / "run.npz"))
+    np.savez(tmp_path / "run.npz", **arrays | {"digest": np.asarray(before.digest + "0" * 48)})
+    after = asim.Run.load(tmp_path / "run.npz", RULE, WORKLOAD)
+    assert_same(asim.replay(TRACE, RULE, WORKLOAD, resume=after), asim.replay(TRACE, RULE, WORKLOAD, record=RECORD))
+
+
+def test_divergence_is_kept(tmp_path: Path) -> None:
     rule = asim.rules.downpour(3.0)
     before = asim.replay(TRACE, rule, WORKLOAD)
     assert before.diverged_at is not None
