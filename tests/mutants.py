@@ -127,14 +127,14 @@ MUTANTS = (
     Mutant(
         "a worker that waits reads at once",
         "asyncsim/engine/commit.py",
-        "resumed = _choose(schedule.prompt, resumed, read)",
+        "resumed = choose(schedule.prompt, resumed, read)",
         "resumed = resumed",
         "tests/engine/test_against_reference.py tests/rules/test_identities.py tests/engine/test_local_steps.py",
     ),
     Mutant(
         "every pull is late",
         "asyncsim/engine/commit.py",
-        "pulled = _choose(schedule.late_pull, before, pulled) if PULL in traits else before",
+        "pulled = choose(schedule.late_pull, before, pulled) if PULL in traits else before",
         "pulled = before",
         "tests/engine/test_against_reference.py",
     ),
