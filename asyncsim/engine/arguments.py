@@ -65,7 +65,7 @@ def first_params(workload: Workload, key: jax.Array) -> Any:
 
 
 def require_batches(workload: Workload, params: Any, key: jax.Array) -> None:
-    """Refuse a loss that uses its mini-batch where the workload has none."""
+    """Refuse a loss that uses its mini-batch where the workload has no data and no noise."""
     if workload.data is not None or workload.noise is not None:
         return
     try:
@@ -86,7 +86,7 @@ def checked_strides(
     plan: Plan,
     first: Any,
 ) -> dict[str, int]:
-    """Name -> commits from one record to the next. A resumed run goes on recording what it recorded."""
+    """Name -> commits from one record to the next. A resumed run keeps recording what it recorded."""
     if record is None:
         return dict(resume.strides) if resume is not None else {}
     wanted = strides(record, plan.workers)

@@ -139,7 +139,7 @@ def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
 
 
 def default_stride(name: str, workers: int) -> int:
-    """The stride of a quantity for which the user gives none."""
+    """The stride of a quantity for which the user gives no number."""
     if name in EVALUATIONS:
         return EVALUATE_EVERY * workers
     return workers if QUANTITIES[name].expensive else 1

@@ -56,7 +56,7 @@ def test_small_network_has_the_same_tensors_at_a_quarter_of_the_channels() -> No
 
 
 @pytest.mark.parametrize("side", [32, 224])
-def test_loss_and_evaluation_have_the_shapes_they_should(side: int) -> None:
+def test_loss_and_evaluation_have_the_right_shapes(side: int) -> None:
     workload = asim.workloads.alexnet(images(side, classes=13), batch_size=3)
     params = jax.eval_shape(workload.init, KEY)
     batch = jax.tree.map(lambda array: array[:3], workload.device_data)
@@ -189,7 +189,7 @@ def test_training_drops_half_the_inputs_of_the_first_two_linear_layers_and_doubl
 
 @pytest.mark.parametrize("side", [32, 224])
 @pytest.mark.parametrize("double", [False, True])
-def test_dtype_follows_jax(side: int, double: bool) -> None:
+def test_dtype_follows_the_precision_of_jax(side: int, double: bool) -> None:
     data = images(side)
     with jax.enable_x64(double):
         workload = asim.workloads.alexnet(data, batch_size=4)
@@ -226,12 +226,12 @@ def test_images_of_another_size_are_refused_with_the_remedy(shape: tuple[int, ..
         asim.workloads.alexnet(data, batch_size=2)
 
 
-def test_what_is_no_data_set_is_refused() -> None:
+def test_data_must_be_a_data_set() -> None:
     with pytest.raises(ValueError, match=r"`data` must be an asyncsim\.datasets\.Dataset; got ndarray"):
         asim.workloads.alexnet(np.zeros((4, 32, 32, 3)), batch_size=2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("batch_size", [0, 5, 2.5])
-def test_bad_batch_size_is_named(batch_size: Any) -> None:
+def test_an_impossible_batch_size_is_refused(batch_size: Any) -> None:
     with pytest.raises(ValueError, match=rf"`batch_size` must be .*; got {batch_size}\."):
         asim.workloads.alexnet(images(32), batch_size)

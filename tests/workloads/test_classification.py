@@ -114,7 +114,7 @@ def test_softmax_gradient_is_its_closed_form() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("double", [False, True])
-def test_dtype_follows_jax(name: str, double: bool) -> None:
+def test_dtype_follows_the_precision_of_jax(name: str, double: bool) -> None:
     data = random_data()
     with jax.enable_x64(double):
         workload = MODELS[name](data, 4)
@@ -170,7 +170,7 @@ def test_convnet_drops_channels_while_training_only() -> None:
     assert first == pytest.approx(np.mean(losses), abs=0.02)
 
 
-def test_evaluation_can_be_compiled_into_more() -> None:
+def test_evaluation_can_be_part_of_a_larger_program() -> None:
     workload = softmax(digits(), batch_size=32)
     params = workload.init(KEY)
     inside = jax.jit(lambda params: workload.evaluate(params)["test_loss"])(params)  # the first call of all
@@ -210,7 +210,7 @@ def test_digits_are_learned(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("batch_size", [0, -3, 41, 2.5, "32", True])
-def test_bad_batch_size_is_named(name: str, batch_size: Any) -> None:
+def test_an_impossible_batch_size_is_refused(name: str, batch_size: Any) -> None:
     with pytest.raises(ValueError, match=rf"`batch_size` must be .*; got '?{batch_size}'?\."):
         MODELS[name](random_data(), batch_size)
 
@@ -224,12 +224,12 @@ def test_data_must_be_a_dataset(name: str, data: Any) -> None:
 
 
 @pytest.mark.parametrize("hidden", [(0,), (32, -1), (1.5,), ("32",), 32, "32", None])
-def test_bad_hidden_sizes_are_named(hidden: Any) -> None:
+def test_impossible_hidden_sizes_are_refused(hidden: Any) -> None:
     with pytest.raises(ValueError, match=r"`hidden` must be .*; got .*\. \w+"):
         mlp(random_data(), hidden=hidden, batch_size=4)
 
 
 @pytest.mark.parametrize("changed", [{"shape": (8, 8)}, {"shape": (784,)}, {"classes": 11}])
-def test_convnet_wants_images_like_mnist(changed: dict[str, Any]) -> None:
+def test_convnet_accepts_only_images_like_those_of_mnist(changed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"`data` must be images of 28 × 28 pixels .* got 'random'"):
         convnet(random_data(**changed), 4)

@@ -43,7 +43,7 @@ def test_neighbouring_keys_and_draws_are_uncorrelated():
         assert abs(np.mean(a * b)) < 4.5 / np.sqrt(len(a))
 
 
-def test_side_by_side_is_one_at_a_time():
+def test_draws_under_vmap_equal_single_ones():
     keys = jax.random.split(jax.random.key(4), 3)
     together = jax.vmap(lambda key: standard_normal(key, 50, jnp.float32))(keys)
     for row, key in zip(together, keys, strict=True):

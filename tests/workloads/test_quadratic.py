@@ -52,7 +52,7 @@ def test_each_commit_has_noise_of_its_own() -> None:
     assert np.square(x).mean() / commits == pytest.approx(1, abs=4 * (2 / 50) ** 0.5)
 
 
-def test_starts_where_told() -> None:
+def test_it_starts_at_the_given_point() -> None:
     key = jax.random.key(0)
     assert asim.workloads.quadratic(EIGENVALUES, start=2.0).init(key)["x"].tolist() == [2.0, 2.0, 2.0]
     assert asim.workloads.quadratic(EIGENVALUES, start=[1.0, 2.0, 3.0]).init(key)["x"].tolist() == [
@@ -79,6 +79,6 @@ def test_evaluates_the_loss_without_noise() -> None:
         ({"eigenvalues": [1.0], "start": [1.0, 2.0]}, "`start` must be a scalar, or one value per eigenvalue"),
     ],
 )
-def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         asim.workloads.quadratic(**arguments)

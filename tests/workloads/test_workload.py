@@ -122,7 +122,7 @@ def test_data_must_be_of_one_length() -> None:
 # Descriptions
 
 
-def test_a_model_of_ones_own_is_described_by_its_loss() -> None:
+def test_a_users_own_model_is_described_by_its_loss() -> None:
     assert line().describe() == {"name": "line_loss"}
 
 
