@@ -8,6 +8,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from asyncsim.version import __version__ as __version__
+
 if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
     from asyncsim.cli import main
@@ -19,8 +21,6 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run, trainers
     from asyncsim.trace import Trace, TraceError
     from asyncsim.workloads import Workload
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Cluster",

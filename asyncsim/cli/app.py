@@ -4,9 +4,9 @@ import importlib
 
 import click
 
-import asyncsim
 from asyncsim.cli.command import Group
 from asyncsim.cli.errors import HINT
+from asyncsim.version import __version__
 
 # Name, which is also that of its module, and a line of help.
 COMMANDS = {
@@ -38,7 +38,7 @@ class App(Group):
 
 
 @click.group(cls=App, files=FILES, epilog=HINT)
-@click.version_option(asyncsim.__version__, prog_name="asyncsim", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="asyncsim", message="%(prog)s %(version)s")
 def app() -> None:
     """Simulate asynchronous SGD: schedule a cluster, then replay what it would have learned.
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from asyncsim import citation
 from asyncsim.checks import did_you_mean
 from asyncsim.cli.command import Command
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_table
 from asyncsim.rules import CONSTRUCTORS
-from asyncsim.rules.citations import KEYS
+from asyncsim.rules.citations import KEYS, citation
 from asyncsim.scenario.fields import arguments, described_arguments
 
 NOT_KEY = (

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-import asyncsim
 from asyncsim.checks import nearest
 from asyncsim.cli.command import suggestion
 from asyncsim.scenario import Scenario
@@ -83,7 +82,7 @@ def import_from_clone(module: str) -> Any:
     package = module.partition(".")[0]
     if package not in sys.modules:
         here = Path.cwd()
-        places = [here, *here.parents, Path(asyncsim.__file__).parents[1]]
+        places = [here, *here.parents, Path(__file__).parents[2]]
         root = next((place for place in places if (place / package / "__init__.py").is_file()), None)
         if root is None:
             raise click.ClickException(

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-import asyncsim
 from asyncsim import npz
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant
@@ -19,6 +18,7 @@ from asyncsim.engine import Progress, replay
 from asyncsim.rules import downpour
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.run import Result, run
+from asyncsim.version import __version__
 from asyncsim.workloads import Workload
 
 FORMAT_VERSION = 1
@@ -114,7 +114,7 @@ class RunCache:
 
     @staticmethod
     def _file(folder: Path, scenario: Scenario) -> Path:
-        return folder / f"{scenario.digest}_{asyncsim.__version__}_{jax.__version__}.npz"
+        return folder / f"{scenario.digest}_{__version__}_{jax.__version__}.npz"
 
     @staticmethod
     def _unfinished(folder: Path, scenario: Scenario) -> Path:

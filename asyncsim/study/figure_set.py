@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import asyncsim
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress
@@ -23,6 +22,7 @@ from asyncsim.study.cache import Estimate, RunCache, estimate
 from asyncsim.study.claims import Claim, claims_table
 from asyncsim.study.keep import make_folder
 from asyncsim.study.tables import Numbers, columns_of, names_of, to_csv
+from asyncsim.version import __version__
 
 SUMMARY, LABEL = "summary.md", "figures.json"
 PICTURES = ("pdf", "png")
@@ -281,7 +281,7 @@ class FigureSet:
 
 def versions_used() -> dict[str, str]:
     """Versions of the packages that make the numbers and pictures."""
-    return {"asyncsim": asyncsim.__version__, **{name: importlib.metadata.version(name) for name in VERSIONED}}
+    return {"asyncsim": __version__, **{name: importlib.metadata.version(name) for name in VERSIONED}}
 
 
 def digest_of(*values: Any) -> str:
