@@ -48,3 +48,20 @@ def optimised():
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture
+def empty_pages(request, monkeypatch):
+    """Pages of runs and comparisons that hold only their title, in a tenth of the time.
+
+    A test with the mark `whole_pages` draws them in full; what they hold is tested among the plots.
+    """
+    if request.node.get_closest_marker("whole_pages"):
+        return
+    from asyncsim.plots import comparison, report
+
+    def draw(figure, *args, **options):
+        figure.text(0, 0, " ".join(text for text in args if isinstance(text, str)))
+
+    monkeypatch.setattr(report, "draw_report", draw)
+    monkeypatch.setattr(comparison, "draw_comparison", draw)

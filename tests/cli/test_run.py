@@ -19,10 +19,11 @@ from tests.cli.commands import SCRIPT, Command, assert_one_line
 from tests.problems import full_disk
 
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
-pytestmark = pytest.mark.usefixtures("scripts")
+pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
 
 
 class TestRun:
+    @pytest.mark.whole_pages
     def test_table_and_folder(self, command: Command) -> None:
         done = command("run", "study.py")
         assert done.status == 0
@@ -74,6 +75,7 @@ class TestRun:
         assert described["workload"]["eigenvalues"] == [1.0, 2.0, 3.0]
         assert described["record"] == {}
 
+    @pytest.mark.whole_pages
     def test_comparison(self, command: Command) -> None:
         done = command("run", "both.py", "--commits-per-worker", "20")
         assert done.status == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncsim import faults, protocols
-from asyncsim.cluster import Cluster, Network, Server, simulate
+from asyncsim.cluster import Cluster, Network, Server, simulate, simulation
 from asyncsim.delays import Constant, Exponential
 
 ONE = Constant(1.0)
@@ -67,11 +67,12 @@ ONE = Constant(1.0)
         ),
         (
             lambda: simulate(Cluster(1, Constant(0.0), protocol=protocols.SSP(0)), seconds=1.0),
-            "`seconds` never pass: 1000000 events at time 0 and no end",
+            "`seconds` never pass: 10000 events at time 0 and no end",
         ),
     ],
 )
-def test_one_line_with_name_value_and_remedy(make, message):
+def test_one_line_with_name_value_and_remedy(make, message, monkeypatch):
+    monkeypatch.setattr(simulation, "PATIENCE", 10_000)
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)

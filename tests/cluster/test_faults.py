@@ -127,7 +127,7 @@ class TestMessageLoss:
 class TestSessions:
     def test_share_of_the_time_away(self):
         trace = simulate(
-            Cluster(40, Exponential(0.1), faults=[faults.Sessions(Exponential(30.0), Exponential(10.0))]),
+            Cluster(40, Exponential(1.0), faults=[faults.Sessions(Exponential(30.0), Exponential(10.0))]),
             seconds=2000.0,
         )
         away = np.minimum(trace.faults.end_time, 2000.0) - trace.faults.start_time

@@ -15,10 +15,10 @@ from tests.problems import CORE, RULES, TRACES, assert_close, gamma_trace, noisy
 # Unclamped π divides by updates near zero and so amplifies rounding from commit to commit: only a few commits.
 COMMITS = {"gem_paper": 25}
 LANES = (1, 3, 8)
-# Some rules with every kind of trace and every number of lanes; all of them on the trace with every trait.
+# Some rules with every kind of trace; all of them, one lane and several, on the trace with every trait.
 CROSSED = {
     *((kind, rule, LANES[(i + j) % 3]) for i, kind in enumerate(TRACES) for j, rule in enumerate(CORE[:5])),
-    *(("everything", rule, lanes) for rule in CORE for lanes in LANES),
+    *(("everything", rule, lanes) for i, rule in enumerate(CORE) for lanes in (1, LANES[1 + i % 2])),
 }
 
 

@@ -10,6 +10,7 @@ import asyncsim as asim
 from asyncsim.study.compare import final_losses
 from tests.study.problems import FILES, contents, no_replay, scenario
 
+pytestmark = pytest.mark.usefixtures("empty_pages")
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
 
 
@@ -18,6 +19,7 @@ def both() -> asim.Comparison:
 
 
 class TestFolder:
+    @pytest.mark.whole_pages
     def test_each_scenario_has_a_folder_and_is_reused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[str] = []
         results = asim.compare(both(), tmp_path, progress=lambda name, progress: seen.append(name))

@@ -16,10 +16,12 @@ from asyncsim.study.summary import KEYS, summarise
 from tests.problems import full_disk
 from tests.study.problems import FILES, assert_same_run, contents, no_replay, scenario
 
+pytestmark = pytest.mark.usefixtures("empty_pages")
 run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
 
 
 class TestFiles:
+    @pytest.mark.whole_pages
     def test_all_files_are_written(self, tmp_path: Path) -> None:
         result = asim.run(scenario(), tmp_path / "deep" / "folder")
         assert result.folder is not None
@@ -50,6 +52,7 @@ class TestFiles:
         assert asim.run(scenario()).folder is None
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.whole_pages
     def test_divergence_is_a_result(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lost = scenario(rule="downpour", learning_rate=9.0, commits=2000)
         summary = asim.run(lost, tmp_path).summary
@@ -81,6 +84,7 @@ class TestSecondRun:
         asim.run(scenario(), tmp_path)
         assert contents(tmp_path) == before
 
+    @pytest.mark.whole_pages
     def test_another_folder_holds_the_same_bytes(self, tmp_path: Path) -> None:
         for name in ("one", "two"):
             asim.run(scenario(), tmp_path / name)
