@@ -16,6 +16,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from asyncsim.trees import widen
+
 Params = Any  # any pytree of floating-point arrays
 
 EPSILON_PAPER = 1e-16  # Algorithm 1: outside the absolute value
@@ -109,7 +111,7 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
         kappa: Amplification κ of the proxy.
 
     Returns:
-        Pytree of π for every parameter.
+        Pytree of π for every parameter, in single precision at least, as 1e-16 is 0 in float16.
 
     Example:
         >>> import numpy as np
@@ -118,9 +120,7 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
     """
     return jax.tree.map(
         lambda m, s, d: (kappa * jnp.abs(m) - jnp.abs(s)) / (jnp.abs(d) + EPSILON_PAPER),
-        moment,
-        shift,
-        update,
+        *widen((moment, shift, update)),
     )
 
 
@@ -140,9 +140,7 @@ def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float 
     """
     return jax.tree.map(
         lambda m, s, d: jnp.clip((kappa * jnp.abs(m) - jnp.abs(s)) / jnp.abs(d + EPSILON_SCRIPT), *CLAMP_SCRIPT),
-        moment,
-        shift,
-        update,
+        *widen((moment, shift, update)),
     )
 
 

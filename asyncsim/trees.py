@@ -1,4 +1,4 @@
-"""Choosing between pytrees by a traced condition."""
+"""Choosing between pytrees by a traced condition, and the precision of sums."""
 
 from typing import Any
 
@@ -29,3 +29,30 @@ def keep_if(condition: Any, tree: Any) -> Any:
         [0.0, 0.0]
     """
     return jax.tree.map(lambda leaf: jnp.where(condition, leaf, 0), tree)
+
+
+def widen(tree: Any) -> Any:
+    """The pytree in single precision at least: what is summed over many commits.
+
+    256 + 1 is 256 in bfloat16, and 2048 + 1 is 2048 in float16.
+
+    Example:
+        >>> widen({"x": jnp.zeros(2, jnp.bfloat16)})["x"].dtype
+        dtype('float32')
+    """
+
+    def wide(leaf: Any) -> jax.Array:
+        array = jnp.asarray(leaf)
+        return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+    return jax.tree.map(wide, tree)
+
+
+def as_precise(tree: Any, other: Any) -> Any:
+    """The pytree with the dtypes of another one of its structure: how a sum becomes parameters again.
+
+    Example:
+        >>> as_precise({"x": jnp.zeros(2)}, {"x": jnp.zeros(2, jnp.bfloat16)})["x"].dtype
+        dtype(bfloat16)
+    """
+    return jax.tree.map(lambda leaf, like: leaf.astype(jnp.result_type(like)), tree, other)

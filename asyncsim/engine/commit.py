@@ -12,7 +12,7 @@ from asyncsim.engine.plan import BEGIN, BUFFER, PULL, RESUME
 from asyncsim.engine.quantities import QUANTITIES, CommitView, require
 from asyncsim.engine.state import Schedule
 from asyncsim.rules import Rule, View
-from asyncsim.trees import choose
+from asyncsim.trees import as_precise, choose, widen
 
 FINITE = "finite"  # recorded by the engine itself, to find the commit at which a replay diverged
 
@@ -78,7 +78,8 @@ def apply_commit(
     message, state, info = rule.send(hyper, computed, state, view)
     if BUFFER in traits:
         total = jax.tree.map(jnp.add, buffer, message)
-        message = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
+        mean = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
+        message = as_precise(mean, message)
         buffer = choose(schedule.closes, jax.tree.map(jnp.zeros_like, total), total)
     theta, after = rule.apply(hyper, before, server, message, view)
     if BUFFER in traits:
@@ -92,13 +93,13 @@ def apply_commit(
 
 
 def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
-    """The buffer before the first message: zeros of its shape, or () if every commit is a step."""
+    """The buffer before the first message: zeros, precise enough for a sum; () if every commit is a step."""
     if BUFFER not in traits:
         return ()
     server = rule.start_server(rule.hyper, row.read)
     view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0), server=server)
     message = jax.eval_shape(lambda: rule.send(rule.hyper, row.read, row.state, view).message)
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message)
+    return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
 
 
 def measure(layout: Layout, rule: Rule, name: str, commit: CommitView) -> jax.Array:

@@ -21,8 +21,8 @@ from asyncsim.rules import Rule, View
 class Packing:
     """How a pytree of arrays lies in a vector. Hashable, so that compiled functions can take it as a constant.
 
-    Leaves of another dtype (a counter beside floats) are converted to that of the vector and back; integers survive
-    this up to 2²⁴ in float32.
+    Leaves of another dtype (a counter beside floats) are converted to that of the vector and back. Integers survive
+    this up to 2²⁴, because floats beside which there are integers are kept in single precision at least.
 
     Example:
         >>> import jax.numpy as jnp
@@ -43,8 +43,11 @@ class Packing:
 
     @property
     def dtype(self) -> Any:
-        """The vector's dtype: the widest of the leaves' dtypes."""
-        return jnp.result_type(*self.dtypes) if self.dtypes else jnp.result_type(float)
+        """The vector's dtype: the widest of the leaves' dtypes, and beside integers float32 at least."""
+        if not self.dtypes:
+            return jnp.result_type(float)
+        counts = any(jnp.issubdtype(dtype, jnp.integer) for dtype in self.dtypes)
+        return jnp.result_type(*self.dtypes, *([jnp.float32] if counts else []))
 
     @property
     def sizes(self) -> tuple[int, ...]:

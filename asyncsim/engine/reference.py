@@ -26,6 +26,7 @@ from asyncsim.engine.quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
 from asyncsim.trace.regroup import in_steps
+from asyncsim.trees import as_precise, widen
 from asyncsim.workloads import Workload
 
 make_key = jax.jit(commit_key)  # the only compiled part: there is nothing to see inside
@@ -111,4 +112,5 @@ def compute(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, wo
 
 def average(messages: list[Any]) -> Any:
     """The mean of a step's messages."""
-    return jax.tree.map(lambda *parts: sum(parts) / len(parts), *messages)
+    mean = jax.tree.map(lambda *parts: sum(parts) / len(parts), *map(widen, messages))
+    return as_precise(mean, messages[0])

@@ -10,6 +10,7 @@ from asyncsim.rules.arguments import step_size, step_size_and_momentum
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import accelerate, at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.trees import as_precise, widen
 
 SMALL_ADAPTIVE = 1e-7  # added to the mean square under the root, as published
 SMALL_GAP = 1e-8  # added to the mean velocity, as published
@@ -44,7 +45,7 @@ def keep_central(hyper: Hyper, params: Params) -> Server:
 
 def keep_square(hyper: Hyper, params: Params) -> Server:
     """The central variable, and a mean square of zero."""
-    return Server(central=params, square=at_rest(hyper, params))
+    return Server(central=params, square=widen(at_rest(hyper, params)))
 
 
 def corrected_update(hyper: Hyper, strength: Any, gradient: Params, view: View) -> Params:
@@ -66,10 +67,11 @@ def averaged_square(hyper: Hyper, before: Params, square: Params) -> Params:
 
 def send_adaptive(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send the update corrected with λ over the root of the mean square, this gradient's included."""
-    square = jax.tree.map(jnp.square, gradient)
+    square = jax.tree.map(jnp.square, widen(gradient))
     mean = averaged_square(hyper, view.server.square, square)
     strength = jax.tree.map(lambda ms: hyper["compensation"] / jnp.sqrt(ms + SMALL_ADAPTIVE), mean)
-    message = Corrected(corrected_update(hyper, strength, gradient, view), square)
+    update = corrected_update(hyper, as_precise(strength, gradient), gradient, view)
+    message = Corrected(update, square)
     return Sent(message, state, Info(update=descent(hyper, gradient)))
 
 
@@ -158,7 +160,7 @@ class Gap(NamedTuple):
 
 def start_gap(hyper: Hyper, params: Params) -> Gap:
     """At rest, without any velocity so far."""
-    return Gap(params, at_rest(hyper, params), at_rest(hyper, params), jnp.zeros(()))
+    return Gap(params, at_rest(hyper, params), widen(at_rest(hyper, params)), jnp.zeros(()))
 
 
 def send_over_gap(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
@@ -167,9 +169,9 @@ def send_over_gap(hyper: Hyper, gradient: Params, state: State, view: View) -> S
     weight = jnp.where(server.weight > 0, server.weight, 1)  # 0 before the first commit, where there is no gap
 
     def shrunk(g: jax.Array, t: jax.Array, s: jax.Array, square: jax.Array) -> jax.Array:
-        usual = jnp.sqrt(square / weight.astype(g.dtype)) + jnp.abs(hyper["learning_rate"]) * SMALL_GAP
+        usual = jnp.sqrt(square / weight.astype(square.dtype)) + jnp.abs(hyper["learning_rate"]) * SMALL_GAP
         gap = jnp.abs(t - s)
-        return g / (1 + jnp.where(gap > 0, gap / usual, 0))
+        return (g / (1 + jnp.where(gap > 0, gap / usual, 0))).astype(g.dtype)
 
     message = jax.tree.map(shrunk, gradient, server.central, view.read, server.square)
     return Sent(message, state, Info(update=descent(hyper, gradient)))
@@ -180,7 +182,7 @@ def apply_moment(hyper: Hyper, central: Params, server: Gap, message: Params, vi
     del view  # The gradient has been shrunk by its own gap.
     _, moment = accelerate(hyper, server.moment, message)
     theta = jax.tree.map(jnp.add, central, moment)
-    square = averaged_square(hyper, server.square, jax.tree.map(jnp.square, moment))
+    square = averaged_square(hyper, server.square, jax.tree.map(jnp.square, widen(moment)))
     weight = (hyper["decay"] * server.weight + (1 - hyper["decay"])).astype(server.weight.dtype)
     return theta, Gap(theta, moment, square, weight)
 

@@ -11,6 +11,7 @@ from asyncsim.rules.compensation import compensated
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import accelerate, at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.trees import as_precise, widen
 
 
 class Moment(NamedTuple):
@@ -29,19 +30,19 @@ class Server(NamedTuple):
 
 def start_zero(hyper: Hyper, params: Params) -> Server:
     """All moments at rest; only `dc` looks at the central variable."""
-    return Server(total=at_rest(hyper, params), central=())
+    return Server(total=widen(at_rest(hyper, params)), central=())
 
 
 def start_dc(hyper: Hyper, params: Params) -> Server:
     """All moments at rest, and the central variable."""
-    return Server(total=at_rest(hyper, params), central=params)
+    return Server(total=widen(at_rest(hyper, params)), central=params)
 
 
 def send_zero(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
     """Send m_i ← γ·m_i - η·g and its change."""
     del view  # The moment depends on the gradient alone.
     update, moment = accelerate(hyper, state, gradient)
-    change = jax.tree.map(jnp.subtract, moment, state)
+    change = jax.tree.map(jnp.subtract, widen(moment), widen(state))
     return Sent(Moment(moment, change), moment, Info(update=update, proxy=moment))
 
 
@@ -71,7 +72,7 @@ def apply_moment(hyper: Hyper, central: Params, server: Server, message: Moment,
 def look_ahead(hyper: Hyper, central: Params, server: Server, state: State, view: View) -> Params:
     """θ + γ·Σ m_j: where the centre would be if every worker committed once more, without a new gradient."""
     del state, view  # All workers read the same.
-    return jax.tree.map(lambda t, m: t + hyper["momentum"] * m, central, server.total)
+    return as_precise(jax.tree.map(lambda t, m: t + hyper["momentum"] * m, central, server.total), central)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -11,6 +11,7 @@ from asyncsim.rules.arguments import number_of_workers, step_size, whole_window
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.optimisers import Local, Optimiser, StepLocal, Transformation, local_steps, transformation
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.trees import widen
 
 
 class Spring(NamedTuple):
@@ -97,7 +98,7 @@ class StartSpring:
     def __call__(self, hyper: Hyper, params: Params) -> Local:
         """The optimiser's state and the spring at rest."""
         exchange = at_rest(hyper, params) if self.pending else ()
-        return Local(self.optimiser.init(params), Spring(params, exchange))
+        return Local(self.optimiser.init(widen(params)), Spring(params, exchange))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from asyncsim.rules.downpour import step_down
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
 from asyncsim.rules.staleness import Weight
+from asyncsim.trees import widen
 
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
 
@@ -143,7 +144,7 @@ def send_weighted(hyper: Hyper, displacement: Params, state: State, view: View) 
     """Send s(τ)·Δ with s = (1 + τ)^-a, of this update's own age."""
 
     def weighted(d: jax.Array) -> jax.Array:
-        return (view.staleness + 1).astype(d.dtype) ** -hyper["exponent"] * d
+        return jnp.asarray(view.staleness + 1, d.dtype) ** -hyper["exponent"] * d
 
     return Sent(jax.tree.map(weighted, displacement), state, Info(update=displacement))
 
@@ -220,8 +221,8 @@ class Moments(NamedTuple):
 
 
 def start_moments(hyper: Hyper, params: Params) -> Moments:
-    """Everything at zero."""
-    return Moments(*(at_rest(hyper, params) for _ in Moments._fields))
+    """Everything at zero, in single precision at least."""
+    return Moments(*(widen(at_rest(hyper, params)) for _ in Moments._fields))
 
 
 def send_update(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
@@ -249,6 +250,7 @@ def apply_adaptively(
         oldest = jnp.max(jnp.where(ages > 0, jnp.arange(OLDEST + 1), 0)).astype(ages.dtype)
         rate = jnp.where(oldest <= hyper["limit"], rate, rate / jnp.maximum(oldest, 1))
     b1, b2 = hyper["momentum"], hyper["decay"]
+    update = widen(update)
     mean = jax.tree.map(lambda m, d: b1 * m + (1 - b1) * d, server.mean, update)
     square = jax.tree.map(lambda v, d: b2 * v + (1 - b2) * d * d, server.square, update)
     largest = jax.tree.map(jnp.maximum, server.largest, square)
@@ -331,7 +333,13 @@ def fadas(
 def send_difference(hyper: Hyper, displacement: Params, state: Params, view: View) -> Sent:
     """Send Δ - h with h this worker's last update, which Δ replaces."""
     del hyper, view  # Updates of any age count alike.
-    return Sent(jax.tree.map(jnp.subtract, displacement, state), displacement, Info(update=displacement))
+    difference = jax.tree.map(jnp.subtract, widen(displacement), widen(state))
+    return Sent(difference, displacement, Info(update=displacement))
+
+
+def start_average(hyper: Hyper, params: Params) -> Params:
+    """No update yet; what changes bit by bit is kept in single precision at least."""
+    return widen(at_rest(hyper, params))
 
 
 def apply_calibrated(
@@ -341,7 +349,7 @@ def apply_calibrated(
     del view  # Updates of any age count alike.
 
     def stepped(theta: jax.Array, h: jax.Array, d: jax.Array) -> jax.Array:
-        return theta + hyper["server_learning_rate"] * (h + d)
+        return (theta + hyper["server_learning_rate"] * (h + d)).astype(theta.dtype)
 
     share = hyper["buffer"] / hyper["workers"]
     return jax.tree.map(stepped, central, server, message), jax.tree.map(lambda h, d: h + share * d, server, message)
@@ -397,7 +405,7 @@ def ca2fl(
         send=send_difference,
         options=(("window", window),),
         start=at_rest,
-        start_server=at_rest,
+        start_server=start_average,
         apply=apply_calibrated,
         local_step=step_down,
         window=window,

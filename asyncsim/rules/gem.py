@@ -20,6 +20,7 @@ from asyncsim.rules.rule import (
     from_central,
     from_pulled,
 )
+from asyncsim.trees import as_precise
 
 
 class Worker(NamedTuple):
@@ -41,7 +42,7 @@ def amplified(hyper: Hyper, moment: Params) -> Params:
 
 def scaled(pi: Params, update: Params) -> Params:
     """The message π·Δθ."""
-    return jax.tree.map(jnp.multiply, pi, update)
+    return as_precise(jax.tree.map(jnp.multiply, pi, update), update)
 
 
 def send_script(hyper: Hyper, gradient: Params, state: Worker, view: View) -> Sent:

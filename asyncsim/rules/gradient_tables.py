@@ -14,14 +14,15 @@ from asyncsim.rules.arguments import number_of_workers, step_size
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, View
-from asyncsim.rules.time_optimal import scalar
-from asyncsim.trees import choose, keep_if
+from asyncsim.rules.time_optimal import add_precisely, count
+from asyncsim.trees import choose, keep_if, widen
 
-ROUNDED = 1e-5  # relative: by so much a sum of 1/B_i in single precision may miss its bound
+ROUNDED = 1e-6  # relative: by so much a sum of 1/B_i, each in single precision, may miss its bound
+AROUND = 2**24  # numbers of steps begin again from here: single precision, in which a row may be kept, holds no more
 
 
 class Entry(NamedTuple):
-    """A worker's entry in a table: the mean of its updates, and their number."""
+    """A worker's entry in a table: the mean of its updates in single precision at least, and their number."""
 
     mean: Params
     taken: jax.Array
@@ -29,7 +30,7 @@ class Entry(NamedTuple):
 
 def no_entry(params: Params) -> Entry:
     """An empty entry."""
-    return Entry(jax.tree.map(jnp.zeros_like, params), scalar(params))
+    return Entry(widen(jax.tree.map(jnp.zeros_like, params)), jnp.int32(0))
 
 
 def start_entry(hyper: Hyper, params: Params) -> Entry:
@@ -53,13 +54,18 @@ class Table(NamedTuple):
 
 def start_table(hyper: Hyper, params: Params) -> Table:
     """No worker has sent anything."""
-    return Table(at_rest(hyper, params), scalar(params))
+    return Table(widen(at_rest(hyper, params)), jnp.int32(0))
+
+
+def merged(table: Table, message: Table) -> Table:
+    """The table with what a message adds to it."""
+    return jax.tree.map(jnp.add, table, message)
 
 
 def add_mean_if(condition: jax.Array, hyper: Hyper, central: Params, total: Params) -> Params:
     """θ + total/n if the condition is true, else θ."""
     mean = jax.tree.map(lambda t: t / hyper["workers"], keep_if(condition, total))
-    return jax.tree.map(jnp.add, central, mean)
+    return add_precisely(central, mean)
 
 
 def with_workers(learning_rate: Any, workers: Any) -> Hyper:
@@ -71,15 +77,16 @@ def send_exchange(hyper: Hyper, gradient: Params, state: Entry, view: View) -> S
     """Send by how much the worker's entry changes, and 1 if it was empty."""
     del view  # Age does not matter.
     update = descent(hyper, gradient)
-    change = jax.tree.map(jnp.subtract, update, state.mean)
+    entry = widen(update)
+    change = jax.tree.map(jnp.subtract, entry, state.mean)
     message = Table(total=change, members=1 - state.taken)
-    return Sent(message, Entry(update, jnp.ones_like(state.taken)), Info(update=update))
+    return Sent(message, Entry(entry, jnp.ones_like(state.taken)), Info(update=update))
 
 
 def apply_table(hyper: Hyper, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
     """θ ← θ + the table's mean, once no entry is empty."""
     del view  # Age does not matter.
-    table = jax.tree.map(jnp.add, server, message)
+    table = merged(server, message)
     return add_mean_if(table.members >= hyper["workers"], hyper, central, table.total), table
 
 
@@ -131,20 +138,22 @@ class Collection(NamedTuple):
     Attributes:
         total: Sum of the entries' means.
         inverse: Σ 1/B_i over the workers with B_i ≥ 1.
+        lost: What rounding has taken from this sum, which commits change one by one.
         members: Number of these workers.
         age: Versions of the trace since the last step.
-        step: Number of steps made.
+        step: Number of steps made, modulo `AROUND`.
     """
 
     total: Params
     inverse: jax.Array
+    lost: jax.Array
     members: jax.Array
     age: jax.Array
     step: jax.Array
 
 
 class DatedEntry(NamedTuple):
-    """A worker's entry, and the number of the step it belongs to."""
+    """A worker's entry, and the number of the step it belongs to, modulo `AROUND`."""
 
     entry: Entry
     step: jax.Array
@@ -152,13 +161,26 @@ class DatedEntry(NamedTuple):
 
 def start_collection(hyper: Hyper, params: Params) -> Collection:
     """Nothing collected."""
-    zero = scalar(params)
-    return Collection(at_rest(hyper, params), zero, zero, jnp.int32(0), jnp.int32(0))
+    total = widen(at_rest(hyper, params))
+    zero = jnp.zeros((), jax.tree.leaves(total)[0].dtype)
+    return Collection(total, zero, zero, jnp.int32(0), jnp.int32(0), jnp.int32(0))
 
 
 def start_dated(hyper: Hyper, params: Params) -> DatedEntry:
     """No update yet."""
     return DatedEntry(start_entry(hyper, params), jnp.int32(0))
+
+
+def one_over(number: jax.Array, like: jax.Array) -> jax.Array:
+    """1/B, and 0 for no update."""
+    return jnp.where(number > 0, 1 / jnp.maximum(number, 1).astype(like.dtype), 0)
+
+
+def add_and_keep_error(total: jax.Array, error: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The sum of two numbers, and the error with what its rounding takes: Møller's and Knuth's exact sum."""
+    rounded = total + part
+    taken = rounded - total
+    return rounded, error + ((total - (rounded - taken)) + (part - taken))
 
 
 def send_growth(hyper: Hyper, gradient: Params, state: DatedEntry, view: View) -> Sent:
@@ -167,8 +189,8 @@ def send_growth(hyper: Hyper, gradient: Params, state: DatedEntry, view: View) -
     fresh = view.staleness <= view.server.age
     old = choose(state.step == view.server.step, state.entry, no_entry(gradient))
     new, growth = enter(old, update)
-    inverse = 1 / new.taken - jnp.where(old.taken > 0, 1 / jnp.maximum(old.taken, 1), 0)
-    message = {"growth": growth, "inverse": inverse, "joined": scalar(gradient, old.taken == 0)}
+    inverse = one_over(new.taken, view.server.inverse) - one_over(old.taken, view.server.inverse)
+    message = {"growth": growth, "inverse": inverse, "joined": count(old.taken == 0)}
     after = choose(fresh, DatedEntry(new, view.server.step), state)
     return Sent(keep_if(fresh, message), after, Info(update=update))
 
@@ -180,11 +202,13 @@ def apply_when_balanced(
     del view  # Which gradients count was decided when they were sent.
     n = hyper["workers"]
     total = jax.tree.map(jnp.add, server.total, message["growth"])
-    inverse, members = server.inverse + message["inverse"], server.members + message["joined"]
-    full = (members >= n) & (n * n >= hyper["batch"] * inverse * (1 - ROUNDED))
+    inverse, lost = add_and_keep_error(server.inverse, server.lost, message["inverse"])
+    members = server.members + message["joined"]
+    full = (members >= n) & (n * n >= hyper["batch"] * (inverse + lost) * (1 - ROUNDED))
     theta = add_mean_if(full, hyper, central, total)
-    total, inverse, members = keep_if(~full, (total, inverse, members))
-    return theta, Collection(total, inverse, members, jnp.where(full, 0, server.age + 1), server.step + full)
+    total, inverse, lost, members = keep_if(~full, (total, inverse, lost, members))
+    age, step = jnp.where(full, 0, server.age + 1), (server.step + full) % AROUND
+    return theta, Collection(total, inverse, lost, members, age, step)
 
 
 def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
@@ -238,7 +262,7 @@ class Leader(NamedTuple):
         table: Sum of the entries' means, and the workers in it; while answering, those that still wait for a step.
         later: The next phase's table.
         answering: Whether every worker has been heard in this phase.
-        phase: Number of phases that are over.
+        phase: Number of phases that are over, modulo `AROUND`.
     """
 
     table: Table
@@ -253,7 +277,7 @@ class Ledger(NamedTuple):
     Attributes:
         entry: Its entry in this phase's table.
         later: Its entry in the next phase's table.
-        answered: 1 if it was answered in this phase, else 0.
+        answered: Whether it was answered in this phase.
         phase: The phase that this is about.
     """
 
@@ -270,7 +294,7 @@ def start_leader(hyper: Hyper, params: Params) -> Leader:
 
 def start_ledger(hyper: Hyper, params: Params) -> Ledger:
     """Two empty entries."""
-    return Ledger(start_entry(hyper, params), start_entry(hyper, params), scalar(params), jnp.int32(0))
+    return Ledger(start_entry(hyper, params), start_entry(hyper, params), jnp.bool_(False), jnp.int32(0))
 
 
 def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
@@ -284,20 +308,20 @@ def send_entry(hyper: Hyper, gradient: Params, state: Ledger, view: View) -> Sen
     """Send what the gradient adds to one of the two tables, and whether it is answered with a step."""
     update = descent(hyper, gradient)
     leader, state = view.server, turn_page(state, view.server.phase)
-    late = leader.answering & (state.answered > 0)  # had its step in this phase: for the next table
+    late = leader.answering & state.answered  # had its step in this phase: for the next table
     old = choose(late, state.later, state.entry)
     new, growth = enter(old, update)
     joins = old.taken == 0
     answered = ~late & (leader.answering | (leader.table.members + joins >= hyper["workers"]))
     message = {
-        "table": Table(keep_if(~late, growth), scalar(gradient, joins & ~late)),
-        "later": Table(keep_if(late, growth), scalar(gradient, joins & late)),
-        "answered": scalar(gradient, answered),
+        "table": Table(keep_if(~late, growth), count(joins & ~late)),
+        "later": Table(keep_if(late, growth), count(joins & late)),
+        "answered": count(answered),
     }
     after = Ledger(
         entry=choose(late, state.entry, new),
         later=choose(late, new, state.later),
-        answered=scalar(gradient, late | answered),
+        answered=late | answered,
         phase=leader.phase,
     )
     return Sent(message, after, Info(update=update))
@@ -309,8 +333,7 @@ def apply_in_phases(
     """θ ← θ + the table's mean if this commit is answered; the phase ends once all are."""
     del view  # Age does not matter.
     answered = message["answered"] > 0
-    table = jax.tree.map(jnp.add, server.table, message["table"])
-    later = jax.tree.map(jnp.add, server.later, message["later"])
+    table, later = merged(server.table, message["table"]), merged(server.later, message["later"])
     theta = add_mean_if(answered, hyper, central, table.total)
     table = Table(table.total, table.members - message["answered"])
     over = answered & (table.members <= 0)
@@ -318,7 +341,7 @@ def apply_in_phases(
         table=choose(over, later, table),
         later=keep_if(~over, later),
         answering=(server.answering | answered) & ~over,
-        phase=server.phase + over,
+        phase=(server.phase + over) % AROUND,
     )
     return theta, after
 

@@ -10,7 +10,7 @@ from asyncsim import checks
 from asyncsim.rules.arguments import step_size_and_momentum
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
-from asyncsim.trees import choose, keep_if
+from asyncsim.trees import as_precise, choose, keep_if, widen
 
 
 def at_rest(hyper: Hyper, params: Params) -> State:
@@ -158,7 +158,7 @@ class Delayed(NamedTuple):
 
 def start_delayed(hyper: Hyper, params: Params) -> Delayed:
     """At rest, with nothing gathered."""
-    return Delayed(at_rest(hyper, params), at_rest(hyper, params), jnp.zeros((), jnp.int32))
+    return Delayed(at_rest(hyper, params), widen(at_rest(hyper, params)), jnp.zeros((), jnp.int32))
 
 
 def apply_delayed(
@@ -171,7 +171,7 @@ def apply_delayed(
     due = steps % interval == 0
     gathered = jax.tree.map(jnp.add, server.gathered, message)
     updated = jax.tree.map(lambda m, d: hyper["momentum"] * m + d / interval, server.moment, gathered)
-    moment = choose(due, updated, server.moment)
+    moment = choose(due, as_precise(updated, server.moment), server.moment)
     part = jnp.where(due, 1 - share * interval + share, share)
 
     def move(theta: jax.Array, m: jax.Array, g: jax.Array) -> jax.Array:

@@ -11,6 +11,7 @@ from asyncsim import checks
 from asyncsim.rules.arguments import step_size, whole_window
 from asyncsim.rules.downpour import send_displacement
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.trees import as_precise, widen
 
 NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # each treats every parameter independently
 
@@ -72,9 +73,10 @@ def transformation(optimiser: Optimiser) -> Transformation:
 def descend(
     optimiser: Transformation, hyper: Hyper, params: Params, gradient: Params, state: State
 ) -> tuple[Params, State]:
-    """x ← x + η·T(g): one step of an optimiser T."""
-    updates, state = optimiser.update(gradient, state, params)
-    return jax.tree.map(lambda x, u: x + hyper["learning_rate"] * u, params, updates), state
+    """x ← x + η·T(g): one step of an optimiser T, whose state is in single precision at least."""
+    updates, state = optimiser.update(widen(gradient), state, widen(params))
+    stepped = jax.tree.map(lambda x, u: x + hyper["learning_rate"] * u, params, updates)
+    return as_precise(stepped, params), state
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class StartLocal:
     def __call__(self, hyper: Hyper, params: Params) -> Local:
         """The optimiser's state and nothing else."""
         del hyper  # The parameters are enough.
-        return Local(self.optimiser.init(params))
+        return Local(self.optimiser.init(widen(params)))
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class StartOptimiser:
     def __call__(self, hyper: Hyper, params: Params) -> State:
         """The optimiser's state."""
         del hyper  # The parameters are enough.
-        return self.optimiser.init(params)
+        return self.optimiser.init(widen(params))
 
 
 @dataclass(frozen=True)

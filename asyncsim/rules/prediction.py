@@ -141,8 +141,9 @@ def send_annealed(hyper: Hyper, gradient: Params, state: State, view: View) -> S
     sent = raw_update(hyper, gradient, state, view)
 
     def slower(update: jax.Array) -> jax.Array:
-        done = jnp.minimum(jnp.asarray(view.server.steps, update.dtype) / hyper["anneal"], 1)
-        return update * jnp.maximum(jnp.asarray(view.staleness, update.dtype), 1) ** (done - 1)
+        precise = jnp.promote_types(update.dtype, jnp.float32)  # float16 ends at 65 504 steps
+        done = jnp.minimum(jnp.asarray(view.server.steps, precise) / hyper["anneal"], 1)
+        return (update * jnp.maximum(jnp.asarray(view.staleness, precise), 1) ** (done - 1)).astype(update.dtype)
 
     return sent._replace(message=jax.tree.map(slower, sent.message))
 

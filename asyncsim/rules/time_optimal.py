@@ -15,14 +15,19 @@ from asyncsim.rules.arguments import step_size
 from asyncsim.rules.downpour import raw_update
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View, add_message, keep_nothing
-from asyncsim.trees import keep_if
+from asyncsim.trees import as_precise, keep_if, widen
 
 LONG_AGO = 2**30  # older than any read
 
 
-def scalar(params: Params, value: Any = 0.0) -> jax.Array:
-    """A scalar of the parameters' dtype."""
-    return jnp.asarray(value, jax.tree.leaves(params)[0].dtype)
+def count(condition: Any) -> jax.Array:
+    """1 where the condition is true, else 0: an integer in whatever precision the parameters are."""
+    return jnp.asarray(condition, jnp.int32)
+
+
+def add_precisely(central: Params, total: Params) -> Params:
+    """θ + total, with the dtypes of θ: sums are kept in single precision at least."""
+    return as_precise(jax.tree.map(jnp.add, central, total), central)
 
 
 class Batch(NamedTuple):
@@ -41,14 +46,14 @@ class Batch(NamedTuple):
 
 def start_batch(hyper: Hyper, params: Params) -> Batch:
     """Nothing collected."""
-    return Batch(at_rest(hyper, params), scalar(params), jnp.int32(0))
+    return Batch(widen(at_rest(hyper, params)), jnp.int32(0), jnp.int32(0))
 
 
 def send_if_current(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send Δθ and 1 if no step was made since the read, else nothing."""
     sent = raw_update(hyper, gradient, state, view)
     current = view.staleness <= view.server.age
-    return sent._replace(message={"update": keep_if(current, sent.message), "count": scalar(gradient, current)})
+    return sent._replace(message={"update": keep_if(current, sent.message), "count": count(current)})
 
 
 def apply_when_full(
@@ -60,8 +65,8 @@ def apply_when_full(
     collected = server.collected + message["count"]
     full = collected >= hyper["batch"]
     mean = jax.tree.map(lambda t: t / hyper["batch"], keep_if(full, total))
-    central = jax.tree.map(jnp.add, central, mean)
-    return central, Batch(keep_if(~full, total), keep_if(~full, collected), jnp.where(full, 0, server.age + 1))
+    kept = Batch(keep_if(~full, total), keep_if(~full, collected), jnp.where(full, 0, server.age + 1))
+    return add_precisely(central, mean), kept
 
 
 def send_if_fresh(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
@@ -140,7 +145,7 @@ def send_if_recent(hyper: Hyper, gradient: Params, state: State, view: View) -> 
     """Send Δθ and 1 if fewer than R updates were applied since the read, else nothing."""
     sent = raw_update(hyper, gradient, state, view)
     recent = view.staleness < view.server[-1]
-    return sent._replace(message={"update": keep_if(recent, sent.message), "applied": scalar(gradient, recent)})
+    return sent._replace(message={"update": keep_if(recent, sent.message), "applied": count(recent)})
 
 
 def apply_and_age(

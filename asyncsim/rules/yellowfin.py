@@ -11,6 +11,7 @@ from asyncsim.median import median
 from asyncsim.rules.arguments import step_size
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.trees import widen
 
 SMALL = 1e-15  # keeps logarithms and quotients finite where a gradient is zero, as in the authors' code
 
@@ -80,7 +81,7 @@ class StartTuned:
         """The `start_server` of the rule."""
         zero, rest = jnp.zeros(()), at_rest(hyper, params)
         latest = jnp.full(self.span, jnp.nan)
-        measured = Measured(zero, latest, zero, zero, rest, zero, zero, zero)
+        measured = Measured(zero, latest, zero, zero, widen(rest), zero, zero, zero)
         past = jax.tree.map(lambda t: jnp.broadcast_to(t, (self.history, *t.shape)), params) if self.history else ()
         return Server(jnp.zeros((), jnp.int32), rest, jnp.ones(()), zero, zero, measured, past)
 
@@ -96,6 +97,7 @@ def measure(decay: Any, steps: jax.Array, before: Measured, gradient: Params) ->
     def average(old: Any, new: Any) -> Any:
         return jax.tree.map(lambda o, n: (decay * o + (1 - decay) * n).astype(o.dtype), old, new)
 
+    gradient = widen(gradient)
     square = total(jax.tree.map(jnp.square, gradient))
     latest = before.latest.at[steps % len(before.latest)].set(jnp.log(square + SMALL))
     squares, norms = average(before.square, square), average(before.norm, jnp.sqrt(square))

@@ -1,0 +1,121 @@
+"""Rules on parameters in bfloat16 and float16: they count, add up and decide as in single precision."""
+
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import rules
+from asyncsim.engine.layout import Packing
+from asyncsim.engine.reference import average, replay_plainly
+from tests.problems import RULES, gamma_trace, trace_for
+
+CURVATURE, MINIMUM = np.array([1.0, 0.5, 0.25]), np.array([1.0, -2.0, 3.0])
+DTYPES = {"b": jnp.bfloat16, "h": jnp.float16, "s": jnp.float32}  # the first leaf is the least precise
+PRECISION = {"b": 2.0**-8, "h": 2.0**-11}
+AMPLIFIED = {"gem_paper": 60.0, "yellowfin": 60.0, "yellowfin_open": 60.0}  # divide by updates, or tune all together
+USUALLY = 12.0  # roundings of one commit that remain at the end, in units of the precision
+
+
+def start(key):
+    return {name: jnp.zeros(3, dtype) for name, dtype in DTYPES.items()}
+
+
+def slopes(params, batch, key):
+    gradient = {
+        name: jnp.asarray(CURVATURE, x.dtype) * (x - jnp.asarray(MINIMUM, x.dtype)) for name, x in params.items()
+    }
+    return params["s"].sum(), gradient
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_agrees_with_single_precision(name):
+    """One replay of the same problem in three precisions, whose parameters keep theirs."""
+    rule = RULES[name][0]()
+    workload = asim.Workload(init=start, loss=None, gradient=slopes)
+    central = replay_plainly(trace_for(rule, "ordinary", commits=16), rule, workload).central
+    assert {name: x.dtype for name, x in central.items()} == DTYPES
+    expected = np.asarray(central["s"], float)
+    assert np.abs(expected).max() > 0
+    for key, precision in PRECISION.items():
+        error = np.abs(np.asarray(central[key], float) - expected).max() / np.abs(expected).max()
+        assert error < AMPLIFIED.get(name, USUALLY) * precision, key
+
+
+def downhill(params, batch, key):
+    return params[0].astype(jnp.float32), jnp.ones_like(params)
+
+
+def losses(rule, order, dtype):
+    """x at every commit, on a slope of 1, where every step is of one step size."""
+    workload = asim.Workload(init=lambda key: jnp.zeros(1, dtype), loss=None, gradient=downhill)
+    trace = order if isinstance(order, asim.Trace) else asim.Trace.from_commits(order)
+    run = asim.replay(trace, rule, workload)
+    return np.append(run.loss, float(run.central[0]))
+
+
+BEYOND = 300  # 256 + 1 is 256 in bfloat16
+IN_TURN = list(range(BEYOND)) * 2
+COUNTING = {
+    "rennala": (rules.rennala(1.0, batch=BEYOND), [0] * (2 * BEYOND), [0.0] * BEYOND + [-1.0] * BEYOND + [-2.0]),
+    "ia2sgd": (rules.ia2sgd(0.5, workers=BEYOND), [*IN_TURN[: BEYOND + 2]], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
+    "malenia": (rules.malenia(1.0, workers=2, batch=2 * BEYOND), [0, 1] * BEYOND, [0.0] * 2 * BEYOND + [-1.0]),
+    "ringleader": (rules.ringleader(0.5, workers=BEYOND), IN_TURN[: BEYOND + 2], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_counting_goes_on_beyond_256(name):
+    """x is where the gradient was taken: that of the last commit of each worker, as long as no worker reads again."""
+    rule, order, expected = COUNTING[name]
+    found = losses(rule, order, jnp.bfloat16)
+    np.testing.assert_array_equal(found, losses(rule, order, jnp.float32))
+    assert found[-1] == expected[-1]
+
+
+def test_malenia_steps_with_the_very_gradient_that_completes_a_batch():
+    """Of twelve workers in random order: sums of 1/B are exact enough, compared with fractions."""
+    trace, batch, workers = gamma_trace(workers=12, commits=30_000, cv=1.0), 3600, 12
+    made, version, counts, steps = [0], 0, [0] * workers, []
+    for k, (worker, read) in enumerate(zip(trace.worker.tolist(), trace.read_version.tolist(), strict=True)):
+        counts[worker] += made[read] == version
+        if all(counts) and workers * workers >= batch * sum(Fraction(1, b) for b in counts):
+            version, counts = version + 1, [0] * workers
+            steps.append(k)
+        made.append(version)
+    found = losses(rules.malenia(1.0, workers=workers, batch=batch), trace, jnp.float32)
+    assert len(steps) > 5
+    assert found[-1] == -len(steps)
+    # A loss is that of where its worker read: the first after a step is that of the worker that made it.
+    assert [int(np.flatnonzero(found[:-1] == -k)[0]) for k in range(1, len(steps))] == first_reads(trace, steps)[:-1]
+
+
+def first_reads(trace, steps):
+    """The first commit of a gradient that was taken after each step."""
+    return [int(np.flatnonzero(trace.read_version > k)[0]) for k in steps]
+
+
+def test_integers_in_a_row_make_it_precise():
+    row = {"count": jnp.int32(257), "x": jnp.ones(1, jnp.bfloat16)}
+    packing = Packing.of(row)
+    assert packing.dtype == jnp.float32
+    assert int(packing.unpack(packing.pack(row))["count"]) == 257
+    assert Packing.of({"x": row["x"], "y": jnp.bool_(True)}).dtype == jnp.bfloat16  # nothing to lose
+
+
+def test_a_mean_of_many_messages_is_precise():
+    mean = average([jnp.ones(1, jnp.bfloat16)] * BEYOND)
+    assert mean.dtype == jnp.bfloat16
+    assert float(mean[0]) == 1.0
+    rounds = asim.protocols.Synchronous()
+    trace = asim.simulate(asim.Cluster(BEYOND, asim.delays.Constant(1.0), protocol=rounds), commits=BEYOND)
+    assert losses(rules.downpour(1.0), trace, jnp.bfloat16)[-1] == -1.0
+
+
+def test_the_optimisers_of_optax_keep_precise_moments():
+    rule = rules.worker(0.1, optimiser="adam")
+    state = jax.eval_shape(lambda: rule.start(rule.hyper, jnp.ones(2, jnp.bfloat16))).optimiser
+    assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype("int32"), jnp.dtype("float32")}
