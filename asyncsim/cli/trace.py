@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from asyncsim.checks import did_you_mean
+from asyncsim.checks import did_you_mean, finite
 from asyncsim.cli.command import Group, suggestion
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import number, percent, print_table
 from asyncsim.reports.trace import Prediction, TraceReport, trace_report
 from asyncsim.trace import Statistics, Trace
+from asyncsim.trace.start import Start
 
 FORMATS: dict[str, tuple[str, Callable[[Trace, str], None]]] = {
     "csv": (".csv", lambda trace, path: trace.to_csv(path)),
@@ -46,11 +47,27 @@ class TraceFile(click.ParamType):
         return value
 
 
+class StartTime(click.ParamType):
+    """A number of seconds, or the word first."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """The number or the word, or a usage error."""
+        if value == "first":
+            return value
+        try:
+            return finite("start", float(value))
+        except ValueError:
+            self.fail(f"got {value!r}. Give a number of seconds, or first for the log's earliest time.", param, ctx)
+
+
 START = click.option(
     "--start",
-    type=float,
-    metavar="SECONDS",
-    help="When the run of a CSV log began, in the log's own time, such as Unix time. [0]",
+    type=StartTime(),
+    metavar="SECONDS|first",
+    help="When the run of a CSV log began, in the log's own time, such as Unix time; first: its earliest time. [0, "
+    "where that can be]",
 )
 
 
@@ -66,7 +83,7 @@ def command() -> None:
 @command.command()
 @click.argument("file", type=TraceFile())
 @START
-def check(file: str, start: float | None) -> None:
+def check(file: str, start: Start) -> None:
     """Check every invariant of the trace in FILE; exit with status 1 if one is violated."""
     click.echo(f"ok: {_in_one_line(load(file, start))}")
 
@@ -74,7 +91,7 @@ def check(file: str, start: float | None) -> None:
 @command.command(params=[json_option("the report")])
 @click.argument("file", type=TraceFile())
 @START
-def info(file: str, start: float | None, as_json: bool) -> None:
+def info(file: str, start: Start, as_json: bool) -> None:
     """Summarise the trace in FILE beside what theory predicts."""
     report = trace_report(load(file, start))
     print_results(report.as_json(), as_json, lambda: show_report(report))
@@ -85,21 +102,21 @@ def info(file: str, start: float | None, as_json: bool) -> None:
 @click.argument("out")
 @click.option("--format", "format_name", metavar="FORMAT", help="csv, chrome or npz. [from the suffix of OUT]")
 @START
-def export(file: str, out: str, format_name: str | None, start: float | None) -> None:
+def export(file: str, out: str, format_name: str | None, start: Start) -> None:
     """Write the trace in FILE to OUT: .csv, .json (Chrome trace events, for Perfetto) or .npz."""
     write = _writer(out, format_name)
     write(load(file, start), out)
     click.echo(f"Wrote {out}")
 
 
-def load(file: str, start: float | None = None) -> Trace:
-    """The trace in a file, CSV if its name says so; `start` is subtracted from the times of a CSV file.
+def load(file: str, start: Start = None) -> Trace:
+    """The trace in a file, CSV if its name says so; the times of a CSV file count from `start`.
 
     Raises:
         click.UsageError: If `start` is given for another kind of file.
     """
     if Path(file).suffix.lower() == ".csv":
-        return Trace.from_csv(file, start=start or 0.0)
+        return Trace.from_csv(file, start=start)
     if start is not None:
         raise click.UsageError(f"`--start` is for CSV logs; got {file!r}, whose times begin at 0. Leave it out.")
     return Trace.load(file)

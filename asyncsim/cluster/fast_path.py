@@ -38,7 +38,8 @@ class FastPath:
 
     def trace(self) -> Trace:
         """What has happened until now."""
-        return Trace.from_commits(np.asarray(self._worker), np.asarray(self._time), workers=self.cluster.workers)
+        worker, time = np.asarray(self._worker), np.asarray(self._time)
+        return Trace.from_commits(worker, time, workers=self.cluster.workers, start=0.0)
 
     def why_stuck(self) -> str:
         """Remedy for a cluster that never makes another commit."""

@@ -280,7 +280,7 @@ def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | 
     cluster = Cluster(workers, compute)
     warm_up = min(warm_up_commits(cluster), MOST_WARM_UP_CYCLES * workers)
     trace = simulate(cluster, commits=warm_up + commits, seed=seed)
-    return Trace.from_commits(trace.worker[warm_up:], trace.commit_time[warm_up:], workers=most or workers)
+    return Trace.from_commits(trace.worker[warm_up:], trace.commit_time[warm_up:], workers=most or workers, start=0.0)
 
 
 def checked_kappas(kappas: ArrayLike) -> FloatArray:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FIELDS = ("column", "rule", "remedy", "found", "row", "value", "unit", "source")
+_LONGEST = 80  # characters of a value in a message
 
 
 class TraceError(ValueError):
@@ -89,4 +90,5 @@ def _rebuilt(*fields: Any) -> TraceError:
 
 
 def _shown(value: object) -> str:
-    return "nothing" if value is None else repr(value)
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

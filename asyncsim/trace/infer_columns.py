@@ -23,12 +23,15 @@ from asyncsim.trace.columns import (
 )
 from asyncsim.trace.error import TraceError, refuse
 from asyncsim.trace.parse import EMPTY, Table, plain_number
+from asyncsim.trace.start import Start, require_plausible, since, start_of
 
 COMMITTED, IDLE = "committed", "idle"
 NO_ROW = -1  # of a job that the table lacks
 
 
-def from_commits(worker: ArrayLike, commit_time: ArrayLike | None, workers: int | None) -> tuple[Table, Table]:
+def from_commits(
+    worker: ArrayLike, commit_time: ArrayLike | None, workers: int | None, start: Start
+) -> tuple[Table, Table]:
     """Fill in the reads, where each worker reads right after its own commit; see `Trace.from_commits`.
 
     Returns:
@@ -38,7 +41,7 @@ def from_commits(worker: ArrayLike, commit_time: ArrayLike | None, workers: int 
     if workers is not None:
         most = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     worker = _worker_numbers(worker, most)
-    time = _commit_times(commit_time, len(worker))
+    time = _commit_times(commit_time, worker, start)
     previous = previous_own_row(worker)
     last = _last_row(worker, _workers_seen(worker) if workers is None else most)
     time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
@@ -106,7 +109,8 @@ def _worker_numbers(worker: ArrayLike, workers: int) -> IntColumn:
     return numbers.astype(np.int32)
 
 
-def _commit_times(commit_time: ArrayLike | None, commits: int) -> TimeColumn:
+def _commit_times(commit_time: ArrayLike | None, worker: IntColumn, start: Start) -> TimeColumn:
+    commits = len(worker)
     if commit_time is None:
         return np.arange(1.0, commits + 1)
     time = _numbers("commit_time", commit_time)
@@ -114,7 +118,10 @@ def _commit_times(commit_time: ArrayLike | None, commits: int) -> TimeColumn:
         found = f"got {len(time)} for {commits} commits"
         remedy = "Leave it out if the times are not known."
         raise TraceError("commit_time", "must have one entry per commit", remedy, found=found)
-    return time
+    table = {"worker": worker, "commit_time": time}
+    if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
+        require_plausible(table)
+    return since(start_of(table, start), table)["commit_time"]
 
 
 def _numbers(name: str, values: ArrayLike) -> TimeColumn:

@@ -1,6 +1,7 @@
 """A trace as one flat table of equally long columns, for CSV, Parquet and data frames, and back."""
 
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from asyncsim.trace.columns import COMMIT_COLUMNS, NEVER, UNFINISHED_COLUMNS, Fa
 from asyncsim.trace.error import TraceError, refuse
 from asyncsim.trace.infer_columns import COMMITTED, IDLE, NO_ROW, fates
 from asyncsim.trace.parse import EMPTY, Table, parse_column
+from asyncsim.trace.start import Start, require_plausible, since, start_of
 from asyncsim.trace.tables import Faults, Tables, Unfinished
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
@@ -19,6 +21,8 @@ NUMBERS = COMMIT_COLUMNS | {name: UNFINISHED_COLUMNS[name] for name in ("end_ver
 COLUMNS = ("worker", "fate", *(name for name in NUMBERS if name != "worker"))
 NEEDED = ("worker", "commit_time")
 ENDED_MUST_HAVE = ("read_version", "read_time")
+MOST_COLUMNS = 1000  # of a table: more are refused before they are compared with those that a trace has
+MOST_SHOWN = 20  # names in a message
 
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
@@ -44,12 +48,33 @@ def to_columns(trace: Tables) -> Table:
 
 
 def from_columns(
-    make: type[AnyTrace], columns: Mapping[str, Any], workers: int | None, faults: Faults | None
+    make: type[AnyTrace], columns: Mapping[str, Any], workers: int | None, faults: Faults | None, start: Start
 ) -> AnyTrace:
     """The checked trace of a flat table, whose columns need not have their types; see `Trace.from_columns`."""
     require_names(columns)
     table = {name: parse_column(name, values) for name, values in columns.items()}
-    return assemble(make, table, workers, faults or Faults())
+    require_rows(table)
+    return assemble(make, since(start_of(table, start), table), workers, faults or Faults())
+
+
+def require_rows(table: Table) -> None:
+    """Refuse columns of unequal length, times that no run lasts, and a commit that stands there twice.
+
+    A row says that it is another commit if it has a version, or the time of a read that follows the commit before.
+    """
+    for name, values in table.items():
+        require_length(name, values, len(table["worker"]))
+    require_plausible(table)
+    if "version" in table or "read_time" in table:
+        return
+    done = np.flatnonzero(fates(table) == COMMITTED)
+    columns = [values[done] for name, values in table.items() if name != "fate"]
+    order = np.lexsort(columns)
+    same = np.all([values[order[1:]] == values[order[:-1]] for values in columns], axis=0)
+    repeated = np.zeros(len(table["worker"]), bool)
+    repeated[done[order[1:][same]]] = True
+    remedy = "Remove the row; or, if it is another commit, give `read_time`, or number the commits in `version`."
+    refuse(repeated, "commit_time", table["commit_time"], "differ from that of an otherwise equal row", remedy)
 
 
 def assemble(make: type[AnyTrace], table: Table, workers: int | None, faults: Faults) -> AnyTrace:
@@ -57,7 +82,7 @@ def assemble(make: type[AnyTrace], table: Table, workers: int | None, faults: Fa
 
     Args:
         make: The class of the trace.
-        table: Name to column; see `Trace.from_columns` for what may be missing.
+        table: Name to column, of equal length; see `Trace.from_columns` for what may be missing.
         workers: Number of workers; None for those that occur.
         faults: What went wrong.
 
@@ -65,8 +90,6 @@ def assemble(make: type[AnyTrace], table: Table, workers: int | None, faults: Fa
         TraceError: If the table is not that of a valid trace; rows are those of the table, or those of `faults`
             where the column begins with "faults.".
     """
-    for name, values in table.items():
-        require_length(name, values, len(table["worker"]))
     _require_fates(table)
     workers = _count_workers(table["worker"], workers)
     _require_what_applies(table)
@@ -81,12 +104,15 @@ def assemble(make: type[AnyTrace], table: Table, workers: int | None, faults: Fa
 
 def require_names(names: Collection[str]) -> None:
     """Refuse columns that no trace has, and the lack of those that every trace needs."""
+    if len(names) > MOST_COLUMNS:
+        remedy = f"Keep those of {', '.join(COLUMNS)}."
+        raise TraceError(None, f"must have at most {MOST_COLUMNS} columns", remedy, found=f"got {len(names)}")
     missing = [name for name in NEEDED if name not in names]
     unknown = [name for name in names if name not in COLUMNS]
     if missing:
         near = nearest(missing[0], unknown)
         remedy = f"Rename `{near}`, if that is it." if near else "Record who commits, and when."
-        found = f"got {', '.join(map(repr, names)) or 'no columns'}"
+        found = f"got {', '.join(map(repr, islice(names, MOST_SHOWN))) or 'no columns'}"
         raise TraceError(missing[0], "is missing", remedy, found=found)
     if unknown:
         near = nearest(unknown[0], [name for name in COLUMNS if name not in names])

@@ -13,6 +13,7 @@ from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COL
 from asyncsim.trace.error import TraceError
 from asyncsim.trace.io import chrome, csv
 from asyncsim.trace.parse import Table
+from asyncsim.trace.start import Start
 from asyncsim.trace.tables import Faults, Tables, Unfinished
 
 FORMAT_VERSION = 2
@@ -75,7 +76,12 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
     @classmethod
     def from_commits(
-        cls, worker: ArrayLike, commit_time: ArrayLike | None = None, *, workers: int | None = None
+        cls,
+        worker: ArrayLike,
+        commit_time: ArrayLike | None = None,
+        *,
+        workers: int | None = None,
+        start: Start = None,
     ) -> "Trace":
         """Make a trace from the order of commits alone, say that of a real cluster.
 
@@ -84,10 +90,12 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Args:
             worker: (commits,) who committed, in the order of application, numbered from 0.
-            commit_time: (commits,) when, in seconds from the start of the run, at which all workers read (not
-                Unix time: subtract the start); by default 1, 2, 3, …
+            commit_time: (commits,) when, in seconds; by default 1, 2, 3, …
             workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
                 number occurs. Workers that never commit count among the jobs in flight.
+            start: When the run began, and all workers read, in the log's own time; it is subtracted from every time.
+                "first" is the earliest time in the log, here the first commit, whose job then takes no time. By default
+                times must count from the start of the run already; those that cannot, such as Unix time, are refused.
 
         Returns:
             A checked trace in which every row closes a step and the computation fills the whole time from
@@ -95,15 +103,16 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Raises:
             TraceError: If a worker number is negative, not whole, too large or, without `workers`, left out; or if
-                a time is not finite, negative or earlier than the one before; names the row and the value.
-            ValueError: If `workers` is not an integer of at least 1.
+                a time is not finite, negative or earlier than the one before, or counts from elsewhere; names the row
+                and the value.
+            ValueError: If `workers` is not an integer of at least 1, or `start` is not a finite number or "first".
 
         Example:
             >>> trace = Trace.from_commits([0, 1, 0, 1], commit_time=[0.5, 0.6, 1.0, 1.3])
             >>> trace.read_version.tolist(), trace.read_time.tolist()
             ([0, 0, 1, 2], [0.0, 0.0, 0.5, 0.6])
         """
-        columns, rest = infer_columns.from_commits(worker, commit_time, workers)
+        columns, rest = infer_columns.from_commits(worker, commit_time, workers, start)
         unfinished = Unfinished(**rest)
         trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), **columns)
         trace.check()
@@ -127,7 +136,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Raises:
             FileNotFoundError: If there is no such file.
             TraceError: If the trace in it breaks an invariant.
-            ValueError: If the file is damaged, not a trace, written by a newer asyncsim, or lacks a column.
+            ValueError: If the file is CSV (for `from_csv`), damaged, not a trace, written by a newer asyncsim, or lacks
+                a column.
 
         Example:
             >>> import pathlib, tempfile
@@ -138,7 +148,13 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             Trace(3 commits by 2 workers in 3.0 s)
         """
         names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
-        found = npz.read(path, ["workers", *COMMIT_COLUMNS, *names], kind="trace", version=FORMAT_VERSION)
+        try:
+            found = npz.read(path, ["workers", *COMMIT_COLUMNS, *names], kind="trace", version=FORMAT_VERSION)
+        except ValueError as error:
+            if csv.seems_csv(path):
+                remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
+                raise ValueError(f"`path` {str(path)!r} is a CSV file. {remedy}") from error
+            raise
         rest = {beside: {name: found.pop(f"{beside}.{name}") for name in names} for beside, names in BESIDE.items()}
         source = f"{str(path)!r} holds no valid trace: "
         try:
@@ -175,7 +191,12 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
     @classmethod
     def from_columns(
-        cls, columns: Mapping[str, Any], workers: int | None = None, *, faults: Faults | None = None
+        cls,
+        columns: Mapping[str, Any],
+        workers: int | None = None,
+        *,
+        faults: Faults | None = None,
+        start: Start = None,
     ) -> "Trace":
         """Make a trace from a flat table: one that `to_columns` gave, or the log of a real cluster.
 
@@ -193,14 +214,18 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
 
         Rows without `version` may come in any order, and are sorted by `commit_time`, ties as given; with `version`
-        they must come in the order of application.
+        they must come in the order of application. Two equal rows with neither `version` nor `read_time` are refused:
+        nothing shows whether one commit was logged twice.
 
         Args:
-            columns: Name to column, in seconds from the start of the run. Names of workers are numbered in their
+            columns: Name to column, times in seconds. Names of workers are numbered in their
                 natural order ("worker-2" before "worker-10").
             workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
                 number occurs.
-            faults: What went wrong; by default nothing.
+            faults: What went wrong; by default nothing. Their times count from the start of the run.
+            start: When the run began, in the log's own time; it is subtracted from every time in `columns`. "first" is
+                the earliest one. By default times must count from the start of the run already; those that cannot, such
+                as Unix time, are refused.
 
         Returns:
             A checked trace.
@@ -208,7 +233,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Raises:
             TraceError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant;
                 names column, row, value and remedy.
-            ValueError: If `workers` is not an integer of at least 1.
+            ValueError: If `workers` is not an integer of at least 1, or `start` is not a finite number or "first".
 
         Example:
             >>> log = {"worker": ["b", "a", "b"], "read_time": [0.0, 0.2, 1.0], "commit_time": [1.0, 1.5, 2.5]}
@@ -216,7 +241,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.worker.tolist(), trace.read_version.tolist(), trace.staleness.tolist()
             ([1, 0, 1], [0, 0, 1], [0, 1, 1])
         """
-        return table.from_columns(cls, columns, workers, faults)
+        return table.from_columns(cls, columns, workers, faults, start)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns of `to_columns` as CSV, so that `from_csv` gives the same trace to the last bit.
@@ -242,7 +267,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         csv.write(self, path)
 
     @classmethod
-    def from_csv(cls, path: str | os.PathLike[str], workers: int | None = None, *, start: float = 0.0) -> "Trace":
+    def from_csv(cls, path: str | os.PathLike[str], workers: int | None = None, *, start: Start = None) -> "Trace":
         """Read a trace that `to_csv` wrote, or the log of a real cluster.
 
         Only the columns `worker` and `commit_time` are needed; see `from_columns` for how the others are filled in,
@@ -255,8 +280,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             path: The file.
             workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
                 number occurs.
-            start: When the run began, in the file's seconds; it is subtracted from every time. By default times are
-                taken as they are: give it for Unix time.
+            start: When the run began, in the file's seconds; it is subtracted from every time. "first" is the earliest
+                time in the file: the first read or, where reads are not logged, the first commit, whose job then takes
+                no time. By default times must count from the start of the run already; those that cannot, such as Unix
+                time, are refused, and 0 takes them as they are.
 
         Returns:
             A checked trace.
@@ -264,7 +291,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Raises:
             FileNotFoundError: If there is no such file.
             TraceError: If it holds no valid trace; names the line, the column, the value and the remedy.
-            ValueError: If `workers` is not an integer of at least 1, or `start` is not finite.
+            ValueError: If `workers` is not an integer of at least 1, or `start` is not a finite number or "first".
 
         Example:
             >>> import pathlib, tempfile

@@ -129,6 +129,8 @@ class TestCheck:
 
     def test_finds_another_kind_of_file(self, command: Command) -> None:
         Path("trace.npz").write_bytes(Path("trace.csv").read_bytes())
+        assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is a CSV file", "let its name end in .csv")
+        Path("trace.npz").write_bytes(b"PK\x03\x04\xff")
         assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is damaged or not a trace file")
         Path("trace.csv").write_bytes(b"PK\x03\x04\xff")
         assert_one_line(command("check", "trace.csv"), 1, "trace.csv' holds no valid trace: it must be UTF-8")
@@ -146,6 +148,12 @@ class TestCheck:
             command("check", "log.csv", "--start=1.8e9"), 1, "`commit_time` must be finite and not negative"
         )
         assert_one_line(command("check", "trace.npz", "--start", "1"), 2, "`--start` is for CSV logs")
+        assert_one_line(
+            command("check", "log.csv"), 1, "from the start of the run; line 2 has 1700000001.5", "`--start`"
+        )
+        assert ", 0.5 s, " in command("check", "log.csv", "--start", "first").out
+        assert_one_line(command("check", "log.csv", "--start", "frist"), 2, "got 'frist'", "first")
+        assert ", 0.5 s, " in command("check", "log.csv", "--start", "1700000001.5").out
 
 
 class TestInfo:

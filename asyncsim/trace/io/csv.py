@@ -3,28 +3,34 @@
 import csv
 import io
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.checks import finite, nearest
+from asyncsim.checks import nearest
 from asyncsim.files import atomic_write
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault
 from asyncsim.trace.error import TraceError
 from asyncsim.trace.infer_columns import COMMITTED
 from asyncsim.trace.parse import EMPTY, Table, number_workers, parse_column
-from asyncsim.trace.table import AnyTrace, assemble, require_names, to_columns
+from asyncsim.trace.start import Start, require_plausible, since, start_of
+from asyncsim.trace.table import NEEDED, AnyTrace, assemble, require_names, require_rows, to_columns
 from asyncsim.trace.tables import Faults, Tables
 
 FLAGS = [name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.bool_]
 KINDS = [fault.name.lower() for fault in Fault]
 
 _BLOCK = 1 << 15  # rows that are text at one time
+_LONGEST_LINE = 1 << 20  # characters: a thousand in each of the most columns
+_LONGEST_NAME = 200  # characters of a worker's name or a fate
+_HEAD = 1000  # bytes in which the names of all columns fit
+_MOST_COMPARED = 1000  # names that a misspelt one is compared with
 _WORDS = {"": "nan", "true": "1", "false": "0"}
 
 # Name of a column -> `(rows) -> cells`.
@@ -41,11 +47,10 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
         faults_path(path).unlink(missing_ok=True)
 
 
-def read(make: type[AnyTrace], path: str | os.PathLike[str], workers: int | None, start: float) -> AnyTrace:
+def read(make: type[AnyTrace], path: str | os.PathLike[str], workers: int | None, start: Start) -> AnyTrace:
     """Read a trace, or the log of a real cluster; see `Trace.from_csv`."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
-    start = finite("start", start)
     try:
         return _read(make, Path(path), workers, start)
     except TraceError as error:
@@ -60,6 +65,13 @@ def faults_path(path: str | os.PathLike[str]) -> Path:
         'study.faults.csv'
     """
     return Path(path).with_suffix(".faults.csv")
+
+
+def seems_csv(path: str | os.PathLike[str]) -> bool:
+    """Whether a file that is no trace is the table of one, by its first bytes."""
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    return all(name.encode() in head for name in NEEDED)
 
 
 class _Cells(NamedTuple):
@@ -80,17 +92,19 @@ class _Cells(NamedTuple):
         return error.renumber(self.lines, unit="line", **changes)
 
 
-def _read(make: type[AnyTrace], path: Path, workers: int | None, start: float) -> AnyTrace:
+def _read(make: type[AnyTrace], path: Path, workers: int | None, start: Start) -> AnyTrace:
     cells = _read_cells(path, require_names, {"worker", "fate"})
     try:
         table = _parse(cells)
+        require_rows(table)
+        begin = start_of(table, start)
     except TraceError as error:
         raise cells.in_lines(error) from error
     numbers = dict(zip(cells.text["worker"][1].tolist(), table["worker"].tolist(), strict=True))
     names = {name: numbers[code] for code, name in enumerate(cells.text["worker"][0])}
-    faults, fault_cells = _read_faults(faults_path(path), names, start)
+    faults, fault_cells = _read_faults(faults_path(path), names, begin)
     try:
-        return assemble(make, _since(start, table), workers, faults)
+        return assemble(make, since(begin, table), workers, faults)
     except TraceError as error:
         if fault_cells is not None and error.column is not None and error.column.startswith("faults."):
             raise fault_cells.in_lines(error, source=f"{faults_path(path).name}: ") from error
@@ -112,10 +126,6 @@ def _parse(cells: _Cells) -> Table:
     return table
 
 
-def _since(start: float, table: Table) -> Table:
-    return {name: values - start if start and name.endswith("_time") else values for name, values in table.items()}
-
-
 def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[Faults, _Cells | None]:
     """The faults and their cells, None without a file; `workers` are the numbers of the names in the other file."""
     if not path.is_file():
@@ -125,7 +135,11 @@ def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[
         kind = _look_up("kind", cells, {name: number for number, name in enumerate(KINDS)})
         worker = _look_up("worker", cells, {"": -1, "-1": -1} | dict(workers))
         times = {name: np.where(np.isnan(values), np.inf, values) for name, values in cells.numbers.items()}
-        return Faults(kind=kind.astype(np.int8), worker=worker, **_since(start, times)), cells
+        try:
+            require_plausible(times)
+        except TraceError as error:
+            raise cells.in_lines(error) from error
+        return Faults(kind=kind.astype(np.int8), worker=worker, **since(start, times)), cells
     except TraceError as error:
         raise error.replace(source=f"{path.name}: ") from error
 
@@ -134,7 +148,7 @@ def _look_up(name: str, cells: _Cells, known: Mapping[str, int]) -> NDArray[np.i
     texts, codes = cells.text[name]
     for code, text in enumerate(texts):
         if text not in known:
-            near = nearest(text, known)
+            near = nearest(text, islice(known, _MOST_COMPARED))
             remedy = f"Did you mean {near!r}?" if near else "Correct it."
             line = int(cells.lines[(codes == code).argmax()])
             raise TraceError(name, "must be known", remedy, row=line, unit="line", value=text)
@@ -186,12 +200,23 @@ def _read_cells(path: Path, check: Callable[[list[str]], None], text: Collection
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:  # spreadsheets begin a file with a mark
-            return _read_blocks(csv.reader(file, strict=True), check, text)
+            return _read_blocks(csv.reader(_lines(file), strict=True), check, text)
     except UnicodeDecodeError as error:
         found = f"got byte 0x{error.object[error.start]:02x}"
         raise TraceError(None, "must be UTF-8 text", "Save it as CSV in UTF-8.", found=found) from error
     except csv.Error as error:
         raise TraceError(None, "must be a CSV file", "Separate cells by commas.", found=str(error)) from error
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file; a file without ends of lines is not read as a whole."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE + 1):
+        number += 1
+        if len(line) > _LONGEST_LINE:
+            rule = f"must have lines of at most {_LONGEST_LINE} characters"
+            raise TraceError(None, rule, "Is it a CSV file?", found=f"line {number} is longer")
+        yield line
 
 
 def _read_blocks(reader: Any, check: Callable[[list[str]], None], text: Collection[str]) -> _Cells:
@@ -206,7 +231,7 @@ def _read_blocks(reader: Any, check: Callable[[list[str]], None], text: Collecti
         lines += [line for line, _ in block]
         for name, cells in zip(header, _transposed(block, len(header)), strict=True):
             codes = known.get(name)
-            blocks[name].append(_numbers(name, cells, block) if codes is None else _codes(codes, cells))
+            blocks[name].append(_numbers(name, cells, block) if codes is None else _codes(name, codes, cells, block))
     columns = {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in blocks.items()}
     return _Cells(
         text={name: (list(codes), columns[name].astype(np.intp)) for name, codes in known.items()},
@@ -219,10 +244,9 @@ def _require_header(header: list[str]) -> None:
     if not any(header):
         rule = "must name the columns in its first line"
         raise TraceError(None, rule, "Begin with worker,commit_time.", found="got nothing")
-    for name in header:
-        if header.count(name) > 1:
-            found = f"got it {header.count(name)} times"
-            raise TraceError(name, "must be named once", "Remove a column.", found=found)
+    for name, times in Counter(header).items():
+        if times > 1:
+            raise TraceError(name, "must be named once", "Remove a column.", found=f"got it {times} times")
 
 
 def _transposed(block: list[tuple[int, list[str]]], columns: int) -> Iterable[tuple[str, ...]]:
@@ -233,8 +257,17 @@ def _transposed(block: list[tuple[int, list[str]]], columns: int) -> Iterable[tu
     return zip(*(row for _, row in block), strict=True)
 
 
-def _codes(codes: dict[str, int], cells: Iterable[str]) -> NDArray[np.intp]:
-    return np.array([codes.setdefault(cell.strip(), len(codes)) for cell in cells], np.intp)
+def _codes(
+    name: str, codes: dict[str, int], cells: tuple[str, ...], block: list[tuple[int, list[str]]]
+) -> NDArray[np.intp]:
+    before = len(codes)
+    numbers = np.array([codes.setdefault(cell.strip(), len(codes)) for cell in cells], np.intp)
+    for text in islice(codes, before, None):
+        if len(text) > _LONGEST_NAME:
+            line = block[int((numbers == codes[text]).argmax())][0]
+            rule = f"must have at most {_LONGEST_NAME} characters"
+            raise TraceError(name, rule, "Shorten it.", row=line, unit="line", value=text)
+    return numbers
 
 
 def _numbers(name: str, cells: tuple[str, ...], block: list[tuple[int, list[str]]]) -> NDArray[np.float64]:

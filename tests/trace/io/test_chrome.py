@@ -154,7 +154,7 @@ def test_batches_do_not_change_the_file(busy, tmp_path, monkeypatch, batch):
 def test_empty_and_endless(tmp_path):
     assert events_of(Trace.from_commits([], workers=1), tmp_path)
     with pytest.raises(ValueError, match=r"`commit_time` must be at most 9e\+09 s in Chrome events; got 1e\+10"):
-        Trace.from_commits([0], commit_time=[1e10]).to_chrome(tmp_path / "endless.json")
+        Trace.from_commits([0], commit_time=[1e10], start=0).to_chrome(tmp_path / "endless.json")
     assert not (tmp_path / "endless.json").exists()
 
 

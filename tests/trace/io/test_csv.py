@@ -14,7 +14,7 @@ import asyncsim as asim
 from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.engine.plan import make_plan
-from asyncsim.trace import Fate, Trace
+from asyncsim.trace import Fate, Trace, TraceError
 from asyncsim.trace.columns import COMMIT_TIMES
 from asyncsim.trace.io.csv import faults_path
 from asyncsim.trace.table import COLUMNS
@@ -243,7 +243,80 @@ BAD_LOGS = [
     ("worker,commit_time,end_time\n0,1,1\n", "`end_time` must be empty where it does not apply; line 2 has 1.0"),
     ("worker,commit_time,fate,read_time\n0,1,committed,0\n0,,lost,1\n", "`end_time` must be infinite .*; line 3"),
     ('worker,commit_time\n"0,1\n', "it must be a CSV file"),
+    ("worker,commit_time\n0,1\n0,1e308\n", r"`commit_time` must be at most 9e\+15 seconds; line 3 has 1e\+308"),
+    ("worker,commit_time\n0,1\n1,2\n0,1\n", "`commit_time` must differ .* otherwise equal row; line 4 has 1.0. Remove"),
+    (f"worker,commit_time\n0,1\n{'a' * 201},2\n", "`worker` must have at most 200 characters; line 3 has 'aaa"),
+    (f"worker,commit_time\n0,{'z' * 9999}\n", "`commit_time` must be a number; line 2 has 'zzz"),
+    (f"worker,commit_time\n0,{'1,' * 2**19}\n", "it must have lines of at most 1048576 characters; line 2 is longer"),
+    (",".join(map(str, range(100_000))), "it must have at most 1000 columns; got 100000. Keep"),
+    (
+        "worker,commit_time\na,1700000001\nb,1700000000\n",
+        "`commit_time` must count from .*; line 3 has 17.*0.0",
+    ),
+    ("worker,read_time,commit_time\na,2e8,2.1e8\n", "`read_time` must count from the start of the run; line 2 has 2"),
+    (
+        "worker,commit_time\n" + "".join(f"0,{900 + k}\n" for k in range(11)),
+        "`commit_time` must count .*; line 2 has 900",
+    ),
 ]
+
+
+class TestStart:
+    UNIX = "worker,commit_time\na,1700000001.5\nb,1700000000.5\na,1700000004\n"
+
+    def test_unix_time(self, tmp_path):
+        trace = read_log(tmp_path / "log.csv", self.UNIX, start="first")
+        assert trace.commit_time.tolist() == [0.0, 1.0, 3.5]
+        assert_equal(trace, read_log(tmp_path / "log.csv", self.UNIX, start=1700000000.5))
+
+    def test_zero_takes_times_as_they_are(self, tmp_path):
+        assert read_log(tmp_path / "log.csv", self.UNIX, start=0).seconds == 1700000004.0
+
+    def test_first_is_the_first_read(self, tmp_path):
+        text = "worker,read_time,commit_time\n0,1700000002,1700000009\n1,1700000001,1700000004\n"
+        assert read_log(tmp_path / "log.csv", text, start="first").read_time.tolist() == [0.0, 1.0]
+
+    @pytest.mark.parametrize("make", [Trace.from_commits, lambda *a, **k: Trace.from_columns(columns(*a), **k)])
+    def test_without_a_file(self, make):
+        worker, time = [0, 1, 0], [1.7e9, 1.7e9 + 1, 1.7e9 + 2]
+        with pytest.raises(TraceError, match=r"`commit_time` must count from the start .*; row 0 has 17.* Give"):
+            make(worker, time)
+        with pytest.raises(TraceError, match=r"`commit_time` must be at most 9e\+15 seconds; row 2 has 1e\+300"):
+            make(worker, [0, 1, 1e300])
+        assert make(worker, time, start="first").commit_time.tolist() == [0.0, 1.0, 2.0]
+        assert make(worker, time, start=1.7e9 - 5).commit_time.tolist() == [5.0, 6.0, 7.0]
+
+    @pytest.mark.parametrize("start", ["frist", np.inf, np.nan])
+    def test_bad_start(self, start):
+        with pytest.raises(ValueError, match="`start` must be"):
+            Trace.from_commits([0], [1.0], start=start)
+
+    def test_long_first_jobs_stay(self):
+        """A start that takes long, and clusters too slow for any heuristic."""
+        assert Trace.from_commits([0, 1, 0, 1], [1000, 1000, 1001, 1001]).seconds == 1001
+        assert simulate(Cluster(2, Constant(1e9)), commits=2).seconds == 1e9
+
+    def test_equal_rows_that_are_two_commits(self):
+        log = {"worker": [0, 0], "commit_time": [1.0, 1.0]}
+        for more in ({"version": [0, 1]}, {"read_time": [0.0, 1.0]}):
+            assert len(Trace.from_columns(log | more)) == 2
+
+
+def columns(worker, time):
+    return {"worker": worker, "commit_time": time}
+
+
+def test_faults_beyond_any_run(tmp_path):
+    write(tmp_path / "log.faults.csv", "kind,worker,start_time,end_time\ncrash,0,1,1e308\n")
+    with pytest.raises(TraceError, match=r"log\.faults\.csv: `end_time` must be at most 9e\+15 seconds; line 2 has"):
+        read_log(tmp_path / "log.csv", "worker,commit_time\n0,4\n")
+
+
+def test_load_names_from_csv(tmp_path):
+    path = tmp_path / "trace.csv"
+    Trace.from_commits([0, 1]).to_csv(path)
+    with pytest.raises(ValueError, match=r"trace\.csv' is a CSV file\. Read it by `Trace\.from_csv`"):
+        Trace.load(path)
 
 
 class TestBadInput:
