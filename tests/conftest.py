@@ -1,6 +1,10 @@
 """Quick compilation, two CPU devices so that sharing lanes is tested too, and shared fixtures."""
 
+import ctypes
+import gc
 import os
+import sys
+from pathlib import Path
 
 import jax
 import pytest
@@ -24,6 +28,7 @@ def pytest_configure(config):
         config.option.dist = "no"  # else pytest-benchmark takes the option for processes that share the cores
     if not all("benchmarks" in argument for argument in config.args):
         compile_quickly()
+        config.pluginmanager.register(ProgramsDropped())
 
 
 def compile_quickly():
@@ -33,6 +38,29 @@ def compile_quickly():
     flags = os.environ.get("XLA_FLAGS", "")
     if jax.version.__version_info__ < UNTRIED_JAX and QUICK_XLA_FLAGS not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {QUICK_XLA_FLAGS}".strip()
+
+
+class ProgramsDropped:
+    """A process forgets its compiled programs whenever it has grown by so much: each of them takes megabytes."""
+
+    GROWTH = 600e6  # bytes
+
+    def __init__(self):
+        self.most = resident() + self.GROWTH
+
+    def pytest_runtest_teardown(self, item, nextitem):
+        if resident() > self.most:
+            jax.clear_caches()
+            gc.collect()
+            if sys.platform == "linux":
+                ctypes.CDLL(None).malloc_trim(0)  # else the C library keeps what it was given back
+            self.most = resident() + self.GROWTH
+
+
+def resident():
+    """Bytes of memory that this process takes; 0 where the system does not say."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import asyncsim as asim
 from asyncsim import energy
 from tests.problems import gamma_trace, tree_workload
 
+pytestmark = pytest.mark.quick
+
 RNG = np.random.default_rng(0)
 TREE = {"w": RNG.normal(size=(3, 2)), "b": [RNG.normal(size=4), np.array(RNG.normal())]}
 

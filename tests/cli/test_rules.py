@@ -9,6 +9,8 @@ import asyncsim as asim
 from asyncsim.rules import CONSTRUCTORS
 from tests.cli.commands import assert_one_line
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def printed(command):

@@ -8,6 +8,8 @@ from asyncsim import faults, protocols
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.delays import Constant, Empirical, Exponential, Gamma
 
+pytestmark = pytest.mark.quick
+
 ONE = Constant(1.0)
 
 

@@ -14,6 +14,8 @@ from asyncsim.datasets.cifar import ARCHIVE, FOLDER, MEANS, STANDARD_DEVIATIONS,
 from asyncsim.datasets.images import MEANS as PHOTO_MEANS
 from asyncsim.datasets.images import STANDARD_DEVIATIONS as PHOTO_DEVIATIONS
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(autouse=True)
 def _no_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ from asyncsim.delays import (
     scaled,
 )
 
+pytestmark = pytest.mark.quick
+
 T = np.linspace(0.0, 10.0, 50)
 
 

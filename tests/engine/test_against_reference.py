@@ -106,6 +106,7 @@ def test_records_equal_those_of_the_plain_loop(name, kind, x64):
     assert run.records["pi_median_by_tensor"].shape == (8, 3)
 
 
+@pytest.mark.quick
 def test_single_precision_is_the_default_and_close():
     trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), tree_workload()
     run = asim.replay(trace, rule, workload)

@@ -10,6 +10,8 @@ from asyncsim.engine.plan import make_plan
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, make_trace
 
+pytestmark = pytest.mark.quick
+
 # One row per commit: worker, read_version, version, pull_version, closes_step, state_lost, read_time, commit_time.
 NAMES = ("worker", "read_version", "version", "pull_version", "closes_step", "state_lost", "read_time", "commit_time")
 ROWS = [

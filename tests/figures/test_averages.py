@@ -7,6 +7,8 @@ import asyncsim as asim
 from asyncsim.study.cache import RunCache
 from figures.common.averages import ends, loss_curve, record_curve
 
+pytestmark = pytest.mark.quick
+
 RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
 
 

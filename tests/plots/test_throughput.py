@@ -8,6 +8,8 @@ from asyncsim import plots
 from asyncsim.cluster import Cluster, Server, simulate
 from asyncsim.delays import Constant
 
+pytestmark = pytest.mark.quick
+
 N = np.array([1.0, 2.0, 4.0, 8.0])
 MEASURED = np.array([1.0, 1.9, np.nan, 3.9])
 

@@ -6,6 +6,8 @@ import pytest
 import asyncsim as asim
 from asyncsim.reports.replicates import mean_and_error, replicate, side_by_side
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_error_is_that_of_a_mean():
     """Of 400 means of 25 values with variance 4, the errors average 2/5."""

@@ -14,6 +14,8 @@ from asyncsim import rules
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, gamma_trace, random_trace, tree_workload
 
+pytestmark = pytest.mark.quick
+
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 RATE, MOMENTUM, KAPPA = 0.1, 0.8, 1.5
 VARIANTS = ("script", "paper", "signed")

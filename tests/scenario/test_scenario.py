@@ -25,6 +25,7 @@ def scenario(**changes: Any) -> asim.Scenario:
     return asim.Scenario(**made | changes)
 
 
+@pytest.mark.quick
 class TestLength:
     def test_commits_per_worker_are_multiplied_by_the_workers(self) -> None:
         assert scenario().total == 100

@@ -31,6 +31,7 @@ def test_the_table_is_what_single_replays_give(tmp_path):
     assert numbers["lower_quartile"][place] <= numbers["loss"][place] <= numbers["upper_quartile"][place]
 
 
+@pytest.mark.quick
 def test_every_rule_is_in_the_zoo():
     """Every constructor can be made, and those with a window take as many gradients as the others."""
     cluster = asim.Cluster(4, asim.delays.Constant(1.0))

@@ -6,6 +6,8 @@ import pytest
 import asyncsim as asim
 from asyncsim.study.time_axis import mean_by_time
 
+pytestmark = pytest.mark.quick
+
 
 class TestLossAgainstTime:
     trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=100)

@@ -5,6 +5,8 @@ import pytest
 from asyncsim import theory
 from asyncsim.delays import Exponential, Gamma
 
+pytestmark = pytest.mark.quick
+
 LAW = Gamma(mean=1.0, cv=0.5)
 FAST = Exponential(0.5)
 CALLS = [

@@ -10,6 +10,8 @@ import asyncsim as asim
 from asyncsim.trace import Fate, Trace, TraceError
 from tests.problems import random_trace
 
+pytestmark = pytest.mark.quick
+
 
 def fields(error: TraceError) -> tuple[str | None, int | None, object, str]:
     return error.column, error.row, error.value, error.unit

@@ -9,6 +9,8 @@ import pytest
 
 import asyncsim as asim
 
+pytestmark = pytest.mark.quick
+
 EIGENVALUES = [0.5, 1.0, 4.0]
 
 

@@ -21,6 +21,8 @@ from asyncsim.delays import (
     Weibull,
 )
 
+pytestmark = pytest.mark.quick
+
 STANDARD_ERRORS = 5
 CLOSED = [
     Exponential(2.0),

@@ -10,6 +10,8 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from asyncsim import theory
 
+pytestmark = pytest.mark.quick
+
 DELAYS = [0, 1, 2, 3, 10, 50]
 
 

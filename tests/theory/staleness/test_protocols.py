@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from asyncsim import theory
 
+pytestmark = pytest.mark.quick
+
 STANDARD_ERRORS = 5
 workers_and_k = st.integers(1, 30).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
 

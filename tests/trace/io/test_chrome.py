@@ -17,6 +17,8 @@ from asyncsim.trace.io.chrome import PHASES, SERVER, WORKERS
 from asyncsim.trace.tables import end_of_trace
 from tests.cluster.problems import clusters
 
+pytestmark = pytest.mark.quick
+
 FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SLOTS = 2
 
