@@ -23,9 +23,10 @@ def workload():
 
 @pytest.mark.parametrize("lanes", [1, None], ids=["one device", "all devices"])
 @pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
-def test_convnet_tax(rule, lanes, workload, versus, report):
-    trace = gamma_trace(30, 0.1, GRADIENTS)
-    tax = versus(lambda: asim.replay(trace, rule, workload, lanes=lanes), bare_loop(workload, GRADIENTS), rounds=5)
+def test_convnet_tax(rule, lanes, workload, versus, report, scaled):
+    gradients = scaled(GRADIENTS)
+    trace = gamma_trace(30, 0.1, gradients)
+    tax = versus(lambda: asim.replay(trace, rule, workload, lanes=lanes), bare_loop(workload, gradients), rounds=5)
     devices = 1 if lanes else jax.local_device_count()
     report(f"tax, convnet, n = 30, cv = 0.1, {rule.name}, {devices} devices", tax, "×", at_most=1.15)
 

@@ -25,19 +25,20 @@ def digits_workload(hidden):
 @pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
 @pytest.mark.parametrize(("workers", "cv"), [(30, 0.1), (100, 1.0)])
 @pytest.mark.parametrize("parameters", MODELS)
-def test_asynchrony_tax(parameters, workers, cv, rule, versus, report):
+def test_asynchrony_tax(parameters, workers, cv, rule, versus, report, scaled):
     hidden, *most = MODELS[parameters]
-    workload, trace = digits_workload(hidden), gamma_trace(workers, cv, COMMITS)
-    tax = versus(lambda: asim.replay(trace, rule, workload), bare_loop(workload, COMMITS))
+    commits = scaled(COMMITS)
+    workload, trace = digits_workload(hidden), gamma_trace(workers, cv, commits)
+    tax = versus(lambda: asim.replay(trace, rule, workload), bare_loop(workload, commits))
     what = f"tax, {parameters} parameters, n = {workers}, cv = {cv}, {rule.name}"
     report(what, tax, "×", at_most=most[workers == 100])
 
 
 @pytest.mark.parametrize("workers", [100, 1000])
 @pytest.mark.parametrize("parameters", MODELS)
-def test_cost_does_not_grow_with_the_workers(parameters, workers, versus, report):
+def test_cost_does_not_grow_with_the_workers(parameters, workers, versus, report, scaled):
     workload, rule = digits_workload(MODELS[parameters][0]), asim.rules.gem(0.001)
-    few, many = gamma_trace(10, 0.1, COMMITS), gamma_trace(workers, 0.1, COMMITS)
+    few, many = gamma_trace(10, 0.1, scaled(COMMITS)), gamma_trace(workers, 0.1, scaled(COMMITS))
     growth = versus(
         lambda: asim.replay(many, rule, workload, lanes=1), lambda: asim.replay(few, rule, workload, lanes=1)
     )
@@ -46,8 +47,8 @@ def test_cost_does_not_grow_with_the_workers(parameters, workers, versus, report
 
 @pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
 @pytest.mark.parametrize(("size", "noise", "seeds", "least"), [(10, 0, 1, 700), (10, 0, 32, 2000), (1729, 1, 1, 150)])
-def test_quadratic(size, noise, seeds, least, rule, benchmark, report):
-    commits = 1_000_000 if seeds * size == 10 else 100_000
+def test_quadratic(size, noise, seeds, least, rule, benchmark, report, scaled):
+    commits = scaled(1_000_000 if seeds * size == 10 else 100_000)
     trace = gamma_trace(30, 0.3, commits)
     workload = asim.workloads.quadratic(np.linspace(0.1, 1.0, size), noise=noise)
     seed = tuple(range(seeds)) if seeds > 1 else 0

@@ -17,19 +17,19 @@ def rate(benchmark, cluster, commits, rounds):
 
 
 @pytest.mark.parametrize("workers", [30, 1000])
-def test_schedule(workers, benchmark, report):
-    measured = rate(benchmark, asim.Cluster(workers, ONE), COMMITS, rounds=3)
+def test_schedule(workers, benchmark, report, scaled):
+    measured = rate(benchmark, asim.Cluster(workers, ONE), scaled(COMMITS), rounds=3)
     report(f"schedule, n = {workers}, no queue", measured, "k commits/s", at_least=500)
 
 
 @pytest.mark.parametrize("workers", [30, 1000])
-def test_schedule_with_a_queue(workers, benchmark, report):
+def test_schedule_with_a_queue(workers, benchmark, report, scaled):
     """A thousand workers and a hundred thousand commits should take less than two seconds."""
-    measured = rate(benchmark, asim.Cluster(workers, ONE, server=QUEUE), 100_000, rounds=5)
+    measured = rate(benchmark, asim.Cluster(workers, ONE, server=QUEUE), scaled(100_000), rounds=5)
     report(f"schedule, n = {workers}, server queue", measured, "k commits/s", at_least=120 if workers == 30 else 50)
 
 
 @pytest.mark.parametrize("protocol", [protocols.SSP(3), protocols.KSync(8), protocols.KBatchAsync(8)], ids=repr)
-def test_schedule_of_protocols(protocol, benchmark, report):
-    measured = rate(benchmark, asim.Cluster(30, ONE, protocol=protocol), 100_000, rounds=3)
+def test_schedule_of_protocols(protocol, benchmark, report, scaled):
+    measured = rate(benchmark, asim.Cluster(30, ONE, protocol=protocol), scaled(100_000), rounds=3)
     report(f"schedule, n = 30, {protocol!r}", measured, "k commits/s", at_least=30)

@@ -1,4 +1,7 @@
-"""Benchmarks report ratios inside one run beside their targets: `pytest tests/benchmarks`."""
+"""Benchmarks report ratios inside one run beside their targets: `pytest tests/benchmarks`.
+
+With `--smoke` each runs once on few commits: whether they still run is all that this says.
+"""
 
 import time
 from collections.abc import Callable
@@ -21,6 +24,31 @@ class Row(NamedTuple):
     @property
     def met(self) -> bool:
         return self.measured <= self.target if self.at_most else self.measured >= self.target
+
+
+def pytest_addoption(parser) -> None:
+    parser.addoption("--smoke", action="store_true", help="run each benchmark once, on a hundredth of its commits")
+
+
+@pytest.fixture
+def smoke(request) -> bool:
+    """Whether it is only tried that the benchmarks run."""
+    return request.config.getoption("smoke")
+
+
+@pytest.fixture
+def scaled(smoke) -> Callable[[int], int]:
+    """`scaled(commits)`: how many commits to measure."""
+    return lambda commits: max(commits // 100, 30) if smoke else commits
+
+
+@pytest.fixture
+def benchmark(benchmark, smoke):
+    """pytest-benchmark's fixture, of one round in a smoke test."""
+    if smoke:
+        pedantic = benchmark.pedantic
+        benchmark.pedantic = lambda *args, **options: pedantic(*args, **{**options, "rounds": 1, "warmup_rounds": 0})
+    return benchmark
 
 
 @pytest.fixture
@@ -56,7 +84,7 @@ def versus(benchmark) -> Callable[..., float]:
 
 def pytest_terminal_summary(terminalreporter, config) -> None:
     rows = config.stash.get(TABLE, [])
-    if not rows:
+    if not rows or config.getoption("smoke"):  # what was measured then means nothing
         return
     terminalreporter.section("measured beside targets")
     for row in rows:
