@@ -10,7 +10,6 @@ if there are any; they are listed below.
     asyncsim run scenarios/zoo.py --only downpour,gem,agn --workers 40 --out runs/three_of_forty
 """
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -32,8 +31,6 @@ ROWS: dict[str, dict[str, dict[str, Any]]] = {
     "agn": {"agn": {}, "agn, adam": {"optimiser": "adam"}},
     "dana": {f"dana, {variant}": {"variant": variant} for variant in ("zero", "slim", "dc")},
     "dc_asgd": {f"dc_asgd, {variance}": {"variance": variance} for variance in ("constant", "adaptive")},
-    "delay_adaptive": {"delay_adaptive": {"concurrency": "workers"}},
-    "delayed_nesterov": {"delayed_nesterov": {"interval": "workers"}},
     "diloco": {"diloco": {"window": 12}},  # 500 in its paper, whose runs are longer
     "downpour": {"downpour": {}, "downpour, windows": {"window": 5}, "synchronous": {}},
     "drop_stale": {"drop_stale": {"limit": "workers"}},
@@ -114,8 +111,6 @@ def entries(names: Sequence[str], traces: dict[bool, asim.Trace], step_sizes: np
         for label, settings in ROWS.get(name, {name: {}}).items():
             trace = traces[name in ROUNDS or label == "synchronous"]
             given = {key: trace.workers if value == "workers" else value for key, value in settings.items()}
-            if "workers" in inspect.signature(CONSTRUCTORS[name]).parameters:
-                given["workers"] = trace.workers
             yield Entry(label, CONSTRUCTORS[name](learning_rate=step_sizes, **given), trace)
 
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim import files
+from asyncsim.engine.bind import bind
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.trace.infer_columns import previous_own_row
-from asyncsim.trace.regroup import in_steps
 
 BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit
@@ -130,7 +130,7 @@ def _collected(trace: Trace, row_of_version: np.ndarray) -> np.ndarray:
 
 def plan_for(trace: Trace, rule: Rule) -> Plan:
     """The plan of a trace for a rule; its server may collect commits where that of the trace does not."""
-    return make_plan(in_steps(trace, rule.collect))
+    return make_plan(bind(rule, trace)[1])
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:

@@ -22,10 +22,10 @@ import jax
 import numpy as np
 
 from asyncsim.engine.batches import Shuffles, commit_key, init_key
+from asyncsim.engine.bind import bind
 from asyncsim.engine.quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
-from asyncsim.trace.regroup import in_steps
 from asyncsim.trees import as_precise, widen
 from asyncsim.workloads import Workload
 
@@ -64,7 +64,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
         >>> run.loss.tolist(), run.central["x"].tolist()
         ([0.5, 0.5, 0.125], [-0.25])
     """
-    trace = in_steps(trace, rule.collect)
+    rule, trace = bind(rule, trace)
     hyper, central = rule.hyper, workload.init(init_key(seed))
     server = rule.start_server(hyper, central)
     centrals, servers = [central], [server]  # by version

@@ -10,11 +10,12 @@ import numpy as np
 
 from asyncsim.engine import arguments, loop
 from asyncsim.engine.batches import init_key
+from asyncsim.engine.bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.chunks import Feeder, chunk_length
 from asyncsim.engine.commit import FINITE
 from asyncsim.engine.devices import choose_lanes
 from asyncsim.engine.layout import Layout, Packing, result_packing, row_packing
-from asyncsim.engine.plan import plan_for
+from asyncsim.engine.plan import make_plan
 from asyncsim.engine.quantities import EVALUATIONS, by_stride
 from asyncsim.engine.run import Run, evaluate
 from asyncsim.engine.state import Carry, Problem
@@ -62,7 +63,9 @@ class Replayer:
         lanes: int | None = None,
     ) -> None:
         arguments.require_types(trace, rule, workload)
-        self.plan = plan_for(trace, rule)
+        given, (rule, trace) = trace, bind(rule, trace)
+        warn_of_lacking_rounds(rule, given)
+        self.plan = make_plan(trace)
         self.rule = rule
         self.workload = workload
         self.resume = resume

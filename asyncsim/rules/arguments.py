@@ -1,9 +1,10 @@
 """Arguments that many rules have, checked."""
 
+from dataclasses import replace
 from typing import Any
 
 from asyncsim import checks
-from asyncsim.rules.rule import Hyper
+from asyncsim.rules.rule import Hyper, Rule
 
 
 def step_size(learning_rate: Any) -> Hyper:
@@ -48,4 +49,27 @@ def number_of_workers(workers: Any) -> int:
     Raises:
         ValueError: If it is not a whole number of at least 1.
     """
-    return checks.require_integer("workers", workers, least=1, remedy="Give the trace's number of workers.")
+    return checks.require_integer("workers", workers, least=1, remedy="Leave it out: the trace says it.")
+
+
+def given_workers(workers: int | None) -> Hyper:
+    """The number of workers as a hyper-parameter, if it is given.
+
+    Raises:
+        ValueError: If it is not a whole number of at least 1.
+    """
+    return {} if workers is None else {"workers": number_of_workers(workers)}
+
+
+def require_same_workers(rule: Rule, given: int, workers: int) -> None:
+    """Refuse a rule that was made for another number of workers than the trace's."""
+    if given != workers:
+        raise ValueError(
+            f"`workers` of the rule {rule.name!r} must be that of the trace, {workers}; got {given}. Leave it out."
+        )
+
+
+def bind_workers(rule: Rule, workers: int) -> Rule:
+    """The rule that counts the trace's workers: the `bind` of rules with that hyper-parameter."""
+    require_same_workers(rule, rule.hyper.get("workers", workers), workers)
+    return replace(rule, hyper={**rule.hyper, "workers": workers})

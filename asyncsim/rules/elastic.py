@@ -1,13 +1,13 @@
 """Elastic averaging: workers continue from their own parameters, tied to the central variable by a spring."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
-from asyncsim.rules.arguments import number_of_workers, step_size, whole_window
+from asyncsim.rules.arguments import number_of_workers, require_same_workers, step_size, whole_window
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.optimisers import Local, Optimiser, StepLocal, Transformation, local_steps, transformation
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
@@ -118,20 +118,31 @@ class StepPulled:
 class ExchangeInRound:
     """β(x - θ) for the server, whose mean over n workers is αΣ(x - θ); α(x - θ) for the worker's next step."""
 
-    workers: int
+    workers: int | None
 
     def __call__(self, hyper: Hyper, displacement: Params, state: Local, view: View) -> Sent:
         """Send the server's part and keep the worker's."""
+        assert self.workers is not None, "The rule has to be bound to a trace first."
         params = add(view.read, displacement)
         message = times(hyper["beta"], subtract(params, view.pulled))
         kept = Local(state.optimiser, Spring(params, times(1 / self.workers, message)))
         return Sent(message=message, state=kept, info=Info(update=displacement))
 
 
+def bind_rounds(rule: Rule, workers: int) -> Rule:
+    """The rule whose rounds are of so many commits."""
+    options = dict(rule.options)
+    require_same_workers(rule, options.setdefault("workers", workers), workers)
+    known = {"workers": workers} | options
+    ordered = (("workers", known.pop("workers")), *known.items())
+    send = ExchangeInRound(workers) if rule.send == ExchangeInRound(None) else rule.send
+    return replace(rule, options=ordered, send=send, collect=workers)
+
+
 def easgd(
     learning_rate: Any = 1.0,
     *,
-    workers: int,
+    workers: int | None = None,
     window: int = 10,
     beta: Any = 0.9,
     optimiser: Optimiser = "sgd",
@@ -141,13 +152,14 @@ def easgd(
 
     x_i ← x_i + η·T(∇L(x_i)) - α(x_i - θ) and θ ← θ + αΣ(x_i - θ), both from the same x_i and θ, with α = β/n; with a
     window λ > 1 the springs pull only at every λ-th step. The server averages n commits in a step: simulate with
-    `protocols.Synchronous()`. With β = 0 the workers are independent and the centre stays where it is. The order of
-    step and exchange is from memory of the paper.
+    `protocols.Synchronous()` (an asynchronous trace is cut into steps of n commits, with a warning). With β = 0 the
+    workers are independent and the centre stays where it is. The order of step and exchange is from memory of the
+    paper.
 
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
             1 leaves an optimiser that has a step size of its own as it is.
-        workers: Number of workers n, that of the trace.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         window: Local steps between two exchanges, λ; 10 in the paper.
         beta: β = n·α, at least 0; 0.9 in the paper.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `worker`.
@@ -165,20 +177,19 @@ def easgd(
 
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(2, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
-        >>> rule = asim.rules.easgd(0.5, workers=2, window=1, beta=0.5)
+        >>> rule = asim.rules.easgd(0.5, window=1, beta=0.5)
         >>> asim.replay(asim.simulate(cluster, commits=2), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.75]
 
     References:
         Zhang, Choromanska and LeCun 2015, "Deep learning with elastic averaging SGD", NeurIPS.
     """
-    workers = number_of_workers(workers)
     steps = local_steps(learning_rate, window, optimiser, elementwise)
     steps["hyper"]["beta"] = checks.not_negative("beta", beta)
-    steps["options"] = (("workers", workers), *steps["options"])
     chosen = transformation(optimiser)
     steps |= {"start": StartSpring(chosen, pending=True), "local_step": StepPulled(chosen)}
-    return Rule(name="easgd", send=ExchangeInRound(workers), resume=from_own, collect=workers, **steps).sealed()
+    rule = Rule(name="easgd", send=ExchangeInRound(None), resume=from_own, bind=bind_rounds, rounds=True, **steps)
+    return rule.sealed() if workers is None else bind_rounds(rule, number_of_workers(workers)).sealed()
 
 
 @dataclass(frozen=True)

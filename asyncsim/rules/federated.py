@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.rules.arguments import number_of_workers, step_size, whole_buffer, whole_window
+from asyncsim.rules.arguments import bind_workers, given_workers, step_size, whole_buffer, whole_window
 from asyncsim.rules.downpour import step_down
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
@@ -356,7 +356,12 @@ def apply_calibrated(
 
 
 def ca2fl(
-    learning_rate: Any, *, workers: int, buffer: int = 10, window: int = 1, server_learning_rate: Any = 1.0
+    learning_rate: Any,
+    *,
+    workers: int | None = None,
+    buffer: int = 10,
+    window: int = 1,
+    server_learning_rate: Any = 1.0,
 ) -> Rule:
     """Cached update calibration: every worker's last update stands in for what the buffer lacks of it.
 
@@ -368,7 +373,7 @@ def ca2fl(
 
     Args:
         learning_rate: Step size η of a local step; a scalar, or one value per seed.
-        workers: Number of workers n, that of the trace.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         buffer: Updates in a step, M ≥ 1.
         window: Local steps in an update.
         server_learning_rate: Step size η_g of the server.
@@ -384,7 +389,7 @@ def ca2fl(
         x = 0.5 - 0.25 - 0.5.
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.ca2fl(0.5, workers=2, buffer=1)
+        >>> rule = asim.rules.ca2fl(0.5, buffer=1)
         >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.25]
 
@@ -396,7 +401,7 @@ def ca2fl(
     hyper = {
         **step_size(learning_rate),
         "server_learning_rate": checks.finite("server_learning_rate", server_learning_rate),
-        "workers": number_of_workers(workers),
+        **given_workers(workers),
         "buffer": buffer,
     }
     return Rule(
@@ -406,6 +411,7 @@ def ca2fl(
         options=(("window", window),),
         start=at_rest,
         start_server=start_average,
+        bind=bind_workers,
         apply=apply_calibrated,
         local_step=step_down,
         window=window,

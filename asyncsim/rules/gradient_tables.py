@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import checks
-from asyncsim.rules.arguments import number_of_workers, step_size
+from asyncsim.rules.arguments import bind_workers, given_workers, step_size
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, View
@@ -68,9 +68,9 @@ def add_mean_if(condition: jax.Array, hyper: Hyper, central: Params, total: Para
     return add_precisely(central, mean)
 
 
-def with_workers(learning_rate: Any, workers: Any) -> Hyper:
-    """The step size and the number of workers, checked."""
-    return {**step_size(learning_rate), "workers": number_of_workers(workers)}
+def with_workers(learning_rate: Any, workers: int | None) -> Hyper:
+    """The step size, and the number of workers if it is given; checked."""
+    return {**step_size(learning_rate), **given_workers(workers)}
 
 
 def send_exchange(hyper: Hyper, gradient: Params, state: Entry, view: View) -> Sent:
@@ -90,7 +90,7 @@ def apply_table(hyper: Hyper, central: Params, server: Table, message: Table, vi
     return add_mean_if(table.members >= hyper["workers"], hyper, central, table.total), table
 
 
-def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
+def ia2sgd(learning_rate: Any, *, workers: int | None = None) -> Rule:
     """Incremental aggregated asynchronous SGD (IA²SGD): every commit steps by the mean of all workers' last gradients.
 
     g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient; until then θ
@@ -100,7 +100,7 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
 
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
-        workers: Number of workers n, that of the trace.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
 
     Returns:
         A `Rule` that keeps a gradient on every worker.
@@ -114,7 +114,7 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
-        >>> asim.replay(trace, asim.rules.ia2sgd(0.5, workers=2), asim.workloads.quadratic([1.0])).central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.ia2sgd(0.5), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.375]
 
     References:
@@ -129,6 +129,7 @@ def ia2sgd(learning_rate: Any, *, workers: int) -> Rule:
         start_server=start_table,
         apply=apply_table,
         collect=1,
+        bind=bind_workers,
     ).sealed()
 
 
@@ -211,7 +212,7 @@ def apply_when_balanced(
     return theta, Collection(total, inverse, lost, members, age, step)
 
 
-def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
+def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20) -> Rule:
     """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
 
     θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker
@@ -221,7 +222,7 @@ def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
 
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
-        workers: Number of workers n, that of the trace.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         batch: S ≥ 1, the gradients in a step if all workers are equally fast.
 
     Returns:
@@ -235,7 +236,7 @@ def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
         x = 1 - (0.5 + 0.5)/2.
 
         >>> import asyncsim as asim
-        >>> rule, trace = asim.rules.malenia(0.5, workers=2, batch=2), asim.Trace.from_commits([0, 0, 1])
+        >>> rule, trace = asim.rules.malenia(0.5, batch=2), asim.Trace.from_commits([0, 0, 1])
         >>> asim.replay(trace, rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.5]
 
@@ -252,6 +253,7 @@ def malenia(learning_rate: Any, *, workers: int, batch: int = 20) -> Rule:
         start_server=start_collection,
         apply=apply_when_balanced,
         collect=1,
+        bind=bind_workers,
     ).sealed()
 
 
@@ -346,7 +348,7 @@ def apply_in_phases(
     return theta, after
 
 
-def ringleader(learning_rate: Any, *, workers: int) -> Rule:
+def ringleader(learning_rate: Any, *, workers: int | None = None) -> Rule:
     """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
 
     θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one;
@@ -358,7 +360,7 @@ def ringleader(learning_rate: Any, *, workers: int) -> Rule:
 
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
-        workers: Number of workers n, that of the trace.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
 
     Returns:
         A `Rule` that makes n steps in a phase.
@@ -372,7 +374,7 @@ def ringleader(learning_rate: Any, *, workers: int) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0])
-        >>> run = asim.replay(trace, asim.rules.ringleader(0.5, workers=2), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.ringleader(0.5), asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.0]
 
@@ -388,4 +390,5 @@ def ringleader(learning_rate: Any, *, workers: int) -> Rule:
         start_server=start_leader,
         apply=apply_in_phases,
         collect=1,
+        bind=bind_workers,
     ).sealed()

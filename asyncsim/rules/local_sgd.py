@@ -29,7 +29,8 @@ def local_sgd(
 
     x_i ← θ, then λ times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_out·mean(x_i - θ), so that with η_out = 1 the next θ is
     the mean of the x_i. The trace says what a round is: simulate with `protocols.Synchronous()`, or `KSync` and the
-    like. On an asynchronous trace, where every commit is a step, η_out = 1 is the rule `worker`.
+    like. On an asynchronous trace, where every commit is a step, η_out = 1 is the rule `worker`; a
+    warning says so.
 
     Args:
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
@@ -61,7 +62,7 @@ def local_sgd(
     """
     steps = local_steps(learning_rate, window, optimiser, elementwise)
     steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
-    return Rule(name="local_sgd", send=send_displacement, apply=move_outer, **steps).sealed()
+    return Rule(name="local_sgd", rounds=True, send=send_displacement, apply=move_outer, **steps).sealed()
 
 
 def nesterov_outer(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
@@ -114,4 +115,6 @@ def diloco(
     steps = local_steps(learning_rate, window, optimiser, elementwise)
     steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
     steps["hyper"]["momentum"] = checks.fraction("momentum", momentum)
-    return Rule(name="diloco", send=send_displacement, start_server=at_rest, apply=nesterov_outer, **steps).sealed()
+    return Rule(
+        name="diloco", send=send_displacement, start_server=at_rest, apply=nesterov_outer, rounds=True, **steps
+    ).sealed()

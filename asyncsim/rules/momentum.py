@@ -1,5 +1,6 @@
 """Momentum: of each worker, common to all of them at the server, or updated once in a while."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -180,7 +181,20 @@ def apply_delayed(
     return jax.tree.map(move, central, moment, message), Delayed(moment, keep_if(~due, gathered), steps)
 
 
-def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any = 1, activation: Any = 0.0) -> Rule:
+def require_activation(interval: Any, activation: Any) -> None:
+    """Refuse a share of the momentum that adds up to more than all of it."""
+    if np.any(np.multiply(activation, interval) > 1):
+        raise ValueError(f"`activation` must be at most 1/interval; got {activation!r}. 0 is usual.")
+
+
+def bind_interval(rule: Rule, workers: int) -> Rule:
+    """The rule whose momentum moves once in as many steps as there are workers, unless a number was given."""
+    interval = rule.hyper.get("interval", float(workers))
+    require_activation(interval, rule.hyper["activation"])
+    return replace(rule, hyper={**rule.hyper, "interval": interval})
+
+
+def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any = None, activation: Any = 0.0) -> Rule:
     """Nesterov momentum that is updated once in a while, and plain gradient steps in between.
 
     Δ ← Δ + g; every N-th step of the server m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0; at all others
@@ -190,8 +204,8 @@ def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any =
     Args:
         learning_rate: Step size η, per N commits: a gradient counts η/N.
         momentum: Momentum β in [0, 1).
-        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1; the
-            number of workers is usual.
+        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1; None for
+            the trace's number of workers, which is usual.
         activation: Share c in [0, 1/N] of the momentum that the steps in between apply.
 
     All four may each be a scalar, or one value per seed. The published method sends displacements of several local
@@ -217,19 +231,21 @@ def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any =
     """
     hyper = {
         **step_size_and_momentum(learning_rate, momentum),
-        "interval": checks.not_negative("interval", interval),
         "activation": checks.not_negative("activation", activation),
     }
-    if np.any(hyper["interval"] < 1) or np.any(hyper["interval"] % 1 != 0):
-        raise ValueError(
-            f"`interval` must be a whole number of at least 1; got {interval!r}. Try the number of workers."
-        )
-    if np.any(hyper["activation"] * hyper["interval"] > 1):
-        raise ValueError(f"`activation` must be at most 1/interval; got {activation!r}. 0 is usual.")
+    if interval is not None:
+        hyper["interval"] = checks.not_negative("interval", interval)
+        if np.any(hyper["interval"] < 1) or np.any(hyper["interval"] % 1 != 0):
+            raise ValueError(
+                f"`interval` must be a whole number of at least 1; got {interval!r}. Leave it out for the number of "
+                "workers."
+            )
+        require_activation(hyper["interval"], hyper["activation"])
     return Rule(
         hyper=hyper,
         name="delayed_nesterov",
         send=send_gradient,
         start_server=start_delayed,
         apply=apply_delayed,
+        bind=bind_interval,
     ).sealed()

@@ -120,6 +120,14 @@ class Resume(Protocol):
         ...
 
 
+class Bind(Protocol):
+    """How a rule learns the number of workers."""
+
+    def __call__(self, rule: "Rule", workers: int, /) -> "Rule":
+        """The rule for so many workers; refuses to be another rule than it was made."""
+        ...
+
+
 class LocalStep(Protocol):
     """A step that a worker makes on its own."""
 
@@ -180,6 +188,9 @@ class Rule:
         window: Local steps between two commits, λ; 1 without local steps.
         collect: Number of commits whose messages make one step of the server; None to follow the trace. A trace
             without buffering is cut into steps of this many commits.
+        bind: `(rule, workers) -> rule`: the rule with what it takes from the trace's number of workers; None for a rule
+            that takes nothing from it.
+        rounds: Whether the rule is made for rounds in which every worker commits once.
         elementwise: Whether every parameter is treated independently of the others, so that the engine may pass all
             of them as one vector. Set it to False for a rule that looks at whole tensors.
         seal: What a constructor of the library put together, so that `constructor_of` recognises it; None for a
@@ -208,11 +219,29 @@ class Rule:
     window: int = field(default=1, metadata={"static": True})
     collect: int | None = field(default=None, metadata={"static": True})
     elementwise: bool = field(default=True, metadata={"static": True})
+    bind: Bind | None = field(default=None, metadata={"static": True})
+    rounds: bool = field(default=False, metadata={"static": True})
     seal: tuple[Any, ...] | None = field(default=None, metadata={"static": True})
 
     def describe(self) -> dict[str, Any]:
         """Name, options and hyper-parameters as plain data: enough to build the rule again."""
         return {"name": self.name, **dict(self.options), **self.hyper}
+
+    def for_workers(self, workers: int) -> "Rule":
+        """The rule for a trace of so many workers: what it was not given it takes from there.
+
+        Raises:
+            ValueError: If the rule was made for another number.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> asim.rules.delay_adaptive(0.1).for_workers(4)
+            delay_adaptive(learning_rate=0.1, concurrency=4.0)
+        """
+        if self.bind is None:
+            return self
+        bound = self.bind(self, workers)
+        return bound.sealed() if constructor_of(self) is not None else bound
 
     def sealed(self) -> "Rule":
         """The rule as a constructor of the library returns it, so that `constructor_of` recognises it."""

@@ -1,7 +1,7 @@
 """Rules that scale an update down, or drop it, by its staleness."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -157,7 +157,18 @@ def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
     return Rule(hyper=hyper, name="drop_stale", send=send_if_recent).sealed()
 
 
-def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = None) -> Rule:
+def bind_concurrency(rule: Rule, workers: int) -> Rule:
+    """The rule with as many gradients under way as there are workers, unless a number was given."""
+    given = rule.hyper.get("concurrency", float(workers))
+    if np.any(np.asarray(given) > workers):
+        raise ValueError(
+            f"`concurrency` of the rule {rule.name!r} must be at most the trace's number of workers, {workers}; got "
+            f"{given!r}. Leave it out."
+        )
+    return replace(rule, hyper={**rule.hyper, "concurrency": given})
+
+
+def delay_adaptive(learning_rate: Any, *, concurrency: Any = None, smoothness: Any = None) -> Rule:
     """Asynchronous SGD with full steps up to the usual staleness, and smaller ones for older updates.
 
     θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and
@@ -170,8 +181,8 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = No
 
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
-        concurrency: Gradients under way at once, at least 1: n if every worker is always busy. The mean staleness is
-            then n - 1.
+        concurrency: Gradients under way at once, from 1 to the number of workers; None for all of the trace's workers,
+            which is right if every worker is always busy. The mean staleness is then n - 1.
         smoothness: Largest curvature L of the loss, positive; None for the first rule.
 
     Concurrency and smoothness may also each have one value per seed.
@@ -187,7 +198,7 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = No
 
         >>> import asyncsim as asim
         >>> trace, slope = asim.Trace.from_commits([0, 0, 0, 1]), asim.workloads.quadratic([1.0])
-        >>> run = asim.replay(trace, asim.rules.delay_adaptive(0.5, concurrency=2), slope)
+        >>> run = asim.replay(trace, asim.rules.delay_adaptive(0.5), slope)
         >>> round(float(run.central["x"][0]) * 24, 5)
         -5.0
         >>> strict = asim.rules.delay_adaptive(0.5, concurrency=2, smoothness=1.0)  # 1/12 instead of 1/2
@@ -199,16 +210,16 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any, smoothness: Any = No
         arXiv 2206.07638; Koloskova, Stich and Jaggi 2022, "Sharper Convergence Guarantees for Asynchronous SGD for
         Distributed and Federated Learning", arXiv 2206.08307.
     """
-    hyper = {
-        "learning_rate": checks.not_negative("learning_rate", learning_rate),
-        "concurrency": checks.not_negative("concurrency", concurrency),
-    }
-    if np.any(hyper["concurrency"] < 1):
-        raise ValueError(f"`concurrency` must be at least 1; got {concurrency!r}. Give the number of workers.")
+    hyper = {"learning_rate": checks.not_negative("learning_rate", learning_rate)}
+    if concurrency is not None:
+        hyper["concurrency"] = checks.not_negative("concurrency", concurrency)
+        if np.any(hyper["concurrency"] < 1):
+            raise ValueError(f"`concurrency` must be at least 1; got {concurrency!r}. Leave it out for all workers.")
+    made = {"hyper": hyper, "name": "delay_adaptive", "bind": bind_concurrency}
     if smoothness is None:
-        return Rule(hyper=hyper, name="delay_adaptive", send=SendWeighted(concurrency_over_age)).sealed()
+        return Rule(send=SendWeighted(concurrency_over_age), **made).sealed()
     hyper["smoothness"] = checks.not_negative("smoothness", smoothness)
     for name in ("learning_rate", "smoothness"):
         if np.any(hyper[name] == 0):
             raise ValueError(f"`{name}` must be positive; got 0. With a smoothness, steps are a share of 1/L.")
-    return Rule(hyper=hyper, name="delay_adaptive", send=SendWeighted(capped_beyond_concurrency)).sealed()
+    return Rule(send=SendWeighted(capped_beyond_concurrency), **made).sealed()

@@ -17,7 +17,7 @@ from asyncsim.scenario.components import (
 from asyncsim.scenario.fields import arguments
 from asyncsim.workloads import Workload
 
-COUNTS_WORKERS = "rule_workers"  # field of a rule that counts the workers: the cluster's, unless it is given
+COUNTS_WORKERS = "rule_workers"  # field of a rule that was given the number of workers: it follows the cluster's
 
 
 def override(
@@ -30,7 +30,7 @@ def override(
     """
     rest = dict(changes)
     workers = rest.pop("workers", cluster.workers)
-    if COUNTS_WORKERS not in changes and changes.keys() & {"workers", "rule"}:
+    if COUNTS_WORKERS not in changes and "workers" in changes and "workers" in rule.describe():
         rest[COUNTS_WORKERS] = workers
     present = components_of(cluster, rule, workload)
     compute, protocol, rule, workload = (component.rebuild(rest) for component in present)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.engine.arguments import MOST_SEED
+from asyncsim.engine.bind import bind
 from asyncsim.engine.layout import Packing, as_seen
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, strides
 from asyncsim.rules import Info, Rule, View
@@ -20,7 +21,6 @@ from asyncsim.scenario.fields import Field, described_arguments, kind_of
 from asyncsim.scenario.fingerprint import describe_cluster, describe_rule, describe_workload, digest
 from asyncsim.scenario.override import override
 from asyncsim.trace import Trace
-from asyncsim.trace.regroup import in_steps
 from asyncsim.workloads import Workload
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
@@ -84,6 +84,7 @@ class Scenario:
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise ValueError(f"`{name}` must be an asyncsim.{kind.__name__}; got {type(value).__name__}.")
+        self.rule.for_workers(self.cluster.workers)  # which refuses a rule for another number
         self._check_length()
         require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
         if self.seed > MOST_SEED:
@@ -111,7 +112,7 @@ class Scenario:
     @cached_property
     def reportable(self) -> tuple[str, ...]:
         """Names of what this rule and workload can report."""
-        return reportable(self.rule, self.workload)
+        return reportable(self.rule.for_workers(self.cluster.workers), self.workload)
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -134,7 +135,7 @@ class Scenario:
         """
         return {
             "cluster": describe_cluster(self.scheduled),
-            "rule": describe_rule(self.rule),
+            "rule": describe_rule(self.rule.for_workers(self.cluster.workers)),
             "workload": describe_workload(self.workload),
             "commits": self.total,
             "seconds": self.seconds,
@@ -161,7 +162,7 @@ class Scenario:
     def simulate(self) -> Trace:
         """The schedule of this scenario."""
         trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self.seed)
-        return in_steps(trace, self.rule.collect)
+        return bind(self.rule, trace)[1]
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -218,15 +219,15 @@ class Scenario:
             workload=workload,
             **self._length(own),
             seed=own.get("seed", self.seed),
-            record=own["record"] if "record" in own else self._record_of(rule, workload),
+            record=own["record"] if "record" in own else self._record_of(rule, workload, cluster.workers),
         )
 
-    def _record_of(self, rule: Rule, workload: Workload) -> Mapping[str, int | None] | None:
+    def _record_of(self, rule: Rule, workload: Workload, workers: int) -> Mapping[str, int | None] | None:
         """The entries of `record` that another rule and workload can report."""
         if self.record is None:
             return None
         named = self.record if isinstance(self.record, Mapping) else dict.fromkeys(self.record)
-        possible = reportable(rule, workload)
+        possible = reportable(rule.for_workers(workers), workload)
         return {name: every for name, every in named.items() if name in possible}
 
     def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -228,8 +228,8 @@ def test_three_commits_between_break_the_usual_exchange():
 
 def test_easgd_wants_rounds():
     trace = asim.simulate(asim.Cluster(4, asim.delays.Constant(1.0), protocol=asim.protocols.KAsync(2)), commits=20)
-    with pytest.raises(ValueError, match="must be in steps of 1 or 4 commits"):
-        asim.replay(trace, rules.easgd(workers=4), noisy_quadratic())
+    with pytest.raises(ValueError, match=r"rounds of 4 commits.* has a step of 2. Simulate it with `protocols.Sync"):
+        asim.replay(trace, rules.easgd(), noisy_quadratic())
 
 
 BAD = [

@@ -123,9 +123,13 @@ class TestArgumentsThatRulesAndClustersShare:
 
     def test_a_rule_that_counts_the_workers_takes_their_number_from_the_cluster(self, scenario):
         changed = scenario.override(rule="ia2sgd")
-        assert changed.rule.describe()["workers"] == 6
-        assert changed.override(workers=9).rule.describe()["workers"] == 9
-        assert changed.override(workers=9, rule_workers=8).rule.describe()["workers"] == 8
+        assert changed.describe()["rule"]["workers"] == 6
+        assert changed.override(workers=9).describe()["rule"]["workers"] == 9
+        given = dataclasses.replace(changed, rule=asim.rules.ia2sgd(**changed.rule.hyper, workers=6))
+        assert given.digest == changed.digest
+        assert given.override(workers=9).rule.describe()["workers"] == 9
+        with pytest.raises(ValueError, match="`workers` of the rule 'ia2sgd' must be that of the trace, 9; got 8"):
+            given.override(workers=9, rule_workers=8)
 
 
 def test_optimisers_that_differ_in_a_number_are_different_scenarios(scenario):

@@ -1,0 +1,90 @@
+"""A rule takes the number of workers from the trace, refuses another, and says where its rounds are lacking."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import protocols, rules
+from asyncsim.engine.bind import bind, warn_of_lacking_rounds
+from asyncsim.engine.reference import replay_plainly
+from asyncsim.rules import CONSTRUCTORS, constructor_of
+
+TRACE = asim.Trace.from_commits([0, 1, 2, 0, 1, 2])
+COUNTING = ("ca2fl", "easgd", "ia2sgd", "malenia", "ringleader")
+TAKING = {**dict.fromkeys(COUNTING, "workers"), "delay_adaptive": "concurrency", "delayed_nesterov": "interval"}
+
+
+def quadratic():
+    return asim.workloads.quadratic([1.0])
+
+
+@pytest.mark.parametrize(("name", "argument"), TAKING.items())
+def test_the_number_of_workers_comes_from_the_trace(name, argument):
+    made = CONSTRUCTORS[name](0.1)
+    bound, _ = bind(made, TRACE)
+    assert bound.describe()[argument] == 3
+    assert bound == CONSTRUCTORS[name](0.1, **{argument: 3})
+    assert constructor_of(bound) == constructor_of(made) == name
+    assert bind(bound, TRACE)[0] == bound
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_another_number_is_refused(name):
+    rule = CONSTRUCTORS[name](0.1, workers=8)
+    told = f"`workers` of the rule '{name}' must be that of the trace, 3; got 8. Leave it out."
+    for replayed in (asim.replay, replay_plainly):
+        with pytest.raises(ValueError, match=told):
+            replayed(TRACE, rule, quadratic())
+    with pytest.raises(ValueError, match=told):
+        asim.Scenario(asim.Cluster(3, asim.delays.Constant(1.0)), rule, quadratic(), commits=3)
+
+
+def test_what_need_not_be_the_number_of_workers():
+    assert bind(rules.delay_adaptive(0.1, concurrency=2), TRACE)[0].hyper["concurrency"] == 2
+    assert bind(rules.delayed_nesterov(0.1, interval=7), TRACE)[0].hyper["interval"] == 7
+    with pytest.raises(ValueError, match=r"`concurrency` .* at most the trace's number of workers, 3; got 4"):
+        bind(rules.delay_adaptive(0.1, concurrency=4), TRACE)
+    with pytest.raises(ValueError, match="`activation` must be at most 1/interval"):
+        bind(rules.delayed_nesterov(0.1, activation=0.4), TRACE)
+
+
+def test_ia2sgd_moves():
+    run = asim.replay(TRACE, rules.ia2sgd(0.1), quadratic())
+    assert run.rule.describe() == rules.ia2sgd(0.1, workers=3).describe()
+    assert float(run.central["x"][0]) < 1
+    np.testing.assert_allclose(run.central["x"], replay_plainly(TRACE, rules.ia2sgd(0.1), quadratic()).central["x"])
+
+
+def test_a_rule_of_ones_own_is_bound_as_well():
+    own = dataclasses.replace(rules.ia2sgd(0.1), name="mine")
+    bound, _ = bind(own, TRACE)
+    assert (bound.name, bound.hyper["workers"], constructor_of(bound)) == ("mine", 3, None)
+
+
+def test_a_run_is_read_with_the_rule_as_it_was_given(tmp_path):
+    run = asim.replay(TRACE, rules.ia2sgd(0.1), quadratic(), commits=4)
+    run.save(tmp_path / "run.npz")
+    again = asim.Run.load(tmp_path / "run.npz", rule=rules.ia2sgd(0.1), workload=quadratic())
+    whole = asim.replay(TRACE, rules.ia2sgd(0.1), quadratic(), resume=again)
+    np.testing.assert_array_equal(whole.loss, asim.replay(TRACE, rules.ia2sgd(0.1), quadratic()).loss)
+
+
+@pytest.mark.parametrize("name", ["easgd", "local_sgd", "diloco"])
+def test_a_rule_made_for_rounds_says_so(name):
+    rule = CONSTRUCTORS[name](0.1, window=1)
+    with pytest.warns(UserWarning, match=rf"'{name}' is made for rounds .* `protocols.Synchronous\(\)`"):
+        warn_of_lacking_rounds(rule, TRACE)
+    cluster = asim.Cluster(3, asim.delays.Constant(1.0), protocol=protocols.Synchronous())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_lacking_rounds(rule, asim.simulate(cluster, commits=6))
+        warn_of_lacking_rounds(rule, asim.Trace.from_commits([0, 0]))  # a round of one
+        warn_of_lacking_rounds(rules.downpour(0.1), TRACE)
+
+
+def test_a_replay_passes_the_warning_on():
+    with pytest.warns(UserWarning, match="'easgd' is made for rounds"):
+        asim.replay(TRACE, rules.easgd(0.1), quadratic())
