@@ -4,14 +4,18 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and a name stays readable
+
+TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.tmp")  # name of the file that `atomic_write` writes first
 
 
 def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
@@ -43,7 +47,17 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
     except OSError as error:
         raise _explained(error, target) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed, and that is not the news
+            temporary.unlink(missing_ok=True)
+
+
+def remove_temporary_files(folder: Path, names: Collection[str]) -> None:
+    """Remove what killed calls of `atomic_write` left of files of these names; nobody may be writing them."""
+    for path in folder.iterdir():
+        found = TEMPORARY.fullmatch(path.name)
+        if found and found["name"] in names:
+            with suppress(OSError):
+                path.unlink()
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -1,7 +1,9 @@
 """The look of asyncsim's figures, and how they become files with the same bytes every time."""
 
 import os
-from collections.abc import Callable, Iterable
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,7 @@ METADATA = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
 }  # what Matplotlib would fill in
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DIGITS = 9  # decimals of a position, as a share of the figure: far below what can be seen
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 
@@ -37,18 +40,43 @@ def style() -> AbstractContextManager[None]:
     return matplotlib.style.context(Path(__file__).with_name("asyncsim.mplstyle"))
 
 
-def save_png(path: str | os.PathLike[str], draw: Callable[["Figure"], object], size: tuple[float, float]) -> None:
+def save_png(
+    path: str | os.PathLike[str],
+    draw: Callable[["Figure"], object],
+    size: tuple[float, float],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Draw a figure in the style and write it as PNG, whole or not at all; equal drawings give equal bytes.
 
     Args:
         path: The file.
         draw: Draws on the empty figure that it receives.
         size: Width and height in inches, of 150 pixels each.
+        metadata: Keyword -> text, kept in the file for `read_png_metadata`.
 
     Raises:
         OSError: If the file cannot be written.
     """
-    save_figure([path], draw, size, kind="png")
+    save_figure([path], draw, size, kind="png", metadata=metadata)
+
+
+def read_png_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Keyword -> text in a PNG; {} if the file is missing or damaged, for each of its parts has a checksum."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return {}
+    found, place, kind = {}, len(PNG_SIGNATURE), b""
+    while content.startswith(PNG_SIGNATURE) and kind != b"IEND" and len(content) >= place + 12:
+        length, kind = struct.unpack_from(">L4s", content, place)
+        data = content[place + 8 : place + 8 + length]
+        place += 12 + length
+        if content[place - 4 : place] != zlib.crc32(kind + data).to_bytes(4, "big"):
+            return {}
+        if kind == b"tEXt":
+            keyword, _, text = data.partition(b"\0")
+            found[keyword.decode("latin-1")] = text.decode("latin-1")
+    return found if kind == b"IEND" else {}
 
 
 def save_figure(
@@ -57,6 +85,7 @@ def save_figure(
     size: tuple[float, float],
     *,
     kind: str | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Draw a figure in the style once and write it as one or more files, each whole or not at all.
 
@@ -65,6 +94,7 @@ def save_figure(
         draw: Draws on the empty figure that it receives.
         size: Width and height in inches.
         kind: The format of all files, whatever their names.
+        metadata: Keyword -> text, kept in the files beside the picture.
 
     Raises:
         OSError: If a file cannot be written.
@@ -78,7 +108,7 @@ def save_figure(
         _freeze_layout(figure)
         for path in paths:
             format = kind or Path(path).suffix.removeprefix(".")
-            save = partial(figure.savefig, format=format, metadata=METADATA[format])
+            save = partial(figure.savefig, format=format, metadata={**METADATA[format], **(metadata or {})})
             atomic_write(path, save)
 
 

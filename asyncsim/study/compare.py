@@ -12,11 +12,11 @@ import numpy as np
 
 from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress, Run
-from asyncsim.files import write_json
+from asyncsim.files import read_json, write_json
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.scenario import Scenario
-from asyncsim.study.keep import REPORT, SUMMARY, Folder
+from asyncsim.study.keep import REPORT, SUMMARY, Folder, is_picture_of, owner_of
 from asyncsim.study.run import FILES, Result, run
 from asyncsim.study.run import LABEL as SCENARIO
 from asyncsim.trace import Trace
@@ -183,16 +183,17 @@ def subtitle(comparison: Comparison) -> str:
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
     recomputed = any(result.recomputed for result in results.values())
-    if recomputed or not folder.has(SUMMARY):
-        write_json(folder / SUMMARY, {name: result.summary for name, result in results.items()})
-    if recomputed or not folder.has(REPORT):
+    summary = {name: result.summary for name, result in results.items()}
+    if recomputed or read_json(folder / SUMMARY) != summary:
+        write_json(folder / SUMMARY, summary)
+    if recomputed or not is_picture_of(comparison, folder / REPORT):
         from asyncsim.plots.comparison import SIZE, draw_comparison
         from asyncsim.plots.style import save_png
 
         start = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
         losses = final_losses(results)
-        words = comparison.title, subtitle(comparison)
-        save_png(folder / REPORT, lambda figure: draw_comparison(figure, losses, start, *words), SIZE)
+        words, owner = (comparison.title, subtitle(comparison)), owner_of(comparison)
+        save_png(folder / REPORT, lambda figure: draw_comparison(figure, losses, start, *words), SIZE, owner)
 
 
 def _alike(fields: list[Field]) -> bool:

@@ -12,13 +12,14 @@ import numpy as np
 
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
-from asyncsim.files import to_plain, write_json
+from asyncsim.files import read_json, to_plain, write_json
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, fields_of, settings
-from asyncsim.study.keep import REPORT, SUMMARY, Folder
+from asyncsim.study.keep import REPORT, SUMMARY, Folder, is_picture_of, owner_of
 
 LABEL, NUMBERS = "experiment.json", "numbers.npz"
 FILES = (NUMBERS, SUMMARY, REPORT)
+OWNER = "experiment"  # note in the file of numbers: the digest of the experiment that they belong to
 FORMAT_VERSION = 1
 SIZE = (7.2, 4.8)  # inches
 
@@ -105,7 +106,7 @@ class Experiment:
             force: Start afresh and replace the folder's results once the new ones are complete.
 
         Raises:
-            ValueError: If the folder holds something else, or an argument does not fit.
+            ValueError: If another process works in the folder, or it holds something else, or an argument does not fit.
             OSError: If a file cannot be written; existing files stay whole.
         """
         if out is None:
@@ -116,16 +117,22 @@ class Experiment:
             found = folder.has(NUMBERS)
             numbers = self._find_numbers(folder)
             summary = summary_of(numbers)
-            write_json(folder / SUMMARY, summary)
-            if not found or not folder.has(REPORT):
+            if not found or read_json(folder / SUMMARY) != summary:
+                write_json(folder / SUMMARY, summary)
+            if not found or not is_picture_of(self, folder / REPORT):
                 self._write_report(folder / REPORT, numbers)
         return Findings(self, numbers, summary, place.path, not found)
 
     def _find_numbers(self, folder: Folder) -> dict[str, np.ndarray]:
+        path = folder / NUMBERS
         if folder.has(NUMBERS):
-            return npz.read(folder / NUMBERS, kind="experiment", version=FORMAT_VERSION)
+            numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
+            if npz.read_notes(path, kind="experiment", version=FORMAT_VERSION).get(OWNER) != self.digest:
+                remedy = "Delete it to have it made again, or replace all results (`--force`)."
+                raise ValueError(f"`path` {str(path)!r} does not hold the numbers of this experiment. {remedy}")
+            return numbers
         numbers = self._compute()
-        npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION)
+        npz.write(path, numbers, version=FORMAT_VERSION, notes={OWNER: self.digest})
         return numbers
 
     def _write_report(self, path: Path, numbers: Numbers) -> None:
@@ -136,7 +143,7 @@ class Experiment:
             self.draw(figure, numbers)
             draw_title(figure, self.title, settings(self.fields()))
 
-        save_png(path, page, self.size)
+        save_png(path, page, self.size, owner_of(self))
 
     def _compute(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(value) for name, value in self.compute(**self.values).items()}

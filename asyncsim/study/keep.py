@@ -1,23 +1,33 @@
 """Keeping the results of a study in a folder: whose folder it is, what it holds, and how new results replace old ones.
 
-Every file is written whole or not at all. A label beside the files holds the digest of the study that they belong to;
-results are reused only under an equal digest. Results that are replaced stay until the new ones are complete.
+Every file is written whole or not at all. A label beside the files holds the digest of the study that they belong to,
+and so does each file: results are reused only under an equal digest. Results that are replaced stay until the new ones
+are complete. While a process works in a folder, the folder is locked.
 """
 
+import errno
 import json
 import os
 import shutil
+import socket
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from asyncsim.files import read_json, to_plain, write_json
+from asyncsim.files import read_json, remove_temporary_files, to_plain, write_json
+from asyncsim.plots.style import read_png_metadata
 
 REPORT, SUMMARY = "report.png", "summary.json"
 STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
+MOVING = ".finished"  # the same folder, once they are complete and take their places
+LOCK, HOLDER = ".lock", ".holder"  # who works in the folder; both are removed in the end
+PATIENCE = 1.0  # seconds to wait for a lock that another process holds
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 SHOWN = 60  # characters of a value in a message
 
 
@@ -63,17 +73,24 @@ class Folder:
         later calls without `force` find again. At the end of the block, the work replaces what is here. If the block
         raises an error, nothing is replaced, and a later call with the same study resumes the work.
 
+        The folder is locked until the end of the block, unless this process may not write there: then it can only
+        read what is complete.
+
         Args:
             study: Whose results the folder is to hold.
             force: Start afresh, whatever the folder holds.
 
         Raises:
-            ValueError: If the folder holds another study, or such files of unknown origin.
+            ValueError: If another process works in the folder, or it holds another study, or such files of unknown
+                origin.
             OSError: If it cannot be created or written.
         """
-        work = self._place_of_work(study, force)
-        yield work
-        self.take(work)
+        make_folder(self.path)
+        with self._locked():
+            work = self._place_of_work(study, force)
+            remove_temporary_files(work.path, (*self.files, self.label))
+            yield work
+            self._take(work)
 
     def take(self, work: "Folder") -> None:
         """Replace the files here by those of a finished piece of work, and remove the folder that it was done in.
@@ -81,16 +98,73 @@ class Folder:
         The label is removed first and written last: a failure halfway leaves files without an owner, rather than
         files with the wrong one.
         """
+        if work.path != self.path:
+            make_folder(self.path)
+            with self._locked():
+                self._take(work)
+
+    def _take(self, work: "Folder") -> None:
         if work.path == self.path:
             return
-        make_folder(self.path)
-        (self / self.label).unlink(missing_ok=True)
-        for name in (*self.files, self.label):
-            os.replace(work / name, self / name)
-        shutil.rmtree(work.path)
+        dropped = [name for name in self.files if not work.has(name)]
+        shutil.rmtree(self / MOVING, ignore_errors=True)
+        os.replace(work.path, self / MOVING)
+        for name in (self.label, *dropped):
+            (self / name).unlink(missing_ok=True)
+        self._finish_moving()
+
+    def _finish_moving(self) -> None:
+        """Move the files of finished work here, the rest of them if an earlier call was killed halfway."""
+        finished = Folder(self / MOVING, self.label, self.files)
+        if finished.has(self.label):
+            (self / self.label).unlink(missing_ok=True)
+            for name in filter(finished.has, (*self.files, self.label)):
+                os.replace(finished / name, self / name)
+        if finished.path.is_dir():
+            shutil.rmtree(finished.path)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the folder's lock, with a file beside it that tells others who does."""
+        lock = self._acquire()
+        try:
+            if lock is not None:
+                with suppress(OSError):
+                    (self / HOLDER).write_text(json.dumps(this_process()), encoding="utf-8")
+            yield
+        finally:
+            if lock is not None:
+                for name in (HOLDER, LOCK):  # whoever waits for a lock file that is gone notices, and makes another
+                    with suppress(OSError):
+                        (self / name).unlink(missing_ok=True)
+                lock.release()
+
+    def _acquire(self) -> Any:
+        """The lock, held; None where this process may not write."""
+        from filelock import FileLock, Timeout  # loads asyncio
+
+        lock = FileLock(self / LOCK, thread_local=False)
+        try:
+            lock.acquire(timeout=PATIENCE)
+        except Timeout as error:
+            remedy = "Wait until it has ended, or choose another folder (`--out`)."
+            raise ValueError(f"`out` {str(self.path)!r} is in use by {self._holder()}. {remedy}") from error
+        except OSError as error:
+            if error.errno in UNWRITABLE:
+                return None
+            reason = error.strerror or str(error)
+            message = f"`out` {str(self.path)!r} cannot be locked: {reason}. Choose another folder (`--out`)."
+            raise OSError(error.errno, message) from error
+        return lock
+
+    def _holder(self) -> str:
+        holder = read_json(self / HOLDER)
+        if not isinstance(holder, dict) or not this_process().keys() <= holder.keys():
+            return "another process"
+        return f"process {holder['process']} on {holder['host']} since {holder['since']} ({holder['command']})"
 
     def _place_of_work(self, study: Study, force: bool) -> "Folder":
-        make_folder(self.path)
+        self._finish_moving()
         work, staged = self, Folder(self / STAGED, self.label, self.files)
         if force and any(self.has(name) for name in (self.label, *self.files)):
             shutil.rmtree(staged.path, ignore_errors=True)
@@ -124,6 +198,24 @@ class Folder:
         strange = [name for name in self.files if self.has(name)]
         if strange:
             raise ValueError(f"`out` {str(self.path)!r} holds a {strange[0]!r} but no {self.label!r}. {remedy}")
+
+
+def owner_of(study: Study) -> dict[str, str]:
+    """What a picture's metadata says of the study that it belongs to."""
+    return {"Study": study.digest}
+
+
+def is_picture_of(study: Study, path: Path) -> bool:
+    """Whether a picture is there, whole, and was drawn of this study."""
+    return owner_of(study).items() <= read_png_metadata(path).items()
+
+
+def this_process() -> dict[str, Any]:
+    """What tells others who holds a lock."""
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "python"
+    since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    shown = command if len(command) <= SHOWN else f"{command[: SHOWN - 1]}…"
+    return {"process": os.getpid(), "host": socket.gethostname(), "since": since, "command": shown}
 
 
 def make_folder(path: Path) -> None:

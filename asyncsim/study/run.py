@@ -1,12 +1,12 @@
 """Running a scenario, and keeping its results in a folder from which an interrupted run can be resumed."""
 
-import math
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
@@ -15,16 +15,20 @@ from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario.components import LENGTHS, network_and_server_fields
 from asyncsim.scenario.fields import settings
 from asyncsim.scenario.scenario import Scenario, study_fields
-from asyncsim.study.keep import REPORT, SUMMARY, Folder
+from asyncsim.study.keep import REPORT, SUMMARY, Folder, is_picture_of, owner_of
 from asyncsim.study.stopwatch import Stopwatch
-from asyncsim.study.summary import KEYS, summarise
+from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
+from asyncsim.trace.trace import read_notes as read_trace_notes
 
 LABEL, TRACE, RUN = "scenario.json", "trace.npz", "run.npz"
 FILES = (TRACE, RUN, SUMMARY, REPORT)
 CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down
 SHOWN_BY_PICTURE = (*LENGTHS, "record")  # need not be repeated in a subtitle
 SHORT = ("final_loss", "test_accuracy", "diverged_at")  # of a summary, in one line
+
+SECONDS = ("wall_seconds", "compile_seconds")
+OWNER = "scenario"  # note in the files: the digest of the scenario that they belong to
 
 Seconds = dict[str, float]  # wall_seconds and compile_seconds of a replay so far
 Loaded = TypeVar("Loaded", Trace, Run)
@@ -79,7 +83,8 @@ def run(
         picture: Whether to draw report.png, which takes a second.
 
     Raises:
-        ValueError: If the folder holds a different scenario, a damaged file or a trace that is not the run's.
+        ValueError: If another process works in the folder, or it holds a different scenario, a damaged file, or one
+            that is not this scenario's.
         OSError: If a file cannot be written; existing files stay whole.
         ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
 
@@ -101,45 +106,65 @@ def run(
         trace = scenario.simulate()
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
-    place = Folder(Path(out), LABEL, FILES if picture else FILES[:-1])
+    place = Folder(Path(out), LABEL, FILES)
     with place.claim(scenario, force) as folder:
         trace = _find_trace(scenario, folder)
-        replayed, seconds, recomputed = _find_run(scenario, trace, folder, progress)
-        summary = _find_summary(trace, replayed, seconds, folder, recomputed)
-        if picture and (recomputed or not folder.has(REPORT)):
+        replayed, summary, recomputed = _find_run(scenario, trace, folder, progress)
+        if recomputed or read_json(folder / SUMMARY) != summary:
+            write_json(folder / SUMMARY, summary)
+        if picture and (recomputed or not is_picture_of(scenario, folder / REPORT)):
             _write_report(folder / REPORT, scenario, trace, replayed)
     return Result(scenario, trace, replayed, summary, place.path, recomputed)
 
 
 def _find_trace(scenario: Scenario, folder: Folder) -> Trace:
+    path = folder / TRACE
     if folder.has(TRACE):
-        return _load(Trace.load, folder / TRACE)
+        trace = _load(Trace.load, path)
+        _require(read_trace_notes(path).get(OWNER) == scenario.digest, path, "trace", "simulated")
+        return trace
     trace = scenario.simulate()
-    trace.save(folder / TRACE)
+    trace.save(path, notes={OWNER: scenario.digest})
     return trace
 
 
 def _find_run(
     scenario: Scenario, trace: Trace, folder: Folder, progress: Callable[[Progress], None] | None
-) -> tuple[Run, Seconds, bool]:
-    """The finished run, the time that it took, and whether any of it had to be replayed."""
+) -> tuple[Run, dict[str, Any], bool]:
+    """The finished run, its summary, and whether any of it had to be replayed."""
     path = folder / RUN
-    load = partial(Run.load, rule=scenario.rule, workload=scenario.workload)
-    before = _load(load, path) if folder.has(RUN) else None
-    if not _belongs(trace, scenario, before):
-        raise ValueError(
-            f"`path` {str(folder / TRACE)!r} is not the trace of this scenario and of the run beside it. Delete it to "
-            "have it simulated again, or replace all results (`--force`)."
-        )
-    seconds = {} if before is None else run_file.read_notes(path)
+    before, notes = None, {}
+    if folder.has(RUN):
+        before = _load(partial(Run.load, rule=scenario.rule, workload=scenario.workload), path)
+        notes = run_file.read_notes(path)
+        _require(notes.get(OWNER) == scenario.digest, path, "run", "replayed")
+    _require(_belongs(trace, scenario, before), folder / TRACE, "trace", "simulated")
+    seconds = {name: notes[name] for name in SECONDS if name in notes}
     if before is not None and _is_finished(before, trace):
-        return before, seconds, False
+        kept = notes.get(SUMMARY)
+        return before, json.loads(kept) if kept else summarise(trace, before, **seconds), False
     (folder / SUMMARY).unlink(missing_ok=True)
 
-    def checkpoint(run: Run, seconds: Seconds) -> None:
-        run.save(path, notes=seconds)
+    def checkpoint(run: Run, seconds: Seconds, **further: Any) -> None:
+        run.save(path, notes={OWNER: scenario.digest, **seconds, **further})
 
-    return *_replay(scenario, trace, before, seconds, progress, checkpoint), True
+    done, seconds = _replay(scenario, trace, before, seconds, progress, checkpoint)
+    try:
+        summary = summarise(trace, done, **seconds)
+    except BaseException:  # Ctrl-C included: what has been replayed is not lost
+        checkpoint(done, seconds)
+        raise
+    checkpoint(done, seconds, **{SUMMARY: json.dumps(summary)})
+    return done, summary, True
+
+
+def _require(own: bool, path: Path, kind: str, made: str) -> None:
+    """Refuse a file that was made for another scenario."""
+    if not own:
+        raise ValueError(
+            f"`path` {str(path)!r} is not the {kind} of this scenario, or not that of the files beside it. Delete it "
+            f"to have it {made} again, or replace all results (`--force`)."
+        )
 
 
 def _load(load: Callable[[Path], Loaded], path: Path) -> Loaded:
@@ -168,7 +193,7 @@ def _replay(
     progress: Callable[[Progress], None] | None,
     checkpoint: Callable[[Run, Seconds], None],
 ) -> tuple[Run, Seconds]:
-    """Replay to the end, with a checkpoint now and then, on Ctrl-C and at the end."""
+    """Replay to the end, with a checkpoint now and then and on Ctrl-C."""
 
     def so_far() -> Seconds:
         spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}
@@ -186,25 +211,7 @@ def _replay(
         except ReplayInterrupted as interrupted:
             keep(interrupted.run)
             raise
-    keep(done)
     return done, so_far()
-
-
-def _find_summary(trace: Trace, run: Run, seconds: Seconds, folder: Folder, recomputed: bool) -> dict[str, Any]:
-    """The summary in the folder, unless it is out of date or damaged: then it is computed from the run again."""
-    found = None if recomputed else read_json(folder / SUMMARY)
-    if _is_summary(found):
-        return found
-    summary = summarise(trace, run, **seconds)
-    write_json(folder / SUMMARY, summary)
-    return summary
-
-
-def _is_summary(found: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether this has the keys of a summary, each with a finite number or None."""
-    if not isinstance(found, dict) or tuple(found) != KEYS:
-        return False
-    return all(value is None or (isinstance(value, (int, float)) and math.isfinite(value)) for value in found.values())
 
 
 def _digits(value: float) -> str:
@@ -217,7 +224,8 @@ def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> Non
 
     title, subtitle = headline(scenario)
     predicted = run_prediction(scenario.scheduled, trace)
-    save_png(path, lambda figure: draw_report(figure, trace, run, title, subtitle, predicted=predicted), SIZE)
+    page = partial(draw_report, trace=trace, run=run, title=title, subtitle=subtitle, predicted=predicted)
+    save_png(path, page, SIZE, owner_of(scenario))
 
 
 def headline(scenario: Scenario) -> tuple[str, str]:

@@ -118,8 +118,12 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         trace.check()
         return trace
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
         """Write the trace as `.npz`, whole or not at all; the name is used as it is.
+
+        Args:
+            path: The file.
+            notes: Name -> number, string or array, kept beside the trace for `read_notes`.
 
         Raises:
             OSError: If the file cannot be written, say on a full disk; an existing file stays whole.
@@ -127,7 +131,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
         for beside, names in BESIDE.items():
             columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
-        npz.write(path, columns, version=FORMAT_VERSION)
+        npz.write(path, columns, version=FORMAT_VERSION, notes=notes)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trace":
@@ -336,3 +340,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             Google, "Trace Event Format".
         """
         chrome.write(self, path)
+
+
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes in the file of a trace, name -> plain value; see `Trace.save`."""
+    return npz.read_notes(path, kind="trace", version=FORMAT_VERSION)
