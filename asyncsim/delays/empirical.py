@@ -35,7 +35,7 @@ class Empirical:
         (2.0, 1.0, 0.5)
     """
 
-    values: Sequence[float]
+    values: Sequence[float] | FloatArray
     in_seconds: ClassVar[tuple[str, ...]] = ("values",)
 
     def __post_init__(self) -> None:
@@ -84,15 +84,21 @@ class Empirical:
     def _sorted(self) -> FloatArray:
         return np.asarray(self.values, dtype=np.float64)
 
-    @cached_property
+    @property
     def mean(self) -> float:
         """Mean of the values."""
-        return math.fsum(self.values) / len(self.values)
+        return self._moments[0]
 
-    @cached_property
+    @property
     def variance(self) -> float:
         """Mean squared deviation of the values from their mean."""
-        return math.fsum((value - self.mean) ** 2 for value in self.values) / len(self.values)
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        """Mean and variance: a cached property is not what `Delay` asks for, to a type checker."""
+        mean = math.fsum(self.values) / len(self.values)
+        return mean, math.fsum((value - mean) ** 2 for value in self.values) / len(self.values)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Share of the values that are at most `t`; the shape of `t`."""

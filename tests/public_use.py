@@ -1,0 +1,63 @@
+"""The public names as a user's typed program has them: pyright reads this file, and `test_public_use.py` runs it."""
+
+import numpy as np
+
+import asyncsim as asim
+from asyncsim import delays, faults, protocols
+
+
+def clusters() -> list[asim.Cluster]:
+    """Every kind of thing that a cluster takes."""
+    measured = delays.Empirical([0.9, 1.0, 1.3])
+    night = delays.Profile(times=(0.0, 16.0), speeds=(1.0, 0.25), period=24.0)
+    return [
+        asim.Cluster(2, delays.Gamma(mean=1.0, cv=0.3)),
+        asim.Cluster(2, measured),
+        asim.Cluster(2, delays.Empirical(np.array([0.9, 1.0, 1.3]))),
+        asim.Cluster(2, delays.VariableSpeed(measured, night)),
+        asim.Cluster(2, [delays.Constant(1.0), delays.Straggler(delays.Exponential(1.0), probability=0.1, factor=4.0)]),
+        asim.Cluster(
+            workers=4,
+            compute=delays.fleet.two_classes(delays.Exponential(1.0), workers=4, slow=1, factor=3.0),
+            network=asim.Network(latency=delays.Exponential(0.01), bandwidth=1e6, message_bytes=1e3),
+            server=asim.Server(slots=2, service=delays.Constant(0.02)),
+            protocol=protocols.KAsync(2),
+            faults=[faults.Crash(worker=3, time=4.0, restart_after=3.0)],
+        ),
+    ]
+
+
+def scenario() -> asim.Scenario:
+    """A small study."""
+    return asim.Scenario(
+        cluster=asim.Cluster(workers=4, compute=delays.Gamma(mean=1.0, cv=0.3)),
+        rule=asim.rules.gem(learning_rate=0.05),
+        workload=asim.workloads.quadratic([1.0, 0.5]),
+        commits_per_worker=5,
+        record={"energy_central": 2, "pi_mean": None},
+    )
+
+
+def final_losses() -> dict[str, float]:
+    """Rules on one schedule, by hand and as scenarios."""
+    trace = asim.simulate(clusters()[0], commits=20, seed=0)
+    recorded = asim.Trace.from_commits([0, 1, 1, 0], commit_time=[1.0, 1.5, 2.0, 2.5])
+    workload = asim.workloads.quadratic([1.0, 0.5], noise=0.1)
+    losses = {}
+    for rule in (asim.rules.downpour(0.1), asim.rules.agn(0.1, window=2), asim.rules.worker(0.1, optimiser="sgd")):
+        run = asim.replay(trace, rule, workload, seed=0, record=("energy_central",), progress=show)
+        losses[rule.name] = float(run.final_loss())
+    several = asim.replay(recorded, asim.rules.downpour(np.array([0.1, 0.2])), workload, seed=range(2))
+    losses["several"] = float(several.loss[:, -1].mean())
+    result: asim.Result = asim.run(scenario().override(workers=2))
+    losses["scenario"] = result.summary["final_loss"]
+    compared = asim.compare(asim.Comparison({"two": scenario(), "one": scenario().override(kappa=2.0)}))
+    losses |= {name: one.summary["final_loss"] for name, one in compared.items()}
+    curve = asim.loss_against_time(trace, asim.replay(trace, asim.rules.downpour(0.1), workload), [0.0, 4.0, 8.0])
+    return losses | {"late": float(curve[-1]), "staleness": float(trace.staleness.mean())}
+
+
+def show(progress: asim.Progress) -> None:
+    """What a progress callback receives."""
+    assert progress.done <= progress.total
+    assert progress.loss is None or progress.loss >= 0
