@@ -175,19 +175,25 @@ MUTANTS = (
     ),
     # The cluster.
     Mutant(
-        "commits of long jobs are lost",
+        "long compute times are cut off",
         "asyncsim/cluster/fast_path.py",
-        "yield env.timeout(delay)\n            workers.append(worker)",
-        "yield env.timeout(delay)\n            if delay > 1.9:\n                continue\n"
-        "            workers.append(worker)",
+        "heapreplace(heap, (now + next_delay(worker), order, worker))",
+        "heapreplace(heap, (now + min(next_delay(worker), 1.9), order, worker))",
         "tests/cluster/test_simulate.py",
     ),
     Mutant(
         "last-in first-out at the server",
+        "asyncsim/cluster/no_network.py",
+        "worker = self._queue.popleft()",
+        "worker = self._queue.pop()",
+        "tests/cluster/test_queue_theory.py tests/cluster/test_simulate.py",
+    ),
+    Mutant(
+        "last-in first-out at the server of the full simulation",
         "asyncsim/cluster/queue.py",
         "with self.slots.request() as turn:",
         "self.slots.queue.reverse()\n        with self.slots.request() as turn:",
-        "tests/cluster/test_queue_theory.py tests/cluster/test_simulate.py",
+        "tests/cluster/test_every_cluster.py",
     ),
     Mutant(
         "a step one gradient too late",

@@ -4,17 +4,26 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from operator import attrgetter
+from typing import Any, Protocol
 
-from simpy import Environment, Event
+import numpy as np
 
-from asyncsim.cluster.protocols import Terms
-from asyncsim.trace import NEVER, Fate, Fault
+from asyncsim.cluster.protocols import CommitProtocol, Terms
+from asyncsim.cluster.random_streams import Clock
+from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
 INFINITY = float("inf")
 
 _commit_row = attrgetter(*COMMIT_COLUMNS)
-_unfinished_row = attrgetter(*UNFINISHED_COLUMNS)
+
+
+class Schedule(Clock, Protocol):
+    """What a coordinator needs of the event loop: the time, and events that can `succeed`."""
+
+    def event(self) -> Any:
+        """An event that a worker can wait for."""
+        ...
 
 
 class Job:
@@ -53,11 +62,15 @@ class Job:
 
 
 class Log:
-    """What happened, as rows of numbers one after another: compact, and linear in the commits."""
+    """What happened, in compact arrays: rows of numbers for commits, columns in their types for all else.
+
+    Under a protocol that stops jobs, nearly all of a long run may be jobs that never commit.
+    """
 
     def __init__(self) -> None:
         self.commits = array("d")
-        self.unfinished = array("d")
+        self.unfinished = {name: array(np.dtype(dtype).char) for name, dtype in UNFINISHED_COLUMNS.items()}
+        self._end = [column.append for column in self.unfinished.values()]
         self.faults = {name: array("d") for name in FAULT_COLUMNS}
         self.count = 0
 
@@ -72,11 +85,16 @@ class Log:
         self.commits.extend(_commit_row(job))
 
     def end(self, job: Job, version: int, now: float, fate: Fate) -> None:
-        """The job never commits: a row in the order of `UNFINISHED_COLUMNS`."""
-        job.end_version = version
-        job.end_time = now
-        job.fate = fate
-        self.unfinished.extend(_unfinished_row(job))
+        """The job never commits."""
+        worker, read_version, read_time, start_time, finish_time, end_version, end_time, its_fate = self._end
+        worker(job.worker)
+        read_version(job.read_version)
+        read_time(job.read_time)
+        start_time(job.start_time)
+        finish_time(job.finish_time)
+        end_version(version)
+        end_time(now)
+        its_fate(fate)
 
     def fault(self, *, kind: Fault, worker: int, start_time: float, end_time: float) -> None:
         """Something went wrong."""
@@ -84,12 +102,45 @@ class Log:
         for name, values in self.faults.items():
             values.append(row[name])
 
+    def trace(self, workers: int) -> Trace:
+        """The checked trace. Nothing can be logged afterwards: the arrays are its columns."""
+        commits = _columns(self.commits, COMMIT_COLUMNS)
+        self.commits = array("d")  # twice the size of the columns, no longer needed
+        trace = Trace(
+            workers=workers,
+            **commits,
+            unfinished=Unfinished(**{name: np.asarray(column) for name, column in self.unfinished.items()}),
+            faults=Faults(**_in_order(self.faults)),
+        )
+        trace.check()
+        return trace
+
+
+def _columns(rows: Any, types: dict[str, type[np.generic]]) -> dict[str, np.ndarray]:
+    """Columns of rows of numbers that lie one after another."""
+    table = np.asarray(rows).reshape(-1, len(types))
+    return {name: table[:, place].astype(dtype) for place, (name, dtype) in enumerate(types.items())}
+
+
+def _in_order(faults: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The columns of the faults, in the order in which they began."""
+    order = np.argsort(np.asarray(faults["start_time"]), kind="stable")
+    return {name: np.asarray(faults[name])[order].astype(dtype) for name, dtype in FAULT_COLUMNS.items()}
+
+
+def why_stuck(protocol: CommitProtocol, present: list[bool]) -> str:
+    """Remedy for a cluster that never makes another commit."""
+    down = [worker for worker, is_up in enumerate(present) if not is_up]
+    if down:
+        return f"{protocol!r} goes on waiting while {len(down)} workers are down, the first of them {down[0]}."
+    return f"Correct {protocol!r} or the delays."
+
 
 class Coordinator:
     """Follows the terms of a protocol.
 
     Args:
-        env: The SimPy environment.
+        env: The SimPy environment, or another event loop.
         terms: What the protocol comes down to.
         workers: Number of workers; each must `enrol`.
         log: Where commits and other ends of jobs are written.
@@ -100,7 +151,7 @@ class Coordinator:
         present: (workers,) whether the worker is up.
     """
 
-    def __init__(self, env: Environment, terms: Terms, workers: int, log: Log) -> None:
+    def __init__(self, env: Schedule, terms: Terms, workers: int, log: Log) -> None:
         self.env = env
         self.terms = terms
         self.log = log
@@ -109,7 +160,7 @@ class Coordinator:
         self.present = [True] * workers
         self._collected = 0  # commits in the step so far
         self._stop: dict[int, Callable[[], None]] = {}
-        self._waiting: dict[int, Event] = {}
+        self._waiting: dict[int, Any] = {}
         self._contributed: set[int] = set()
         self._readers: defaultdict[int, set[int]] = defaultdict(set)  # version -> whose jobs read it, to cancel them
         self._clock = [0] * workers  # commits of each worker, as stale synchronous parallel counts them
@@ -131,7 +182,7 @@ class Coordinator:
         """Whether it is the worker's turn, or turns do not matter."""
         return not self.terms.in_turn or self._turn == worker
 
-    def wait(self, worker: int) -> Event:
+    def wait(self, worker: int) -> Any:
         """What a worker that may not go on waits for; then it has to ask again."""
         self._waiting[worker] = event = self.env.event()
         return event

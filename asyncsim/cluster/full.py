@@ -1,13 +1,13 @@
 """Everything a cluster can have, put together: workers, links, queue, protocol and faults."""
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
-import numpy as np
 from simpy import Environment, Resource
 from simpy.events import ProcessGenerator
 
-from asyncsim.cluster.coordinator import INFINITY, Coordinator, Log
+from asyncsim.cluster.coordinator import INFINITY, Coordinator, Log, why_stuck
 from asyncsim.cluster.faults import Crash, MessageLoss, ServerPause, Sessions, Slowdown
 from asyncsim.cluster.links import Link
 from asyncsim.cluster.model import Cluster
@@ -16,15 +16,14 @@ from asyncsim.cluster.random_streams import Purpose, compute_stream, draw_delays
 from asyncsim.cluster.worker import Worker
 from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
 from asyncsim.delays.per_worker import is_zero
-from asyncsim.trace import Fault, Faults, Trace, Unfinished
-from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
+from asyncsim.trace import Fault, Trace
 
 
 class Full:
-    """A running cluster, whatever it has; arguments as for `FastPath`."""
+    """A running cluster, whatever it has, in SimPy; arguments as for `FastPath`."""
 
-    def __init__(self, env: Environment, cluster: Cluster, seed: int) -> None:
-        self.env = env
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.env = env = Environment()
         self.cluster = cluster
         self.seed = seed
         self.log = Log()
@@ -45,26 +44,40 @@ class Full:
     def __len__(self) -> int:
         return self.log.count
 
+    @property
+    def now(self) -> float:
+        """The simulated time in seconds."""
+        return self.env.now
+
+    def peek(self) -> float:
+        """Time of the next event; infinite if there is none."""
+        return self.env.peek()
+
+    def advance(self, events: int, commits: float, seconds: float) -> None:
+        """Handle so many events, or fewer if there are `commits` before or the next event is after `seconds`.
+
+        Raises:
+            EmptySchedule: If nothing will ever happen.
+        """
+        env = self.env
+        log = self.log
+        has_end = seconds < INFINITY
+        for _ in repeat(None, events):
+            if has_end and env.peek() > seconds:
+                return
+            env.step()
+            if log.count >= commits:
+                return
+
     def trace(self) -> Trace:
         """What has happened until now, which ends the run."""
         self.coordinator.end_all()
         self._log_planned_faults()
-        trace = Trace(
-            workers=self.cluster.workers,
-            **_columns(self.log.commits, COMMIT_COLUMNS),
-            unfinished=Unfinished(**_columns(self.log.unfinished, UNFINISHED_COLUMNS)),
-            faults=Faults(**_in_order(self.log.faults)),
-        )
-        trace.check()
-        return trace
+        return self.log.trace(self.cluster.workers)
 
     def why_stuck(self) -> str:
         """Remedy for a cluster that never makes another commit."""
-        down = [worker for worker, present in enumerate(self.coordinator.present) if not present]
-        protocol = self.cluster.protocol
-        if down:
-            return f"{protocol!r} goes on waiting while {len(down)} workers are down, the first of them {down[0]}."
-        return f"Correct {protocol!r} or the delays."
+        return why_stuck(self.cluster.protocol, self.coordinator.present)
 
     def _worker(self, worker: int) -> Worker:
         law = self.cluster.laws[worker]
@@ -139,15 +152,3 @@ def _come_and_go(
         away = next(offline)
         worker.go_down(Fault.OFFLINE, env.now + away, fault.keeps_state)
         yield env.timeout(away)
-
-
-def _in_order(faults: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The columns of the faults, in the order in which they began."""
-    order = np.argsort(np.asarray(faults["start_time"]), kind="stable")
-    return {name: np.asarray(faults[name])[order].astype(dtype) for name, dtype in FAULT_COLUMNS.items()}
-
-
-def _columns(rows: Any, types: dict[str, type[np.generic]]) -> dict[str, np.ndarray]:
-    """Columns of rows of numbers that lie one after another."""
-    table = np.array(rows, np.float64).reshape(-1, len(types))
-    return {name: table[:, place].astype(dtype) for place, (name, dtype) in enumerate(types.items())}

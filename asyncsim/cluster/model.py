@@ -80,9 +80,16 @@ class Cluster:
     @property
     def takes_fast_path(self) -> bool:
         """Whether workers only compute: the order and times of the commits then determine the whole trace."""
-        at_once = self.network.is_instant and self.server.is_instant and self.server.atomic
-        steady = not any(isinstance(law, VariableSpeed) for law in self.laws)
-        return at_once and steady and self.protocol == Asynchronous() and not self.faults
+        return self.server.is_instant and self.protocol == Asynchronous() and self.has_no_network
+
+    @property
+    def has_no_network(self) -> bool:
+        """Whether only compute times, the server's queue and the protocol matter.
+
+        Messages take no time, pull, commit and read are one moment, nothing goes wrong, and no speed changes with time.
+        """
+        steady = not any(isinstance(law, VariableSpeed) for law in expand(self.compute, 1))
+        return self.network.is_instant and self.server.atomic and not self.faults and steady
 
 
 def _require(name: str, value: object, kind: type, example: str) -> None:

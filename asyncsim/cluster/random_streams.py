@@ -1,17 +1,27 @@
 """Random numbers, one stream for each worker and purpose: adding a worker leaves the others' draws as they were."""
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol, cast
 
 import numpy as np
-from simpy import Environment
 
-from asyncsim.delays import Delay, FloatArray
+from asyncsim.delays import Delay, FloatArray, VariableSpeed
 
 # Delays are drawn in blocks, because one call for many is some 50 times as fast as one call each.
 # Blocks grow, so that a thousand workers with a few commits each do not draw a million delays.
 _FIRST_BLOCK = 16
 _LARGEST_BLOCK = 1024
+
+
+class Clock(Protocol):
+    """Whatever knows the simulated time, say a SimPy environment."""
+
+    @property
+    def now(self) -> float:
+        """The simulated time in seconds."""
+        ...
 
 
 class Purpose(enum.IntEnum):
@@ -33,7 +43,7 @@ def stream(seed: int, worker: int, purpose: Purpose, place: int = 0) -> np.rando
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(worker, purpose, place)))
 
 
-def draw_delays(env: Environment, worker: int, law: Delay, generator: np.random.Generator) -> Iterator[float]:
+def draw_delays(env: Clock, worker: int, law: Delay, generator: np.random.Generator) -> Iterator[float]:
     """Yield one worker's delays without end.
 
     Raises:
@@ -52,6 +62,51 @@ def draw_delays(env: Environment, worker: int, law: Delay, generator: np.random.
                 f"at time {float(env.now)}. Correct {law!r}."
             )
         size = min(2 * size, _LARGEST_BLOCK)
+
+
+def constant_speed(laws: Sequence[Delay | VariableSpeed]) -> Sequence[Delay]:
+    """The laws of a cluster without a `VariableSpeed`, of which a type checker does not know that it has none."""
+    return cast(Sequence[Delay], laws)
+
+
+class ComputeDelays:
+    """The compute times of all workers, in 128 bytes for each of those that draw few.
+
+    A generator takes some kilobytes. So of every worker the first delays are drawn and the generator is forgotten; a
+    worker that uses them up gets it again, and goes on from there.
+
+    Args:
+        clock: Tells the time at which a delay is found to be wrong.
+        laws: Law of each worker.
+        seed: Seed of the streams.
+    """
+
+    def __init__(self, clock: Clock, laws: Sequence[Delay], seed: int) -> None:
+        self._clock = clock
+        self._laws = laws
+        self._seed = seed
+        first = np.empty((len(laws), _FIRST_BLOCK))
+        for worker, law in enumerate(laws):
+            first[worker] = _draw_block(law, compute_stream(seed, worker), _FIRST_BLOCK, worker)
+        self._first = first.ravel().data
+        usable = (np.isfinite(first) & (first >= 0)).all(axis=1)
+        self._used = bytearray(np.where(usable, 0, _FIRST_BLOCK).astype(np.uint8))
+        self._later: dict[int, Callable[[], float]] = {w: self._from(w, 0) for w in np.flatnonzero(~usable).tolist()}
+
+    def next(self, worker: int) -> float:
+        """The worker's next delay; raises as `draw_delays` does."""
+        place = self._used[worker]
+        if place < _FIRST_BLOCK:
+            self._used[worker] = place + 1
+            return self._first[worker * _FIRST_BLOCK + place]
+        later = self._later.get(worker)
+        if later is None:
+            later = self._later[worker] = self._from(worker, _FIRST_BLOCK)
+        return later()
+
+    def _from(self, worker: int, place: int) -> Callable[[], float]:
+        delays = draw_delays(self._clock, worker, self._laws[worker], compute_stream(self._seed, worker))
+        return islice(delays, place, None).__next__
 
 
 def _draw_block(law: Delay, generator: np.random.Generator, size: int, worker: int) -> FloatArray:

@@ -1,20 +1,26 @@
 """From a cluster to its trace: the event loop."""
 
-from itertools import repeat
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from simpy import Environment
 from simpy.core import EmptySchedule
 
 from asyncsim.checks import require_integer, require_positive
+from asyncsim.cluster.coordinator import INFINITY
 from asyncsim.cluster.fast_path import FastPath
 from asyncsim.cluster.full import Full
 from asyncsim.cluster.model import Cluster
+from asyncsim.cluster.no_network import NoNetwork
 from asyncsim.trace import Trace
 from asyncsim.trace.columns import MOST_COMMITS
 
-PATIENCE = 1_000_000  # events without a commit, or at one simulated time, after which a cluster counts as stuck
+# After so many events without a commit, or at one simulated time, a cluster counts as stuck. Every worker may need
+# several before the first commit: to start, to compute, to send, to queue.
+PATIENCE = 1_000_000
+PATIENCE_PER_WORKER = 20
 
-Simulation = FastPath | Full
+Simulation = FastPath | NoNetwork | Full
 
 
 def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | None = None, seed: int = 0) -> Trace:
@@ -58,17 +64,34 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
             "bytes per second. Give the network 4 times the number of parameters."
         )
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
-    env = Environment()
-    simulation = FastPath(env, cluster, seed) if cluster.takes_fast_path else Full(env, cluster, seed)
-    return run(env, simulation, commits, seconds)
+    with _collector_paused():
+        return run(_simulation(cluster, seed), commits, seconds)
 
 
-def run(env: Environment, simulation: Simulation, commits: int | None, seconds: float | None) -> Trace:
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No search for cyclic garbage: a run leaves none, and the search through all events takes longer than they do."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _simulation(cluster: Cluster, seed: int) -> Simulation:
+    if cluster.takes_fast_path:
+        return FastPath(cluster, seed)
+    return NoNetwork(cluster, seed) if cluster.has_no_network else Full(cluster, seed)
+
+
+def run(simulation: Simulation, commits: int | None, seconds: float | None) -> Trace:
     """The trace of a simulation that runs for so many commits or seconds; see `simulate`."""
     if commits is not None and seconds is None:
-        _run_commits(env, simulation, _checked_commits(commits))
+        _run_commits(simulation, _checked_commits(commits))
     elif seconds is not None and commits is None:
-        _run_seconds(env, simulation, _checked_seconds(seconds, simulation.cluster))
+        _run_seconds(simulation, _checked_seconds(seconds, simulation.cluster))
     else:
         raise ValueError(
             f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
@@ -77,36 +100,38 @@ def run(env: Environment, simulation: Simulation, commits: int | None, seconds: 
     return simulation.trace()
 
 
-def _run_commits(env: Environment, simulation: Simulation, commits: int) -> None:
+def _run_commits(simulation: Simulation, commits: int) -> None:
+    patience = _patience(simulation)
     try:
         while (done := len(simulation)) < commits:
-            for _ in repeat(None, PATIENCE):
-                env.step()
-                if len(simulation) >= commits:
-                    return
+            simulation.advance(patience, commits=commits, seconds=INFINITY)
             if len(simulation) == done:
                 raise EmptySchedule
     except EmptySchedule:
         raise ValueError(
             f"`commits` never come: the cluster is stuck after {len(simulation)} of {commits}, at time "
-            f"{float(env.now):g}. {simulation.why_stuck()}"
+            f"{float(simulation.now):g}. {simulation.why_stuck()}"
         ) from None
 
 
-def _run_seconds(env: Environment, simulation: Simulation, seconds: float) -> None:
-    while env.peek() <= seconds:
-        now = env.now
-        for _ in repeat(None, PATIENCE):
-            env.step()
-            if env.peek() > seconds:
-                return
-        if env.now == now:
+def _run_seconds(simulation: Simulation, seconds: float) -> None:
+    patience = _patience(simulation)
+    while simulation.peek() <= seconds:
+        now = simulation.now
+        simulation.advance(patience, commits=INFINITY, seconds=seconds)
+        if simulation.peek() > seconds:
+            return
+        if simulation.now == now:
             raise ValueError(
-                f"`seconds` never pass: {PATIENCE} events at time {float(now):g} and no end. Give a delay that is "
+                f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "
                 "not zero, or use `commits`."
             )
         if len(simulation) > MOST_COMMITS:
             raise ValueError(f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}. Use fewer.")
+
+
+def _patience(simulation: Simulation) -> int:
+    return max(PATIENCE, PATIENCE_PER_WORKER * simulation.cluster.workers)
 
 
 def _checked_commits(commits: int) -> int:

@@ -1,17 +1,22 @@
 """What holds of every combination of law, network, server, protocol and faults."""
 
+import re
+from typing import NamedTuple
+from unittest import mock
+
 import numpy as np
-import simpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asyncsim.cluster import Cluster, simulate
+from asyncsim.cluster import Cluster, Server, protocols, simulate
 from asyncsim.cluster.full import Full
+from asyncsim.cluster.no_network import NoNetwork
 from asyncsim.cluster.simulation import run
+from asyncsim.delays import Constant, Empirical, Exponential
 from asyncsim.trace import Fate, Trace
-from asyncsim.trace.columns import COMMIT_COLUMNS
+from asyncsim.trace.columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.invariants import conservation
-from tests.cluster.problems import LAWS, clusters
+from tests.cluster.problems import LAWS, all_protocols, clusters
 
 MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -73,9 +78,61 @@ def test_a_saved_trace_is_unchanged(tmp_path_factory, cluster, seed):
 def test_the_fast_path_agrees_with_the_full_simulation(workers, law, seed):
     cluster = Cluster(workers, law)
     assert cluster.takes_fast_path
-    env = simpy.Environment()
-    fast, full = simulate(cluster, commits=50, seed=seed), run(env, Full(env, cluster, seed), 50, None)
+    fast, full = simulate(cluster, commits=50, seed=seed), run(Full(cluster, seed), 50, None)
     for name in COMMIT_COLUMNS:
         np.testing.assert_array_equal(getattr(fast, name), getattr(full, name), err_msg=name)
     order = np.argsort(full.unfinished.worker)
     np.testing.assert_array_equal(fast.unfinished.read_time, full.unfinished.read_time[order])
+
+
+class AnyTerms(NamedTuple):
+    """A protocol of one's own: whatever its terms are."""
+
+    own: protocols.Terms
+
+    def terms(self, workers):
+        return self.own
+
+
+ANY_TERMS = st.builds(
+    protocols.Terms,
+    collect=st.integers(1, 3),
+    limit=st.none() | st.integers(1, 4),
+    wait=st.booleans(),
+    cancel=st.booleans(),
+    slack=st.none() | st.integers(0, 2),
+    in_turn=st.booleans(),
+)
+COMPUTE = LAWS | st.sampled_from([Constant(0.5), Constant(2.0), Empirical((0.5, 1.0)), Empirical((0.0, 0.25, 1.0))])
+SERVICE = st.sampled_from([Constant(0.0), Constant(0.5), Constant(1.0), Empirical((0.0, 0.5)), Exponential(0.5)])
+
+
+def outcome(simulation, commits, seconds):
+    """The trace, or the message of the error: a cluster of one's own may wait for ever."""
+    try:
+        return run(simulation, commits, seconds)
+    except ValueError as error:
+        return re.sub("at time .*", "", str(error))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
+def test_without_a_network_every_event_is_that_of_the_full_simulation(data, workers, seed, counted):
+    """Ties included: most of these laws give the same time again and again."""
+    cluster = Cluster(
+        workers,
+        data.draw(COMPUTE | st.lists(COMPUTE, min_size=workers, max_size=workers)),
+        server=Server(slots=data.draw(st.integers(1, 3)), service=data.draw(SERVICE)),
+        protocol=data.draw(all_protocols(workers) | st.builds(AnyTerms, ANY_TERMS)),
+    )
+    assert cluster.has_no_network
+    much = (60, None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
+    with mock.patch("asyncsim.cluster.simulation.PATIENCE", 500):
+        brief, full = outcome(NoNetwork(cluster, seed), *much), outcome(Full(cluster, seed), *much)
+    if isinstance(full, str):
+        assert brief == full
+        return
+    for table, columns in ((lambda t: t, COMMIT_COLUMNS), (lambda t: t.unfinished, UNFINISHED_COLUMNS)):
+        for name in columns:
+            found, expected = getattr(table(brief), name), getattr(table(full), name)
+            np.testing.assert_array_equal(found, expected, err_msg=name, strict=True)
