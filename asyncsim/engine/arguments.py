@@ -9,8 +9,9 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.engine.plan import Plan
-from asyncsim.engine.quantities import EVALUATIONS, strides
+from asyncsim.engine.quantities import QUANTITIES, strides
 from asyncsim.engine.run import Run
+from asyncsim.engine.trial import Owned, owner_of, shown
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -54,47 +55,31 @@ def checked_commits(commits: int | None, available: int) -> int:
 
 def first_params(workload: Workload, key: jax.Array) -> Any:
     """The workload's first parameters as JAX arrays of floating-point numbers."""
-    params = jax.tree.map(jnp.asarray, workload.init(key))
+    params = jax.tree.map(jnp.asarray, Owned("init", owner_of(workload), workload.init)(key=key))
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             where = jax.tree_util.keystr(path) or "it"
             raise ValueError(f"`init` must give floating-point parameters; {where} is {leaf.dtype}. Convert it.")
-    if not jax.tree.leaves(params):
-        raise ValueError("`init` must give at least one parameter; got an empty pytree.")
+    if not sum(leaf.size for leaf in jax.tree.leaves(params)):
+        found = shown(params) if jax.tree.leaves(params) else "an empty pytree"
+        raise ValueError(f"`init` must give at least one parameter; got {found}.")
     return params
-
-
-def require_batches(workload: Workload, params: Any, key: jax.Array) -> None:
-    """Refuse a loss that uses its mini-batch where the workload has no data and no noise."""
-    if workload.data is not None or workload.noise is not None:
-        return
-    try:
-        jax.eval_shape(workload.loss_and_gradient, params, None, key)
-    except (AttributeError, TypeError) as error:
-        if "NoneType" not in str(error):
-            raise
-        raise ValueError(
-            "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`: the batch is None "
-            f"there ({str(error).splitlines()[0]}). Give the workload `data=` or `noise=`."
-        ) from error
 
 
 def checked_strides(
     record: Iterable[str] | Mapping[str, int | None] | None,
     resume: Run | None,
-    workload: Workload,
     plan: Plan,
-    first: Any,
+    metrics: Sequence[str],
 ) -> dict[str, int]:
     """Name -> commits from one record to the next. A resumed run keeps recording what it recorded."""
     if record is None:
         return dict(resume.strides) if resume is not None else {}
-    wanted = strides(record, plan.workers)
+    wanted = strides(record, plan.workers, metrics)
     if resume is not None and wanted != dict(resume.strides):
         raise ValueError(f"`record` must be that of `resume`, {dict(resume.strides)}; got {wanted}. Leave it out.")
-    available = jax.eval_shape(workload.evaluate, first) if workload.evaluate is not None else {}
     for name in wanted:
-        if name in EVALUATIONS and name not in available:
+        if name not in QUANTITIES and name not in metrics:
             raise ValueError(f"`record` names {name!r}, which this workload does not evaluate; leave it out.")
     return wanted
 

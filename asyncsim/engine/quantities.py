@@ -93,20 +93,24 @@ QUANTITIES: dict[str, Quantity] = {
     "pi_median": Quantity(pi_median, needs="pi", expensive=True),
     "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", expensive=True, by_tensor=True),
 }
-EVALUATIONS = ("test_loss", "test_accuracy")
+EVALUATIONS = ("test_loss", "test_accuracy")  # what the library's own workloads measure; others may measure more
 EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
 
 
-def strides(record: Iterable[str] | Mapping[str, int | None], workers: int) -> dict[str, int]:
+def strides(
+    record: Iterable[str] | Mapping[str, int | None], workers: int, metrics: Iterable[str] = EVALUATIONS
+) -> dict[str, int]:
     """What to record, and how many commits lie between two records of it.
 
     Args:
         record: Names, or name -> every how many commits to record it (None for the default).
         workers: n. By default means and energies are recorded at every commit, medians at every n-th (they take
-            dozens of passes over all parameters), test loss and accuracy at every 50·n-th.
+            dozens of passes over all parameters), what a workload's `evaluate` measures at every 50·n-th.
+        metrics: Names of what the workload's `evaluate` measures.
 
     Raises:
-        ValueError: If a name is unknown or a stride is not a whole number of at least 1.
+        ValueError: If `record` is neither names nor a mapping, a name is unknown, or a stride is not a whole number of
+            at least 1.
 
     Example:
         >>> strides(("energy_central", "pi_median"), workers=20)
@@ -116,12 +120,23 @@ def strides(record: Iterable[str] | Mapping[str, int | None], workers: int) -> d
     """
     if isinstance(record, str):
         record = (record,)
+    require_names(record)
     chosen = dict(record) if isinstance(record, Mapping) else dict.fromkeys(record)
+    known = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
     for name, every in chosen.items():
-        checks.one_of("record", name, (*QUANTITIES, *EVALUATIONS))
+        checks.one_of("record", name, known)
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
     return {name: every or default_stride(name, workers) for name, every in chosen.items()}
+
+
+def require_names(record: Any) -> None:
+    """Refuse what is neither a collection of names nor a mapping from names."""
+    if not isinstance(record, Iterable) or not all(isinstance(name, str) for name in record):
+        raise ValueError(
+            f"`record` must be names, or a mapping from names to numbers of commits; got {record!r:.60}. Give "
+            "('energy_central',), say, or leave it out."
+        )
 
 
 def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
@@ -133,14 +148,14 @@ def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
     """
     groups: dict[int, tuple[str, ...]] = {}
     for name, every in sorted(strides.items(), key=lambda item: item[1]):
-        if name not in EVALUATIONS:
+        if name in QUANTITIES:
             groups[every] = (*groups.get(every, ()), name)
     return groups
 
 
 def default_stride(name: str, workers: int) -> int:
     """The stride of a quantity for which the user gives no number."""
-    if name in EVALUATIONS:
+    if name not in QUANTITIES:
         return EVALUATE_EVERY * workers
     return workers if QUANTITIES[name].expensive else 1
 

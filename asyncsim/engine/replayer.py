@@ -16,9 +16,10 @@ from asyncsim.engine.commit import FINITE
 from asyncsim.engine.devices import choose_lanes
 from asyncsim.engine.layout import Layout, Packing, result_packing, row_packing
 from asyncsim.engine.plan import make_plan
-from asyncsim.engine.quantities import EVALUATIONS, by_stride
+from asyncsim.engine.quantities import QUANTITIES, by_stride
 from asyncsim.engine.run import Run, evaluate
 from asyncsim.engine.state import Carry, Problem
+from asyncsim.engine.trial import try_rule, try_workload
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -72,9 +73,11 @@ class Replayer:
         self.seed, self.seeds = arguments.checked_seeds(seed, rule)
         self.total = arguments.checked_commits(commits, len(trace))
         first = arguments.first_params(workload, init_key(self.seeds[0]))
-        arguments.require_batches(workload, first, init_key(self.seeds[0]))
         self.params = Packing.of(first)
-        self.strides = arguments.checked_strides(record, resume, workload, self.plan, first)
+        metrics = try_workload(workload, first, init_key(self.seeds[0]))
+        try_rule(rule, self.params)
+        self.strides = arguments.checked_strides(record, resume, self.plan, metrics)
+        self.evaluated = [name for name in self.strides if name not in QUANTITIES]
         groups = by_stride(self.strides)
         self.layout = Layout(
             params=self.params,
@@ -114,7 +117,7 @@ class Replayer:
         self._collect()
         self.done = stop
         self._pending = (start, stop, out, finite)
-        due = [name for name in EVALUATIONS if name in self.strides and stop % self.strides[name] == 0]
+        due = [name for name in self.evaluated if stop % self.strides[name] == 0]
         if due:
             self._collect()
             values = evaluate(self.workload, self.central())
@@ -169,7 +172,7 @@ class Replayer:
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
 
     def _chunk_end(self, start: int) -> int:
-        stops = [start - start % self.strides[n] + self.strides[n] for n in EVALUATIONS if n in self.strides]
+        stops = [start - start % self.strides[name] + self.strides[name] for name in self.evaluated]
         return min([start + self.feeder.length, self.total, *stops])
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -11,11 +11,12 @@ import jax.numpy as jnp
 
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.engine.arguments import MOST_SEED
+from asyncsim.engine.arguments import MOST_SEED, first_params
 from asyncsim.engine.bind import bind
-from asyncsim.engine.layout import Packing, as_seen
-from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, strides
-from asyncsim.rules import Info, Rule, View
+from asyncsim.engine.layout import Packing
+from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, require_names, strides
+from asyncsim.engine.trial import metrics, try_rule
+from asyncsim.rules import Rule
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
 from asyncsim.scenario.fingerprint import describe_cluster, describe_rule, describe_workload, digest
@@ -27,7 +28,8 @@ RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
 OFTEN = 5  # times per n commits: enough for a curve; energies at every commit would make small models slow
 RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
     "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or the "
-    f"word none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}."
+    f"word none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}, and what "
+    "else the workload measures."
 )
 
 
@@ -90,6 +92,7 @@ class Scenario:
         if self.seed > MOST_SEED:
             raise ValueError(f"`seed` must be at most {MOST_SEED}; got {self.seed}. Give a smaller one.")
         if self.record is not None and not isinstance(self.record, Mapping):
+            require_names(self.record)
             object.__setattr__(self, "record", (self.record,) if isinstance(self.record, str) else tuple(self.record))
         self._check_record()
 
@@ -119,7 +122,7 @@ class Scenario:
         """What is recorded: name -> number of commits from one record to the next."""
         n = self.cluster.workers
         if self.record is not None:
-            return strides(self.record, n)
+            return strides(self.record, n, self.reportable)
         often = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
         return {name: every for name, every in often.items() if name in self.reportable}
 
@@ -259,23 +262,10 @@ class Scenario:
 
 def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
     """Names of what a rule and a workload can report beside the loss."""
-    info = jax.eval_shape(lambda: _first_info(rule, workload))
+    params = jax.eval_shape(partial(first_params, workload), jax.random.key(0))
+    info = try_rule(rule, Packing.of(params))
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
-    if workload.evaluate is None:
-        return tuple(names)
-    measured = jax.eval_shape(workload.evaluate, jax.eval_shape(workload.init, jax.random.key(0)))
-    return (*names, *(name for name in EVALUATIONS if name in measured))
-
-
-def _first_info(rule: Rule, workload: Workload) -> Info:
-    """What the rule reports of a first commit, of which only the structure matters."""
-    tree = workload.init(jax.random.key(0))
-    packing = Packing.of(tree)
-    params = as_seen(rule, packing, packing.pack(tree))
-    state = rule.start(rule.hyper, params)
-    server = rule.start_server(rule.hyper, params)
-    view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server)
-    return rule.send(rule.hyper, params, state, view).info
+    return (*names, *metrics(workload, params))
 
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -86,6 +86,7 @@ class Evaluation:
     logits: Logits
     inputs: Any
     labels: Any
+    measures: ClassVar[tuple[str, ...]] = ("test_loss", "test_accuracy")
 
     def __call__(self, params: Params) -> dict[str, jax.Array]:
         """Test loss and accuracy, JAX scalars."""

@@ -1,0 +1,334 @@
+"""The user's own functions, tried once on shapes: a mistake is named where it was made, before anything is compiled.
+
+JAX traces each function as it will for the replay, so that nothing is computed. A trial that went well is remembered by
+JAX's own cache of traces.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim.engine.commit import FINITE
+from asyncsim.engine.layout import Packing, as_seen, sees_vector
+from asyncsim.engine.quantities import QUANTITIES
+from asyncsim.rules import Info, Rule, View
+from asyncsim.workloads import Workload
+from asyncsim.workloads.workload import as_pytree
+
+LIBRARY = str(Path(__file__).parents[1])
+PACKAGES = "site-packages"  # where errors are raised, but mistakes are seldom made
+LONGEST = 100  # characters in which a pytree is described
+COLUMNS = ("seed", "commit", "worker", "time", "staleness", "loss")  # of `Run.to_columns`
+SUMMARY = (  # of `asyncsim.study.summary`
+    "commits",
+    "simulated_seconds",
+    "mean_staleness",
+    "final_loss",
+    "diverged_at",
+    "wall_seconds",
+    "commits_per_second",
+)
+RESERVED = frozenset((*COLUMNS, *SUMMARY, *QUANTITIES, FINITE))  # names that no metric may have
+SEPARATORS = frozenset(",=/\\:\0")  # in flags and in files
+VECTOR_HINT = " An elementwise rule receives all parameters as one vector; with `elementwise=False`, as your pytree."
+
+
+class Owned(NamedTuple):
+    """A user's function.
+
+    Attributes:
+        name: What the library calls it, such as "loss".
+        owner: The rule or workload that it belongs to, in words.
+        function: The function.
+        hint: What else may help where it fails.
+    """
+
+    name: str
+    owner: str
+    function: Callable[..., Any]
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.name}` of {self.owner}"
+
+    def __call__(self, **arguments: Any) -> Any:
+        """What the function returns for these arguments, which are passed by position.
+
+        Raises:
+            ValueError: If the function fails or returns what is not an array.
+        """
+        try:
+            returned = self.function(*arguments.values())
+        except Exception as error:
+            if _is_explained(error):
+                raise
+            received = ", ".join(f"{name} {shown(value)}" for name, value in arguments.items())
+            raise ValueError(
+                f"{self} failed{_place(error)}: {_reason(error)}. It received {received}.{self.hint}"
+            ) from error
+        require_arrays(self, returned)
+        return returned
+
+    def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
+        """Refuse what came back unless it is what was expected."""
+        if not holds:
+            raise ValueError(f"{self} must return {expected}; it returned {shown(returned)}.{remedy}")
+
+
+def try_rule(rule: Rule, params: Packing) -> Info:
+    """Try the functions of a rule on parameters of these shapes.
+
+    Returns:
+        The shapes of what the rule reports of a commit.
+
+    Raises:
+        ValueError: Naming the function that fails or returns something unexpected.
+    """
+    several = {name: jnp.asarray(value, params.dtype)[0] for name, value in rule.hyper.items() if np.ndim(value)}
+    return _try_rule.eval_shape(replace(rule, hyper={**rule.hyper, **several}), packing=params)
+
+
+@partial(jax.jit, static_argnames="packing")
+def _try_rule(rule: Rule, packing: Packing) -> Info:
+    hint = VECTOR_HINT if sees_vector(rule, packing) else ""
+
+    def own(name: str) -> Owned:
+        return Owned(name, f"the rule {rule.name!r}", getattr(rule, name), hint)
+
+    params = as_seen(rule, packing, jnp.zeros(packing.size, packing.dtype))
+    hyper = rule.hyper
+    state = own("start")(hyper=hyper, params=params)
+    server = own("start_server")(hyper=hyper, params=params)
+    view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server)
+    if rule.local_step is not None:
+        step = own("local_step")
+        moved = step(hyper=hyper, params=params, gradient=params, state=state)
+        step.require(isinstance(moved, tuple) and len(moved) == 2, "(params, state)", moved)
+        require_like(step, "parameters", moved[0], params, exact=True)
+        require_like(step, "a state", moved[1], state, exact=True)
+        state = moved[1]
+    send = own("send")
+    sent = send(hyper=hyper, gradient=params, state=state, view=view)
+    send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
+    message, next_state, info = sent
+    send.require(isinstance(info, Info), "an `Info` as the third part", info)
+    require_like(send, "a state", next_state, state)
+    apply = own("apply")
+    applied = apply(hyper=hyper, central=params, server=server, message=message, view=view)
+    apply.require(isinstance(applied, (tuple, list)) and len(applied) == 2, "(central, server)", applied)
+    require_like(apply, "a central variable", applied[0], params)
+    require_like(apply, "a server's state", applied[1], server, exact=True, dtypes=True)
+    resume = own("resume")
+    resumed = resume(hyper=hyper, central=params, server=server, state=next_state, view=view)
+    require_like(resume, "parameters", resumed, params)
+    return info
+
+
+def try_workload(workload: Workload, params: Any, key: jax.Array) -> tuple[str, ...]:
+    """Try the functions of a workload on its first parameters.
+
+    Returns:
+        Names of what its `evaluate` measures.
+
+    Raises:
+        ValueError: Naming the function that fails or returns something unexpected.
+    """
+    size = workload.batch_size
+    batch = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), workload.device_data)
+    noise = as_pytree(workload.noise) if workload.data is None and workload.noise else None
+    gradient = None if workload.gradient is None else as_pytree(workload.gradient)
+    loss = as_pytree(workload.loss) if gradient is None else None
+    _try_loss.eval_shape(loss, gradient, noise, params, batch, key, owner=owner_of(workload))
+    return metrics(workload, params)
+
+
+@partial(jax.jit, static_argnames="owner")
+def _try_loss(loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, key: jax.Array, owner: str) -> Any:
+    if noise is not None:
+        batch = Owned("noise", owner, noise)(key=key)
+    if gradient is not None:
+        both = Owned("gradient", owner, gradient)
+        returned = both(params=params, batch=batch, key=key)
+        both.require(isinstance(returned, (tuple, list)) and len(returned) == 2, "(loss, gradient)", returned)
+        _require_loss(both, returned[0])
+        require_like(both, "a gradient", returned[1], params)
+        return returned[0]
+    own = Owned("loss", owner, loss)
+
+    def of(params: Any) -> Any:
+        try:
+            value = own(params=params, batch=batch, key=key)
+        except ValueError as error:
+            _explain_missing_batch(error, batch)
+            raise
+        _require_loss(own, value)
+        return value
+
+    return own._replace(function=jax.value_and_grad(of))(params=params)[0]
+
+
+def _explain_missing_batch(error: ValueError, batch: Any) -> None:
+    """Say what to do about a loss that uses a mini-batch which its workload does not have."""
+    if batch is None and error.__cause__ is not None and "NoneType" in str(error.__cause__):
+        raise ValueError(
+            "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`: the batch is None "
+            f"there ({_reason(error.__cause__)}). Give the workload `data=` or `noise=`."
+        ) from error
+
+
+def _require_loss(own: Owned, value: Any) -> None:
+    is_loss = is_number(value) and jnp.issubdtype(jnp.result_type(value), jnp.floating)
+    remedy = " Is a `return` missing?" if value is None else " Return a mean over the mini-batch, say."
+    own.require(
+        is_loss,
+        "a floating-point scalar" if own.name == "loss" else "a loss that is a floating-point scalar",
+        value,
+        remedy,
+    )
+
+
+def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
+    """Names of what a workload's `evaluate` measures of these parameters, or of parameters of these shapes.
+
+    Raises:
+        ValueError: If it fails on shapes or measures anything but named scalars.
+    """
+    if workload.evaluate is None:
+        return ()
+    known = getattr(workload.evaluate, "measures", None)  # the test data need not be moved to the device for that
+    if known is not None:
+        return known
+    own = Owned("evaluate", owner_of(workload), workload.evaluate)
+    try:
+        return jax.eval_shape(partial(_try_evaluate, own), params)[1]
+    except ValueError as error:
+        if isinstance(error.__cause__, jax.errors.JAXTypeError) and all(map(is_concrete, jax.tree.leaves(params))):
+            return _try_evaluate(own, params)[1]  # it computes with NumPy, say
+        raise
+
+
+def _try_evaluate(own: Owned, params: Any) -> Any:
+    measured = own(params=params)
+    names = measured if isinstance(measured, Mapping) else ()
+    fine = isinstance(measured, Mapping) and all(isinstance(n, str) and is_number(measured[n]) for n in names)
+    own.require(fine, "a dictionary from names to scalars", measured)
+    for name in names:
+        if name in RESERVED or not name.isprintable() or not name.strip() or set(name) & SEPARATORS:
+            raise ValueError(
+                f"{own} must not measure anything called {name!r}, which has another meaning in results and tables. "
+                "Give it another name, such as 'train_accuracy'."
+            )
+    return (), Names(names)
+
+
+@jax.tree_util.register_static
+class Names(tuple):
+    """A tuple of names that a traced function may return."""
+
+
+def owner_of(workload: Workload) -> str:
+    """The workload in words."""
+    return f"the workload {workload.describe()['name']!r}"
+
+
+def require_arrays(own: Owned, tree: Any) -> None:
+    """Refuse a leaf that JAX cannot compute with."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        try:
+            jnp.result_type(leaf)
+            jnp.shape(leaf)
+        except (TypeError, ValueError):
+            where = jax.tree_util.keystr(path) or "what it returned"
+            raise ValueError(
+                f"{own} must return arrays only; {where} is not an array: partition the model, so that only its arrays "
+                f"are left, and combine it again inside `loss`. It is the {shown(leaf)}."
+            ) from None
+
+
+def require_like(
+    own: Owned, what: str, returned: Any, expected: Any, *, exact: bool = False, dtypes: bool = False
+) -> None:
+    """Refuse a pytree whose leaves do not have the shapes of another one's.
+
+    Args:
+        own: The function that returned it.
+        what: What it is, in words.
+        returned: The pytree.
+        expected: What it must be like.
+        exact: Whether the structure must be the same, not only the leaves.
+        dtypes: Whether the dtypes must be the same.
+    """
+    new, old = jax.tree.leaves(returned), jax.tree.leaves(expected)
+    alike = [*map(jnp.shape, new)] == [*map(jnp.shape, old)]
+    if exact:
+        alike = alike and jax.tree.structure(returned) == jax.tree.structure(expected)
+    if dtypes and alike:
+        alike = all(_is_weak(b) or jnp.result_type(a) == jnp.result_type(b) for a, b in zip(new, old, strict=True))
+    own.require(alike, f"{what} like {shown(expected)}", returned)
+
+
+def _is_weak(leaf: Any) -> bool:
+    """Whether JAX lets a loop change the leaf's dtype."""
+    return getattr(jnp.asarray(leaf), "weak_type", False)
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a scalar with which JAX can compute."""
+    return (hasattr(value, "dtype") and value.shape == ()) or isinstance(value, (bool, int, float, complex))
+
+
+def is_concrete(leaf: Any) -> bool:
+    """Whether a leaf has values, not only a shape."""
+    return isinstance(leaf, (jax.Array, np.ndarray)) and not isinstance(leaf, jax.core.Tracer)
+
+
+def shown(tree: Any) -> str:
+    """A pytree as its dtypes and shapes, in one short line.
+
+    Example:
+        >>> shown({"w": jnp.ones((2, 3)), "n": 4}), shown(None), shown((jnp.int32(1), "text"))
+        ("{'n': int 4, 'w': float32[2,3]}", 'None', "(int32[], str 'text')")
+    """
+    text = " ".join(repr(jax.tree.map(_Shown, tree)).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+class _Shown:
+    """A leaf whose `repr` is its dtype and shape."""
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+    def __repr__(self) -> str:
+        if hasattr(self.leaf, "dtype") and hasattr(self.leaf, "shape"):
+            return f"{self.leaf.dtype.name}[{','.join(map(str, self.leaf.shape))}]"
+        if callable(self.leaf):
+            return f"function {getattr(self.leaf, '__name__', type(self.leaf).__name__)}"
+        return f"{type(self.leaf).__name__} {self.leaf!r}"
+
+
+def _is_explained(error: Exception) -> bool:
+    """Whether this is one of the library's own one-line errors."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ValueError) and str(error).startswith("`") and frames[-1].filename.startswith(LIBRARY)
+
+
+def _reason(error: BaseException) -> str:
+    """An error in one line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = lines[0].strip().rstrip(".") if lines else "no message"
+    return f"{type(error).__name__}: {text}"
+
+
+def _place(error: BaseException) -> str:
+    """File and line of the user's own code where an error came up, if it did there."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(LIBRARY)]
+    own = [frame for frame in frames if PACKAGES not in frame.filename]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
