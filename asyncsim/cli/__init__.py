@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from asyncsim.cli.interrupts import quitting_at_once, raise_from_now_on
+
 if TYPE_CHECKING:
     from asyncsim.scenario import Scenario
     from asyncsim.study import Comparison, Experiment
@@ -13,7 +15,7 @@ EXTRAS = ("click", "rich")
 
 
 def main(study: "Scenario | Comparison | Experiment | None" = None, arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line and exit with its status: 0, 1 for a failure, 2 for wrong usage.
+    """Run a command line and exit with its status: 0, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C.
 
     Args:
         study: What to run, in a script that is a program of its own: its flags are those of `asyncsim run`. By default
@@ -29,19 +31,24 @@ def main(study: "Scenario | Comparison | Experiment | None" = None, arguments: S
         >>> if __name__ == "__main__":
         ...     asim.main(scenario)  # doctest: +SKIP
     """
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    with quitting_at_once():
+        sys.exit(_status(study, sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[str]) -> int:
     for package in EXTRAS:
         if importlib.util.find_spec(package) is None:
             needs = f"the command line needs {package}, which is not installed"
             print(f"Error: {needs}. Run: pip install 'asyncsim[cli]'", file=sys.stderr)
-            sys.exit(1)
+            return 1
     from asyncsim.cli.errors import exit_status
 
     if study is None:
         from asyncsim.cli.app import app
 
-        sys.exit(exit_status(app, "asyncsim", arguments))
+        return exit_status(app, "asyncsim", arguments)
     from asyncsim.cli.run import study_command
 
     script = sys.argv[0]
-    sys.exit(exit_status(study_command(study, script), f"python {script}", arguments))
+    raise_from_now_on()
+    return exit_status(study_command(study, script), f"python {script}", arguments)

@@ -6,6 +6,7 @@ import click
 
 from asyncsim.cli.command import Group
 from asyncsim.cli.errors import HINT
+from asyncsim.cli.interrupts import raise_from_now_on
 from asyncsim.version import __version__
 
 # Name, which is also that of its module, and a line of help.
@@ -29,7 +30,11 @@ class App(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command, from its module."""
-        return importlib.import_module(f"asyncsim.cli.{cmd_name}").command if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"asyncsim.cli.{cmd_name}").command
+        raise_from_now_on()
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Their names and lines of help, which ask for no import."""

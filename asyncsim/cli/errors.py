@@ -7,8 +7,23 @@ from collections.abc import Sequence
 
 import click
 
+from asyncsim.cli import interrupts
+
 TRACEBACK = "ASYNCSIM_TRACEBACK"
 HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
+
+
+class Interrupted(click.ClickException):
+    """Ctrl-C or SIGTERM, with a line that says how to continue.
+
+    Args:
+        message: The line.
+        error: What the signal raised.
+    """
+
+    def __init__(self, message: str, error: KeyboardInterrupt) -> None:
+        super().__init__(message)
+        self.exit_code = interrupts.exit_status(error)
 
 
 def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
@@ -41,7 +56,7 @@ def explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return "Interrupted.", 1
+        return "Interrupted.", interrupts.exit_status(error)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}", 1
     if isinstance(error, (OSError, ValueError, ImportError)):

@@ -8,10 +8,10 @@ import click
 
 from asyncsim.cli.command import Command
 from asyncsim.cli.cores import use_all_cores
+from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.output import json_option, out_option, print_results
 from asyncsim.cli.progress import Bar
 from asyncsim.cli.script import import_from_clone
-from asyncsim.engine import ReplayInterrupted
 from asyncsim.study.cache import in_words
 from asyncsim.study.figure_set import SUMMARY, FigureSet, MadeFigure
 
@@ -114,9 +114,9 @@ def command(
         if force:
             figure_set.forget(names)
         made = make_all(figure_set, names)
-    except (ReplayInterrupted, KeyboardInterrupt) as stopped:
+    except KeyboardInterrupt as stopped:
         again = "without --force, the same command" if force else "the same command"
-        raise click.ClickException(f"Interrupted; {again} continues from there.") from stopped
+        raise Interrupted(f"Interrupted; {again} continues from there.", stopped) from stopped
 
     def show_results() -> None:
         show(made)

@@ -10,6 +10,7 @@ import click
 
 from asyncsim.cli.command import Command
 from asyncsim.cli.cores import use_all_cores
+from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli.output import json_option, out_option, print_results
 from asyncsim.cli.progress import Bar
@@ -151,7 +152,7 @@ def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar
     try:
         findings = experiment.run(out, force=force)
     except KeyboardInterrupt as stopped:
-        raise click.ClickException("Interrupted. An experiment starts anew; nothing was kept.") from stopped
+        raise Interrupted("Interrupted. An experiment starts anew; nothing was kept.", stopped) from stopped
     return Finished(findings.summary, print_numbers, findings.recomputed)
 
 
@@ -164,11 +165,11 @@ def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
     except ReplayInterrupted as stopped:
         total = stopped.run.commits if bar.latest is None else bar.latest.total
         done = f"Interrupted after {stopped.run.commits:,} of {total:,} commits"
-        raise click.ClickException(f"{done}; {again} from there.") from stopped
+        raise Interrupted(f"{done}; {again} from there.", stopped) from stopped
     except KeyboardInterrupt as stopped:
         if bar.latest is None:
-            raise click.ClickException("Interrupted. Nothing has been replayed by this command.") from stopped
-        raise click.ClickException(f"Interrupted; {again} from what has been saved.") from stopped
+            raise Interrupted("Interrupted. Nothing has been replayed by this command.", stopped) from stopped
+        raise Interrupted(f"Interrupted; {again} from what has been saved.", stopped) from stopped
 
 
 def find_script(arguments: Iterable[str]) -> int | None:

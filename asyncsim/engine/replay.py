@@ -15,11 +15,17 @@ from asyncsim.workloads import Workload
 
 
 class ReplayInterrupted(KeyboardInterrupt):
-    """Ctrl-C came during a replay; `run` is what was done by then, ready to be resumed."""
+    """Ctrl-C or SIGTERM came during a replay.
 
-    def __init__(self, run: Run) -> None:
+    Attributes:
+        run: What was done by then, ready to be resumed.
+        signal: The number of the signal.
+    """
+
+    def __init__(self, run: Run, signal: int = signal.SIGINT) -> None:
         super().__init__(f"interrupted after {run.commits} commits")
         self.run = run
+        self.signal = signal
 
 
 def replay(
@@ -80,7 +86,7 @@ def replay(
 
     Raises:
         ValueError: If an argument is out of range or the trace is not valid.
-        ReplayInterrupted: On Ctrl-C, with the run so far. A second Ctrl-C does not wait for the chunk to end.
+        ReplayInterrupted: On Ctrl-C or SIGTERM, with the run so far. A second one does not wait for the chunk to end.
 
     Example:
         >>> import asyncsim as asim
@@ -104,8 +110,8 @@ def replay(
             replayer.advance()
             if progress is not None:
                 _report(replayer, progress)
-            if interrupted.is_set():
-                raise ReplayInterrupted(replayer.run())
+            if interrupted:
+                raise ReplayInterrupted(replayer.run(), interrupted[0])
             if checkpoint is not None and time.monotonic() >= due:
                 checkpoint(replayer.run())
                 due = time.monotonic() + checkpoint_every
@@ -115,29 +121,33 @@ def replay(
 def _report(replayer: Replayer, progress: Callable[[Progress], None]) -> None:
     try:
         progress(replayer.progress())
-    except KeyboardInterrupt:  # between two chunks the state is whole
-        raise ReplayInterrupted(replayer.run()) from None
+    except KeyboardInterrupt as error:  # between two chunks the state is whole
+        raise ReplayInterrupted(replayer.run(), getattr(error, "signal", signal.SIGINT)) from None
 
 
 @contextmanager
-def _deferred_interrupt() -> Iterator[threading.Event]:
-    """Let Ctrl-C wait for the end of a chunk; a second one does not wait.
+def _deferred_interrupt() -> Iterator[list[int]]:
+    """Let Ctrl-C and SIGTERM wait for the end of a chunk, and list their numbers; a second one does not wait.
 
     An exception anywhere else could come when the state's memory has been given away and its successor has not been
     received.
     """
-    interrupted = threading.Event()
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield interrupted
+        yield received
         return
 
     def remember(number: int, frame: Any) -> None:
-        if interrupted.is_set():
+        received.append(number)
+        if len(received) > 1:
             signal.default_int_handler(number, frame)
-        interrupted.set()
 
-    before = signal.signal(signal.SIGINT, remember)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, remember)
     try:
-        yield interrupted
+        yield received
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

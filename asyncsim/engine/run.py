@@ -203,7 +203,7 @@ class Run:
         """Mean training loss over the last `last` commits of each worker, or over all if it made fewer.
 
         Returns:
-            A float, or (seeds,); NaN without commits.
+            A float, or (seeds,); NaN without commits and where the run diverged.
 
         Example:
             Worker 0 is fast and worker 1 slow: one commit of each counts.
@@ -216,7 +216,10 @@ class Run:
         """
         later = count_jobs(self.worker[::-1])[::-1]
         chosen = self.loss[..., later < last]
-        mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
+        lost = np.reshape([commit is not None for commit in self.divergences], mean.shape)
+        mean = np.where(lost | ~np.isfinite(mean), np.nan, mean)
         return mean if self.several else float(mean)
 
     def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:

@@ -76,7 +76,7 @@ class TestCommand:
 
         self.figures["energy"] = fake(self.calls, compute=interrupt)
         status, out, err = command("figure1", "energy")
-        assert (status, out) == (1, "")
+        assert (status, out) == (130, "")
         assert "Interrupted; the same command continues from there." in err
         assert "| figure1 | it is small" in Path("runs/figures/quick/summary.md").read_text()
 

@@ -184,7 +184,7 @@ class TestInterrupts:
 
         monkeypatch.setattr(*((run_module.Scenario, part) if part == "simulate" else (Bar, part)), interrupt)
         done = command("run", "study.py", *flags)
-        assert_one_line(done, 1, "Interrupted")
+        assert_one_line(done, 130, "Interrupted")
         return done.err
 
     def test_before_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,8 @@ class TestInterrupts:
 
 
 class TestProcesses:
-    def test_ctrl_c_and_the_same_command_again(self, command: Command) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_and_the_same_command_again(self, command: Command, number: signal.Signals) -> None:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
         checkpoints = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
         Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
@@ -206,9 +207,9 @@ class TestProcesses:
         started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not Path("runs/study/run.npz").exists() and started.poll() is None:
             time.sleep(0.001)
-        started.send_signal(signal.SIGINT)
+        started.send_signal(number)
         out, err = started.communicate(timeout=60)
-        assert started.returncode == 1, (out, err)
+        assert started.returncode == 128 + number, (out, err)
         assert err.count("\n") == 1
         assert "of 600,000 commits; the same command continues from there." in err
         assert set(os.listdir("runs/study")) == {"scenario.json", "trace.npz", "run.npz"}

@@ -123,6 +123,16 @@ def test_the_final_loss_is_each_workers_last_commits():
     assert run.final_loss(last=5) == pytest.approx(np.concatenate(last).mean())
 
 
+@pytest.mark.parametrize("learning_rate", [2.5, 1e10, 1e30])
+def test_the_final_loss_of_a_lost_run_is_nan(learning_rate):
+    """And NumPy does not warn of what overflows on the way there."""
+    trace, rule = gamma_trace(commits=400), asim.rules.downpour(learning_rate)
+    run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=[0, 1])
+    assert run.diverged_at[0] is not None
+    np.testing.assert_array_equal(run.final_loss(), np.full(2, np.nan, np.float32), strict=True)
+    assert np.isnan(asim.replay(trace, rule, asim.workloads.quadratic([1.0])).final_loss())
+
+
 def test_a_diverged_run_is_not_continued(short_chunks):
     trace, rule = gamma_trace(commits=200), asim.rules.downpour(1e10)
     run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))

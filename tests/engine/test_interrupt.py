@@ -13,8 +13,15 @@ def raise_interrupt():
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("how", [lambda: signal.raise_signal(signal.SIGINT), raise_interrupt])
-def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chunks, how):
+@pytest.mark.parametrize(
+    ("how", "number"),
+    [
+        (lambda: signal.raise_signal(signal.SIGINT), signal.SIGINT),
+        (lambda: signal.raise_signal(signal.SIGTERM), signal.SIGTERM),
+        (raise_interrupt, signal.SIGINT),
+    ],
+)
+def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chunks, how, number):
     trace, rule, workload = gamma_trace(commits=100), asim.rules.gem(0.01), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
 
@@ -27,12 +34,14 @@ def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chu
     resumed = asim.replay(trace, rule, workload, resume=caught.value.run)
     np.testing.assert_array_equal(resumed.loss, whole.loss)
     assert isinstance(caught.value, KeyboardInterrupt)
+    assert caught.value.signal == number
 
 
 def test_the_signal_handler_is_restored():
-    before = signal.getsignal(signal.SIGINT)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in signals]
     asim.replay(gamma_trace(), asim.rules.gem(0.01), noisy_quadratic())
-    assert signal.getsignal(signal.SIGINT) is before
+    assert [signal.getsignal(number) for number in signals] == before
 
 
 def test_progress_sees_every_chunk(short_chunks):
