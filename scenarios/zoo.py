@@ -24,6 +24,7 @@ from asyncsim.reports.replicates import side_by_side
 from asyncsim.rules import CONSTRUCTORS, Rule
 
 ALL, PLAIN = "all", "downpour"
+SWEPT = {"fadas": "server_learning_rate"}  # in place of `learning_rate`, to which the rule hardly responds
 STEP_SIZES = tuple(2.0**k for k in range(-10, 3))
 ROUNDS = {"local_sgd", "diloco", "easgd"}  # made for synchronous rounds
 # Constructor -> row of the table -> arguments. A constructor that is not listed has one row and its own defaults.
@@ -33,7 +34,7 @@ ROWS: dict[str, dict[str, dict[str, Any]]] = {
     "dc_asgd": {f"dc_asgd, {variance}": {"variance": variance} for variance in ("constant", "adaptive")},
     "diloco": {"diloco": {"window": 12}},  # 500 in its paper, whose runs are longer
     "downpour": {"downpour": {}, "downpour, windows": {"window": 5}, "synchronous": {}},
-    "drop_stale": {"drop_stale": {"limit": "workers"}},
+    "drop_stale": {"drop_stale": {"oldest": "workers"}},
     "fedasync": {f"fedasync, {kind}": {"weighting": kind} for kind in ("constant", "polynomial", "hinge")},
     "gem": {
         "gem": {},
@@ -111,7 +112,7 @@ def entries(names: Sequence[str], traces: dict[bool, asim.Trace], step_sizes: np
         for label, settings in ROWS.get(name, {name: {}}).items():
             trace = traces[name in ROUNDS or label == "synchronous"]
             given = {key: trace.workers if value == "workers" else value for key, value in settings.items()}
-            yield Entry(label, CONSTRUCTORS[name](learning_rate=step_sizes, **given), trace)
+            yield Entry(label, CONSTRUCTORS[name](**{SWEPT.get(name, "learning_rate"): step_sizes}, **given), trace)
 
 
 def final_scores(entry: Entry, workload: asim.Workload, seeds: list[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,19 @@ time-optimal                `rules.time_optimal`     `rennala`, `ringmaster`
 one entry per worker        `rules.gradient_tables`  `ia2sgd`, `malenia`, `ringleader`
 =========================== ======================== ===========================================================
 
+An argument that several rules have means the same in all of them:
+
+- `learning_rate`: the step size that multiplies gradients, or the updates of an optimiser. If workers make local steps,
+  it is that of a local step, and `server_learning_rate` multiplies the update that the server makes of them. Two rules
+  differ in what a whole step is: the gradients of `delayed_nesterov` count 1/N each, and `yellowfin` tunes the step
+  size, of which this is a factor.
+- `momentum`: the share of a moment that is kept from step to step.
+- `decay`: the same share for a moving average of squares, or with `yellowfin` of all that it measures.
+- `limit`: the delay at which a gradient no longer counts, as in `asyncsim.protocols.Ringmaster`; `oldest`: the largest
+  staleness that counts; `grace`: the staleness up to which an update counts in full.
+- `window`: local steps between two commits; `buffer`: commits from which the server makes a step.
+- `workers`: the trace's number of workers, from which it is taken if it is not given.
+
 `rules.rule` says what a rule is, `rules.arguments` checks the arguments that many rules have, `rules.proxy` puts the
 proxy of GEM beside any rule (`beside_proxy`), and `rules.citations` says which publication a rule is from.
 """

@@ -75,6 +75,18 @@ def send_adaptive(hyper: Hyper, gradient: Params, state: State, view: View) -> S
     return Sent(message, state, Info(update=descent(hyper, gradient)))
 
 
+def keep_own_square(hyper: Hyper, params: Params) -> Params:
+    """The mean square of a worker's own gradients, zero at first."""
+    return widen(at_rest(hyper, params))
+
+
+def send_adaptive_alone(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
+    """As `send_adaptive`, with the mean square of this worker's own gradients."""
+    sent = send_adaptive(hyper, gradient, (), view._replace(server=view.server._replace(square=state)))
+    square = averaged_square(hyper, state, sent.message.square)
+    return Sent(sent.message._replace(square=()), square, sent.info)
+
+
 def apply_corrected(
     hyper: Hyper, central: Params, server: Server, message: Corrected, view: View
 ) -> tuple[Params, Server]:
@@ -88,8 +100,9 @@ def apply_corrected(
 VARIANCES: dict[str, dict[str, Any]] = {
     "constant": {"send": send_constant, "start_server": keep_central},
     "adaptive": {"send": send_adaptive, "start_server": keep_square},
+    "adaptive_by_worker": {"send": send_adaptive_alone, "start": keep_own_square, "start_server": keep_central},
 }
-STRENGTHS = {"constant": 0.04, "adaptive": 2.0}
+STRENGTHS = {"constant": 0.04, "adaptive": 2.0, "adaptive_by_worker": 2.0}
 
 
 def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "constant", decay: Any = 0.95) -> Rule:
@@ -100,21 +113,23 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
     to the batch size.
 
     - constant: λ_t = λ;
-    - adaptive: λ_t = λ/√(MS + 1e-7), MS ← m·MS + (1 - m)·g⊙g over all commits, this one included.
+    - adaptive: λ_t = λ/√(MS + 1e-7), MS ← m·MS + (1 - m)·g⊙g over all commits, this one included;
+    - adaptive_by_worker: the same with an MS of each worker, over its own commits, as the authors' code has it.
 
     With λ = 0, and with one worker, this is asynchronous SGD. A server that averages the messages of a step averages
     the squares too.
 
     Args:
         learning_rate: Step size η, per commit.
-        compensation: Strength λ ≥ 0; None for 0.04 with the constant and 2 with the adaptive variance.
-        variance: "constant" (DC-ASGD-c) or "adaptive" (DC-ASGD-a).
-        decay: Decay m in [0, 1) of the mean square, for ``adaptive`` only; 0.95 is also what public code uses.
+        compensation: Strength λ ≥ 0; None for 0.04 with the constant and 2 with an adaptive variance.
+        variance: "constant" (DC-ASGD-c), or "adaptive" or "adaptive_by_worker" (DC-ASGD-a).
+        decay: Decay m in [0, 1) of the mean square, not for ``constant``; 0.95 is also what public code uses.
 
     The three numbers may each be a scalar, or one value per seed.
 
     Returns:
-        A `Rule` that keeps the central variable on the server, and with ``adaptive`` MS as well.
+        A `Rule` that keeps the central variable on the server, and with ``adaptive`` MS as well, which the worker keeps
+        with ``adaptive_by_worker``.
 
     Raises:
         ValueError: If a number is out of range or the variance is unknown.
@@ -192,7 +207,9 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
 
     g ← g/(1 + |θ - s|/C) elementwise, v ← γ·v + g, θ ← θ - η·v, with g = ∇L(s), s the value that this worker read, and
     the server's θ and v. C = η·(√(EMA_β(v²)/(1 - β^t)) + 1e-8) is the usual length of a step, from the t steps before
-    this one. A parameter that did not move is not corrected, so that one worker is momentum SGD.
+    this one. A parameter that did not move is not corrected, so that one worker is momentum SGD. Where the
+    mean square includes the present step and is not divided by 1 - β^t, as published formulas can also be read, C is
+    much smaller in the first 1/(1 - β) steps, and gradients are divided by more.
 
     Args:
         learning_rate: Step size η, per commit; it is constant, so it is its own maximum.

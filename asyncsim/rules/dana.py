@@ -92,11 +92,13 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
       gradients at the same points, and asks nothing of the server;
     - dc: zero with g + λ·g⊙g⊙(θ - s) instead of g, where s is the look-ahead at which g was taken.
 
-    From memory, and re-derived: the change of variable holds to rounding, γ = 0 is asynchronous SGD (with λ = 0 in
-    dc), and one worker is Nesterov's accelerated gradient. Because s is a look-ahead, dc corrects even a fresh
-    gradient. A worker reads θ itself when it begins, and one that lost its state leaves its last v_i in the sum for
-    ever: if workers come and go, use slim, where the worker itself keeps v_i. A server that averages the messages of a
-    step keeps Σ_j v_j over their number, which is the look-ahead that fits its steps.
+    From memory, and re-derived: the change of variable holds to rounding, γ = 0 is asynchronous SGD (with λ = 0 in dc),
+    and one worker is Nesterov's accelerated gradient. Because s is a look-ahead, dc corrects even a fresh gradient.
+    Counted from look-ahead to look-ahead instead, with θ - η·γ·Σ_j v_j in place of θ, or from the θ that lay behind s,
+    the correction of a fresh gradient would vanish. A worker reads θ itself when it begins, and one that lost its state
+    leaves its last v_i in the sum for ever: if workers come and go, use slim, where the worker itself keeps v_i. A
+    server that averages the messages of a step keeps Σ_j v_j over their number, which is the look-ahead that fits its
+    steps.
 
     Args:
         learning_rate: Step size η, per commit.

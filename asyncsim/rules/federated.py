@@ -3,6 +3,7 @@
 FedAsync, FedBuff, FADAS and CA2FL.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,16 +30,16 @@ def constant(hyper: Hyper, age: jax.Array) -> jax.Array:
 
 def polynomial(hyper: Hyper, age: jax.Array) -> jax.Array:
     """(τ + 1)^-a."""
-    return (age + 1) ** -hyper["decay"]
+    return (age + 1) ** -hyper["steepness"]
 
 
 def hinge(hyper: Hyper, age: jax.Array) -> jax.Array:
     """1 up to τ = b, then 1/(a·(τ - b) + 1): both are 1 at τ = b."""
-    return 1 / (hyper["decay"] * jnp.maximum(age - hyper["grace"], 0) + 1)
+    return 1 / (hyper["steepness"] * jnp.maximum(age - hyper["grace"], 0) + 1)
 
 
 WEIGHTINGS = {"constant": constant, "polynomial": polynomial, "hinge": hinge}
-DECAYS = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
+STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
 
 
 class Mixture(NamedTuple):
@@ -73,7 +74,7 @@ def fedasync(
     *,
     mixing: Any = 0.6,
     weighting: str = "polynomial",
-    decay: Any = None,
+    steepness: Any = None,
     grace: Any = 4.0,
     window: int = 1,
 ) -> Rule:
@@ -94,8 +95,8 @@ def fedasync(
         learning_rate: Step size η of a local step; a scalar, or one value per seed.
         mixing: Mixing factor α in [0, 1].
         weighting: "constant", "polynomial" or "hinge".
-        decay: a, not negative; None for 0.5 with the polynomial and 10 with the hinge.
-        grace: b, the staleness up to which the hinge is 1; the other weightings ignore it.
+        steepness: a, not negative; None for 0.5 with the polynomial and 10 with the hinge.
+        grace: b, the staleness up to which an update counts in full with the hinge; the other weightings ignore it.
         window: Local steps between two commits.
 
     The numbers other than the window may each have one value per seed. The defaults are those usually quoted from the
@@ -112,7 +113,7 @@ def fedasync(
         Two workers in turn, both with x = 0.5; τ = 0 and 1, so α_t = 1/2, 1/4: θ = 1/2 + 1/4, then 3/4·3/4 + 1/8:
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.fedasync(0.5, mixing=0.5, decay=1.0)
+        >>> rule = asim.rules.fedasync(0.5, mixing=0.5, steepness=1.0)
         >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.6875]
 
@@ -124,7 +125,7 @@ def fedasync(
     hyper = {
         **step_size(learning_rate),
         "mixing": checks.not_negative("mixing", mixing),
-        "decay": checks.not_negative("decay", DECAYS[weighting] if decay is None else decay),
+        "steepness": checks.not_negative("steepness", STEEPNESSES[weighting] if steepness is None else steepness),
         "grace": checks.not_negative("grace", grace),
     }
     if np.any(hyper["mixing"] > 1):
@@ -207,11 +208,6 @@ def fedbuff(
     ).sealed()
 
 
-def step_locally(hyper: Hyper, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-    """A local step whose step size is not the server's."""
-    return jax.tree.map(lambda x, g: x - hyper["local_learning_rate"] * g, params, gradient), state
-
-
 class Moments(NamedTuple):
     """What the server of FADAS keeps: means of the update and of its square, and the largest of the latter so far."""
 
@@ -239,16 +235,40 @@ def send_with_age(hyper: Hyper, displacement: Params, state: State, view: View) 
     return Sent({"update": displacement, "ages": ages}, state, Info(update=displacement))
 
 
-def apply_adaptively(
+def divided(rate: Any, oldest: jax.Array) -> jax.Array:
+    """η/τ: the step size of the authors' code where an update is late."""
+    return rate / oldest
+
+
+def capped(rate: Any, oldest: jax.Array) -> jax.Array:
+    """min(η, 1/τ): that of the paper."""
+    return jnp.minimum(rate, 1 / oldest)
+
+
+def apply_capped(
     hyper: Hyper, central: Params, server: Moments, message: dict[str, Any], view: View
+) -> tuple[Params, Moments]:
+    """As `apply_adaptively`, with the step size of the paper where an update is late."""
+    return apply_adaptively(hyper, central, server, message, view, lowered=capped)
+
+
+def apply_adaptively(
+    hyper: Hyper,
+    central: Params,
+    server: Moments,
+    message: dict[str, Any],
+    view: View,
+    *,
+    lowered: Callable[[Any, jax.Array], jax.Array] = divided,
 ) -> tuple[Params, Moments]:
     """θ ← θ + η_t·m/(√v̂ + ε), with AMSGrad's v̂."""
     del view  # It is that of the closing commit alone; the ages come with the messages.
-    rate, update = hyper["learning_rate"], message["update"]
+    rate, update = hyper["server_learning_rate"], message["update"]
     if "ages" in message:
         ages = message["ages"]
         oldest = jnp.max(jnp.where(ages > 0, jnp.arange(OLDEST + 1), 0)).astype(ages.dtype)
-        rate = jnp.where(oldest <= hyper["limit"], rate, rate / jnp.maximum(oldest, 1))
+        late = lowered(rate, jnp.maximum(oldest, 1))
+        rate = jnp.where(oldest <= hyper["grace"], rate, late)
     b1, b2 = hyper["momentum"], hyper["decay"]
     update = widen(update)
     mean = jax.tree.map(lambda m, d: b1 * m + (1 - b1) * d, server.mean, update)
@@ -261,33 +281,41 @@ def apply_adaptively(
     return jax.tree.map(stepped, central, mean, largest), Moments(mean, square, largest)
 
 
+LATE = {"divided": apply_adaptively, "capped": apply_capped}
+
+
 def fadas(
-    learning_rate: Any,
+    learning_rate: Any = 1.0,
     *,
+    server_learning_rate: Any,
     buffer: int = 5,
     window: int = 1,
     momentum: Any = 0.9,
     decay: Any = 0.99,
     epsilon: Any = 1e-8,
-    limit: Any = None,
-    local_learning_rate: Any = 1.0,
+    grace: Any = None,
+    late: str = "divided",
 ) -> Rule:
     """Federated adaptive asynchronous optimisation: AMSGrad at a server that buffers M updates.
 
     m ← β₁·m + (1 - β₁)·Δ̄, v ← β₂·v + (1 - β₂)·Δ̄², v̂ ← max(v̂, v), θ ← θ + η_t·m/(√v̂ + ε), elementwise and without
-    bias correction, with Δ̄ the mean of M displacements x - s of `window` local steps. With a `limit` τ_c, η_t = η
-    while the oldest update of the step has τ ≤ τ_c, and η/τ beyond (ages above 255 count as 255). The server keeps m, v
+    bias correction, with Δ̄ the mean of M displacements x - s of `window` local steps. With a `grace` τ_c, η_t = η
+    while the oldest update of the step has τ ≤ τ_c, and beyond it η/τ with ``divided``, as in the
+    authors' code, or min(η, 1/τ) with ``capped``, as in the paper (ages above 255 count as 255). The server keeps m, v
     and v̂, the worker nothing. With M = 1, a window of 1 and one worker it is AMSGrad without bias correction.
 
     Args:
-        learning_rate: Step size η of the server; a scalar, or one value per seed.
+        learning_rate: Step size of a local step; a scalar, or one value per seed. With a window of 1 only its ratio to
+            ε matters.
+        server_learning_rate: Step size η of the server, the one to tune.
         buffer: Updates in a step, M ≥ 1.
         window: Local steps in an update.
         momentum: β₁ in [0, 1).
         decay: β₂ in [0, 1).
         epsilon: ε ≥ 0; small against the updates, whose size is that of local steps.
-        limit: τ_c ≥ 0, the age up to which the step size is η; None for η always.
-        local_learning_rate: Step size of a local step. With a window of 1 only its ratio to ε matters.
+        grace: τ_c ≥ 0, the staleness up to which an update counts in full, here with the step size η; None for η at
+            any age.
+        late: The step size beyond it, "divided" or "capped"; without `grace` it does not matter.
 
     Returns:
         A `Rule` that steps every `buffer` commits.
@@ -299,7 +327,7 @@ def fadas(
         The first step with M = 1: Δ = -1, m = -0.1, v = 0.01, and θ = 1 - 0.5·0.1/0.1.
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.fadas(0.5, buffer=1)
+        >>> rule = asim.rules.fadas(server_learning_rate=0.5, buffer=1)
         >>> run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0]))
         >>> round(float(run.central["x"][0]), 6)
         0.5
@@ -309,22 +337,22 @@ def fadas(
     """
     hyper = {
         **step_size(learning_rate),
-        "local_learning_rate": checks.finite("local_learning_rate", local_learning_rate),
+        "server_learning_rate": checks.finite("server_learning_rate", server_learning_rate),
         "momentum": checks.fraction("momentum", momentum),
         "decay": checks.fraction("decay", decay),
         "epsilon": checks.not_negative("epsilon", epsilon),
     }
-    if limit is not None:
-        hyper["limit"] = checks.not_negative("limit", limit)
+    if grace is not None:
+        hyper["grace"] = checks.not_negative("grace", grace)
     buffer, window = whole_buffer(buffer), whole_window(window)
     return Rule(
         hyper=hyper,
         name="fadas",
-        send=send_update if limit is None else send_with_age,
-        options=(("buffer", buffer), ("window", window)),
+        send=send_update if grace is None else send_with_age,
+        options=(("buffer", buffer), ("window", window), *((("late", late),) if late != "divided" else ())),
         start_server=start_moments,
-        apply=apply_adaptively,
-        local_step=step_locally,
+        apply=LATE[checks.one_of("late", late, LATE)],
+        local_step=step_down,
         window=window,
         collect=buffer,
     ).sealed()

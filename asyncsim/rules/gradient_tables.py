@@ -329,6 +329,16 @@ def send_entry(hyper: Hyper, gradient: Params, state: Ledger, view: View) -> Sen
     return Sent(message, after, Info(update=update))
 
 
+def send_without_extra(hyper: Hyper, gradient: Params, state: Ledger, view: View) -> Sent:
+    """As `send_entry`, but the next phase's table stays empty until the phase begins."""
+    sent = send_entry(hyper, gradient, state, view)
+    message = {**sent.message, "later": jax.tree.map(jnp.zeros_like, sent.message["later"])}
+    return Sent(message, sent.state._replace(later=jax.tree.map(jnp.zeros_like, state.later)), sent.info)
+
+
+EXTRA = {"next": send_entry, "ignored": send_without_extra}
+
+
 def apply_in_phases(
     hyper: Hyper, central: Params, server: Leader, message: dict[str, Any], view: View
 ) -> tuple[Params, Leader]:
@@ -348,19 +358,22 @@ def apply_in_phases(
     return theta, after
 
 
-def ringleader(learning_rate: Any, *, workers: int | None = None) -> Rule:
+def ringleader(learning_rate: Any, *, workers: int | None = None, extra: str = "next") -> Rule:
     """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
 
     θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one;
     then every worker is answered with one step, at its next commit (the last to be heard at once), and that commit's
-    gradient enters the table first. What an answered worker sends in the meantime opens the table of the next phase. θ
-    stays where it is while the server collects. The worker keeps its entries in both tables, on behalf of the server,
-    and the server their sums. One worker is SGD. A worker that lost its state leaves its entry in the sums: use another
-    rule on clusters whose workers crash. It counts versions of its own: give it an asynchronous trace.
+    gradient enters the table first. What an answered worker sends in the meantime is extra: it opens the table of the
+    next phase, or with ``ignored`` it is lost, and every phase begins with an empty table. θ stays where it is while
+    the server collects. The worker keeps its entries in both tables, on behalf of the server, and the server their
+    sums. One worker is SGD. A worker that lost its state leaves its entry in the sums: use another rule on clusters
+    whose workers crash. It counts versions of its own: give it an asynchronous trace.
 
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        extra: Where gradients go that an answered worker sends before the phase is over: to the "next" phase, or
+            "ignored".
 
     Returns:
         A `Rule` that makes n steps in a phase.
@@ -385,7 +398,8 @@ def ringleader(learning_rate: Any, *, workers: int | None = None) -> Rule:
     return Rule(
         hyper=with_workers(learning_rate, workers),
         name="ringleader",
-        send=send_entry,
+        send=EXTRA[checks.one_of("extra", extra, EXTRA)],
+        options=(("extra", extra),) if extra != "next" else (),
         start=start_ledger,
         start_server=start_leader,
         apply=apply_in_phases,

@@ -12,31 +12,30 @@ from asyncsim.rules.rule import Hyper, Params, Rule, State, View
 
 
 def move_outer(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-    """θ ← θ + η_out·Δ."""
+    """θ ← θ + η_g·Δ."""
     del view  # The mean displacement is enough.
-    return jax.tree.map(lambda theta, d: theta + hyper["outer_learning_rate"] * d, central, message), server
+    return jax.tree.map(lambda theta, d: theta + hyper["server_learning_rate"] * d, central, message), server
 
 
 def local_sgd(
     learning_rate: Any = 1.0,
     *,
     window: int,
-    outer_learning_rate: Any = 1.0,
+    server_learning_rate: Any = 1.0,
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
 ) -> Rule:
     """Local SGD: in a round every worker makes `window` steps of its own, and the points they reach are averaged.
 
-    x_i ← θ, then λ times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_out·mean(x_i - θ), so that with η_out = 1 the next θ is
-    the mean of the x_i. The trace says what a round is: simulate with `protocols.Synchronous()`, or `KSync` and the
-    like. On an asynchronous trace, where every commit is a step, η_out = 1 is the rule `worker`; a
-    warning says so.
+    x_i ← θ, then λ times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_g·mean(x_i - θ), so that with η_g = 1 the next θ is the
+    mean of the x_i. The trace says what a round is: simulate with `protocols.Synchronous()`, or `KSync` and the like.
+    On an asynchronous trace, where every commit is a step, η_g = 1 is the rule `worker`; a warning says so.
 
     Args:
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
             value per seed.
         window: Local steps in a round, λ (H in the papers).
-        outer_learning_rate: Step size η_out of the server.
+        server_learning_rate: Step size η_g of the server.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `worker`; its state survives rounds.
         elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
@@ -61,12 +60,12 @@ def local_sgd(
         Stich 2019, "Local SGD converges fast and communicates little".
     """
     steps = local_steps(learning_rate, window, optimiser, elementwise)
-    steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
+    steps["hyper"]["server_learning_rate"] = checks.finite("server_learning_rate", server_learning_rate)
     return Rule(name="local_sgd", rounds=True, send=send_displacement, apply=move_outer, **steps).sealed()
 
 
 def nesterov_outer(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-    """v ← μ·v + Δ, θ ← θ + η_out·(μ·v + Δ)."""
+    """v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ)."""
     velocity = jax.tree.map(lambda v, d: hyper["momentum"] * v + d, server, message)
     ahead = jax.tree.map(lambda v, d: hyper["momentum"] * v + d, velocity, message)
     return move_outer(hyper, central, velocity, ahead, view)
@@ -76,14 +75,14 @@ def diloco(
     learning_rate: Any = 4e-4,
     *,
     window: int = 500,
-    outer_learning_rate: Any = 0.7,
+    server_learning_rate: Any = 0.7,
     momentum: Any = 0.9,
     optimiser: Optimiser = "adamw",
     elementwise: bool = False,
 ) -> Rule:
     """DiLoCo: local SGD with AdamW inside and Nesterov's momentum outside.
 
-    x_i as in `local_sgd`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_out·(μ·v + Δ). The outer step is SGD with
+    x_i as in `local_sgd`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with
     Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `local_sgd`. Formulas
     and defaults are from memory of the paper; the formulas are tested against optax.
 
@@ -91,9 +90,11 @@ def diloco(
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
             value per seed.
         window: Local steps in a round, λ (H in the paper).
-        outer_learning_rate: Step size η_out of the server.
+        server_learning_rate: Step size η_g of the server.
         momentum: μ of the server, in [0, 1).
-        optimiser, elementwise: As in `local_sgd`.
+        optimiser: As in `local_sgd`. 'adamw' has optax's weight decay, 1e-4 times η; for that of the paper, 0.1, give
+            `optax.adamw(1.0, weight_decay=0.1)`.
+        elementwise: As in `local_sgd`.
 
     Returns:
         A `Rule` that keeps the optimiser's state on the worker and v on the server.
@@ -105,7 +106,7 @@ def diloco(
         One round with Δ = -0.5: v = -0.5, and the step is 0.5·(0.5·(-0.5) - 0.5):
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.diloco(0.5, window=1, outer_learning_rate=0.5, momentum=0.5, optimiser="sgd")
+        >>> rule = asim.rules.diloco(0.5, window=1, server_learning_rate=0.5, momentum=0.5, optimiser="sgd")
         >>> asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.625]
 
@@ -113,7 +114,7 @@ def diloco(
         Douillard et al. 2023, "DiLoCo: Distributed low-communication training of language models", arXiv 2311.08105.
     """
     steps = local_steps(learning_rate, window, optimiser, elementwise)
-    steps["hyper"]["outer_learning_rate"] = checks.finite("outer_learning_rate", outer_learning_rate)
+    steps["hyper"]["server_learning_rate"] = checks.finite("server_learning_rate", server_learning_rate)
     steps["hyper"]["momentum"] = checks.fraction("momentum", momentum)
     return Rule(
         name="diloco", send=send_displacement, start_server=at_rest, apply=nesterov_outer, rounds=True, **steps

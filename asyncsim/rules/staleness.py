@@ -120,32 +120,32 @@ def staleness_aware(learning_rate: Any) -> Rule:
 def send_if_recent(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send Δθ = -η·g up to a staleness, and zeros beyond it, even where g is not finite."""
     sent = raw_update(hyper, gradient, state, view)
-    return sent._replace(message=keep_if(view.staleness <= hyper["limit"], sent.message))
+    return sent._replace(message=keep_if(view.staleness <= hyper["oldest"], sent.message))
 
 
-def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
-    """Asynchronous SGD that ignores updates older than a limit.
+def drop_stale(learning_rate: Any, *, oldest: Any) -> Rule:
+    """Asynchronous SGD that ignores updates older than a given staleness.
 
-    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ limit, else θ_{t+1} = θ_t. The schedule does not know of it: an ignored commit
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not know of it: an ignored commit
     is a version of the server like any other, so it makes the others older, and in a step that averages several
     messages it counts as a message of zeros.
 
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
-        limit: Largest staleness that is applied, at least 0; a scalar, or one value per seed.
+        oldest: Largest staleness that is applied, at least 0; a scalar, or one value per seed.
 
     Returns:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If the step size is not finite or the limit is negative.
+        ValueError: If the step size is not finite or the largest staleness is negative.
 
     Example:
         Three workers in turn: the third update is two versions old.
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 2])
-        >>> run = asim.replay(trace, asim.rules.drop_stale(0.25, limit=1), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.drop_stale(0.25, oldest=1), asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.5]
 
@@ -153,7 +153,7 @@ def drop_stale(learning_rate: Any, *, limit: Any) -> Rule:
         Xie, Koyejo and Gupta 2019, "Asynchronous Federated Optimization", arXiv 1903.03934, whose server may drop
         models that are too old; Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
     """
-    hyper = {**step_size(learning_rate), "limit": checks.not_negative("limit", limit)}
+    hyper = {**step_size(learning_rate), "oldest": checks.not_negative("oldest", oldest)}
     return Rule(hyper=hyper, name="drop_stale", send=send_if_recent).sealed()
 
 

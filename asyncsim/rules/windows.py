@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from asyncsim import checks
 from asyncsim.rules.downpour import send_displacement
+from asyncsim.rules.elastic import exchange_fields, require_switch
 from asyncsim.rules.optimisers import Optimiser, local_steps
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
 from asyncsim.rules.staleness import over_age
@@ -75,10 +76,23 @@ class SendDamped:
 
     def __call__(self, hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
         """Δ/λ ⊙ 1/(1 + (θ - s)²/γ)."""
-        shift = jax.tree.map(jnp.subtract, view.pulled, view.read)
+        shift = jax.tree.map(jnp.subtract, self.centre(view), view.read)
         pi = jax.tree.map(lambda d: 1 / (self.window * (1 + d * d / hyper["gamma"])), shift)
         message = jax.tree.map(jnp.multiply, pi, displacement)
         return Sent(message=message, state=state, info=Info(update=displacement, pi=pi))
+
+    def centre(self, view: View) -> Params:
+        """The θ to compare with: as the worker pulled it."""
+        return view.pulled
+
+
+@dataclass(frozen=True)
+class SendDampedAtCommit(SendDamped):
+    """As `SendDamped`, with the server's θ at the commit."""
+
+    def centre(self, view: View) -> Params:
+        """The θ to compare with: the server's copy of it."""
+        return view.server
 
 
 def adag(
@@ -86,25 +100,29 @@ def adag(
     *,
     window: int = 12,
     gamma: Any = 1e-4,
+    atomic: bool = False,
     optimiser: Optimiser = "sgd",
     elementwise: bool = False,
 ) -> Rule:
     """AGN that damps every parameter by how far the central variable has moved there since the worker read.
 
     x as in `agn`; θ ← θ + (x - s)/λ ⊙ 1/(1 + (θ - s)²/γ), elementwise, with θ as the worker pulled it before it
-    commits. What counts is thus not the age of an update but what happened meanwhile. An infinite γ is `agn`; with one
-    worker θ = s, and it is `agn` too. Distributed Keras uses the name ADAG for what is `agn` here.
+    commits; with `atomic`, as it is at the commit, as at the server of Distributed Keras. If pull and commit are one,
+    the two are the same. What counts is thus not the age of an update but what happened meanwhile. An infinite γ is
+    `agn`; with one worker θ = s, and it is `agn` too. Distributed Keras uses the name ADAG for what is `agn` here.
 
     Args:
         learning_rate, optimiser, elementwise: As in `agn`.
         window: Local steps between two commits, λ.
+        atomic: Whether θ is that of the moment of the commit, or the one that was pulled before.
         gamma: Square of the shift at which an update is halved, γ > 0; 1e-4 in the thesis, which tried 1e-3 to 1e-9.
 
     Returns:
-        A `Rule` that keeps the optimiser's state on the worker.
+        A `Rule` that keeps the optimiser's state on the worker; with `atomic`, a copy of θ on the server.
 
     Raises:
-        ValueError: If γ is not positive, or another argument is refused as by `agn`.
+        ValueError: If γ is not positive, `atomic` is neither True nor False, or another argument is refused as by
+            `agn`.
 
     Example:
         The first of two workers halves 1 to 0.5, undamped. When the second commits its -0.5, θ has moved by -0.5
@@ -123,7 +141,10 @@ def adag(
     steps["hyper"]["gamma"] = checks.not_negative("gamma", gamma)
     if jnp.any(jnp.asarray(steps["hyper"]["gamma"]) == 0):
         raise ValueError(f"`gamma` must be positive; got {gamma!r}. Large values damp nothing; 1e-4 is usual.")
-    return Rule(name="adag", send=SendDamped(window), **steps).sealed()
+    if not require_switch(atomic):
+        return Rule(name="adag", send=SendDamped(window), **steps).sealed()
+    steps["options"] = (*steps["options"], ("atomic", True))
+    return Rule(name="adag", send=SendDampedAtCommit(window), **exchange_fields(True), **steps).sealed()
 
 
 def send_displacement_over_age(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:

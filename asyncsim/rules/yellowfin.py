@@ -219,6 +219,9 @@ def yellowfin(
     ‖g‖² stands for the curvature, as it does for likelihoods near their optimum. On a loss without noise it vanishes
     with the gradient, and the tuned step size grows without bound. Nothing is clipped.
 
+    A step is applied and then tuned from, as in the authors' first public version. Their later ones tune with the
+    gradient that has just arrived before they apply it, and clip gradients.
+
     Args:
         learning_rate: Factor η of the tuned step size α; 1 leaves it as it is. It must be smaller with many workers:
             the closed loop corrects the momentum, but α is tuned as if gradients were fresh.

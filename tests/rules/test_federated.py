@@ -97,14 +97,14 @@ def test_fadas_by_hand(trace, limit, x64):
         rate = 0.05 if limit is None or oldest <= limit else min(0.05, 0.05 / oldest)
         return theta + rate * mean / (np.sqrt(largest) + 1e-8)
 
-    rule = rules.fadas(0.05, buffer=3, window=2, limit=limit, local_learning_rate=0.5)
+    rule = rules.fadas(server_learning_rate=0.05, buffer=3, window=2, grace=limit, learning_rate=0.5)
     assert_ends(trace, rule, serve(trace, on_arrival))
 
 
 def test_fadas_alone_is_amsgrad_without_bias_correction(x64):
     """optax's AMSGrad corrects the bias: its step t is wider by (1 - β₁^t)⁻¹ and narrower by (1 - β₂^t)^½."""
     trace = asim.Trace.from_commits([0])
-    rule = rules.fadas(0.1, buffer=1, epsilon=0.0)
+    rule = rules.fadas(server_learning_rate=0.1, buffer=1, epsilon=0.0)
     step = START - np.asarray(asim.replay(trace, rule, quadratic()).central["x"])
     optimiser = optax.amsgrad(0.1, 0.9, 0.99, eps=0.0)
     updates, _ = optimiser.update(H * START, optimiser.init(START))
@@ -113,7 +113,7 @@ def test_fadas_alone_is_amsgrad_without_bias_correction(x64):
 
 def test_fadas_is_independent_of_the_size_of_local_steps(x64):
     ends = [
-        asim.replay(TRACES["ordinary"], rules.fadas(0.05, local_learning_rate=rate, epsilon=0.0), quadratic()).loss
+        asim.replay(TRACES["ordinary"], rules.fadas(rate, server_learning_rate=0.05, epsilon=0.0), quadratic()).loss
         for rate in (0.01, 1.0)
     ]
     np.testing.assert_allclose(*ends, rtol=1e-9)
@@ -159,8 +159,8 @@ BAD = [
     (lambda: rules.fedbuff(0.1, buffer=0), "`buffer` must be an integer of at least 1; got 0"),
     (lambda: rules.fedbuff(0.1, window=1.5), "`window` must be an integer of at least 1; got 1.5"),
     (lambda: rules.fedbuff(0.1, exponent=-1), "`exponent` must not be negative"),
-    (lambda: rules.fadas(0.1, decay=1), "`decay` must be at least 0 and less than 1"),
-    (lambda: rules.fadas(0.1, limit=-1), "`limit` must not be negative"),
+    (lambda: rules.fadas(server_learning_rate=0.1, decay=1), "`decay` must be at least 0 and less than 1"),
+    (lambda: rules.fadas(server_learning_rate=0.1, grace=-1), "`grace` must not be negative"),
     (lambda: rules.ca2fl(0.1, workers=0), "`workers` must be an integer of at least 1"),
 ]
 

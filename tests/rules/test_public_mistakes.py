@@ -52,9 +52,9 @@ AGES = (0, 1, 3, 4, 5, 8)
 
 def test_the_hinge_is_continuous(x64):
     """1/(a·(τ - b) + 1): the 1 is not forgotten, and b is subtracted."""
-    found = [mixed(age, mixing=0.5, weighting="hinge", decay=10.0, grace=4) / 0.5 for age in AGES]
+    found = [mixed(age, mixing=0.5, weighting="hinge", steepness=10.0, grace=4) / 0.5 for age in AGES]
     np.testing.assert_allclose(found, [1, 1, 1, 1, 1 / 11, 1 / 41], rtol=1e-9)
-    nearly = [mixed(5, mixing=0.5, weighting="hinge", decay=10.0, grace=b) / 0.5 for b in (5.0, 5.0 - 1e-6)]
+    nearly = [mixed(5, mixing=0.5, weighting="hinge", steepness=10.0, grace=b) / 0.5 for b in (5.0, 5.0 - 1e-6)]
     assert nearly[1] == pytest.approx(nearly[0], abs=1e-4)
 
 
@@ -87,7 +87,7 @@ def test_staleness_is_counted_in_versions(x64):
 WEIGHTS = {
     "adaptive_staleness": (rules.adaptive_staleness(RATE), lambda age: 1 / (age + 1)),
     "staleness_aware": (rules.staleness_aware(RATE), lambda age: 1 / np.maximum(age, 1)),
-    "drop_stale": (rules.drop_stale(RATE, limit=3), lambda age: age <= 3),
+    "drop_stale": (rules.drop_stale(RATE, oldest=3), lambda age: age <= 3),
     "delay_adaptive": (rules.delay_adaptive(RATE, concurrency=3), lambda age: 3 / np.maximum(age, 3)),
     "dynsgd": (rules.dynsgd(RATE, window=1), lambda age: 1 / (age + 1)),
     "fedbuff": (rules.fedbuff(RATE, buffer=1), lambda age: (age + 1) ** -0.5),
@@ -125,7 +125,7 @@ def test_ca2fl_calibrates(x64):
 def test_fadas_divides_by_the_largest_square(x64):
     """On the way down gradients shrink: v falls, v̂ does not, and the step is that of v̂."""
     trace, quadratic = asim.Trace.from_commits([0] * 400), asim.workloads.quadratic([1.0])
-    rule = rules.fadas(0.1, buffer=1)
+    rule = rules.fadas(server_learning_rate=0.1, buffer=1)
     before = asim.replay(trace, rule, quadratic, commits=399)
     after = asim.replay(trace, rule, quadratic)
     mean, square, largest = (float(leaf[0, 0]) for leaf in after.state.server)

@@ -31,7 +31,7 @@ def annealed(tau, version):
 
 WEIGHTS = {
     "staleness_aware": (rules.staleness_aware(RATE), lambda tau, version: 1 / np.where(tau == 0, 1, tau)),
-    "drop_stale": (rules.drop_stale(RATE, limit=N), lambda tau, version: tau <= N),
+    "drop_stale": (rules.drop_stale(RATE, oldest=N), lambda tau, version: tau <= N),
     "mishchenko": (rules.delay_adaptive(RATE, concurrency=N), lambda tau, version: N / np.maximum(N, tau)),
     "koloskova": (
         rules.delay_adaptive(RATE, concurrency=N, smoothness=LARGEST),
@@ -58,13 +58,12 @@ def test_staleness_is_counted_in_versions_not_in_arrivals(x64):
     """In a synchronous round nothing is stale, though messages arrive one after the other."""
     trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0), protocol=protocols.Synchronous()), commits=60)
     expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic()).loss
-    for rule in (rules.staleness_aware(0.1), rules.drop_stale(0.1, limit=0), rules.pipemare(0.1, anneal=1e9)):
+    for rule in (rules.staleness_aware(0.1), rules.drop_stale(0.1, oldest=0), rules.pipemare(0.1, anneal=1e9)):
         np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected, rtol=1e-10)
 
 
 SAME_AS_DOWNPOUR = [
-    rules.drop_stale(0.1, limit=10**6),
-    rules.delay_adaptive(0.1, concurrency=10**6),
+    rules.drop_stale(0.1, oldest=10**6),
     rules.delay_adaptive(0.1, concurrency=1, smoothness=1e-6),
 ]
 
@@ -78,20 +77,20 @@ def test_loose_limits_are_asynchronous_sgd(rule, x64):
 
 def test_what_is_dropped_may_be_anything():
     old = View(read=np.zeros(2), pulled=np.zeros(2), staleness=jnp.int32(5))
-    rule = rules.drop_stale(0.1, limit=4)
+    rule = rules.drop_stale(0.1, oldest=4)
     assert rule.send(rule.hyper, jnp.array([np.nan, np.inf]), (), old).message.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("decay", "grace"), [(10.0, 4.0), (0.5, 0.0), (2.0, 7.0)])
-def test_the_hinge_is_continuous(decay, grace):
+@pytest.mark.parametrize(("steepness", "grace"), [(10.0, 4.0), (0.5, 0.0), (2.0, 7.0)])
+def test_the_hinge_is_continuous(steepness, grace):
     """1 up to and at b, 1/(a + 1) one version later, and never more for an older model."""
     ages = jnp.arange(0.0, 30.0, 0.25)
-    weights = hinge({"decay": decay, "grace": grace}, ages)
+    weights = hinge({"steepness": steepness, "grace": grace}, ages)
     assert (weights[ages <= grace] == 1).all()
     assert (jnp.diff(weights) <= 0).all()
-    just_after = hinge({"decay": decay, "grace": grace}, jnp.asarray(grace + 1e-3))
-    assert just_after == pytest.approx(1, abs=2e-3 * decay)
-    assert hinge({"decay": decay, "grace": grace}, jnp.asarray(grace + 1)) == pytest.approx(1 / (decay + 1))
+    just_after = hinge({"steepness": steepness, "grace": grace}, jnp.asarray(grace + 1e-3))
+    assert just_after == pytest.approx(1, abs=2e-3 * steepness)
+    assert hinge({"steepness": steepness, "grace": grace}, jnp.asarray(grace + 1)) == pytest.approx(1 / (steepness + 1))
 
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
@@ -117,7 +116,7 @@ def test_fedasync_is_what_its_paper_says(weighting, kind, x64):
             mixed = [(1 - share) * thetas[-1] + share * x for share, x in waiting]
             thetas.append(np.mean(mixed, axis=0))
             waiting = []
-    rule = rules.fedasync(0.2, mixing=0.6, weighting=weighting, decay=0.7, grace=2, window=3)
+    rule = rules.fedasync(0.2, mixing=0.6, weighting=weighting, steepness=0.7, grace=2, window=3)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10)
 
@@ -131,7 +130,7 @@ def test_fedasync_with_a_mixing_factor_of_one_keeps_the_last_model(x64):
 
 BAD = [
     (lambda: rules.staleness_aware(np.nan), "`learning_rate` must be finite"),
-    (lambda: rules.drop_stale(0.1, limit=-1), "`limit` must not be negative"),
+    (lambda: rules.drop_stale(0.1, oldest=-1), "`oldest` must not be negative"),
     (lambda: rules.delay_adaptive(0.1, concurrency=0), "`concurrency` must be at least 1"),
     (lambda: rules.delay_adaptive(0.0, concurrency=2, smoothness=1.0), "`learning_rate` must be positive"),
     (lambda: rules.delay_adaptive(0.1, concurrency=2, smoothness=0.0), "`smoothness` must be positive"),
@@ -151,9 +150,9 @@ def test_bad_numbers_are_named(make, message):
 
 def test_numbers_may_differ_from_seed_to_seed(x64):
     trace, limits = gamma_trace(), np.array([0, 2, 50])
-    several = asim.replay(trace, rules.drop_stale(0.1, limit=limits), noisy_quadratic(), seed=[4, 4, 4])
+    several = asim.replay(trace, rules.drop_stale(0.1, oldest=limits), noisy_quadratic(), seed=[4, 4, 4])
     for lane, limit in enumerate(limits):
-        alone = asim.replay(trace, rules.drop_stale(0.1, limit=int(limit)), noisy_quadratic(), seed=4)
+        alone = asim.replay(trace, rules.drop_stale(0.1, oldest=int(limit)), noisy_quadratic(), seed=4)
         np.testing.assert_allclose(several.loss[lane], alone.loss, rtol=1e-10)
     assert len(np.unique(several.loss[:, -1])) == 3
-    assert jax.tree.structure(rules.drop_stale(0.1, limit=3)) == jax.tree.structure(rules.drop_stale(0.2, limit=4))
+    assert jax.tree.structure(rules.drop_stale(0.1, oldest=3)) == jax.tree.structure(rules.drop_stale(0.2, oldest=4))

@@ -46,7 +46,10 @@ PUBLISHED = {
     ),
     "dynsgd": (rules.dynsgd(RATE, window=WINDOW), lambda delta, shift, age: delta / (age + 1)),
     "worker": (rules.worker(RATE, optimiser="sgd", window=WINDOW), lambda delta, shift, age: delta),
-    "local_sgd": (rules.local_sgd(RATE, window=WINDOW, outer_learning_rate=0.7), lambda delta, shift, age: 0.7 * delta),
+    "local_sgd": (
+        rules.local_sgd(RATE, window=WINDOW, server_learning_rate=0.7),
+        lambda delta, shift, age: 0.7 * delta,
+    ),
 }
 
 
@@ -67,8 +70,8 @@ SAME = {
     "ADAG with an infinite γ is AGN": (rules.adag(0.1, window=4, gamma=1e30), rules.agn(0.1, window=4)),
     "local SGD without rounds is DOWNPOUR": (rules.local_sgd(0.1, window=4), rules.downpour(0.1, window=4)),
     "DiLoCo without momentum is local SGD": (
-        rules.diloco(0.1, window=4, outer_learning_rate=0.7, momentum=0.0, optimiser="sgd"),
-        rules.local_sgd(0.1, window=4, outer_learning_rate=0.7),
+        rules.diloco(0.1, window=4, server_learning_rate=0.7, momentum=0.0, optimiser="sgd"),
+        rules.local_sgd(0.1, window=4, server_learning_rate=0.7),
     ),
 }
 
@@ -131,7 +134,7 @@ def test_rounds_are_those_of_the_papers(name, x64):
     if name == "local_sgd":
         rule, outer = rules.local_sgd(0.03, window=window, optimiser="adam"), optax.sgd(1.0)
     else:
-        rule = rules.diloco(0.03, window=window, outer_learning_rate=0.6, momentum=0.8, optimiser="adam")
+        rule = rules.diloco(0.03, window=window, server_learning_rate=0.6, momentum=0.8, optimiser="adam")
         outer = optax.sgd(0.6, momentum=0.8, nesterov=True)
     theta, inner = workload.init(init_key(2)), optax.adam(0.03)
     states, outer_state = [None] * workers, outer.init(theta)
@@ -193,7 +196,10 @@ BAD = [
     (lambda: rules.adag(window=5, gamma=[1.0, 0.0]), "`gamma` must be positive"),
     (lambda: rules.dynsgd(float("nan"), window=5), "`learning_rate` must be finite"),
     (lambda: rules.diloco(window=5, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (lambda: rules.local_sgd(0.1, window=5, outer_learning_rate=float("inf")), "`outer_learning_rate` must be finite"),
+    (
+        lambda: rules.local_sgd(0.1, window=5, server_learning_rate=float("inf")),
+        "`server_learning_rate` must be finite",
+    ),
 ]
 
 

@@ -115,10 +115,11 @@ class TestArgumentsThatRulesAndClustersShare:
         assert len(names) == len(set(names))
 
     def test_the_clusters_field_keeps_its_name_and_the_rules_is_prefixed(self, scenario):
-        changed = scenario.override(protocol="ringmaster", limit=4, rule="drop_stale", rule_limit=3)
+        changed = scenario.override(protocol="ringmaster", limit=4, rule="ringmaster", rule_limit=3)
         assert changed.cluster.protocol == protocols.Ringmaster(4)
         assert changed.rule.describe()["limit"] == 3
-        with pytest.raises(ValueError, match="`rule_limit` must be given as well with `rule` 'drop_stale'"):
+        assert changed.override(rule="drop_stale", oldest=3).rule.describe()["oldest"] == 3
+        with pytest.raises(ValueError, match="`oldest` must be given as well with `rule` 'drop_stale'"):
             scenario.override(rule="drop_stale")
 
     def test_a_rule_that_counts_the_workers_takes_their_number_from_the_cluster(self, scenario):

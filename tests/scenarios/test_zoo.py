@@ -40,7 +40,8 @@ def test_every_rule_is_in_the_zoo():
     assert {entry.rule.name for entry in found} == set(CONSTRUCTORS)
     assert len({entry.label for entry in found}) == len(found)
     for entry in found:
-        np.testing.assert_array_equal(entry.rule.hyper["learning_rate"], [0.1, 0.2])
+        swept = ZOO["SWEPT"].get(entry.rule.name, "learning_rate")
+        np.testing.assert_array_equal(entry.rule.hyper[swept], [0.1, 0.2])
 
 
 def test_an_unknown_rule_is_an_error():
