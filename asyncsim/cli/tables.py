@@ -6,6 +6,8 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
+from asyncsim.study.summary import own_metrics
+
 WIDTH = 80
 
 
@@ -47,6 +49,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits, or fewer)"),
         ("test loss", number(summary["test_loss"])),
         ("test accuracy", percent(summary["test_accuracy"])),
+        *((spaced(name), number(value)) for name, value in own_metrics(summary).items()),
         ("diverged", "no" if summary["diverged_at"] is None else f"at commit {summary['diverged_at']:,}"),
         ("commits per second", f"{rate(summary)}  (real time; {summary['wall_seconds']:.1f} s with compiling)"),
     ]
@@ -61,19 +64,30 @@ def print_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
         staleness, accuracy = number(summary["mean_staleness"]), percent(summary["test_accuracy"])
         rows.append((name, f"{summary['commits']:,}", staleness, loss, accuracy, rate(summary)))
     print_table(("scenario", "commits", "staleness", "final loss", "accuracy", "commits/s"), rows)
+    _print_own_metrics(summaries)
+
+
+def _print_own_metrics(summaries: Mapping[str, Mapping[str, Any]]) -> None:
+    """One row per scenario, one column per metric that is not in the table of all."""
+    own = {name: own_metrics(summary) for name, summary in summaries.items()}
+    metrics = dict.fromkeys(metric for measured in own.values() for metric in measured)
+    columns = {metric: [number(measured.get(metric)) for measured in own.values()] for metric in metrics}
+    for group in side_by_side({"scenario": [*own], **columns})[: len(columns)]:
+        Console().print()
+        print_table([spaced(name) for name in group], list(zip(*group.values(), strict=True)))
 
 
 def print_numbers(summary: Mapping[str, Any]) -> None:
     """Lists of one length as the columns of a table, single values as lines below it."""
     columns = {name: [*map(cell, value)] for name, value in summary.items() if isinstance(value, list)}
     for group in side_by_side(columns) if columns else ():
-        heads = [name.replace("_", " ") for name in group]
+        heads = [spaced(name) for name in group]
         rows = list(zip(*group.values(), strict=True))
         if rows:
             print_table(heads, rows, text=(), folded=range(len(heads)))
     for name, value in summary.items():
         if name not in columns:
-            Console().print(f"{name.replace('_', ' ')}: {cell(value)}", highlight=False)
+            Console().print(f"{spaced(name)}: {cell(value)}", highlight=False)
 
 
 def side_by_side(columns: Mapping[str, list[str]], width: int = WIDTH) -> list[dict[str, list[str]]]:
@@ -96,6 +110,11 @@ def side_by_side(columns: Mapping[str, list[str]], width: int = WIDTH) -> list[d
 
 def _widest(title: str, column: list[str]) -> int:
     return max(map(len, [*title.split("_"), *column]))
+
+
+def spaced(name: str) -> str:
+    """A name in words."""
+    return name.replace("_", " ")
 
 
 def cell(value: Any) -> str:

@@ -76,7 +76,8 @@ def replay(
         - "pi_mean": Mean of the scaling π over all parameters.
         - "pi_median": Its median over all parameters.
         - "pi_median_by_tensor": Its median in each tensor, in the order of the pytree's leaves.
-        - "test_loss", "test_accuracy": What the workload's `evaluate` measures of θ.
+        - "test_loss", "test_accuracy": What the workload's `evaluate` measures of θ; likewise whatever else it
+          measures, by its name.
 
         The first four are recorded at every commit by default, medians at every n-th of n workers, the test at every
         50 n-th. The proxy's energy and π exist for rules that report them, such as GEM.

@@ -183,10 +183,10 @@ class Run:
         return {"seed": seeds.repeat(len(at)), **columns, **{name: array.ravel() for name, array in values.items()}}
 
     def evaluate(self) -> dict[str, Any]:
-        """Test loss and accuracy of the central variable, without dropout; {} for a workload without evaluation.
+        """What the workload measures of the central variable, such as test loss and accuracy, without dropout.
 
         Returns:
-            Name -> float, or name -> (seeds,) array.
+            Name -> float, or name -> (seeds,) array; {} for a workload without evaluation.
 
         Example:
             >>> import asyncsim as asim

@@ -1,5 +1,6 @@
 """The numbers that sum up a run."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from asyncsim.engine import Run
@@ -29,10 +30,11 @@ def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: floa
         compile_seconds: The part of it in which JAX compiled.
 
     Returns:
-        `KEYS` -> number: `commits` replayed and, up to the last of these, `simulated_seconds` and `mean_staleness`;
-        `final_loss`, the mean training loss over the last 50 commits of each worker; `test_loss` and `test_accuracy`
-        of the final central variable; `diverged_at`; `wall_seconds`; and `commits_per_second` of wall time without
-        compilation. A number that does not exist, or is not finite, is None.
+        `KEYS` -> number, and then whatever else the workload's `evaluate` measures -> number: `commits` replayed and,
+        up to the last of these, `simulated_seconds` and `mean_staleness`; `final_loss`, the mean training loss over
+        the last 50 commits of each worker; `test_loss` and `test_accuracy` of the final central variable;
+        `diverged_at`; `wall_seconds`; and `commits_per_second` of wall time without compilation. A number that does
+        not exist, or is not finite, is None.
 
     Example:
         >>> import asyncsim as asim
@@ -56,4 +58,15 @@ def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: floa
         "wall_seconds": wall_seconds,
         "commits_per_second": run.commits / working if working > 0 else None,
     }
-    return {key: to_plain(values[key]) for key in KEYS}
+    own = {name: value for name, value in test.items() if name not in KEYS}
+    return {key: to_plain(value) for key, value in {**values, **own}.items()}
+
+
+def own_metrics(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the workload's `evaluate` measures beside test loss and test accuracy.
+
+    Example:
+        >>> own_metrics({"commits": 8, "test_loss": 0.5, "train_accuracy": 0.9})
+        {'train_accuracy': 0.9}
+    """
+    return {name: value for name, value in summary.items() if name not in KEYS}

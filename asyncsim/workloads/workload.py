@@ -33,7 +33,9 @@ class Workload:
         batch_size: Examples in a mini-batch; at most as many as there are.
         noise: `key -> batch`, for workloads without data.
         gradient: `(params, batch, key) -> (loss, gradient)`, to be used in place of differentiating `loss`.
-        evaluate: `params -> {"test_loss": …, "test_accuracy": …}`, traceable by JAX, or None.
+        evaluate: `params -> {"test_loss": …, "test_accuracy": …}`, scalars by whatever names you like, or None. All of
+            them are kept in the summary, printed, and can be recorded. To be recorded by a `Scenario` it must be
+            traceable by JAX.
         name, options, dataset: How to describe and rebuild the workload; filled in by the constructors.
 
     Raises:
