@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "asyncsim"
 # From the ground up: a room imports from itself and from those on lower floors.
 FLOORS = (
-    ("checks", "files", "median", "trees", "version"),
+    ("checks", "files", "median", "memory", "trees", "version"),
     ("npz",),
     ("delays", "energy", "datasets"),
     ("rules", "workloads", "trace"),

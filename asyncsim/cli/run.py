@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from asyncsim import memory
 from asyncsim.cli.command import Command
 from asyncsim.cli.cores import use_all_cores
 from asyncsim.cli.errors import Interrupted
@@ -20,6 +21,7 @@ from asyncsim.engine import ReplayInterrupted
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study import Comparison, Experiment, compare, run
+from asyncsim.study.run import RUN
 
 HELP = """Simulate a scenario, replay it, and keep its summary, its numbers and a picture.
 
@@ -36,6 +38,7 @@ fields can be set by a flag, as in
   asyncsim run --help-for all                  every flag there is
   asyncsim rules                               the rules
 """
+LONG = 120.0  # seconds that are worth a word beforehand
 FLAGS = ("--json", "--force", "--help", "-h")  # all other options take a value
 
 
@@ -136,6 +139,7 @@ def run_study(study: Study, name: str, out: str, as_json: bool, force: bool) -> 
 
 def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, bar: Bar) -> Finished:
     """Run a scenario, or all of a comparison."""
+    tell_duration(study, out, force)
     if isinstance(study, Comparison):
         bar.expect(next(iter(study.scenarios)))
         results = compare(study, out, progress=bar.update, force=force)
@@ -144,6 +148,17 @@ def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, 
     bar.expect(name)
     result = run(study, out, progress=partial(bar.update, name), force=force)
     return Finished(result.summary, print_summary, result.recomputed)
+
+
+def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
+    """Say on standard error what takes minutes, unless results are there: the progress bar comes with the replay."""
+    scenarios = study.scenarios if isinstance(study, Comparison) else {"": study}
+    todo = [one for name, one in scenarios.items() if force or not Path(out, name, RUN).is_file()]
+    for scenario in todo:
+        scenario.require_memory()
+    seconds = sum(scenario.expected_seconds for scenario in todo)
+    if seconds >= LONG:
+        click.echo(f"This takes at least {memory.duration(seconds)}.", err=True)
 
 
 def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar: Bar) -> Finished:

@@ -8,6 +8,7 @@ from simpy.core import EmptySchedule
 
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster.coordinator import INFINITY
+from asyncsim.cluster.cost import require_memory
 from asyncsim.cluster.fast_path import FastPath
 from asyncsim.cluster.full import Full
 from asyncsim.cluster.model import Cluster
@@ -42,10 +43,10 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
         A checked trace. Jobs that did not commit are in `trace.unfinished`, faults in `trace.faults`.
 
     Raises:
-        ValueError: If an argument does not fit; if a delay is negative, NaN or infinite (named by worker,
-            value and simulated time); if `seconds` would never pass, because a worker's delays are zero
-            or too short for a trace to hold the commits; or if `commits` never come, say because a protocol waits
-            for workers that are down.
+        ValueError: If an argument does not fit, or this machine does not have the memory for it; if a delay is
+            negative, NaN or infinite (named by worker, value and simulated time); if `seconds` would never pass,
+            because a worker's delays are zero or too short for a trace to hold the commits; or if `commits` never
+            come, say because a protocol waits for workers that are down.
 
     Example:
         >>> from asyncsim.delays import Constant
@@ -64,6 +65,7 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
             "bytes per second. Give the network 4 times the number of parameters."
         )
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
+    require_memory(cluster, commits, seconds)
     with _collector_paused():
         return run(_simulation(cluster, seed), commits, seconds)
 

@@ -1,13 +1,15 @@
 """The arguments of `replay`, checked: a one-line error for whatever cannot be meant."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim import checks
+from asyncsim import checks, memory
+from asyncsim.engine.layout import Packing
 from asyncsim.engine.plan import Plan
 from asyncsim.engine.quantities import QUANTITIES, strides
 from asyncsim.engine.run import Run
@@ -16,6 +18,8 @@ from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
+COPIES = 3  # of the parameters, beside those of the workers: the central variable, a gradient, an update
+FLOAT_BYTES = 4  # of a float32
 MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
 
 
@@ -64,6 +68,45 @@ def first_params(workload: Workload, key: jax.Array) -> Any:
         found = shown(params) if jax.tree.leaves(params) else "an empty pytree"
         raise ValueError(f"`init` must give at least one parameter; got {found}.")
     return params
+
+
+def first_shapes(workload: Workload, key: jax.Array) -> Any:
+    """As `first_params`, but only shapes and dtypes where they can be had alone: the parameters may be too large."""
+    try:
+        return jax.eval_shape(partial(first_params, workload), key)
+    except (TypeError, ValueError):  # an `init` in plain Python, which needs the key's numbers, or a mistake in it
+        return first_params(workload, key)
+
+
+def require_memory(
+    rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int, recorded: int
+) -> None:
+    """Refuse a replay that does not fit: its state on the device, what it records on the host.
+
+    Args:
+        rule: Update rule.
+        params: Packing of the parameters.
+        row: Packing of what a worker keeps.
+        workers: n.
+        seeds: Seeds side by side.
+        commits: Commits to replay.
+        recorded: Numbers kept of every commit.
+
+    Raises:
+        ValueError: If `workload`, with so many workers and seeds, or `commits` is too large.
+    """
+    state = seeds * (workers * row.size * row.dtype.itemsize + COPIES * params.size * params.dtype.itemsize)
+    times = f"{workers} worker{'s' * (workers > 1)} and {seeds} seed{'s' * (seeds > 1)}"
+    subject = f"`workload` of {params.size} parameters, with {times} under the rule {rule.name!r},"
+    memory.require(state, subject, "Use a smaller model, or fewer workers or seeds.", device_memory())
+    memory.require(seeds * commits * recorded * FLOAT_BYTES, f"`commits` of {commits}", "Use fewer.")
+
+
+def device_memory() -> float:
+    """Bytes of memory of the accelerator; those of the machine where JAX runs on the CPU."""
+    device = jax.local_devices()[0]
+    told = None if device.platform == "cpu" else device.memory_stats()
+    return float(told["bytes_limit"]) if told and "bytes_limit" in told else memory.total()
 
 
 def checked_strides(

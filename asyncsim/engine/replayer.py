@@ -72,7 +72,7 @@ class Replayer:
         self.resume = resume
         self.seed, self.seeds = arguments.checked_seeds(seed, rule)
         self.total = arguments.checked_commits(commits, len(trace))
-        first = arguments.first_params(workload, init_key(self.seeds[0]))
+        first = arguments.first_shapes(workload, init_key(self.seeds[0]))
         self.params = Packing.of(first)
         metrics = try_workload(workload, first, init_key(self.seeds[0]))
         try_rule(rule, self.params)
@@ -87,6 +87,15 @@ class Replayer:
             every_commit=groups.pop(1, ()),
             now_and_then=tuple(groups.values()),
             **choose_lanes(lanes, trace.workers, self.params.size * workload.batch_size)._asdict(),
+        )
+        arguments.require_memory(
+            rule,
+            self.params,
+            self.layout.row,
+            workers=trace.workers,
+            seeds=len(self.seeds),
+            commits=self.total,
+            recorded=1 + len(self.layout.every_commit),
         )
         self.problem = Problem(
             rule=rule,

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim.checks import require_integer, require_positive
-from asyncsim.cluster import Cluster, simulate
-from asyncsim.engine.arguments import MOST_SEED, first_params
+from asyncsim.cluster import Cluster, cost, simulate
+from asyncsim.engine.arguments import MOST_SEED, first_params, first_shapes, require_memory
 from asyncsim.engine.bind import bind
-from asyncsim.engine.layout import Packing
+from asyncsim.engine.layout import Packing, row_packing
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, require_names, strides
 from asyncsim.engine.trial import metrics, try_rule
 from asyncsim.rules import Rule
@@ -25,6 +25,8 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
+MOST_COMMITS_PER_SECOND = 2e6  # of a replay on a CPU, however small the model
+MOST_WORK_PER_SECOND = 1e10  # parameters × batch of dense layers on two cores; convolutions reach less
 OFTEN = 5  # times per n commits: enough for a curve; energies at every commit would make small models slow
 RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
     "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or the "
@@ -161,6 +163,54 @@ class Scenario:
         params = jax.tree.leaves(jax.eval_shape(self.workload.init, jax.random.key(0)))
         size = float(sum(leaf.size * leaf.dtype.itemsize for leaf in params))
         return dataclasses.replace(self.cluster, network=dataclasses.replace(network, message_bytes=size))
+
+    def require_memory(self) -> None:
+        """Refuse what this machine does not have the memory for: the schedule, or the replay.
+
+        Raises:
+            ValueError: If so; names `workers`, `commits`, `seconds` or `workload`, what it takes and what there is.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=10**12, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).require_memory()  # doctest: +ELLIPSIS
+            Traceback (most recent call last):
+            ValueError: `workers` of 1000000000000 takes at least 200 TB of memory; this machine has ... Use fewer.
+        """
+        cost.require_memory(self.cluster, self.total, self.seconds)
+        rule, params = self.rule.for_workers(self.cluster.workers), self._packing
+        require_memory(
+            rule,
+            params,
+            row_packing(rule, params, ()),
+            workers=self.cluster.workers,
+            seeds=1,
+            commits=self.total or 0,
+            recorded=1,
+        )
+
+    @property
+    def expected_seconds(self) -> float:
+        """Seconds that the schedule and the replay take at least, on a machine of today.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=10, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> round(Scenario(cluster, rule, workload, commits=10**8).expected_seconds)
+            150
+        """
+        commits = cost.expected_commits(self.cluster, self.total, self.seconds)
+        gradients = commits * self._packing.size * self.workload.batch_size * self.rule.window
+        return cost.expected_seconds(self.cluster, self.total, self.seconds) + max(
+            commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND
+        )
+
+    @property
+    def _packing(self) -> Packing:
+        """How the parameters lie in a vector; nothing as large as they are is made."""
+        return Packing.of(first_shapes(self.workload, jax.random.key(0)))
 
     def simulate(self) -> Trace:
         """The schedule of this scenario."""

@@ -126,6 +126,8 @@ def compare(
     Raises:
         As `asyncsim.run` does.
     """
+    for scenario in comparison.scenarios.values():
+        scenario.require_memory()  # of the last one before the first one begins
     if out is None:
         return _run_all(comparison, None, progress, force)
     place = Folder(Path(out), LABEL, (SUMMARY, REPORT))

@@ -83,8 +83,8 @@ def run(
         picture: Whether to draw report.png, which takes a second.
 
     Raises:
-        ValueError: If another process works in the folder, or it holds a different scenario, a damaged file, or one
-            that is not this scenario's.
+        ValueError: If this machine does not have the memory; or if another process works in the folder, or it holds a
+            different scenario, a damaged file, or one that is not this scenario's.
         OSError: If a file cannot be written; existing files stay whole.
         ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
 
@@ -102,6 +102,7 @@ def run(
         >>> round(result.summary["mean_staleness"], 2)
         2.98
     """
+    scenario.require_memory()
     if out is None:
         trace = scenario.simulate()
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)

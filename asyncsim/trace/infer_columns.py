@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncsim import memory
 from asyncsim.checks import require_integer
 from asyncsim.trace.columns import (
     COMMIT_COLUMNS,
@@ -27,6 +28,7 @@ from asyncsim.trace.start import Start, require_plausible, since, start_of
 
 COMMITTED, IDLE = "committed", "idle"
 NO_ROW = -1  # of a job that the table lacks
+BYTES_PER_WORKER = 45  # columns of a job in flight
 
 
 def from_commits(
@@ -40,6 +42,7 @@ def from_commits(
     most = MOST_COMMITS
     if workers is not None:
         most = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        require_memory(most)
     worker = _worker_numbers(worker, most)
     time = _commit_times(commit_time, worker, start)
     previous = previous_own_row(worker)
@@ -67,6 +70,11 @@ def from_commits(
         "start_time": time_after[last],
     }
     return commits, in_flight
+
+
+def require_memory(workers: int) -> None:
+    """Refuse more workers than there is memory for their jobs in flight."""
+    memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")
 
 
 def previous_own_row(worker: IntColumn) -> IntColumn:

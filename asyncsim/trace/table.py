@@ -133,7 +133,9 @@ def _require_fates(table: Table) -> None:
 def _count_workers(worker: NDArray[Any], workers: int | None) -> int:
     """The number of workers: as given, or by the numbers that occur, if they leave none out."""
     if workers is not None:
-        return require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        infer_columns.require_memory(workers)
+        return workers
     seen = np.unique(worker[worker >= 0])
     if len(seen) == 0:
         remedy = "Give `workers` for an empty trace."

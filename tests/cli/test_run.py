@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asyncsim.cli import run as cli_run
 from asyncsim.cli.progress import Bar
 from asyncsim.cli.run import find_script
 from asyncsim.study.summary import KEYS
@@ -37,6 +38,16 @@ class TestRun:
         done = command("run", "study.py", "--json", "--out", "here")
         assert tuple(json.loads(done.out)) == KEYS
         assert json.loads(done.out) == json.loads(Path("here/summary.json").read_text())
+
+    def test_what_does_not_fit_is_refused(self, command: Command) -> None:
+        done = command("run", "study.py", "--commits", 10**12)
+        assert_one_line(done, 1, "`commits` of 1000000000000 takes at least 100 TB of memory; this machine has")
+        assert not Path("runs").exists()
+
+    def test_minutes_are_announced(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cli_run, "LONG", 1e-9)
+        assert "\nThis takes at least 0.00034 s.\n" in command("run", "study.py").err
+        assert "This takes" not in command("run", "study.py").err  # results are there
 
     @pytest.mark.parametrize("place", [0, 2])
     def test_flags(self, command: Command, place: int) -> None:

@@ -1,13 +1,18 @@
-"""Memory grows with the commits, and with nothing else."""
+"""Memory grows with the commits, and with nothing else; what there is not enough of is refused beforehand."""
 
 import tracemalloc
 
-from asyncsim.cluster import Cluster, Server, simulate
-from asyncsim.delays import Exponential
+import pytest
+
+from asyncsim import memory
+from asyncsim.cluster import Cluster, Server, cost, simulate
+from asyncsim.delays import Exponential, Gamma
+
+QUEUE = Server(service=Exponential(0.1))
 
 
-def peak(commits, workers=20):
-    cluster = Cluster(workers, Exponential(1.0), server=Server(service=Exponential(0.1)))
+def peak(commits, workers=20, server=QUEUE):
+    cluster = Cluster(workers, Exponential(1.0), server=server)
     tracemalloc.start()
     try:
         simulate(cluster, commits=commits)
@@ -22,3 +27,40 @@ def test_memory_is_linear_in_commits():
     a_commit = (four - two) / 10_000
     assert a_commit < 1000  # bytes: twelve columns, while they are logged, collected and checked
     assert two - one < 1.5 * 5000 * a_commit
+
+
+@pytest.mark.parametrize(
+    ("workers", "server", "length", "message"),
+    [
+        (
+            2,
+            Server(),
+            {"commits": 10**9},
+            "`commits` of 1000000000 takes at least 100 GB of memory; this .* 1 GB",
+        ),
+        (2, QUEUE, {"commits": 10**8}, "`commits` of 100000000 takes at least 20 GB"),
+        (2, Server(), {"seconds": 1e8}, r"`seconds` of 100000000\.0 takes at least 20 GB"),
+        (10**12, QUEUE, {"commits": 5}, "`workers` of 1000000000000 takes at least 200 TB"),
+        (10**12, Server(), {"seconds": 5}, "`workers` of 1000000000000 takes at least 200 TB"),
+    ],
+)
+def test_absurd_sizes_are_refused_before_they_begin(monkeypatch, workers, server, length, message):
+    monkeypatch.setattr(memory, "total", lambda: 1e9)
+    with pytest.raises(ValueError, match=message):
+        simulate(Cluster(workers, Gamma(1.0, 0.3), server=server), **length)
+
+
+@pytest.mark.parametrize("server", [Server(), QUEUE])
+def test_nothing_that_fits_is_refused(server):
+    """The estimate is less than what a simulation takes."""
+    peak(100, server=server)
+    fast = server.is_instant
+    commits, workers = peak(20_000, server=server), peak(100, 1000, server)
+    assert cost.BYTES_PER_COMMIT[not fast] < commits / 20_000
+    assert workers / 1000 > cost.BYTES_PER_WORKER
+
+
+def test_time_grows_with_commits_and_workers():
+    small, slow = Cluster(2, Exponential(1.0)), Cluster(2, Exponential(1.0), server=QUEUE)
+    assert cost.expected_seconds(small, 10**8, None) == pytest.approx(cost.expected_seconds(small, None, 5e7))
+    assert cost.expected_seconds(slow, 10**8, None) > cost.expected_seconds(small, 10**8, None) > 60

@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim import memory
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import gamma_trace, noisy_quadratic
 
@@ -157,3 +159,27 @@ def test_mixed_precision_keeps_the_dtype_of_every_leaf(seed):
         one = central[name] if seed == 0 else central[name][0]
         assert one.dtype == plain[name].dtype
         np.testing.assert_allclose(one.astype(float), plain[name].astype(float), rtol=1e-2 if name == "a" else 1e-5)
+
+
+class TestMemory:
+    def test_parameters_that_do_not_fit_are_never_made(self):
+        """A tebibyte each: were `init` to run, it would be in vain."""
+        workload = asim.workloads.quadratic([1.0])
+        workload = dataclasses.replace(workload, init=lambda key: {"x": jnp.zeros(2**38)})
+        with pytest.raises(ValueError, match=r"`workload` of 274877906944 parameters, with 5 workers and 1 seed"):
+            asim.replay(TRACE, RULE, workload)
+
+    @pytest.mark.parametrize(("have", "subject"), [(900, f"`commits` of {len(TRACE)}"), (800, "`workload` of 3 ")])
+    def test_each_part_is_named(self, monkeypatch, have, subject):
+        monkeypatch.setattr(memory, "total", lambda: have)
+        with pytest.raises(ValueError, match=rf"{subject}.* takes at least .* of memory; this machine has {have}"):
+            asim.replay(TRACE, RULE, WORKLOAD, seed=range(4))
+
+    def test_parameters_from_plain_python(self):
+        """An `init` that needs the key's numbers cannot be tried on shapes alone."""
+
+        def init(key):
+            return {"x": np.random.default_rng(int(jnp.sum(jax.random.key_data(key)))).normal(size=2)}
+
+        workload = dataclasses.replace(asim.workloads.quadratic([1.0, 0.5]), init=init)
+        assert np.isfinite(asim.replay(TRACE, RULE, workload, commits=4).loss).all()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,6 +24,30 @@ def scenario(**changes: Any) -> asim.Scenario:
         "commits_per_worker": 25,
     }
     return asim.Scenario(**made | changes)
+
+
+class TestMemory:
+    """Everything is refused before anything is made."""
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"cluster": asim.Cluster(10**12, asim.delays.Constant(1.0))}, "`workers` of 1000000000000 takes at least"),
+            ({"commits_per_worker": 10**12}, "`commits` of 4000000000000 takes at least 400 TB"),
+            (
+                {"workload": asim.workloads.mlp(asim.datasets.digits(), hidden=(10**6, 10**6), batch_size=8)},
+                "`workload` of 1000076000010",
+            ),
+        ],
+    )
+    def test_what_does_not_fit(self, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            asim.run(scenario(**changes), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    def test_time(self) -> None:
+        assert scenario().expected_seconds < 1
+        assert scenario(commits_per_worker=10**8).expected_seconds > 200
 
 
 @pytest.mark.quick

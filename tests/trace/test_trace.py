@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncsim import memory
 from asyncsim.trace import Fate, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.invariants import conservation
@@ -22,6 +24,10 @@ ORDERS = st.integers(1, 6).flatmap(
 @pytest.fixture
 def trace() -> Trace:
     return Trace.from_commits([0, 1, 2, 1, 0, 2, 2], commit_time=[1, 2, 2, 3, 5, 8, 9], workers=4)
+
+
+def named(worker: list[int], commit_time: list[float]) -> dict[str, list]:
+    return {"worker": worker, "commit_time": commit_time}
 
 
 def columns(trace: Trace) -> dict[str, np.ndarray]:
@@ -107,6 +113,12 @@ class TestFromCommits:
 
     def test_workers_that_never_commit_must_be_counted(self) -> None:
         assert Trace.from_commits([1, 2, 3], workers=4).workers == 4
+
+    @pytest.mark.parametrize("make", [Trace.from_commits, lambda w, t, **n: Trace.from_columns(named(w, t), **n)])
+    def test_more_workers_than_memory(self, make: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(memory, "total", lambda: 1e9)
+        with pytest.raises(ValueError, match="`workers` of 1000000000 takes at least 45 GB of memory"):
+            make([0], [1.0], workers=10**9)
 
     def test_empty(self) -> None:
         trace = Trace.from_commits([], workers=2)

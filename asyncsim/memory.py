@@ -1,0 +1,75 @@
+"""Whether something fits into memory, and how long it takes: found out before it is begun."""
+
+import math
+import os
+from pathlib import Path
+
+# Limits of control groups, as containers and batch systems set them: version 2, version 1.
+LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
+TIMES = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def total() -> float:
+    """Bytes of memory that this process may use: the machine's, or its container's if that has less.
+
+    Infinite where the system does not tell.
+    """
+    try:
+        machine = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on every system
+        machine = math.inf
+    return min([machine if machine > 0 else math.inf, *map(_limit, LIMITS)])
+
+
+def require(need: float, subject: str, remedy: str, have: float | None = None) -> None:
+    """Refuse what needs more memory than there is.
+
+    Args:
+        need: Bytes, rather too few than too many: what fits must not be refused.
+        subject: What needs it: the argument in backticks, with its value.
+        remedy: What to do.
+        have: Bytes that there are; by default `total()`.
+
+    Raises:
+        ValueError: If there are fewer than needed.
+
+    Example:
+        >>> require(4e10, "`commits` of 1000000000", "Use fewer.", have=1.6e10)
+        Traceback (most recent call last):
+        ValueError: `commits` of 1000000000 takes at least 40 GB of memory; this machine has 16 GB. Use fewer.
+    """
+    have = total() if have is None else have
+    if need > have:
+        found = f"takes at least {size(need)} of memory; this machine has {size(have)}"
+        raise ValueError(f"{subject} {found}. {remedy}")
+
+
+def size(number: float) -> str:
+    """A number of bytes as people read it.
+
+    Example:
+        >>> size(999), size(25_276_000_000), size(4e30)
+        ('999 bytes', '25.3 GB', '4e+12 EB')
+    """
+    power = min(int(math.log10(max(number, 1)) // 3), len(UNITS) - 1)
+    return f"{number / 1000**power:.3g} {UNITS[power]}"
+
+
+def duration(seconds: float) -> str:
+    """A number of seconds as people read it.
+
+    Example:
+        >>> duration(5), duration(150), duration(1e6)
+        ('5 s', '2.5 min', '11.6 days')
+    """
+    length, unit = next(((length, unit) for length, unit in TIMES if seconds >= length), TIMES[-1])
+    return f"{seconds / length:.3g} {unit}"
+
+
+def _limit(path: str) -> float:
+    """The limit in a file of the system; infinite if there is none."""
+    try:
+        return float(Path(path).read_text())
+    except (OSError, ValueError):  # no such file, or "max"
+        return math.inf
