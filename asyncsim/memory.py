@@ -49,10 +49,10 @@ def size(number: float) -> str:
     """A number of bytes as people read it.
 
     Example:
-        >>> size(999), size(25_276_000_000), size(4e30)
-        ('999 bytes', '25.3 GB', '4e+12 EB')
+        >>> size(999), size(25_276_000_000), size(4e30), size(math.inf)
+        ('999 bytes', '25.3 GB', '4e+12 EB', 'inf EB')
     """
-    power = min(int(math.log10(max(number, 1)) // 3), len(UNITS) - 1)
+    power = int(math.log10(min(max(number, 1), 1000 ** (len(UNITS) - 1))) // 3)
     return f"{number / 1000**power:.3g} {UNITS[power]}"
 
 

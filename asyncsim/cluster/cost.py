@@ -1,7 +1,5 @@
 """What a simulation takes at least: memory and time, estimated before it is begun."""
 
-from numbers import Integral, Real
-
 from asyncsim import memory
 from asyncsim.cluster.model import Cluster
 
@@ -12,24 +10,33 @@ SECONDS_PER_COMMIT = (1e-6, 4e-6)
 SECONDS_PER_WORKER = 1e-5
 
 
-def require_memory(cluster: Cluster, commits: object, seconds: object) -> None:
-    """Refuse a simulation for which the machine does not have the memory.
-
-    Args:
-        cluster: The cluster.
-        commits: Length in commits, or None; anything else has yet to be refused.
-        seconds: Length in simulated seconds, or None; anything else has yet to be refused.
+def require_workers(cluster: Cluster) -> None:
+    """Refuse more workers than the machine has memory for.
 
     Raises:
-        ValueError: If `workers`, `commits` or `seconds` is too large.
+        ValueError: If so.
 
     Example:
         >>> from asyncsim.delays import Constant
-        >>> require_memory(Cluster(10**16, Constant(1.0)), 1, None)  # doctest: +ELLIPSIS
+        >>> require_workers(Cluster(10**16, Constant(1.0)))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ValueError: `workers` of 10000000000000000 takes at least 2 EB of memory; this machine has ... Use fewer.
     """
     memory.require(cluster.workers * BYTES_PER_WORKER, f"`workers` of {cluster.workers}", "Use fewer.")
+
+
+def require_memory(cluster: Cluster, commits: int | None, seconds: float | None) -> None:
+    """Refuse a simulation for which the machine does not have the memory.
+
+    Args:
+        cluster: The cluster.
+        commits: Length in commits, or None.
+        seconds: Length in simulated seconds, or None.
+
+    Raises:
+        ValueError: If `workers`, `commits` or `seconds` is too large.
+    """
+    require_workers(cluster)
     kind = int(not cluster.takes_fast_path)  # asks every worker's law, and so comes second
     name, value = ("commits", commits) if commits is not None else ("seconds", seconds)
     expected = expected_commits(cluster, commits, seconds)
@@ -49,11 +56,11 @@ def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | Non
     return commits_made * SECONDS_PER_COMMIT[kind] + cluster.workers * SECONDS_PER_WORKER
 
 
-def expected_commits(cluster: Cluster, commits: object, seconds: object) -> float:
+def expected_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> float:
     """Commits of a simulation; 0 where the length does not tell, as seconds do not where workers wait."""
-    if isinstance(commits, Integral):
+    if commits is not None:
         return float(commits)
-    if not isinstance(seconds, Real) or not cluster.takes_fast_path:
+    if seconds is None or not cluster.takes_fast_path:
         return 0.0
     means = [law.mean for law in cluster.laws]
     return float(seconds) * sum(1 / mean for mean in means) if all(mean > 0 for mean in means) else 0.0

@@ -8,7 +8,7 @@ from simpy.core import EmptySchedule
 
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster.coordinator import INFINITY
-from asyncsim.cluster.cost import require_memory
+from asyncsim.cluster.cost import require_memory, require_workers
 from asyncsim.cluster.fast_path import FastPath
 from asyncsim.cluster.full import Full
 from asyncsim.cluster.model import Cluster
@@ -65,7 +65,7 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
             "bytes per second. Give the network 4 times the number of parameters."
         )
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
-    require_memory(cluster, commits, seconds)
+    require_workers(cluster)
     with _collector_paused():
         return run(_simulation(cluster, seed), commits, seconds)
 
@@ -91,9 +91,13 @@ def _simulation(cluster: Cluster, seed: int) -> Simulation:
 def run(simulation: Simulation, commits: int | None, seconds: float | None) -> Trace:
     """The trace of a simulation that runs for so many commits or seconds; see `simulate`."""
     if commits is not None and seconds is None:
-        _run_commits(simulation, _checked_commits(commits))
+        commits = _checked_commits(commits)
+        require_memory(simulation.cluster, commits, None)
+        _run_commits(simulation, commits)
     elif seconds is not None and commits is None:
-        _run_seconds(simulation, _checked_seconds(seconds, simulation.cluster))
+        seconds = _checked_seconds(seconds, simulation.cluster)
+        require_memory(simulation.cluster, None, seconds)
+        _run_seconds(simulation, seconds)
     else:
         raise ValueError(
             f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
