@@ -76,7 +76,8 @@ def test_counting_goes_on_beyond_256(name):
     assert found[-1] == expected[-1]
 
 
-def test_malenia_steps_with_the_very_gradient_that_completes_a_batch():
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+def test_malenia_steps_with_the_very_gradient_that_completes_a_batch(dtype):
     """Of twelve workers in random order: sums of 1/B are exact enough, compared with fractions."""
     trace, batch, workers = gamma_trace(workers=12, commits=30_000, cv=1.0), 3600, 12
     made, version, counts, steps = [0], 0, [0] * workers, []
@@ -86,7 +87,7 @@ def test_malenia_steps_with_the_very_gradient_that_completes_a_batch():
             version, counts = version + 1, [0] * workers
             steps.append(k)
         made.append(version)
-    found = losses(rules.malenia(1.0, workers=workers, batch=batch), trace, jnp.float32)
+    found = losses(rules.malenia(1.0, batch=batch), trace, dtype)
     assert len(steps) > 5
     assert found[-1] == -len(steps)
     # A loss is that of where its worker read: the first after a step is that of the worker that made it.

@@ -88,7 +88,7 @@ WEIGHTS = {
     "adaptive_staleness": (rules.adaptive_staleness(RATE), lambda age: 1 / (age + 1)),
     "staleness_aware": (rules.staleness_aware(RATE), lambda age: 1 / np.maximum(age, 1)),
     "drop_stale": (rules.drop_stale(RATE, oldest=3), lambda age: age <= 3),
-    "delay_adaptive": (rules.delay_adaptive(RATE, concurrency=3), lambda age: 3 / np.maximum(age, 3)),
+    "delay_adaptive": (rules.delay_adaptive(RATE, concurrency=2), lambda age: 2 / np.maximum(age, 2)),
     "dynsgd": (rules.dynsgd(RATE, window=1), lambda age: 1 / (age + 1)),
     "fedbuff": (rules.fedbuff(RATE, buffer=1), lambda age: (age + 1) ** -0.5),
 }
