@@ -60,6 +60,24 @@ def remove_temporary_files(folder: Path, names: Collection[str]) -> None:
                 path.unlink()
 
 
+def require_folder(name: str, value: object) -> Path:
+    """The path of a folder, which need not exist.
+
+    Raises:
+        ValueError: If it is not a path, or an empty one (which would be the present folder).
+
+    Example:
+        >>> require_folder("out", "")
+        Traceback (most recent call last):
+        ValueError: `out` must be the path of a folder; got ''. Give "." for the present one, or None to keep nothing.
+    """
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        remedy = 'Give "." for the present one, or None to keep nothing.'
+        raise ValueError(f"`{name}` must be the path of a folder; got {value!r}. {remedy}")
+    return Path(text)
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write a value as JSON, whole or not at all; numbers that are not finite become null.
 

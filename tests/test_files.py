@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from asyncsim.files import atomic_write, digest, to_plain, write_json
+from asyncsim.files import atomic_write, digest, require_folder, to_plain, write_json
 from tests.problems import full_disk
 
 
@@ -93,6 +93,12 @@ class TestWriteJson:
         with pytest.raises(TypeError, match="not JSON serializable"):
             write_json(old, {"a": object()})
         assert old.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("out", [5, "", "  ", b"folder", "a\0b", ["folder"]])
+def test_what_is_not_a_folder_is_refused_in_one_line(out: object) -> None:
+    with pytest.raises(ValueError, match=r"^`out` must be the path of a folder; got .*\.$"):
+        require_folder("out", out)
 
 
 def test_integers_stay_integers_and_nesting_is_kept() -> None:

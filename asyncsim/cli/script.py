@@ -37,6 +37,7 @@ def load(path: str) -> Study:
         remedy = suggestion(_similar_script(path)) or " Check the name and the folder."
         context = click.get_current_context(silent=True)
         raise click.UsageError(f"SCENARIO.py must be a script; {path!r} {what}.{remedy}", context)
+    _require_text(path)
     names = _execute(path)
     found = [name for name in NAMES if isinstance(names.get(name), Study)]
     if len(found) > 1 and found[1] != "scenario":
@@ -46,6 +47,14 @@ def load(path: str) -> Study:
         assert isinstance(study, Study)
         return study
     raise click.ClickException(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
+
+
+def _require_text(path: str) -> None:
+    """Refuse a file with NUL bytes, which Python's own error does not place."""
+    before, nul, _ = Path(path).read_bytes().partition(b"\0")
+    if nul:
+        line = before.count(b"\n") + 1
+        raise click.ClickException(f"{path}, line {line}: holds a NUL byte; a script is text. Save it as UTF-8.")
 
 
 def _similar_script(path: str) -> str | None:

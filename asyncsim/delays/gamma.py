@@ -1,5 +1,7 @@
 """Gamma laws: by their coefficient of variation, or as Erlang's sum of equal exponential stages."""
 
+import math
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -8,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from asyncsim.checks import require_integer
 from asyncsim.delays.law import FloatArray, OfMean, OfMeanAndCv, from_zero
+
+RAREST = 1e-6  # probability of a delay above 0: below it, a simulated cluster would stand still in time
 
 
 class _GammaFamily(ABC):
@@ -44,7 +48,7 @@ class Gamma(OfMeanAndCv, _GammaFamily):
         cv: Coefficient of variation, standard deviation over mean.
 
     Raises:
-        ValueError: If an argument is not finite and positive.
+        ValueError: If an argument is not finite and positive, or cv is so large that all delays underflow to 0.
 
     Example:
         >>> law = Gamma(mean=2.0, cv=0.5)
@@ -55,6 +59,18 @@ class Gamma(OfMeanAndCv, _GammaFamily):
         Ali, Siegel, Maheswaran, Hensgen and Ali 2000, "Task execution time modeling for heterogeneous
         computing systems".
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cv > 1 and self._above_zero() < RAREST:
+            raise ValueError(
+                f"`cv` must leave delays that are not all 0 as floating-point numbers; got {self.cv!r}, with which not "
+                "one draw in a million is above 0. Give at most 10 000."
+            )
+
+    def _above_zero(self) -> float:
+        """Probability of a delay above the smallest normal float, P ≈ shape·log(scale / float) for a small shape."""
+        return (math.log(self.mean) + 2 * math.log(self.cv) - math.log(sys.float_info.min)) / self.cv / self.cv
 
     def _shape_and_scale(self) -> tuple[float, float]:
         return 1 / self.cv / self.cv, self.mean * self.cv * self.cv

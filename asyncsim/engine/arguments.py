@@ -32,7 +32,9 @@ def require_types(trace: Any, rule: Any, workload: Any) -> None:
 
 def checked_seeds(seed: int | Sequence[int], rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
     """The seed as `Run` keeps it, and as a tuple; every hyper-parameter must be a scalar or have one value per seed."""
-    several = not isinstance(seed, (int, np.integer, float, str, type(None)))
+    if getattr(seed, "ndim", 1) == 0 and jnp.issubdtype(seed.dtype, jnp.integer):  # an array of no axis
+        seed = int(seed)
+    several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes)) and getattr(seed, "ndim", 1) > 0
     seeds = tuple(
         checks.require_integer("seed", one, least=0, remedy="Give a whole number, or a sequence of them.")
         for one in (seed if several else (seed,))

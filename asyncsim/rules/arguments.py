@@ -11,16 +11,16 @@ def step_size(learning_rate: Any) -> Hyper:
     """The step size as a hyper-parameter.
 
     Raises:
-        ValueError: If it is not finite.
+        ValueError: If it is not finite or is negative, which would climb.
     """
-    return {"learning_rate": checks.finite("learning_rate", learning_rate)}
+    return {"learning_rate": checks.not_negative("learning_rate", learning_rate)}
 
 
 def step_size_and_momentum(learning_rate: Any, momentum: Any) -> Hyper:
     """Step size and momentum as hyper-parameters.
 
     Raises:
-        ValueError: If the step size is not finite or the momentum lies outside [0, 1).
+        ValueError: If the step size is not finite or is negative, or the momentum lies outside [0, 1).
     """
     return {**step_size(learning_rate), "momentum": checks.fraction("momentum", momentum)}
 

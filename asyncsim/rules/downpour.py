@@ -49,7 +49,7 @@ def downpour(learning_rate: Any, *, window: int = 1) -> Rule:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If the step size is not finite or the window is not a whole number of at least 1.
+        ValueError: If the step size is negative or not finite or the window is not a whole number of at least 1.
 
     Example:
         One worker is plain SGD, x ← (1 - η·h)·x:

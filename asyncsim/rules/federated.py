@@ -193,7 +193,7 @@ def fedbuff(
     hyper = {
         **step_size(learning_rate),
         "exponent": checks.not_negative("exponent", exponent),
-        "server_learning_rate": checks.finite("server_learning_rate", server_learning_rate),
+        "server_learning_rate": checks.not_negative("server_learning_rate", server_learning_rate),
     }
     buffer, window = whole_buffer(buffer), whole_window(window)
     return Rule(
@@ -337,7 +337,7 @@ def fadas(
     """
     hyper = {
         **step_size(learning_rate),
-        "server_learning_rate": checks.finite("server_learning_rate", server_learning_rate),
+        "server_learning_rate": checks.not_negative("server_learning_rate", server_learning_rate),
         "momentum": checks.fraction("momentum", momentum),
         "decay": checks.fraction("decay", decay),
         "epsilon": checks.not_negative("epsilon", epsilon),
@@ -428,7 +428,7 @@ def ca2fl(
     buffer, window = whole_buffer(buffer), whole_window(window)
     hyper = {
         **step_size(learning_rate),
-        "server_learning_rate": checks.finite("server_learning_rate", server_learning_rate),
+        "server_learning_rate": checks.not_negative("server_learning_rate", server_learning_rate),
         **given_workers(workers),
         "buffer": buffer,
     }

@@ -43,8 +43,8 @@ def local_sgd(
         A `Rule` that keeps the optimiser's state on the worker.
 
     Raises:
-        ValueError: If the window is not a whole number of at least 1, a step size is not finite, or `optimiser` is
-            not an optimiser.
+        ValueError: If the window is not a whole number of at least 1, a step size is negative or not finite, or
+            `optimiser` is not an optimiser.
 
     Example:
         A round of two workers, both of which go from 1 to 0.25, is the same as one worker's:
@@ -60,7 +60,7 @@ def local_sgd(
         Stich 2019, "Local SGD converges fast and communicates little".
     """
     steps = local_steps(learning_rate, window, optimiser, elementwise)
-    steps["hyper"]["server_learning_rate"] = checks.finite("server_learning_rate", server_learning_rate)
+    steps["hyper"]["server_learning_rate"] = checks.not_negative("server_learning_rate", server_learning_rate)
     return Rule(name="local_sgd", rounds=True, send=send_displacement, apply=move_outer, **steps).sealed()
 
 
@@ -114,7 +114,7 @@ def diloco(
         Douillard et al. 2023, "DiLoCo: Distributed low-communication training of language models", arXiv 2311.08105.
     """
     steps = local_steps(learning_rate, window, optimiser, elementwise)
-    steps["hyper"]["server_learning_rate"] = checks.finite("server_learning_rate", server_learning_rate)
+    steps["hyper"]["server_learning_rate"] = checks.not_negative("server_learning_rate", server_learning_rate)
     steps["hyper"]["momentum"] = checks.fraction("momentum", momentum)
     return Rule(
         name="diloco", send=send_displacement, start_server=at_rest, apply=nesterov_outer, rounds=True, **steps

@@ -47,7 +47,7 @@ def momentum_sgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         A `Rule` that keeps the moment m on the worker.
 
     Raises:
-        ValueError: If η is not finite or μ lies outside [0, 1).
+        ValueError: If η is negative or not finite or μ lies outside [0, 1).
 
     Example:
         x: 1, then m = -0.5 and x = 0.5, then m = 0.5·(-0.5) - 0.25 and x = 0:
@@ -79,7 +79,7 @@ def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         A `Rule` that keeps -η·v_i on the worker.
 
     Raises:
-        ValueError: If η is not finite or γ lies outside [0, 1).
+        ValueError: If η is negative or not finite or γ lies outside [0, 1).
 
     Example:
         Two workers, each with a gradient of 1 and a momentum of its own: 1 - 0.25 - 0.25.
@@ -126,7 +126,7 @@ def shared_nesterov(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         A `Rule` that keeps v on the server.
 
     Raises:
-        ValueError: If η is not finite or γ lies outside [0, 1).
+        ValueError: If η is negative or not finite or γ lies outside [0, 1).
 
     Example:
         g = 1, v = 1, a step of 0.5·(0.5 + 1); then g = 0.25, v = 0.75, a step of 0.5·(0.375 + 0.25):

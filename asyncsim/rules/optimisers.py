@@ -107,8 +107,8 @@ def local_steps(learning_rate: Any, window: int, optimiser: Optimiser, elementwi
     """The fields of a `Rule` that say how its workers make local steps between two commits.
 
     Raises:
-        ValueError: If the step size is not finite, the window is not a whole number of at least 1, or `optimiser` is
-            not an optimiser.
+        ValueError: If the step size is negative or not finite, the window is not a whole number of at least 1, or
+            `optimiser` is not an optimiser.
     """
     window = whole_window(window)
     chosen = transformation(optimiser)
@@ -152,8 +152,8 @@ def worker(
         A `Rule` that keeps the optimiser's state on the worker.
 
     Raises:
-        ValueError: If `optimiser` is not an optimiser, η is not finite, or the window is not a whole number of at
-            least 1.
+        ValueError: If `optimiser` is not an optimiser, η is negative or not finite, or the window is not a whole number
+            of at least 1.
 
     Example:
         Adam's first step is η·g/|g|, whatever g is:
@@ -214,7 +214,7 @@ def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwis
         A `Rule` that keeps the optimiser's state on the server.
 
     Raises:
-        ValueError: If `optimiser` is not an optimiser or η is not finite.
+        ValueError: If `optimiser` is not an optimiser or η is negative or not finite.
 
     Example:
         Two workers in turn on L = x²/2 from 1; both took their gradient, 1, at the start. Heavy ball with μ = 0.5 moves

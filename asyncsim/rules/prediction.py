@@ -99,7 +99,7 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         A `Rule` that keeps -η·v on the server.
 
     Raises:
-        ValueError: If η is not finite or μ lies outside [0, 1).
+        ValueError: If η is negative or not finite or μ lies outside [0, 1).
 
     Example:
         Two workers in turn, both with g = 1: v = 0.5, then 0.75, and x = 1 - 0.5 - 0.75. The first worker's last
@@ -170,7 +170,7 @@ def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
         A `Rule` that keeps the number of its steps on the server.
 
     Raises:
-        ValueError: If the step size is not finite or K is not positive.
+        ValueError: If the step size is negative or not finite or K is not positive.
 
     Example:
         Three workers in turn, gradients of 1, staleness 0, 1, 2. With K = 4 the third step has p = 1/2, with K = 2 it

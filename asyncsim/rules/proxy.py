@@ -101,7 +101,7 @@ def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) 
     _check(rule, learning_rate)
     hyper = {**rule.hyper, MOMENTUM: checks.fraction("momentum", momentum)}
     if learning_rate is not None:
-        hyper[RATE] = checks.finite("learning_rate", learning_rate)
+        hyper[RATE] = checks.not_negative("learning_rate", learning_rate)
     return dataclasses.replace(
         rule,
         hyper=hyper,

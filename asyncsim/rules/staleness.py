@@ -41,7 +41,7 @@ def adaptive_staleness(learning_rate: Any) -> Rule:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If the step size is not finite.
+        ValueError: If the step size is negative or not finite.
 
     Example:
         Two workers in turn: the first update is fresh (τ = 0), the second is one version late (τ = 1).
@@ -101,7 +101,7 @@ def staleness_aware(learning_rate: Any) -> Rule:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If the step size is not finite.
+        ValueError: If the step size is negative or not finite.
 
     Example:
         Three workers in turn, gradients of x²/2 at 1, staleness 0, 1 and 2: 1 - 0.25·(1 + 1 + 1/2):
@@ -138,7 +138,7 @@ def drop_stale(learning_rate: Any, *, oldest: Any) -> Rule:
         A `Rule` that keeps no state on the worker or the server.
 
     Raises:
-        ValueError: If the step size is not finite or the largest staleness is negative.
+        ValueError: If the step size is negative or not finite or the largest staleness is negative.
 
     Example:
         Three workers in turn: the third update is two versions old.

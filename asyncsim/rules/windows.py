@@ -48,8 +48,8 @@ def agn(learning_rate: Any = 1.0, *, window: int = 12, optimiser: Optimiser = "s
         A `Rule` that keeps the optimiser's state on the worker.
 
     Raises:
-        ValueError: If the window is not a whole number of at least 1, η is not finite, or `optimiser` is not an
-            optimiser.
+        ValueError: If the window is not a whole number of at least 1, η is negative or not finite, or `optimiser` is
+            not an optimiser.
 
     Example:
         Three halvings carry each of two workers from 1 to 0.125; each commits a third of that:

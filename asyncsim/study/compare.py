@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress, Run
-from asyncsim.files import read_json, write_json
+from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.scenario import Scenario
@@ -130,7 +130,7 @@ def compare(
         scenario.require_memory()  # of the last one before the first one begins
     if out is None:
         return _run_all(comparison, None, progress, force)
-    place = Folder(Path(out), LABEL, (SUMMARY, REPORT))
+    place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT))
     with place.claim(comparison, force) as folder:
         results = _run_all(comparison, folder, progress, force)
         _write(folder, comparison, results)

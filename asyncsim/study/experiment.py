@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
-from asyncsim.files import read_json, to_plain, write_json
+from asyncsim.files import read_json, require_folder, to_plain, write_json
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, fields_of, settings
 from asyncsim.study.keep import REPORT, SUMMARY, Folder, is_picture_of, owner_of
@@ -112,7 +112,7 @@ class Experiment:
         if out is None:
             numbers = self._compute()
             return Findings(self, numbers, summary_of(numbers))
-        place = Folder(Path(out), LABEL, FILES)
+        place = Folder(require_folder("out", out), LABEL, FILES)
         with place.claim(self, force) as folder:
             found = folder.has(NUMBERS)
             numbers = self._find_numbers(folder)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
-from asyncsim.files import read_json, write_json
+from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario.components import LENGTHS, network_and_server_fields
 from asyncsim.scenario.fields import settings
@@ -107,7 +107,7 @@ def run(
         trace = scenario.simulate()
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
-    place = Folder(Path(out), LABEL, FILES)
+    place = Folder(require_folder("out", out), LABEL, FILES)
     with place.claim(scenario, force) as folder:
         trace = _find_trace(scenario, folder)
         replayed, summary, recomputed = _find_run(scenario, trace, folder, progress)

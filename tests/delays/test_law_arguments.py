@@ -51,6 +51,19 @@ def test_bad_numbers_are_named(make, name: str, bad: object) -> None:
         make(bad)
 
 
+@pytest.mark.parametrize(("mean", "cv"), [(1.0, 1e9), (1e-6, 1e200), (2.0, 1e5)])
+def test_gamma_delays_that_all_underflow_are_refused(mean: float, cv: float) -> None:
+    with pytest.raises(ValueError, match=r"`cv` must leave delays that are not all 0 .*; got .*Give at most 10 000\.$"):
+        Gamma(mean, cv)
+
+
+def test_gamma_delays_of_which_most_underflow_are_allowed() -> None:
+    law = Gamma(1.0, 1e3)
+    share = np.mean(law.sample(np.random.default_rng(0), 100_000) > 0)
+    assert share == pytest.approx(1 - law.cdf(np.finfo(float).tiny), abs=3e-4)
+    assert Gamma(1.0, 1e4).variance == 1e8
+
+
 @pytest.mark.parametrize("law", [Gamma, delays.LogNormal])
 def test_zero_cv_points_to_constant(law) -> None:
     with pytest.raises(ValueError, match=r"`cv` must be finite and positive; got 0\. Use `Constant`"):

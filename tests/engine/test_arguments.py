@@ -83,6 +83,17 @@ REFUSED = [
         )
         for loss in (unpack, look_up, call)
     ),
+    *(
+        (lambda record=record: asim.replay(TRACE, RULE, WORKLOAD, record=record), "`record` must be names, or a map")
+        for record in (5, [5], [["pi_mean"]])
+    ),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=np.array(1.5)), "`seed` must be an integer"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=b"12"), "`seed` must be an integer"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=object()), "`seed` must be an integer"),
+    (
+        lambda: asim.replay(TRACE, RULE, asim.Workload(lambda key: jnp.zeros((0, 3)), lambda p, b, k: p.sum())),
+        r"`init` must give at least one parameter; got float32\[0,3\]",
+    ),
     (resume(seed=1), "`resume` must be a run of the same seed"),
     (resume(rule=asim.rules.downpour(0.05)), "`resume` must be a run of the same rule"),
     (resume(rule=asim.rules.gem(0.05, variant="paper")), "`resume` must be a run of the same rule"),
@@ -109,6 +120,13 @@ def test_a_run_of_a_short_trace_resumes_on_a_longer_one():
     short, whole = gamma_trace(commits=30), asim.replay(TRACE, RULE, WORKLOAD)
     resumed = asim.replay(TRACE, RULE, WORKLOAD, resume=asim.replay(short, RULE, WORKLOAD))
     np.testing.assert_array_equal(resumed.loss, whole.loss)
+
+
+def test_an_array_of_no_axis_is_one_seed():
+    for seed in (np.array(3), jnp.asarray(3)):
+        run = asim.replay(TRACE, RULE, WORKLOAD, seed=seed)
+        assert run.seed == 3
+        assert run.loss.shape == (60,)
 
 
 def test_an_empty_trace_is_an_empty_run():

@@ -60,3 +60,19 @@ def test_limit_and_oldest():
         for rule in (rules.drop_stale(0.5, oldest=1), rules.ringmaster(0.5, limit=2), rules.ringmaster(0.5, limit=1))
     ]
     np.testing.assert_allclose(ends, [0.0, 0.0, 0.5])
+
+
+@pytest.mark.parametrize("name", sorted(CONSTRUCTORS))
+def test_a_negative_step_size_is_refused(name):
+    given = {"server_learning_rate": 1.0} if name == "fadas" else {}
+    needs = {
+        "delay_adaptive": {"concurrency": 4},
+        "drop_stale": {"oldest": 3},
+        "pipemare": {"anneal": 10},
+        "local_sgd": {"window": 1},
+    }
+    with pytest.raises(ValueError, match=r"^`learning_rate` must not be negative; got -0\.1\. Give 0 or more\.$"):
+        CONSTRUCTORS[name](-0.1, **given, **needs.get(name, {}))
+    if name in owners("server_learning_rate"):
+        with pytest.raises(ValueError, match=r"^`server_learning_rate` must not be negative; got -1\.0"):
+            CONSTRUCTORS[name](0.1, server_learning_rate=-1.0, **needs.get(name, {}))

@@ -232,3 +232,16 @@ def test_a_run_without_commits_has_a_summary() -> None:
     summary = summarise(trace, run, 1.0)
     assert summary["commits"] == 0
     assert summary["final_loss"] is summary["mean_staleness"] is None
+
+
+@pytest.mark.parametrize("out", [5, ""])
+def test_what_is_not_a_folder_is_refused_before_anything_is_computed(out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asim.Scenario, "simulate", no_replay)
+    experiment = asim.Experiment(lambda: no_replay(), no_replay)
+    for ask in (
+        lambda: asim.run(scenario(), out),
+        lambda: asim.compare(asim.Comparison({"one": scenario()}), out),
+        lambda: experiment.run(out),
+    ):
+        with pytest.raises(ValueError, match="`out` must be the path of a folder"):
+            ask()
