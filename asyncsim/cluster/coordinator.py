@@ -14,6 +14,7 @@ from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
 INFINITY = float("inf")
+ENDS = ("worker", "read_version", "read_time", "end_version", "end_time", "fate")  # what every end of a job says
 
 _commit_row = attrgetter(*COMMIT_COLUMNS)
 
@@ -69,8 +70,9 @@ class Log:
 
     def __init__(self) -> None:
         self.commits = array("d")
-        self.unfinished = {name: array(np.dtype(dtype).char) for name, dtype in UNFINISHED_COLUMNS.items()}
+        self.unfinished = {name: array(np.dtype(UNFINISHED_COLUMNS[name]).char) for name in ENDS}
         self._end = [column.append for column in self.unfinished.values()]
+        self.work: dict[str, array[float]] = {}  # start and finish, once a job did not start at its read or did finish
         self.faults = {name: array("d") for name in FAULT_COLUMNS}
         self.count = 0
 
@@ -86,15 +88,22 @@ class Log:
 
     def end(self, job: Job, version: int, now: float, fate: Fate) -> None:
         """The job never commits."""
-        worker, read_version, read_time, start_time, finish_time, end_version, end_time, its_fate = self._end
+        if self.work or job.start_time != job.read_time or job.finish_time < INFINITY:
+            self._end_work(job)
+        worker, read_version, read_time, end_version, end_time, its_fate = self._end
         worker(job.worker)
         read_version(job.read_version)
         read_time(job.read_time)
-        start_time(job.start_time)
-        finish_time(job.finish_time)
         end_version(version)
         end_time(now)
         its_fate(fate)
+
+    def _end_work(self, job: Job) -> None:
+        if not self.work:
+            read_time = self.unfinished["read_time"]
+            self.work = {"start_time": read_time[:], "finish_time": array("d", [INFINITY]) * len(read_time)}
+        self.work["start_time"].append(job.start_time)
+        self.work["finish_time"].append(job.finish_time)
 
     def fault(self, *, kind: Fault, worker: int, start_time: float, end_time: float) -> None:
         """Something went wrong."""
@@ -104,12 +113,16 @@ class Log:
 
     def trace(self, workers: int) -> Trace:
         """The checked trace. Nothing can be logged afterwards: the arrays are its columns."""
+        unfinished = {name: np.asarray(column) for name, column in (self.unfinished | self.work).items()}
+        if not self.work:
+            read_time = unfinished["read_time"]
+            unfinished |= {"start_time": read_time, "finish_time": np.broadcast_to(INFINITY, read_time.shape)}
         commits = _columns(self.commits, COMMIT_COLUMNS)
         self.commits = array("d")  # twice the size of the columns, no longer needed
         trace = Trace(
             workers=workers,
             **commits,
-            unfinished=Unfinished(**{name: np.asarray(column) for name, column in self.unfinished.items()}),
+            unfinished=Unfinished(**unfinished),
             faults=Faults(**_in_order(self.faults)),
         )
         trace.check()

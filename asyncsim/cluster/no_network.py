@@ -8,6 +8,7 @@ were stopped leave it when they are the majority.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count, repeat
 
@@ -43,7 +44,10 @@ class NoNetwork:
         self.cluster = cluster
         self.now = 0.0
         self.log = Log()
-        self.coordinator = Coordinator(self, cluster.protocol.terms(workers), workers, self.log)
+        terms = cluster.protocol.terms(workers)
+        self.coordinator = Coordinator(self, terms, workers, self.log)
+        self._reads_wait = terms.slack is not None or terms.wait
+        self._commits_wait = terms.in_turn
         self._work = [self._draw(w, law, compute_stream(seed, w)) for w, law in enumerate(constant_speed(cluster.laws))]
         self._free_slots = cluster.server.slots
         self._queue: deque[int] | None = None  # a server that takes no time keeps nobody waiting
@@ -129,7 +133,7 @@ class NoNetwork:
         return [phases[phase] for phase in sorted(phases)]
 
     def _read(self, worker: int) -> None:
-        if not self.coordinator.may_read(worker):
+        if self._reads_wait and not self.coordinator.may_read(worker):
             self._wait(worker, _READ)
             return
         self._job[worker] = job = self.coordinator.read(worker)
@@ -142,7 +146,7 @@ class NoNetwork:
         self._ask_to_commit(worker)
 
     def _ask_to_commit(self, worker: int) -> None:
-        if not self.coordinator.may_commit(worker):
+        if self._commits_wait and not self.coordinator.may_commit(worker):
             self._wait(worker, _TURN)
         elif self._queue is None:
             job = self._job[worker]
@@ -191,7 +195,7 @@ class NoNetwork:
         self._awaits[worker] = event.order
 
     def _stopper(self, worker: int) -> Callable[[], None]:
-        return lambda: self._urgent.append(worker)
+        return partial(self._urgent.append, worker)
 
     def _interrupt(self, worker: int) -> None:
         """The running job is stopped, and the worker reads again; or it reads for the first time."""

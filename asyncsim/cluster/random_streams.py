@@ -1,6 +1,7 @@
 """Random numbers, one stream for each worker and purpose: adding a worker leaves the others' draws as they were."""
 
 import enum
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol, cast
@@ -52,10 +53,9 @@ def draw_delays(env: Clock, worker: int, law: Delay, generator: np.random.Genera
     """
     size = _FIRST_BLOCK
     while True:
-        block = _draw_block(law, generator, size, worker)
-        usable = np.isfinite(block) & (block >= 0)
-        good = size if usable.all() else int(usable.argmin())
-        yield from block[:good].tolist()
+        block = array("d", _draw_block(law, generator, size, worker).tobytes())  # a list takes four times the memory
+        good = _usable(block)
+        yield from block if good == size else block[:good]
         if good < size:
             raise ValueError(
                 f"`delay` must be finite and not negative; worker {worker} drew {block[good]} "
@@ -107,6 +107,13 @@ class ComputeDelays:
     def _from(self, worker: int, place: int) -> Callable[[], float]:
         delays = draw_delays(self._clock, worker, self._laws[worker], compute_stream(self._seed, worker))
         return islice(delays, place, None).__next__
+
+
+def _usable(block: Sequence[float]) -> int:
+    """How many delays come before the first that is wrong."""
+    delays = np.asarray(block)
+    usable = np.isfinite(delays) & (delays >= 0)
+    return len(delays) if usable.all() else int(usable.argmin())
 
 
 def _draw_block(law: Delay, generator: np.random.Generator, size: int, worker: int) -> FloatArray:

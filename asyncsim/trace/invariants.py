@@ -12,6 +12,7 @@ right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and 
 average delay.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from asyncsim.trace.columns import COMMIT_TIMES, NEVER, UNFINISHED_TIMES, Fate, Fault
 from asyncsim.trace.error import refuse
 from asyncsim.trace.tables import Tables
+
+_BLOCK = 1 << 18  # jobs that are sorted at once
 
 _FINITE = "be finite and not negative"
 _FROM_START = "Give times in seconds from the start."
@@ -40,9 +43,8 @@ def check(trace: Tables) -> None:
     _check_times(trace)
     _check_unfinished(trace)
     _check_faults(trace)
-    jobs = _all_jobs(trace)
-    _check_no_overlap(trace, jobs)
-    _check_moments(trace, jobs)
+    _check_no_overlap(trace)
+    _check_moments(trace)
 
 
 def conservation(trace: Tables) -> tuple[int, int]:
@@ -58,7 +60,7 @@ def conservation(trace: Tables) -> tuple[int, int]:
         >>> conservation(Trace.from_commits([0, 1, 2, 0, 1]))  # (3 - 1) · 5
         (10, 10)
     """
-    jobs = _all_jobs(trace)
+    jobs = _jobs(trace)
     close_row = np.flatnonzero(trace.closes_step)
     close_time = trace.commit_time[close_row]
     aged = int((jobs.end_version.astype(np.int64) - jobs.read_version).sum())
@@ -87,14 +89,18 @@ class _Jobs(NamedTuple):
     end_time: NDArray[np.float64]
 
 
-def _all_jobs(trace: Tables) -> _Jobs:
+_ALL = slice(None)
+
+
+def _jobs(trace: Tables, commits: Any = _ALL, ended: Any = _ALL) -> _Jobs:
+    """The jobs in these rows of the two tables."""
     rest = trace.unfinished
     return _Jobs(
-        worker=np.concatenate([trace.worker, rest.worker]),
-        read_version=np.concatenate([trace.read_version, rest.read_version]),
-        read_time=np.concatenate([trace.read_time, rest.read_time]),
-        end_version=np.concatenate([trace.version, np.minimum(rest.end_version, np.int32(trace.steps))]),
-        end_time=np.concatenate([trace.commit_time, rest.end_time]),
+        worker=np.append(trace.worker[commits], rest.worker[ended]),
+        read_version=np.append(trace.read_version[commits], rest.read_version[ended]),
+        read_time=np.append(trace.read_time[commits], rest.read_time[ended]),
+        end_version=np.append(trace.version[commits], np.minimum(rest.end_version[ended], np.int32(trace.steps))),
+        end_time=np.append(trace.commit_time[commits], rest.end_time[ended]),
     )
 
 
@@ -168,40 +174,69 @@ def _check_faults(trace: Tables) -> None:
     refuse(bad, "faults.end_time", faults.end_time, "not precede `start_time`", remedy)
 
 
-def _check_no_overlap(trace: Tables, jobs: _Jobs) -> None:
-    order = np.lexsort((jobs.read_version, jobs.read_time, jobs.end_time, jobs.worker))
-    before = order[:-1]
-    after = order[1:]
-    same_worker = jobs.worker[before] == jobs.worker[after]
+def _check_no_overlap(trace: Tables) -> None:
+    rows = len(trace) + len(trace.unfinished)
+    overlap = np.zeros(rows, dtype=bool)
+    unaware = np.zeros(rows, dtype=bool)
+    for commits, ended in _blocks_of_workers(trace):
+        jobs = _jobs(trace, commits, ended)
+        order = np.lexsort((jobs.read_version, jobs.read_time, jobs.end_time, jobs.worker))
+        before = order[:-1]
+        after = order[1:]
+        same_worker = jobs.worker[before] == jobs.worker[after]
+        row = np.append(commits, ended + len(trace))[after]
+        overlap[row] = same_worker & (jobs.read_time[after] < jobs.end_time[before])
+        after_own = jobs.end_version + np.append(trace.closes_step[commits], np.zeros(len(ended), dtype=bool))
+        unaware[row] = same_worker & (jobs.read_version[after] < after_own[before])
     remedy = "A worker does one job at a time."
-    overlap = np.zeros(len(order), dtype=bool)
-    overlap[after] = same_worker & (jobs.read_time[after] < jobs.end_time[before])
     rule = "not precede the end of the same worker's previous job"
-    _refuse_job(overlap, "read_time", jobs.read_time, len(trace), rule, remedy)
-    after_own = jobs.end_version + np.append(trace.closes_step, np.zeros(len(trace.unfinished), dtype=bool))
-    overlap[after] = same_worker & (jobs.read_version[after] < after_own[before])
+    _refuse_job(trace, overlap, "read_time", rule, remedy)
     rule = "include the same worker's previous commit"
-    _refuse_job(overlap, "read_version", jobs.read_version, len(trace), rule, remedy)
+    _refuse_job(trace, unaware, "read_version", rule, remedy)
 
 
-def _check_moments(trace: Tables, jobs: _Jobs) -> None:
+def _blocks_of_workers(trace: Tables) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Rows of the commits and of the other jobs of some workers, so many that there are about `_BLOCK`; then of others.
+
+    Under a protocol that stops jobs there are a thousand jobs to a commit, and columns are all the memory they take.
+    """
+    tables = (trace.worker, trace.unfinished.worker)
+    jobs = sum(np.bincount(worker, minlength=trace.workers) for worker in tables)
+    block = (np.cumsum(jobs) - jobs) // _BLOCK
+    for number in np.unique(block):
+        here = block == number
+        commits, ended = (np.flatnonzero(here[worker]) for worker in tables)
+        yield commits, ended
+
+
+def _check_moments(trace: Tables) -> None:
     """The conservation law, job by job: the time and the version agree about each read and each end."""
     close_time = trace.commit_time[trace.closes_step]
     seen_last = np.append(0.0, close_time)
     unseen_first = np.append(close_time, np.inf)
-    moments = (("read", jobs.read_time, jobs.read_version), ("end", jobs.end_time, jobs.end_version))
-    for what, time, version in moments:
-        bad = (time < seen_last[version]) | (time > unseen_first[version])
+
+    def disagree(time: NDArray[np.float64], version: NDArray[np.int32]) -> NDArray[np.bool_]:
+        return (time < seen_last[version]) | (time > unseen_first[version])
+
+    rest = trace.unfinished
+    end_version = np.minimum(rest.end_version, np.int32(trace.steps))
+    moments = (
+        ("read", (trace.read_time, trace.read_version), (rest.read_time, rest.read_version)),
+        ("end", (trace.commit_time, trace.version), (rest.end_time, end_version)),
+    )
+    for what, commits, ended in moments:
+        bad = np.append(disagree(*commits), disagree(*ended))
         if bad.any():
             aged, pairs = conservation(trace)
             remedy = f"Staleness and ages of unfinished jobs sum to {aged}, outstanding reads at commits to {pairs}."
             rule = f"be the number of steps closed by `{what}_time`"
-            _refuse_job(bad, f"{what}_version", version, len(trace), rule, remedy)
+            _refuse_job(trace, bad, f"{what}_version", rule, remedy)
 
 
-def _refuse_job(
-    bad: NDArray[np.bool_], column: str, values: NDArray[Any], commits: int, rule: str, remedy: str
-) -> None:
+def _refuse_job(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, remedy: str) -> None:
     """`refuse` for a column of `_Jobs`, naming the table and the row there."""
-    refuse(bad[:commits], column, values[:commits], rule, remedy)
-    refuse(bad[commits:], f"unfinished.{column}", values[commits:], rule, remedy)
+    if bad.any():
+        commits = len(trace)
+        values = getattr(_jobs(trace), column)
+        refuse(bad[:commits], column, values[:commits], rule, remedy)
+        refuse(bad[commits:], f"unfinished.{column}", values[commits:], rule, remedy)
