@@ -1,5 +1,8 @@
 """Commits per second of the schedule, from the cluster to the checked trace."""
 
+import subprocess
+import sys
+
 import pytest
 
 import asyncsim as asim
@@ -26,10 +29,44 @@ def test_schedule(workers, benchmark, report, scaled):
 def test_schedule_with_a_queue(workers, benchmark, report, scaled):
     """A thousand workers and a hundred thousand commits should take less than two seconds."""
     measured = rate(benchmark, asim.Cluster(workers, ONE, server=QUEUE), scaled(100_000), rounds=5)
-    report(f"schedule, n = {workers}, server queue", measured, "k commits/s", at_least=120 if workers == 30 else 50)
+    report(f"schedule, n = {workers}, server queue", measured, "k commits/s", at_least=250 if workers == 30 else 200)
 
 
 @pytest.mark.parametrize("protocol", [protocols.SSP(3), protocols.KSync(8), protocols.KBatchAsync(8)], ids=repr)
 def test_schedule_of_protocols(protocol, benchmark, report, scaled):
     measured = rate(benchmark, asim.Cluster(30, ONE, protocol=protocol), scaled(100_000), rounds=3)
-    report(f"schedule, n = 30, {protocol!r}", measured, "k commits/s", at_least=30)
+    report(f"schedule, n = 30, {protocol!r}", measured, "k commits/s", at_least=100)
+
+
+MILLION = "asim.Cluster({workers}, asim.delays.Exponential(1.0)), commits=2 * {workers}"
+STOPPED = (
+    "asim.Cluster({workers}, [asim.delays.Constant(1 + i**0.5 + abs(noise) * (i + 1)**0.5) for i, noise in "
+    "enumerate(np.random.default_rng(0).normal(size={workers}))], protocol=asim.protocols.Ringmaster(6, stop=True)), "
+    "seconds=2000.0"
+)
+MEASURE = """
+import resource, time
+import numpy as np
+import asyncsim as asim
+start = time.process_time()
+trace = asim.simulate({arguments})
+print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, len(trace.unfinished))
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "arguments", "workers", "seconds", "megabytes"),
+    [
+        ("2 M commits of 1 M workers", MILLION, 1_000_000, 60, 3000),
+        ("3.7 M stopped jobs of 6174 workers", STOPPED, 6174, 30, 300),
+    ],
+    ids=["a million workers", "millions of stopped jobs"],
+)
+def test_large_schedule(what, arguments, workers, seconds, megabytes, report, scaled):
+    """In a process of its own, for its memory."""
+    script = MEASURE.format(arguments=arguments.format(workers=scaled(workers)))
+    told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    took, used, jobs = map(float, told.split())
+    assert jobs >= scaled(workers) / 2
+    report(f"schedule, {what}", took, "s", at_most=seconds)
+    report(f"schedule, {what}", used, "MB", at_most=megabytes)
