@@ -65,7 +65,7 @@ def assert_equals_reference(trace, rule, workload):
 @every_row
 def test_its_cost_is_linear_in_the_parameters(name):
     """Operations of one commit: twice as many more parameters add twice as many more operations."""
-    flops = [operations(made(name), size) for size in SIZES]
+    flops = [operations(made(name).for_workers(5), size) for size in SIZES]
     assert flops[2] - flops[1] == pytest.approx(2 * (flops[1] - flops[0]), rel=1e-3)
     assert flops[1] > flops[0]
 
