@@ -23,7 +23,7 @@ class Interrupted(click.ClickException):
 
     def __init__(self, message: str, error: KeyboardInterrupt) -> None:
         super().__init__(message)
-        self.exit_code = interrupts.exit_status(error)
+        self.status = interrupts.exit_status(error)
 
 
 def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
@@ -53,6 +53,8 @@ def explain(error: BaseException) -> tuple[str, int]:
         where = error.ctx.command_path if error.ctx is not None else "asyncsim"
         message = error.format_message()
         return f"{message}{'' if message.endswith(('.', '?')) else '.'} See: {where} --help", error.exit_code
+    if isinstance(error, Interrupted):
+        return error.format_message(), error.status
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, KeyboardInterrupt):
