@@ -34,6 +34,7 @@ def pytest_configure(config):
 def compile_quickly():
     """What is tested is what a program computes, and most of the time is compilation: compile quickly, run slowly."""
     jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_traceback_in_locations_limit", 0)  # programs that do not say where they come from
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # for the processes that tests start
     flags = os.environ.get("XLA_FLAGS", "")
     if jax.version.__version_info__ < UNTRIED_JAX and QUICK_XLA_FLAGS not in flags:
