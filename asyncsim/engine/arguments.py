@@ -30,7 +30,7 @@ def require_types(trace: Any, rule: Any, workload: Any) -> None:
             raise ValueError(f"`{name}` must be a {kind.__name__}; got {type(value).__name__} {value!r:.60}.")
 
 
-def checked_seeds(seed: int | Sequence[int], rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
+def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
     """The seed as `Run` keeps it, and as a tuple; every hyper-parameter must be a scalar or have one value per seed."""
     if getattr(seed, "ndim", 1) == 0 and jnp.issubdtype(seed.dtype, jnp.integer):  # an array of no axis
         seed = int(seed)

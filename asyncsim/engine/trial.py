@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from asyncsim.engine.commit import FINITE
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
@@ -286,7 +287,7 @@ def is_number(value: Any) -> bool:
 
 def is_concrete(leaf: Any) -> bool:
     """Whether a leaf has values, not only a shape."""
-    return isinstance(leaf, (jax.Array, np.ndarray)) and not isinstance(leaf, jax.core.Tracer)
+    return isinstance(leaf, (jax.Array, np.ndarray)) and not isinstance(leaf, Tracer)
 
 
 def shown(tree: Any) -> str:
