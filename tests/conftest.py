@@ -3,7 +3,9 @@
 import ctypes
 import gc
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import jax
@@ -24,6 +26,8 @@ settings.load_profile("patient")
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     """Processes share the tests only with `-n`, and programs of the benchmarks alone are compiled as a user's are."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
     if not config.getoption("tx", None):
         config.option.dist = "no"  # else pytest-benchmark takes the option for processes that share the cores
     if not all("benchmarks" in argument for argument in config.args):

@@ -3,10 +3,10 @@
 from asyncsim import memory
 from asyncsim.cluster.model import Cluster
 
-# Bytes and seconds measured, rounded down: fast path, full simulation.
-BYTES_PER_COMMIT = (100, 200)
+# Bytes and seconds measured, rounded down: fast path, and the others of which that without a network takes less.
+BYTES_PER_COMMIT = (100, 150)
 BYTES_PER_WORKER = 200
-SECONDS_PER_COMMIT = (1e-6, 4e-6)
+SECONDS_PER_COMMIT = (1e-6, 2e-6)
 SECONDS_PER_WORKER = 1e-5
 
 

@@ -90,7 +90,8 @@ class Scenario:
                 raise ValueError(f"`{name}` must be an asyncsim.{kind.__name__}; got {type(value).__name__}.")
         self.rule.for_workers(self.cluster.workers)  # which refuses a rule for another number
         self._check_length()
-        require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
+        seed = require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
+        object.__setattr__(self, "seed", seed)
         if self.seed > MOST_SEED:
             raise ValueError(f"`seed` must be at most {MOST_SEED}; got {self.seed}. Give a smaller one.")
         if self.record is not None and not isinstance(self.record, Mapping):
@@ -296,7 +297,7 @@ class Scenario:
                 f"Exactly one of `commits`, `seconds` and `commits_per_worker` must be given; got {found}."
             )
         for name in given.keys() & {"commits", "commits_per_worker"}:
-            require_integer(name, given[name], least=1, remedy="Ask for 1 or more.")
+            object.__setattr__(self, name, require_integer(name, given[name], least=1, remedy="Ask for 1 or more."))
         if "seconds" in given:
             seconds = require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
             object.__setattr__(self, "seconds", seconds)

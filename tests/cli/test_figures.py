@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import asyncsim as asim
+from asyncsim.cli import script
 from figures import catalogue
 from tests.study.fake_figure import fake
 
@@ -100,7 +100,7 @@ class TestCommand:
 def test_outside_a_clone_one_line_says_so(command, monkeypatch, tmp_path):
     for name in [name for name in sys.modules if name.partition(".")[0] == "figures"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(asim, "__file__", str(tmp_path / "site-packages" / "asyncsim" / "__init__.py"))
+    monkeypatch.setattr(script, "__file__", str(tmp_path / "site-packages" / "asyncsim" / "cli" / "script.py"))
     status, out, err = command("--list")
     assert (status, out) == (1, "")
     assert err.startswith("Error: The figures are part of the repository, not of the installed package")
