@@ -7,6 +7,7 @@ select the mutants whose title holds one of them; `--jobs 2` runs two at a time.
 
 import argparse
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -44,7 +45,7 @@ MUTANTS = (
         "asyncsim/rules/momentum.py",
         'lambda m, d: hyper["momentum"] * m + d, moment, update)',
         'lambda m, d: hyper["momentum"] * m - d, moment, update)',
-        "tests/rules/test_gem.py",
+        "tests/rules/test_conformance.py -k 'momentum_sgd or gem_signed'",
     ),
     Mutant(
         "π's clamp is dropped",
@@ -91,7 +92,7 @@ MUTANTS = (
     Mutant(
         "a buffered update not damped by its age",
         "asyncsim/rules/federated.py",
-        '(view.staleness + 1).astype(d.dtype) ** -hyper["exponent"] * d',
+        'jnp.asarray(view.staleness + 1, d.dtype) ** -hyper["exponent"] * d',
         "d",
         "tests/rules/test_federated.py",
     ),
@@ -283,8 +284,8 @@ MUTANTS = (
     Mutant(
         "a read before its time passes the check",
         "asyncsim/trace/invariants.py",
-        "bad = (time < seen_last[version]) | (time > unseen_first[version])",
-        "bad = time < seen_last[version]",
+        "return (time < seen_last[version]) | (time > unseen_first[version])",
+        "return time < seen_last[version]",
         "tests/trace/test_trace.py",
     ),
     Mutant(
@@ -381,7 +382,7 @@ def noticed_by(mutant: Mutant) -> str | None:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "--tb=no"]
         try:
             done = subprocess.run(
-                [*command, *mutant.tests.split()],
+                [*command, *shlex.split(mutant.tests)],
                 cwd=root,
                 capture_output=True,
                 text=True,
