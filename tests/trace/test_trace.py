@@ -349,7 +349,5 @@ def test_a_read_that_missed_a_step_is_refused():
     """Worker 1 reads after the first commit closed a step, and claims the version before it."""
     late = [0.0, 1.5]
     trace = dataclasses.replace(Trace.from_commits([0, 1]), read_time=late, start_time=late)
-    with pytest.raises(
-        ValueError, match="`read_version` must be .* closed by `read_time`; row 1 has 0"
-    ):
+    with pytest.raises(ValueError, match=r"`read_version` must be .* closed by `read_time`; row 1 has 0"):
         trace.check()
