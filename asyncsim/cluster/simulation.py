@@ -8,7 +8,7 @@ from simpy.core import EmptySchedule
 
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster.coordinator import INFINITY
-from asyncsim.cluster.cost import require_memory, require_workers
+from asyncsim.cluster.cost import expected_commits, require_memory, require_workers
 from asyncsim.cluster.fast_path import FastPath
 from asyncsim.cluster.full import Full
 from asyncsim.cluster.model import Cluster
@@ -158,7 +158,7 @@ def _checked_seconds(seconds: float, cluster: Cluster) -> float:
                 f"`seconds` never pass while worker {worker} has only zero delays; got {seconds} "
                 f"and {law!r}. Use `commits` instead."
             )
-    expected = seconds * sum(1 / law.mean for law in cluster.laws)
+    expected = expected_commits(cluster, None, seconds)
     if expected > MOST_COMMITS:
         raise ValueError(
             f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}, about {expected:.2g} "

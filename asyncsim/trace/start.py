@@ -12,12 +12,10 @@ from asyncsim.trace.error import TraceError, refuse
 Start = float | Literal["first"] | None
 
 LATEST = 2.0**53  # seconds: beyond it, a float64 cannot tell one second from the next
-EPOCH = (
-    1e8  # seconds, three years: a log that begins later, and is shorter, counts from another year, as Unix time does
-)
-FAR = (
-    10  # a first commit after so many times the rest of the log, and after so many commits per worker, is no first job
-)
+# Seconds, three years: a log that begins later, and is shorter, counts from another year, as Unix time does.
+EPOCH = 1e8
+# A log in which every worker commits so often does not begin so many times as late as it is long.
+FAR = 10
 
 
 def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
