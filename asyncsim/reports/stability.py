@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,8 +19,8 @@ from asyncsim.files import to_plain
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.rules import Rule
-from asyncsim.rules.downpour import raw_update
-from asyncsim.rules.momentum import at_rest
+from asyncsim.rules.momentum import at_rest, send_gradient
+from asyncsim.rules.prediction import apply_heavy_ball
 from asyncsim.theory.arguments import momentum_and_place
 from asyncsim.trace import Trace
 from asyncsim.workloads import quadratic
@@ -406,12 +405,6 @@ def _grown(
 
 
 def _heavy_ball(learning_rate: Any, momentum: float) -> Rule:
-    """Plain updates, and momentum at the server: v ← μv - ηg, θ ← θ + v."""
+    """Plain gradients, and momentum at the server: v ← μv - ηg, θ ← θ + v."""
     hyper = {"learning_rate": checks.finite("learning_rate", learning_rate), "momentum": momentum}
-    return Rule(hyper=hyper, name="heavy_ball", send=raw_update, start_server=at_rest, apply=_accelerate_server)
-
-
-def _accelerate_server(hyper: Any, central: Any, server: Any, message: Any, view: Any) -> Any:
-    del view  # Unused.
-    velocity = jax.tree.map(lambda v, u: hyper["momentum"] * v + u, server, message)
-    return jax.tree.map(lambda theta, v: theta + v, central, velocity), velocity
+    return Rule(hyper=hyper, name="heavy_ball", send=send_gradient, start_server=at_rest, apply=apply_heavy_ball)

@@ -171,8 +171,8 @@ def worker(
     return Rule(name="worker", send=send_displacement, **steps).sealed()
 
 
-def send_gradient(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send g itself."""
+def send_bare_gradient(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
+    """Send g itself, of which the server alone knows what update it makes."""
     del hyper, view  # What to do with it is for the server to decide.
     return Sent(message=gradient, state=state, info=Info())
 
@@ -233,7 +233,7 @@ def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwis
     return Rule(
         hyper=step_size(learning_rate),
         name="server",
-        send=send_gradient,
+        send=send_bare_gradient,
         options=optimiser_options(optimiser, elementwise),
         start_server=StartOptimiser(chosen),
         apply=StepOptimiser(chosen),
