@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
     from asyncsim.cli import main
     from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
-    from asyncsim.engine import Progress, ReplayInterrupted, Run, replay
+    from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, use_all_cores
     from asyncsim.rules import Rule
     from asyncsim.rules.citations import citation
     from asyncsim.scenario import Scenario
@@ -53,13 +53,14 @@ __all__ = [
     "simulate",
     "theory",
     "trainers",
+    "use_all_cores",
     "workloads",
 ]
 
 _NAMES = {
     "cli": ("main",),
     "cluster": ("Cluster", "Network", "Server", "faults", "protocols", "simulate"),
-    "engine": ("Progress", "ReplayInterrupted", "Run", "replay"),
+    "engine": ("Progress", "ReplayInterrupted", "Run", "replay", "use_all_cores"),
     "rules": ("Rule",),
     "rules.citations": ("citation",),
     "scenario": ("Scenario",),

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from asyncsim.cli.command import Command
-from asyncsim.cli.cores import use_all_cores
 from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.output import json_option, out_option, print_results
 from asyncsim.cli.progress import Bar
 from asyncsim.cli.script import import_from_clone
+from asyncsim.engine.devices import use_all_cores
 from asyncsim.study.cache import in_words
 from asyncsim.study.figure_set import SUMMARY, FigureSet, MadeFigure
 

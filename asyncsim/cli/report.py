@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from asyncsim.cli.cores import use_all_cores
 from asyncsim.cli.options import FieldCommand
 from asyncsim.cli.output import json_option, out_option, print_results
+from asyncsim.engine.devices import use_all_cores
 from asyncsim.files import write_json
 from asyncsim.plots.style import save_png
 from asyncsim.scenario.catalogue import all_fields

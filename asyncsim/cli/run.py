@@ -10,7 +10,6 @@ import click
 
 from asyncsim import memory
 from asyncsim.cli.command import Command
-from asyncsim.cli.cores import use_all_cores
 from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli.output import json_option, out_option, print_results
@@ -18,6 +17,7 @@ from asyncsim.cli.progress import Bar
 from asyncsim.cli.script import Study, load
 from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.engine import ReplayInterrupted
+from asyncsim.engine.devices import use_all_cores
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study import Comparison, Experiment, compare, run

@@ -1,7 +1,8 @@
 """The JAX half: replay a trace, compiled (`replay`) or plainly (`reference.replay_plainly`)."""
 
+from asyncsim.engine.devices import use_all_cores
 from asyncsim.engine.replay import ReplayInterrupted, replay
 from asyncsim.engine.replayer import Progress, Replayer
 from asyncsim.engine.run import Run
 
-__all__ = ["Progress", "ReplayInterrupted", "Replayer", "Run", "replay"]
+__all__ = ["Progress", "ReplayInterrupted", "Replayer", "Run", "replay", "use_all_cores"]

@@ -67,7 +67,7 @@ def replay(
         checkpoint_every: Least time between two checkpoints, in seconds; 0 for one after every chunk.
         stop_on_divergence: Leave out the rest once every seed has a non-finite state.
         lanes: Gradients taken together. By default one on a CPU, and as many as there are workers (at most 64) on an
-            accelerator or where several devices share them.
+            accelerator or where several devices share them (see `asyncsim.use_all_cores`).
 
     What can be recorded, of a gradient taken at s and a commit that makes the central variable θ:
         - "energy_central": Σ ½(θ - s)², the energy of the central variable's displacement since s was read.

@@ -13,7 +13,7 @@ from asyncsim.engine.batches import init_key
 from asyncsim.engine.bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.chunks import Feeder, chunk_length
 from asyncsim.engine.commit import FINITE
-from asyncsim.engine.devices import choose_lanes
+from asyncsim.engine.devices import choose_lanes, warn_of_idle_cores
 from asyncsim.engine.layout import Layout, Packing, result_packing, row_packing
 from asyncsim.engine.plan import make_plan
 from asyncsim.engine.quantities import QUANTITIES, by_stride
@@ -79,6 +79,9 @@ class Replayer:
         self.strides = arguments.checked_strides(record, resume, self.plan, metrics)
         self.evaluated = [name for name in self.strides if name not in QUANTITIES]
         groups = by_stride(self.strides)
+        gradient_size = self.params.size * workload.batch_size
+        left = self.total - (0 if resume is None else resume.commits)
+        warn_of_idle_cores(lanes, trace.workers, gradient_size, left)
         self.layout = Layout(
             params=self.params,
             row=row_packing(rule, self.params, self.plan.traits),
@@ -86,7 +89,7 @@ class Replayer:
             traits=self.plan.traits,
             every_commit=groups.pop(1, ()),
             now_and_then=tuple(groups.values()),
-            **choose_lanes(lanes, trace.workers, self.params.size * workload.batch_size)._asdict(),
+            **choose_lanes(lanes, trace.workers, gradient_size)._asdict(),
         )
         arguments.require_memory(
             rule,

@@ -1,5 +1,9 @@
 """Devices that share the lanes give what one device gives."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -74,3 +78,75 @@ def test_heavy_seeds_in_turn_equal_seeds_side_by_side(lanes, monkeypatch, x64):
 def test_impossible_lanes_are_refused(lanes):
     with pytest.raises(ValueError, match=r"`lanes` must be a whole number of at least 1"):
         asim.replay(gamma_trace(), asim.rules.gem(0.05), noisy_quadratic(), lanes=lanes)
+
+
+class TestIdleCores:
+    """A long replay of heavy gradients on one of several cores says so, once, where `replay` was called."""
+
+    @pytest.fixture
+    def one_of_two(self, monkeypatch):
+        """A machine of two cores, on which JAX has one device and nobody chose it."""
+        monkeypatch.setattr(devices, "HEAVY_GRADIENT", 0)
+        monkeypatch.setattr(devices, "LONG_WORK", 0)
+        monkeypatch.setattr(devices, "cores", lambda: 2)
+        monkeypatch.setattr(devices, "devices_chosen", lambda: False)
+        monkeypatch.setattr(devices.jax, "local_device_count", lambda: 1)
+        devices._say_that_cores_are_idle.cache_clear()
+        yield
+        devices._say_that_cores_are_idle.cache_clear()
+
+    @staticmethod
+    def replay(**options):
+        return asim.replay(gamma_trace(workers=2, commits=4), asim.rules.gem(0.05), noisy_quadratic(), **options)
+
+    def test_is_said_once(self, one_of_two):
+        with pytest.warns(UserWarning, match=r"on one of 2 cores. Call `asyncsim.use_all_cores\(\)`") as caught:
+            self.replay()
+        assert [one.filename for one in caught] == [__file__]
+        self.replay()
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("HEAVY_GRADIENT", 1e9),
+            ("LONG_WORK", 1e9),
+            ("cores", lambda: 1),
+            ("devices_chosen", lambda: True),
+        ],
+    )
+    def test_not_where_more_devices_would_not_pay_or_one_was_chosen(self, name, value, one_of_two, monkeypatch):
+        monkeypatch.setattr(devices, name, value)
+        self.replay()
+        self.replay(lanes=1)
+
+    def test_what_is_done_already_is_not_counted(self, one_of_two, monkeypatch):
+        size = sum(leaf.size for leaf in jax.tree.leaves(noisy_quadratic().init(jax.random.key(0))))
+        monkeypatch.setattr(devices, "LONG_WORK", 3 * size)
+        half = self.replay(commits=2)
+        self.replay(resume=half)
+        with pytest.warns(UserWarning, match="one of 2 cores"):
+            self.replay(commits=3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "before", "expected"),
+    [
+        ({}, "", "2"),
+        ({}, "jax.devices(); ", "1"),  # too late, which is no error
+        ({"JAX_NUM_CPU_DEVICES": "3"}, "", "3"),
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}, "", "3"),
+    ],
+)
+def test_all_cores_are_used_unless_somebody_chose(setting, before, expected):
+    code = f"""
+import jax, asyncsim as asim
+from asyncsim.engine import devices
+devices.cores = lambda: 2
+{before}asim.use_all_cores()
+print(jax.local_device_count())
+"""
+    kept = {key: value for key, value in os.environ.items() if key not in ("JAX_NUM_CPU_DEVICES", "XLA_FLAGS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, **setting}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
