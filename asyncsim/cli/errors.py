@@ -1,9 +1,12 @@
-"""What becomes of a command's errors: one line each and an exit status, never a traceback."""
+"""What becomes of a command's errors and warnings: one line each and an exit status, never a traceback."""
 
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -30,7 +33,7 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
     """Run a command and return its exit status; an error becomes one line on standard error."""
     try:
         # Not `command.main`, which prints an empty line on Ctrl-C.
-        with command.make_context(name, list(arguments)) as context:
+        with warnings_in_one_line(), command.make_context(name, list(arguments)) as context:
             command.invoke(context)
         sys.stdout.flush()
         return 0
@@ -45,6 +48,24 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
         message, status = explain(error)
         click.echo(f"Error: {' '.join(message.split())}", err=True)
         return status
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Show a warning to the user without the place in the code that it comes from; others as Python does."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
+        if category is UserWarning:
+            click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+        else:
+            shown(message, category, *where, **further)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
 
 
 def explain(error: BaseException) -> tuple[str, int]:

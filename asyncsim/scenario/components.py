@@ -6,6 +6,7 @@ Network and server have one constructor each, whose arguments are fields of the 
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
@@ -123,22 +124,25 @@ class Component:
     def arguments(self, name: str | None = None) -> list[Field]:
         """The fields of its arguments, or of those of another constructor, as in `fields`."""
         if name is not None and name != self.name:
-            return self.kind.argument_fields(name, self._carried(name))
+            return self.kind.argument_fields(name, self._accepted(name, {}))
         if self.rebuild_custom is None:
             return self.kind.argument_fields(self.name, self.values)
         help = f"Of the script's own {self.kind.field}."
         return [Field(key, kind_of(None, value), help, self.kind.group, value) for key, value in self.values.items()]
 
     def rebuild(self, changes: dict[str, Any]) -> Any:
-        """The object with changes; those that belong to this component are removed from the dictionary."""
+        """The object with changes; those that belong to this component are removed from the dictionary.
+
+        Another constructor keeps the arguments that both have, except for values that mean nothing to it, such as a
+        variant that it does not know: a warning says so.
+        """
         name = changes.pop(self.kind.field, self.name)
         constructor, takes = self._constructor(name)
         shown = {key: shown_name(self.kind.field, key) for key in takes}
         given = {key: changes.pop(field) for key, field in shown.items() if field in changes}
         if name == self.name and not given:
             return self.present
-        kept = self.values if name == self.name else self._carried(name)
-        values = {key: value for key, value in kept.items() if key in takes} | given
+        values = (self.values if name == self.name else self._kept(name, given)) | given
         lacking = [key for key, required in takes.items() if required and key not in values]
         if lacking:
             raise ValueError(f"`{shown[lacking[0]]}` must be given as well with `{self.kind.field}` {name!r}.")
@@ -156,9 +160,44 @@ class Component:
             raise ValueError(f"`{self.kind.field}` {name!r} needs a data set, and the present one has none.")
         return partial(constructor, data=self.data), takes
 
-    def _carried(self, name: str) -> Mapping[str, Any]:
-        """Present arguments in the words of another constructor."""
-        return law_arguments(self.present, name) if self.kind is COMPUTE else self.values
+    def _kept(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Present arguments that another constructor accepts, with a warning that names the others."""
+        kept = self._accepted(name, given)
+        for key, value in self._carried(name).items():
+            if key not in kept and key not in given:
+                warnings.warn(
+                    f"{self.kind.field} {name!r} does not accept the `{shown_name(self.kind.field, key)}` {value!r} of "
+                    f"{self.name!r}; its default is used.",
+                    stacklevel=6,  # where `Scenario.override` was called
+                )
+        return kept
+
+    def _accepted(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Present arguments that another constructor accepts beside those that are given."""
+
+        def accepts(values: Mapping[str, Any]) -> bool:
+            try:
+                self._constructor(name)[0](**{**values, **given})
+            except ValueError:
+                return False
+            except TypeError:  # a required argument is lacking, and nobody can tell
+                return True
+            return True
+
+        carried, takes = self._carried(name), arguments(self.kind.constructor(name))
+        kept = {key: value for key, value in carried.items() if takes[key].default is inspect.Parameter.empty}
+        if accepts(carried) or not accepts(kept):
+            return carried
+        for key, value in carried.items():
+            if key not in given and accepts({**kept, key: value}):
+                kept[key] = value
+        return kept
+
+    def _carried(self, name: str) -> dict[str, Any]:
+        """Present arguments that another constructor has too, in its words."""
+        values = law_arguments(self.present, name) if self.kind is COMPUTE else self.values
+        takes = arguments(self.kind.constructor(name))
+        return {key: value for key, value in values.items() if key in takes}
 
 
 def shown_name(kind: str, argument: str) -> str:

@@ -4,6 +4,7 @@ import importlib
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -21,6 +22,20 @@ def test_a_bug_is_one_line_and_a_traceback_on_demand(command: Command, monkeypat
     assert_one_line(command("run", "study.py"), 1, "TypeError: oops", "ASYNCSIM_TRACEBACK=1")
     monkeypatch.setenv("ASYNCSIM_TRACEBACK", "1")
     assert "Traceback" in command("run", "study.py").err
+
+
+def test_a_warning_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gem` and `dana` both have variants, of different names."""
+    monkeypatch.setattr(importlib.import_module("asyncsim.cli.run"), "run_study", lambda *args: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        done = command("run", "study.py", "--rule", "dana")
+        assert "Warning" not in command("run", "study.py", "--rule", "dana", "--variant", "slim").err
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        "a script may print",
+        "Warning: rule 'dana' does not accept the `variant` 'script' of 'gem'; its default is used.",
+    ]
 
 
 def test_missing_extra(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

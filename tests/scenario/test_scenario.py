@@ -11,9 +11,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.delays.by_name import CONSTRUCTORS, law_arguments
+from asyncsim.rules import CONSTRUCTORS as CONSTRUCTORS_OF_RULES
 from asyncsim.scenario.catalogue import all_fields
-from asyncsim.scenario.components import STUDY_FIELDS
-from asyncsim.scenario.fields import settings
+from asyncsim.scenario.components import STUDY_FIELDS, shown_name
+from asyncsim.scenario.fields import arguments, settings
 
 
 def scenario(**changes: Any) -> asim.Scenario:
@@ -138,6 +139,38 @@ class TestOverride:
         changed = scenario().override(rule="momentum_sgd", momentum=0.5)
         assert changed.rule.describe() == {"name": "momentum_sgd", "learning_rate": 0.05, "momentum": 0.5}
         assert scenario().override(variant="paper", kappa=2.0).rule.describe()["variant"] == "paper"
+
+    def test_a_value_that_means_nothing_to_another_rule_is_left_behind(self) -> None:
+        signed = scenario().override(variant="signed", momentum=0.5)
+        with pytest.warns(UserWarning, match="rule 'dana' does not accept the `variant` 'signed' of 'gem'") as caught:
+            dana = signed.override(rule="dana")
+        assert [one.filename for one in caught] == [__file__]
+        assert dana.rule.describe()["variant"] == "zero"
+        assert dana.rule.describe()["momentum"] == 0.5
+        assert [field.value for field in signed.fields(rule="dana") if field.name == "variant"] == ["zero"]
+        assert signed.override(rule="dana", variant="slim").rule.describe()["variant"] == "slim"
+        with pytest.raises(ValueError, match=r"`variant` must be one of 'zero'.*got 'paper'"):
+            signed.override(rule="dana", variant="paper")
+
+    @pytest.mark.filterwarnings("ignore:rule .* does not accept:UserWarning")
+    def test_from_any_rule_to_any_other(self) -> None:
+        """What both have is kept, also where it is no default."""
+
+        def required(rule: str) -> dict[str, Any]:
+            takes = arguments(CONSTRUCTORS_OF_RULES[rule]).values()
+            return {p.name: 2 if p.annotation is int else 0.25 for p in takes if p.default is p.empty}
+
+        def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
+            given = {shown_name("rule", name): value for name, value in required(rule).items()}
+            return one.override(rule=rule, **given)
+
+        for first in CONSTRUCTORS_OF_RULES:
+            one = changed(scenario().override(momentum=0.5), first)
+            before = one.rule.describe()
+            for second in CONSTRUCTORS_OF_RULES:
+                after = changed(one, second).rule.describe()
+                both = before.keys() & after.keys() - {"name", "variant", *required(second)}
+                assert {name: after[name] for name in both} == {name: before[name] for name in both}
 
     def test_workload_keeps_its_data(self) -> None:
         digits = scenario(workload=asim.workloads.softmax(_tiny_data(), batch_size=4))
