@@ -76,7 +76,14 @@ def write(
     atomic_write(path, lambda file: np.savez(file, **{_VERSION: version}, **named))
 
 
-def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, kind: str, version: int) -> Arrays:
+def read(
+    path: str | os.PathLike[str],
+    names: Iterable[str] | None = None,
+    *,
+    optional: Iterable[str] = (),
+    kind: str,
+    version: int,
+) -> Arrays:
     """Read the named arrays of a file, each to its end, and compare the checksum of each.
 
     Other arrays are not read. No more memory is taken than the file has room for, whatever it claims to hold.
@@ -84,20 +91,24 @@ def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, ki
     Args:
         path: A file that `write` wrote.
         names: The arrays that must be in the file; others are not returned. None for all that are in it, notes aside.
+        optional: Arrays that are returned as well if they are in the file.
         kind: What the file should hold, for messages: "trace" or "run".
         version: The newest format that the caller understands.
 
     Returns:
-        Name to array, in the order of `names`.
+        Name to array, in the order of `names` and `optional`.
 
     Raises:
         FileNotFoundError: If there is no such file.
         PermissionError: If reading it is not permitted.
         ValueError: If the file is damaged, of another kind, of a newer format, or lacks an array.
     """
-    wanted = None if names is None else list(names)
-    arrays = _read(path, lambda name: not name.startswith(_NOTE) if wanted is None else name in wanted, kind, version)
-    return arrays if wanted is None else _select(path, arrays, wanted, kind)
+    if names is None:
+        return _read(path, lambda name: not name.startswith(_NOTE), kind, version)
+    needed = list(names)
+    wanted = [*needed, *optional]
+    arrays = _read(path, lambda name: name in wanted, kind, version)
+    return _select(path, arrays, [name for name in wanted if name in needed or name in arrays], kind)
 
 
 def read_notes(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[str, Any]:

@@ -61,48 +61,60 @@ def round_robin(workers, commits):
     return asim.simulate(asim.Cluster(workers, asim.delays.Constant(1.0)), commits=commits)
 
 
-def random_trace(seed=0, workers=5, commits=60, *, closing=1.0, waiting=0.0, early=0.0, crashing=0.0):
+def random_trace(seed=0, workers=5, commits=60, *, closing=1.0, waiting=0.0, early=0.0, crashing=0.0, owning=0.0):
     """Any valid trace: every second one random worker reads, commits or gives up its job.
 
     `closing`, `waiting`, `early` and `crashing` are the probabilities that a commit closes its step, that a worker
-    reads later than at once (or, as often, that its job is cancelled), that it pulls before it commits, and that it
-    crashes.
+    reads later than at once (or, as often, that its job is cancelled), that it pulls before it commits, that it
+    crashes, and that it goes on from its own value after a commit.
     """
     rng = np.random.default_rng(seed)
     rows, ended, version, lost = [], [], 0, [False] * workers
-    # Version and time of the read, for the workers that read at once.
-    jobs = {w: (0, 0) for w in range(workers) if rng.random() >= waiting}
+    closed_at = [0]  # of each version
+    jobs = {w: begun(w, 0, 0) for w in range(workers) if rng.random() >= waiting}
     for time in itertools.count(1):
         if len(rows) == commits:
             break
         w = int(rng.integers(workers))
         if w in jobs:
-            read_version, read_time = jobs.pop(w)
-            job = {"worker": w, "read_version": read_version, "read_time": read_time}
+            job, knows = jobs.pop(w)
             crashes = rng.random() < crashing
             if crashes or rng.random() < waiting / 2:
                 fate, lost[w] = Fate.CRASHED if crashes else Fate.CANCELLED, lost[w] or crashes
                 ended.append(job | {"end_version": version, "end_time": time, "fate": fate})
             else:
-                pull = rng.integers(read_version, version + 1) if rng.random() < early else version
+                pull = rng.integers(knows, version + 1) if rng.random() < early else version
                 job |= {"version": version, "pull_version": pull, "state_lost": lost[w]}
                 rows.append(job | {"commit_time": time, "closes_step": rng.random() < closing})
                 version, lost[w] = version + rows[-1]["closes_step"], False
+                closed_at += [time] * int(rows[-1]["closes_step"])
+                if rng.random() < owning:
+                    pull_time = max(closed_at[pull], job["start_time"])
+                    jobs[w] = begun(w, pull + rows[-1]["closes_step"], pull_time, start=time, knows=version, own=True)
+                    continue
             if rng.random() < waiting:
                 continue
-        jobs[w] = (version, time)
-    ended += [{"worker": w, "read_version": v, "read_time": t} for w, (v, t) in sorted(jobs.items())]
-    return make_trace(workers, rows, ended)
+        jobs[w] = begun(w, version, time)
+    return make_trace(workers, rows, ended + [job for _, (job, _) in sorted(jobs.items())])
+
+
+def begun(worker, version, time, *, start=None, knows=None, own=False):
+    """A job that has begun, and the version of which its worker knows."""
+    job = {"worker": worker, "read_version": version, "read_time": time, "resumes_own": own}
+    return job | {"start_time": time if start is None else start}, version if knows is None else knows
 
 
 def make_trace(workers, rows, ended=()):
     """A checked trace from dictionaries; the computation fills the time from read to commit."""
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     columns |= dict.fromkeys(("finish_time", "arrive_time"), columns["commit_time"])
-    flying = {"end_version": NEVER, "end_time": np.inf, "fate": Fate.IN_FLIGHT}
+    flying = {"end_version": NEVER, "end_time": np.inf, "fate": Fate.IN_FLIGHT, "resumes_own": False}
     names = ("worker", "read_version", "read_time", *flying)
     rest = {name: np.array([(flying | job)[name] for job in ended], UNFINISHED_COLUMNS[name]) for name in names}
-    trace = asim.Trace(workers=workers, start_time=columns["read_time"], unfinished=Unfinished(**rest), **columns)
+    if "start_time" in columns:
+        rest["start_time"] = np.array([job["start_time"] for job in ended], float)
+    columns = {"start_time": columns["read_time"]} | columns
+    trace = asim.Trace(workers=workers, unfinished=Unfinished(**rest), **columns)
     trace.check()
     return trace
 
@@ -114,9 +126,12 @@ TRACES = {
     "waiting": (lambda **kwargs: random_trace(waiting=0.5, **kwargs), ("resume", "begin")),
     "crashing": (lambda **kwargs: random_trace(crashing=0.2, **kwargs), ("begin",)),
     "early_pulls": (lambda **kwargs: random_trace(early=0.6, **kwargs), ("pull",)),
+    "own": (lambda **kwargs: random_trace(early=0.6, owning=0.8, **kwargs), ("own", "pull")),
     "everything": (
-        lambda closing=0.4, **kwargs: random_trace(closing=closing, waiting=0.4, early=0.5, crashing=0.1, **kwargs),
-        ("buffer", "resume", "begin", "pull"),
+        lambda closing=0.4, **kwargs: random_trace(
+            closing=closing, waiting=0.4, early=0.5, crashing=0.1, owning=0.5, **kwargs
+        ),
+        ("buffer", "own", "resume", "begin", "pull"),
     ),
 }
 

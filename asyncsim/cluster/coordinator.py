@@ -34,7 +34,7 @@ class Job:
     Times are infinite until they come.
     """
 
-    __slots__ = tuple(COMMIT_COLUMNS | UNFINISHED_COLUMNS)
+    __slots__ = (*(COMMIT_COLUMNS | UNFINISHED_COLUMNS), "pull_time")
 
     worker: int
     read_version: int
@@ -48,15 +48,20 @@ class Job:
     serve_time: float
     commit_time: float
     state_lost: bool
+    resumes_own: bool
+    pull_time: float
     end_version: int
     end_time: float
     fate: Fate
 
-    def __init__(self, worker: int, read_version: int, read_time: float, state_lost: bool) -> None:
+    def __init__(
+        self, worker: int, read_version: int, read_time: float, state_lost: bool, resumes_own: bool = False
+    ) -> None:
         self.worker = worker
         self.read_version = read_version
         self.read_time = read_time
         self.state_lost = state_lost
+        self.resumes_own = resumes_own
         self.pull_version = -1  # the version at the commit
         self.start_time = INFINITY
         self.finish_time = INFINITY
@@ -71,6 +76,7 @@ class Log:
     def __init__(self) -> None:
         self.commits = array("d")
         self.unfinished = {name: array(np.dtype(UNFINISHED_COLUMNS[name]).char) for name in ENDS}
+        self.own: list[int] = []  # rows of the unfinished whose worker went on from its own value: few, mostly none
         self._end = [column.append for column in self.unfinished.values()]
         self.work: dict[str, array[float]] = {}  # start and finish, once a job did not start at its read or did finish
         self.faults = {name: array("d") for name in FAULT_COLUMNS}
@@ -91,6 +97,8 @@ class Log:
         if self.work or job.start_time != job.read_time or job.finish_time < INFINITY:
             self._end_work(job)
         worker, read_version, read_time, end_version, end_time, its_fate = self._end
+        if job.resumes_own:
+            self.own.append(len(self.unfinished["worker"]))
         worker(job.worker)
         read_version(job.read_version)
         read_time(job.read_time)
@@ -117,6 +125,8 @@ class Log:
         if not self.work:
             read_time = unfinished["read_time"]
             unfinished |= {"start_time": read_time, "finish_time": np.broadcast_to(INFINITY, read_time.shape)}
+        if self.own:
+            unfinished["resumes_own"] = np.isin(np.arange(len(unfinished["worker"])), self.own)
         commits = _columns(self.commits, COMMIT_COLUMNS)
         self.commits = array("d")  # twice the size of the columns, no longer needed
         trace = Trace(
@@ -205,6 +215,14 @@ class Coordinator:
         self.jobs[worker] = job = Job(worker, self.version, self.env.now, state_lost)
         if self.terms.cancel:
             self._readers[self.version].add(worker)
+        return job
+
+    def resume_own(self, last: Job) -> Job:
+        """The worker of this commit goes on from what it had pulled plus its own message: its next job."""
+        version = last.pull_version + last.closes_step
+        self.jobs[last.worker] = job = Job(last.worker, version, last.pull_time, False, resumes_own=True)
+        if self.terms.cancel:
+            self._readers[version].add(last.worker)
         return job
 
     def commit(self, job: Job) -> bool:

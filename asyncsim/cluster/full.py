@@ -90,7 +90,8 @@ class Full:
             work=draw_delays(self.env, worker, work, compute_stream(self.seed, worker)),
             link=self._link(worker),
             queue=self.queue,
-            pulls=None if self.cluster.server.atomic else self.cluster.server.pull,
+            server=self.cluster.server,
+            pull_to_commit=self._pull_to_commit(worker),
         )
 
     def _duration(self, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
@@ -102,6 +103,10 @@ class Full:
         else:
             return lambda start, work: work
         return (slowed(timer, spells) if spells else timer).duration
+
+    def _pull_to_commit(self, worker: int) -> Iterator[float] | None:
+        law = self.cluster.server.pull_to_commit
+        return None if is_zero(law) else self._delays(worker, law, Purpose.PULL_TO_COMMIT)
 
     def _link(self, worker: int) -> Link:
         law = self.cluster.network.latencies(self.cluster.workers)[worker]

@@ -32,6 +32,7 @@ class Purpose(enum.IntEnum):
     SERVICE = 1
     SPEED = 2
     FAULTS = 3
+    PULL_TO_COMMIT = 4
 
 
 def compute_stream(seed: int, worker: int) -> np.random.Generator:

@@ -8,6 +8,7 @@ from simpy.events import ProcessGenerator
 from asyncsim.cluster.coordinator import INFINITY, Coordinator, Job
 from asyncsim.cluster.links import Link
 from asyncsim.cluster.queue import Queue
+from asyncsim.cluster.server import Server
 from asyncsim.trace import Fate, Fault
 
 
@@ -22,7 +23,9 @@ class Worker:
         work: Seconds of work of its jobs, without end.
         link: Its connection to the server.
         queue: The server's queue.
-        pulls: None for an atomic server, otherwise when it pulls: "before_commit" or "at_read".
+        server: The server: whether the worker pulls in a request of its own, and where it goes on.
+        pull_to_commit: Seconds between what it pulled and the sending of its commit, without end; None if they take
+            none.
     """
 
     def __init__(
@@ -34,7 +37,8 @@ class Worker:
         work: Iterator[float],
         link: Link,
         queue: Queue,
-        pulls: str | None,
+        server: Server,
+        pull_to_commit: Iterator[float] | None,
     ) -> None:
         self.env = env
         self.number = number
@@ -43,8 +47,11 @@ class Worker:
         self.work = work
         self.link = link
         self.queue = queue
-        self.pulls = pulls
+        self.pulls = None if server.atomic else server.pull
+        self.resumes_own = server.resume == "own"
+        self.pull_to_commit = pull_to_commit
         self.job: Job | None = None
+        self.own: Job | None = None  # the commit that left it with a value of its own
         self.down_until = 0.0
         self._first = True
         self._state_lost = False
@@ -79,22 +86,28 @@ class Worker:
                 yield from self._be_down()
 
     def _work_on(self) -> ProcessGenerator:
+        self.own = None  # of an interrupted job nothing is left
         while True:
-            if self.pulls and not self._first:  # it hears of its commit, then asks
+            if self.pulls and not self._first and self.own is None:  # it hears of its commit, then asks
                 yield from self.link.request()
                 yield from self.link.request()
             while not self.coordinator.may_read(self.number):
                 yield self.coordinator.wait(self.number)
-            self.job = self.coordinator.read(self.number, self._state_lost)
+            if self.own is None:
+                self.job = self.coordinator.read(self.number, self._state_lost)
+            else:
+                self.job = self.coordinator.resume_own(self.own)
             yield from self._do(self.job)
 
     def _do(self, job: Job) -> ProcessGenerator:
         """One job, from just after its read to its commit."""
         env = self.env
         is_near = self.link.is_instant
-        if not self._first and not is_near:  # at the start everyone has version 0 already
+        has_value = self._first or job.resumes_own  # at the start everyone has version 0 already
+        if not has_value and not is_near:
             yield from self.link.download()
         self._first = False
+        self.own = None
         job.start_time = env.now
         yield env.timeout(self.duration(env.now, next(self.work)))
         job.finish_time = env.now
@@ -108,13 +121,18 @@ class Worker:
             yield self.coordinator.wait(self.number)
         counted = yield from self.queue.serve(job, self.coordinator.commit)
         self._state_lost &= not counted
+        if counted and self.resumes_own:
+            self.own = job
 
     def _pull(self, job: Job) -> ProcessGenerator:
         """Set what a rule that pulls before committing sees, where that is a request of its own."""
         if self.pulls == "before_commit":
             yield from self.link.request()
             job.pull_version = self.coordinator.version
+            job.pull_time = self.env.now
             yield from self.link.download()
+            if self.pull_to_commit is not None and (seconds := next(self.pull_to_commit)):
+                yield self.env.timeout(seconds)
         else:
             job.pull_version = job.read_version
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from asyncsim.engine.layout import Layout, Row, as_seen, first_row, sees_vector
-from asyncsim.engine.plan import BEGIN, BUFFER, PULL, RESUME
+from asyncsim.engine.plan import BEGIN, BUFFER, OWN, PULL, RESUME
 from asyncsim.engine.quantities import QUANTITIES, CommitView, require
 from asyncsim.engine.state import Schedule
 from asyncsim.rules import Rule, View
@@ -76,6 +76,7 @@ def apply_commit(
     else:
         computed, state = layout.result.unpack(result)
     message, state, info = rule.send(hyper, computed, state, view)
+    sent = message
     if BUFFER in traits:
         total = jax.tree.map(jnp.add, buffer, message)
         mean = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
@@ -85,6 +86,9 @@ def apply_commit(
     if BUFFER in traits:
         theta, after = choose(schedule.closes, (theta, after), (before, server))
     resumed = rule.resume(hyper, theta, after, state, view)
+    if OWN in traits:
+        own, own_server = rule.apply(hyper, pulled, server, sent, view)
+        resumed = choose(schedule.own, rule.resume(hyper, own, own_server, state, view), resumed)
     if RESUME in traits:
         resumed = choose(schedule.prompt, resumed, read)
     vector = theta.astype(params.dtype) if sees_vector(rule, params) else params.pack(theta)

@@ -19,6 +19,7 @@ BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit
 BEGIN = "begin"  # some workers first read later than at the start, or begin anew
 PULL = "pull"  # some workers pull earlier than just before committing
+OWN = "own"  # some workers go on from what they pulled plus their own message
 EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row
 
 
@@ -48,6 +49,7 @@ class Plan(NamedTuple):
         collected: int32, commits collected in the step up to and including this one. With `BUFFER`.
         prompt: bool, whether the worker reads right after this commit. With `RESUME`.
         late_pull: bool, whether the worker pulls just before this commit. With `PULL`.
+        own: bool, whether the worker goes on from its own value after this commit. With `OWN`.
         events: `RESUME`, `BEGIN` or `PULL` -> where it happens; only those that the trace has.
     """
 
@@ -60,18 +62,19 @@ class Plan(NamedTuple):
     collected: np.ndarray | None
     prompt: np.ndarray | None
     late_pull: np.ndarray | None
+    own: np.ndarray | None
     events: dict[str, Events]
 
     @property
     def traits(self) -> tuple[str, ...]:
         """What the trace has beyond commits that are applied at once by workers that read at once."""
-        return (BUFFER,) * (self.closes is not None) + tuple(self.events)
+        return (BUFFER,) * (self.closes is not None) + (OWN,) * (self.own is not None) + tuple(self.events)
 
     def digest(self, commits: int) -> str:
         """A hash of whatever shapes a replay's first `commits` commits and the state that they leave."""
         columns = [self.worker]
         if self.traits:  # else the order of commits says it all
-            columns += [self.staleness, self.closes, self.prompt, self.late_pull]
+            columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.own]
         parts = [column[:commits] for column in columns if column is not None]
         for events in self.events.values():
             until = np.searchsorted(events.row, commits)
@@ -93,7 +96,7 @@ def make_plan(trace: Trace) -> Plan:
     """
     job, previous = count_jobs(trace.worker), previous_own_row(trace.worker)
     if _is_ordinary(trace, previous):
-        return Plan(trace.workers, trace.worker, job, trace.staleness, previous, None, None, None, None, {})
+        return Plan(trace.workers, trace.worker, job, trace.staleness, previous, None, None, None, None, None, {})
     trace.check()
     row_of_version = np.append(-1, np.flatnonzero(trace.closes_step)).astype(np.int32)  # the row that made it
     read_row = np.maximum(previous, row_of_version[trace.read_version])
@@ -105,6 +108,8 @@ def make_plan(trace: Trace) -> Plan:
     happens = {RESUME: waits, BEGIN: begins & (read_row >= 0), PULL: ~late_pull}
     prompt = np.ones(len(trace), np.bool_)
     prompt[previous[waits]] = False
+    own = np.zeros(len(trace), np.bool_)
+    own[previous[trace.resumes_own]] = True
     return Plan(
         workers=trace.workers,
         worker=trace.worker,
@@ -115,6 +120,7 @@ def make_plan(trace: Trace) -> Plan:
         collected=None if trace.closes_step.all() else _collected(trace, row_of_version),
         prompt=prompt if waits.any() else None,
         late_pull=None if late_pull.all() else late_pull,
+        own=own if own.any() else None,
         events={
             name: _events(trace, pull_row if name == PULL else read_row, which, previous)
             for name, which in happens.items()
@@ -142,6 +148,7 @@ def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
         and np.array_equal(trace.read_version, previous + 1)
         and bool(trace.closes_step.all())
         and not trace.state_lost.any()
+        and not trace.resumes_own.any()
     )
 
 

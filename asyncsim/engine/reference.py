@@ -5,6 +5,8 @@ versions say all there is to know about it:
 
 - its gradient was taken where the rule lets the worker continue (`resume`) from the central variable of `read_version`.
   A worker that begins (its first commit, or `state_lost`) takes it at that central variable itself;
+- where `resumes_own`, central variable and server state are instead those that the worker's last commit would have left
+  if no other had come between its pull and its commit: its message applied to what it had pulled;
 - `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`;
 - the rows of one version are one step: their messages are collected, and the row that closes the step applies their
   mean, with its own view.
@@ -70,6 +72,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     centrals, servers = [central], [server]  # by version
     states: dict[int, Any] = {}  # of each worker after its last commit
     views: dict[int, View] = {}  # of each worker's last commit
+    sent: dict[int, Any] = {}  # the message of each worker's last commit
     messages, jobs = [], [0] * trace.workers
     losses, commits = [], []
     for k, w in enumerate(trace.worker.tolist()):
@@ -77,10 +80,14 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
         if w not in states or trace.state_lost[k]:
             states[w] = rule.start(hyper, read)
         else:
-            read = rule.resume(hyper, read, servers[trace.read_version[k]], states[w], views[w])
+            after = servers[trace.read_version[k]]
+            if trace.resumes_own[k]:
+                read, after = rule.apply(hyper, views[w].pulled, views[w].server, sent[w], views[w])
+            read = rule.resume(hyper, read, after, states[w], views[w])
         loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[w])
         views[w] = View(read, centrals[trace.pull_version[k]], trace.staleness[k], server)
         message, states[w], info = rule.send(hyper, computed, states[w], views[w])
+        sent[w] = message
         messages.append(message)
         if trace.closes_step[k]:
             central, server = rule.apply(hyper, central, server, average(messages), views[w])

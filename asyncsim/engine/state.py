@@ -32,6 +32,7 @@ class Schedule(NamedTuple):
         collected: Commits in the step up to and including this one.
         prompt: Whether the worker reads right after the commit.
         late_pull: Whether it pulls just before the commit.
+        own: Whether it goes on from its own value after the commit.
     """
 
     staleness: Any
@@ -39,6 +40,7 @@ class Schedule(NamedTuple):
     collected: Any = ()
     prompt: Any = ()
     late_pull: Any = ()
+    own: Any = ()
 
 
 class ChunkEvents(NamedTuple):

@@ -21,7 +21,7 @@ from asyncsim.workloads import Workload
 
 LENGTHS = ("commits", "seconds", "commits_per_worker")
 STUDY_FIELDS = (*LENGTHS, "seed", "record")  # of a scenario, beside those of cluster, rule and workload
-SET_BY_MEAN = ("latency", "service")  # arguments that are laws: a flag sets the mean, the shape stays
+SET_BY_MEAN = ("latency", "service", "pull_to_commit")  # arguments that are laws: a flag sets the mean, the shape stays
 CUSTOM = "custom"  # name of a component that no constructor of the library made
 
 

@@ -29,6 +29,7 @@ COMMIT_COLUMNS: dict[str, type[np.generic]] = {
     "serve_time": np.float64,
     "commit_time": np.float64,
     "state_lost": np.bool_,
+    "resumes_own": np.bool_,
 }
 COMMIT_TIMES = tuple(name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.float64)  # in the order of a job
 UNFINISHED_COLUMNS: dict[str, type[np.generic]] = {
@@ -40,6 +41,7 @@ UNFINISHED_COLUMNS: dict[str, type[np.generic]] = {
     "end_version": np.int32,
     "end_time": np.float64,
     "fate": np.int8,
+    "resumes_own": np.bool_,
 }
 UNFINISHED_TIMES = tuple(name for name, dtype in UNFINISHED_COLUMNS.items() if dtype is np.float64)
 FAULT_COLUMNS: dict[str, type[np.generic]] = {

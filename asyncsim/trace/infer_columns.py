@@ -28,6 +28,7 @@ from asyncsim.trace.start import Start, require_plausible, since, start_of
 
 COMMITTED, IDLE = "committed", "idle"
 NO_ROW = -1  # of a job that the table lacks
+NOT_YET = -1.0  # a time that follows from a version
 BYTES_PER_WORKER = 45  # columns of a job in flight
 
 
@@ -62,6 +63,7 @@ def from_commits(
         "serve_time": time,
         "commit_time": time,
         "state_lost": np.zeros(len(worker), dtype=np.bool_),
+        "resumes_own": np.zeros(len(worker), dtype=np.bool_),
     }
     in_flight = {
         "worker": np.arange(len(last), dtype=np.int32),
@@ -151,12 +153,13 @@ class _Jobs(NamedTuple):
     previous: NDArray[np.intp]
 
 
-def from_table(table: Table, workers: int) -> tuple[Table, Table, NDArray[np.int64]]:
+def from_table(table: Table, workers: int, resume: str = "central") -> tuple[Table, Table, NDArray[np.int64]]:
     """Fill in what a flat table lacks; see `Trace.from_columns`.
 
     Args:
         table: Columns in their types, at least `worker` and `commit_time`.
         workers: Number of workers.
+        resume: Where workers go on after a commit, "central" or "own", if the table does not say so itself.
 
     Returns:
         The columns of the commits; those of the other jobs; and for each of all these jobs its row in the table, or
@@ -175,9 +178,11 @@ def from_table(table: Table, workers: int) -> tuple[Table, Table, NDArray[np.int
     try:
         _require_times(picked, commits)
         jobs = _order(picked, commits)
+        _fill_own(picked, jobs, resume)
         _fill_times(picked, jobs)
         if "fate" not in table:
-            picked["start_time"] = np.append(picked["start_time"][:commits], picked["read_time"][commits:])
+            begun = np.append(jobs.end_time, 0.0)[jobs.previous]
+            picked["start_time"] = np.append(picked["start_time"][:commits], begun[commits:])
         _require_order(picked, commits)
     except TraceError as error:
         raise error.renumber(rows) from error
@@ -220,10 +225,22 @@ def _order(table: Table, commits: int) -> _Jobs:
     return _Jobs(commits, worker, end, previous)
 
 
+def _fill_own(table: Table, jobs: _Jobs, resume: str) -> None:
+    """Which jobs go on from a value of the worker's own: with resume "own", those that follow its commits."""
+    follows_commit = (jobs.previous >= 0) & (jobs.previous < jobs.commits)
+    if resume == "own" and "state_lost" in table:
+        follows_commit &= ~table["state_lost"]
+    table.setdefault("resumes_own", follows_commit & (resume == "own"))
+
+
 def _fill_times(table: Table, jobs: _Jobs) -> None:
     table["end_time"] = jobs.end_time
-    table.setdefault("read_time", np.append(jobs.end_time, 0.0)[jobs.previous])
-    table.setdefault("start_time", table["read_time"])
+    before = np.append(jobs.end_time, 0.0)[jobs.previous]
+    if "read_time" in table:
+        table.setdefault("start_time", np.where(table["resumes_own"], before, table["read_time"]))
+    else:
+        table.setdefault("start_time", before)
+        table["read_time"] = np.where(table["resumes_own"], NOT_YET, before)
     known = table["commit_time"]
     for name in ("serve_time", "arrive_time", "finish_time"):  # by default, each is the next later one
         known = table.setdefault(name, known)
@@ -238,14 +255,25 @@ def _fill_versions(table: Table, jobs: _Jobs) -> None:
     table.setdefault("pull_version", table["version"])
     table.setdefault("state_lost", np.zeros(rows, np.bool_))
     close_time = table["commit_time"][:commits][closes]
+    own = np.flatnonzero(table["resumes_own"] & (jobs.previous >= 0) & (jobs.previous < commits))
+    _fill_own_reads(table, jobs, own, close_time)
     read = table.get("read_version", np.full(rows, -1, np.int32))
     seen = _read_versions(jobs, table["read_time"], close_time, closed)
+    seen[own] = table["pull_version"][jobs.previous[own]] + closes[jobs.previous[own]]
     table["read_version"] = np.where(read < 0, seen, read)
     ended = np.searchsorted(close_time, jobs.end_time, side="right")
     table["fate"] = _fate_numbers(fates(table))
     given = table.get("end_version", np.full(rows, -1))
     given = np.where((given < 0) & (table["fate"] != Fate.IN_FLIGHT), ended, given)
     table["end_version"] = np.where(given < 0, NEVER, given).astype(np.int32)
+
+
+def _fill_own_reads(table: Table, jobs: _Jobs, own: NDArray[np.intp], close_time: TimeColumn) -> None:
+    """Where a worker goes on from its own value, it read when it pulled for its previous commit: at the earliest."""
+    previous = jobs.previous[own]
+    pulled = np.append(0.0, close_time)[np.clip(table["pull_version"][previous], 0, len(close_time))]
+    earliest = np.maximum(pulled, table["start_time"][previous])
+    table["read_time"][own] = np.where(table["read_time"][own] == NOT_YET, earliest, table["read_time"][own])
 
 
 def _read_versions(jobs: _Jobs, read_time: TimeColumn, close_time: TimeColumn, closed: NDArray[Any]) -> IntColumn:

@@ -10,6 +10,10 @@ as many closing commits as the server made steps between its read and its own co
 reads are outstanding but those already applied. Fully asynchronous workers each hold one job at any time, so that the
 right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and Jaggi 2022 that the concurrency sets the
 average delay.
+
+A job that goes on from the worker's own value (`resumes_own`) has read what the worker pulled for its previous commit,
+so that it is outstanding at this commit, too, although `staleness` does not count it: the worker knows its own message.
+The law counts such a job from its pull.
 """
 
 from collections.abc import Iterator
@@ -43,6 +47,7 @@ def check(trace: Tables) -> None:
     _check_times(trace)
     _check_unfinished(trace)
     _check_faults(trace)
+    _check_own(trace)
     _check_no_overlap(trace)
     _check_moments(trace)
 
@@ -51,7 +56,7 @@ def conservation(trace: Tables) -> tuple[int, int]:
     """The two sides of the conservation law, counted independently.
 
     Returns:
-        Staleness summed over commits plus the ages of the jobs that never committed, from the versions; and the
+        Staleness (where `resumes_own`: counted from the pull) summed over commits plus the ages of the jobs that never committed, from the versions; and the
         pairs of closing commit and other outstanding read, from the times (at a tie, a read or an end is among
         the commits of that very time where its version puts it). Equal for every valid trace.
 
@@ -61,6 +66,7 @@ def conservation(trace: Tables) -> tuple[int, int]:
         (10, 10)
     """
     jobs = _jobs(trace)
+    jobs = jobs._replace(read_version=_pulled_or_read(trace, jobs))
     close_row = np.flatnonzero(trace.closes_step)
     close_time = trace.commit_time[close_row]
     aged = int((jobs.end_version.astype(np.int64) - jobs.read_version).sum())
@@ -174,13 +180,96 @@ def _check_faults(trace: Tables) -> None:
     refuse(bad, "faults.end_time", faults.end_time, "not precede `start_time`", remedy)
 
 
+def _resumes_own(trace: Tables) -> NDArray[np.bool_]:
+    return np.append(trace.resumes_own, trace.unfinished.resumes_own)
+
+
+def _pulled_or_read(trace: Tables, jobs: _Jobs) -> NDArray[np.int32]:
+    """The version of the central variable that each job knows: read, or pulled for the worker's previous commit."""
+    own = np.flatnonzero(_resumes_own(trace))
+    if not len(own):
+        return jobs.read_version
+    known = jobs.read_version.copy()
+    known[own] = trace.pull_version[_previous_job(jobs)[own]]
+    return known
+
+
+def read_versions(trace: Tables, pull_version: NDArray[np.int32], closes_step: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """What the jobs that go on from the worker's own value have read, if these were the columns of the commits.
+
+    Returns:
+        (jobs,) of the commits, then of the jobs that never committed; of other jobs the `read_version` of the trace.
+    """
+    jobs = _jobs(trace)
+    own = np.flatnonzero(_resumes_own(trace))
+    read = jobs.read_version.copy()
+    if len(own):
+        last = _previous_job(jobs)[own]
+        read[own] = pull_version[last] + closes_step[last]
+    return read
+
+
+def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
+    """For each job, the row of the same worker's job before it; -1 for its first."""
+    order = _order(jobs)
+    same_worker = jobs.worker[order[1:]] == jobs.worker[order[:-1]]
+    previous = np.full(len(order), -1)
+    previous[order[1:][same_worker]] = order[:-1][same_worker]
+    return previous
+
+
+def _order(jobs: _Jobs) -> NDArray[np.intp]:
+    """The jobs of each worker in the order in which it did them."""
+    return np.lexsort((jobs.read_version, jobs.read_time, jobs.end_time, jobs.worker))
+
+
+def _check_own(trace: Tables) -> None:
+    """A worker that goes on from its own value knows what it pulled for its previous commit, and that commit."""
+    is_own = _resumes_own(trace)
+    if not is_own.any():
+        return
+    commits = len(trace)
+    jobs = _jobs(trace)
+    previous = _previous_job(jobs)
+    column = "resumes_own"
+    bad = is_own & ((previous < 0) | (previous >= commits))
+    remedy = "Only a commit leaves a worker with a value of its own."
+    _refuse(trace, bad, column, is_own, "be false unless the same worker's previous job was a commit", remedy)
+    fresh = np.append(trace.state_lost, np.zeros(len(trace.unfinished), np.bool_))
+    _refuse(trace, is_own & fresh, column, is_own, "be false where `state_lost`", "A worker that lost its state reads.")
+    own = np.flatnonzero(is_own)
+    last = previous[own]
+
+    def refuse_own(bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str) -> None:
+        wrong = np.zeros(len(is_own), np.bool_)
+        wrong[own] = bad
+        _refuse(trace, wrong, column, values, rule, remedy)
+
+    known = trace.pull_version[last] + trace.closes_step[last]
+    remedy = "It goes on from what it pulled for that commit, plus its own message."
+    rule = "be the `pull_version` of the same worker's previous commit and its own step, where `resumes_own`"
+    refuse_own(jobs.read_version[own] != known, "read_version", jobs.read_version, rule, remedy)
+    started = np.append(trace.start_time, trace.unfinished.start_time)
+    rule = "not precede the end of the same worker's previous job"
+    refuse_own(started[own] < trace.commit_time[last], "start_time", started, rule, "A worker does one job at a time.")
+    late = (jobs.read_time[own] < trace.read_time[last]) | (jobs.read_time[own] > trace.commit_time[last])
+    rule = "be within the same worker's previous job, where `resumes_own`"
+    refuse_own(late, "read_time", jobs.read_time, rule, "It is the time at which the worker pulled.")
+    mine = own[own < commits]
+    least = trace.version[previous[mine]] + trace.closes_step[previous[mine]]
+    early = np.zeros(commits, np.bool_)
+    early[mine] = trace.pull_version[mine] < least
+    remedy = "A worker pulls after its previous commit."
+    refuse(early, "pull_version", trace.pull_version, "include the same worker's previous commit", remedy)
+
+
 def _check_no_overlap(trace: Tables) -> None:
     rows = len(trace) + len(trace.unfinished)
     overlap = np.zeros(rows, dtype=bool)
     unaware = np.zeros(rows, dtype=bool)
     for commits, ended in _blocks_of_workers(trace):
         jobs = _jobs(trace, commits, ended)
-        order = np.lexsort((jobs.read_version, jobs.read_time, jobs.end_time, jobs.worker))
+        order = _order(jobs)
         before = order[:-1]
         after = order[1:]
         same_worker = jobs.worker[before] == jobs.worker[after]
@@ -188,6 +277,8 @@ def _check_no_overlap(trace: Tables) -> None:
         overlap[row] = same_worker & (jobs.read_time[after] < jobs.end_time[before])
         after_own = jobs.end_version + np.append(trace.closes_step[commits], np.zeros(len(ended), dtype=bool))
         unaware[row] = same_worker & (jobs.read_version[after] < after_own[before])
+    overlap &= ~_resumes_own(trace)
+    unaware &= ~_resumes_own(trace)
     remedy = "A worker does one job at a time."
     rule = "not precede the end of the same worker's previous job"
     _refuse_job(trace, overlap, "read_time", rule, remedy)
@@ -219,9 +310,12 @@ def _check_moments(trace: Tables) -> None:
         return (time < seen_last[version]) | (time > unseen_first[version])
 
     rest = trace.unfinished
+    known = trace.read_version, rest.read_version
+    if _resumes_own(trace).any():
+        known = np.split(_pulled_or_read(trace, _jobs(trace)), [len(trace)])
     end_version = np.minimum(rest.end_version, np.int32(trace.steps))
     moments = (
-        ("read", (trace.read_time, trace.read_version), (rest.read_time, rest.read_version)),
+        ("read", (trace.read_time, known[0]), (rest.read_time, known[1])),
         ("end", (trace.commit_time, trace.version), (rest.end_time, end_version)),
     )
     for what, commits, ended in moments:
@@ -236,7 +330,13 @@ def _check_moments(trace: Tables) -> None:
 def _refuse_job(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, remedy: str) -> None:
     """`refuse` for a column of `_Jobs`, naming the table and the row there."""
     if bad.any():
-        commits = len(trace)
-        values = getattr(_jobs(trace), column)
-        refuse(bad[:commits], column, values[:commits], rule, remedy)
-        refuse(bad[commits:], f"unfinished.{column}", values[commits:], rule, remedy)
+        _refuse(trace, bad, column, getattr(_jobs(trace), column), rule, remedy)
+
+
+def _refuse(
+    trace: Tables, bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str
+) -> None:
+    """`refuse` for values of all jobs, commits first."""
+    commits = len(trace)
+    refuse(bad[:commits], column, values[:commits], rule, remedy)
+    refuse(bad[commits:], f"unfinished.{column}", values[commits:], rule, remedy)

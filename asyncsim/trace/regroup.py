@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from asyncsim.trace.columns import NEVER
+from asyncsim.trace.invariants import read_versions
 from asyncsim.trace.trace import Trace
 
 
@@ -42,12 +43,19 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
             f"{sizes[(sizes != collect).argmax()]}. Simulate it with `protocols.Asynchronous()`."
         )
     rest = trace.unfinished
+    closes_step = np.arange(1, len(trace) + 1) % collect == 0
+    pull_version = trace.pull_version // collect
+    read, rest_read = trace.read_version // collect, rest.read_version // collect
+    if trace.resumes_own.any() or rest.resumes_own.any():
+        own_read, own_rest_read = np.split(read_versions(trace, pull_version, closes_step), [len(trace)])
+        read = np.where(trace.resumes_own, own_read, read)
+        rest_read = np.where(rest.resumes_own, own_rest_read, rest_read)
     ended = np.where(rest.end_version == NEVER, NEVER, rest.end_version // collect)
     return replace(
         trace,
         version=trace.version // collect,
-        read_version=trace.read_version // collect,
-        pull_version=trace.pull_version // collect,
-        closes_step=np.arange(1, len(trace) + 1) % collect == 0,
-        unfinished=replace(rest, read_version=rest.read_version // collect, end_version=ended),
+        read_version=read,
+        pull_version=pull_version,
+        closes_step=closes_step,
+        unfinished=replace(rest, read_version=rest_read, end_version=ended),
     )

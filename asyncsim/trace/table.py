@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.checks import nearest, require_integer
+from asyncsim.checks import nearest, one_of, require_integer
 from asyncsim.trace import infer_columns, invariants
 from asyncsim.trace.columns import COMMIT_COLUMNS, NEVER, UNFINISHED_COLUMNS, Fate, require_length
 from asyncsim.trace.error import TraceError, refuse
@@ -20,6 +20,8 @@ FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
 NUMBERS = COMMIT_COLUMNS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}
 COLUMNS = ("worker", "fate", *(name for name in NUMBERS if name != "worker"))
 NEEDED = ("worker", "commit_time")
+RESUMES = ("central", "own")
+TIMES = frozenset(name for name, dtype in NUMBERS.items() if dtype is np.float64)
 ENDED_MUST_HAVE = ("read_version", "read_time")
 MOST_COLUMNS = 1000  # of a table: more are refused before they are compared with those that a trace has
 MOST_SHOWN = 20  # names in a message
@@ -48,13 +50,24 @@ def to_columns(trace: Tables) -> Table:
 
 
 def from_columns(
-    make: type[AnyTrace], columns: Mapping[str, Any], workers: int | None, faults: Faults | None, start: Start
+    make: type[AnyTrace],
+    columns: Mapping[str, Any],
+    workers: int | None,
+    faults: Faults | None,
+    start: Start,
+    resume: str,
 ) -> AnyTrace:
     """The checked trace of a flat table, whose columns need not have their types; see `Trace.from_columns`."""
     require_names(columns)
     table = {name: parse_column(name, values) for name, values in columns.items()}
+    table = with_commit_times(table)
     require_rows(table)
-    return assemble(make, since(start_of(table, start), table), workers, faults or Faults())
+    return assemble(make, since(start_of(table, start), table), workers, faults or Faults(), resume)
+
+
+def with_commit_times(table: Table) -> Table:
+    """The table with the times 1, 2, 3, … for commits that come without; see `require_names` for when they may."""
+    return {"commit_time": np.arange(1.0, len(table["worker"]) + 1)} | table
 
 
 def require_rows(table: Table) -> None:
@@ -77,7 +90,9 @@ def require_rows(table: Table) -> None:
     refuse(repeated, "commit_time", table["commit_time"], "differ from that of an otherwise equal row", remedy)
 
 
-def assemble(make: type[AnyTrace], table: Table, workers: int | None, faults: Faults) -> AnyTrace:
+def assemble(
+    make: type[AnyTrace], table: Table, workers: int | None, faults: Faults, resume: str = "central"
+) -> AnyTrace:
     """The checked trace of a flat table whose columns have their types.
 
     Args:
@@ -85,15 +100,18 @@ def assemble(make: type[AnyTrace], table: Table, workers: int | None, faults: Fa
         table: Name to column, of equal length; see `Trace.from_columns` for what may be missing.
         workers: Number of workers; None for those that occur.
         faults: What went wrong.
+        resume: Where workers go on after a commit, "central" or "own", if the table does not say so itself.
 
     Raises:
+        ValueError: If `resume` is neither.
         TraceError: If the table is not that of a valid trace; rows are those of the table, or those of `faults`
             where the column begins with "faults.".
     """
+    one_of("resume", resume, RESUMES)
     _require_fates(table)
     workers = _count_workers(table["worker"], workers)
     _require_what_applies(table)
-    commits, ended, rows = infer_columns.from_table(table, workers)
+    commits, ended, rows = infer_columns.from_table(table, workers, resume)
     try:
         trace = make(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
         invariants.check(trace)
@@ -107,7 +125,8 @@ def require_names(names: Collection[str]) -> None:
     if len(names) > MOST_COLUMNS:
         remedy = f"Keep those of {', '.join(COLUMNS)}."
         raise TraceError(None, f"must have at most {MOST_COLUMNS} columns", remedy, found=f"got {len(names)}")
-    missing = [name for name in NEEDED if name not in names]
+    order_is_known = "pull_version" in names and not TIMES.intersection(names)
+    missing = [name for name in NEEDED if name not in names and not (order_is_known and name == "commit_time")]
     unknown = [name for name in names if name not in COLUMNS]
     if missing:
         near = nearest(missing[0], unknown)

@@ -34,6 +34,7 @@ class Unfinished:
         end_version: (jobs,) int32, server version at the end; `NEVER` for jobs in flight.
         end_time: (jobs,) float64, when it was cancelled, dropped or lost; infinite for jobs in flight.
         fate: (jobs,) int8, values of `Fate`.
+        resumes_own: (jobs,) bool, whether the worker went on from a value of its own; by default never.
     """
 
     worker: IntColumn
@@ -44,6 +45,7 @@ class Unfinished:
     end_version: IntColumn = None  # type: ignore[assignment]
     end_time: TimeColumn = None  # type: ignore[assignment]
     fate: NDArray[np.int8] = None  # type: ignore[assignment]
+    resumes_own: BoolColumn = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         rows = np.shape(self.worker)
@@ -52,6 +54,7 @@ class Unfinished:
         _set_default(self, "end_version", np.full(rows, NEVER, np.int32))
         _set_default(self, "end_time", np.full(rows, np.inf))
         _set_default(self, "fate", np.zeros(rows, np.int8))
+        _set_default(self, "resumes_own", np.zeros(rows, np.bool_))
         set_columns(self, UNFINISHED_COLUMNS, prefix="unfinished.")
 
     def __len__(self) -> int:
@@ -101,6 +104,7 @@ class Tables:
     unfinished: Unfinished
     serve_time: TimeColumn = None  # type: ignore[assignment]  # by default, service takes no time
     state_lost: BoolColumn = None  # type: ignore[assignment]  # by default, never
+    resumes_own: BoolColumn = None  # type: ignore[assignment]  # by default, never
     faults: Faults = field(default_factory=lambda: Faults())  # a type checker refuses the class itself
 
     def __post_init__(self) -> None:
@@ -108,6 +112,7 @@ class Tables:
         object.__setattr__(self, "workers", workers)
         _set_default(self, "serve_time", self.commit_time)
         _set_default(self, "state_lost", np.zeros(np.shape(self.worker), np.bool_))
+        _set_default(self, "resumes_own", np.zeros(np.shape(self.worker), np.bool_))
         set_columns(self, COMMIT_COLUMNS)
 
     def __len__(self) -> int:

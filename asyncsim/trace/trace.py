@@ -16,8 +16,9 @@ from asyncsim.trace.parse import Table
 from asyncsim.trace.start import Start
 from asyncsim.trace.tables import Faults, Tables, Unfinished
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3  # 3: `resumes_own`, and so 2 for a trace in which no worker does that
 BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables beside the commits
+OWN = ("resumes_own", "unfinished.resumes_own")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -30,7 +31,8 @@ class Trace(Tables):
     Attributes:
         workers: Number of workers n.
         worker: (commits,) int32, who committed, 0 to n - 1.
-        read_version: (commits,) int32, server version at which the gradient was taken.
+        read_version: (commits,) int32, server version at which the gradient was taken; where `resumes_own`, the
+            version that the worker pulled for its previous commit, and this commit counted as a step of its own.
         version: (commits,) int32, server version just before this commit is applied.
         pull_version: (commits,) int32, server version that a rule which pulls just before committing saw;
             equals `version` where pull and commit are atomic.
@@ -39,6 +41,9 @@ class Trace(Tables):
             when the worker read, and began and finished the computation, and when the server received the commit,
             took it up and applied it.
         state_lost: (commits,) bool, whether the worker had lost its rule's state when it read for this job.
+        resumes_own: (commits,) bool, whether the worker went on from a value of its own: what it had pulled for its
+            previous commit, plus its own message. It knows nothing fresher, so that `read_time` is the time of that
+            pull and staleness counts from there.
         unfinished: Jobs that never committed.
         faults: What went wrong.
 
@@ -131,7 +136,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
         for beside, names in BESIDE.items():
             columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
-        npz.write(path, columns, version=FORMAT_VERSION, notes=notes)
+        own = [columns.pop(name) for name in OWN]
+        has_own = any(column.any() for column in own)
+        columns |= dict(zip(OWN, own, strict=True)) if has_own else {}
+        npz.write(path, columns, version=FORMAT_VERSION if has_own else FORMAT_VERSION - 1, notes=notes)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trace":
@@ -152,14 +160,18 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             Trace(3 commits by 2 workers in 3.0 s)
         """
         names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
+        needed = [name for name in ("workers", *COMMIT_COLUMNS, *names) if name not in OWN]
         try:
-            found = npz.read(path, ["workers", *COMMIT_COLUMNS, *names], kind="trace", version=FORMAT_VERSION)
+            found = npz.read(path, needed, optional=OWN, kind="trace", version=FORMAT_VERSION)
         except ValueError as error:
             if csv.seems_csv(path):
                 remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
                 raise ValueError(f"`path` {str(path)!r} is a CSV file. {remedy}") from error
             raise
-        rest = {beside: {name: found.pop(f"{beside}.{name}") for name in names} for beside, names in BESIDE.items()}
+        rest = {
+            beside: {name: found.pop(f"{beside}.{name}") for name in names if f"{beside}.{name}" in found}
+            for beside, names in BESIDE.items()
+        }
         source = f"{str(path)!r} holds no valid trace: "
         try:
             unfinished = Unfinished(**rest["unfinished"])
@@ -201,6 +213,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         *,
         faults: Faults | None = None,
         start: Start = None,
+        resume: str = "central",
     ) -> "Trace":
         """Make a trace from a flat table: one that `to_columns` gave, or the log of a real cluster.
 
@@ -216,6 +229,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
           needs it.
         - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known.
         - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
+        - `resumes_own`: never; with `resume="own"`, for each job that follows a commit of its worker. Such a job read
+          when the worker pulled for that commit: `read_version` is its `pull_version` and its own step, and `read_time`
+          the earliest that fits. `start_time` is the end of the worker's previous job.
+        - `commit_time`: 1, 2, 3, …, if `pull_version` is given and no time is: the rows are in order of application.
 
         Rows without `version` may come in any order, and are sorted by `commit_time`, ties as given; with `version`
         they must come in the order of application. Two equal rows with neither `version` nor `read_time` are refused:
@@ -230,6 +247,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             start: When the run began, in the log's own time; it is subtracted from every time in `columns`. "first" is
                 the earliest one. By default times must count from the start of the run already; those that cannot, such
                 as Unix time, are refused.
+            resume: Where a worker goes on after its commit: from the "central" variable that it reads, or from its
+                "own" value, what it had pulled plus its own message; see `asyncsim.Server`.
 
         Returns:
             A checked trace.
@@ -237,15 +256,23 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Raises:
             TraceError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant;
                 names column, row, value and remedy.
-            ValueError: If `workers` is not an integer of at least 1, or `start` is not a finite number or "first".
+            ValueError: If `workers` is not an integer of at least 1, `start` is not a finite number or "first", or
+                `resume` is unknown.
 
         Example:
             >>> log = {"worker": ["b", "a", "b"], "read_time": [0.0, 0.2, 1.0], "commit_time": [1.0, 1.5, 2.5]}
             >>> trace = Trace.from_columns(log)
             >>> trace.worker.tolist(), trace.read_version.tolist(), trace.staleness.tolist()
             ([1, 0, 1], [0, 0, 1], [0, 1, 1])
+
+            The order of two workers whose every pull missed the commit before its own:
+
+            >>> order = {"worker": [0, 1, 0, 1], "pull_version": [0, 0, 1, 2]}
+            >>> trace = Trace.from_columns(order, resume="own")
+            >>> trace.read_version.tolist(), trace.staleness.tolist()
+            ([0, 0, 1, 1], [0, 1, 1, 2])
         """
-        return table.from_columns(cls, columns, workers, faults, start)
+        return table.from_columns(cls, columns, workers, faults, start, resume)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns of `to_columns` as CSV, so that `from_csv` gives the same trace to the last bit.
@@ -271,7 +298,14 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         csv.write(self, path)
 
     @classmethod
-    def from_csv(cls, path: str | os.PathLike[str], workers: int | None = None, *, start: Start = None) -> "Trace":
+    def from_csv(
+        cls,
+        path: str | os.PathLike[str],
+        workers: int | None = None,
+        *,
+        start: Start = None,
+        resume: str = "central",
+    ) -> "Trace":
         """Read a trace that `to_csv` wrote, or the log of a real cluster.
 
         Only the columns `worker` and `commit_time` are needed; see `from_columns` for how the others are filled in,
@@ -288,6 +322,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
                 time in the file: the first read or, where reads are not logged, the first commit, whose job then takes
                 no time. By default times must count from the start of the run already; those that cannot, such as Unix
                 time, are refused, and 0 takes them as they are.
+            resume: Where a worker goes on after its commit, as in `from_columns`, if the file does not say so itself in
+                a column `resumes_own`.
 
         Returns:
             A checked trace.
@@ -295,7 +331,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Raises:
             FileNotFoundError: If there is no such file.
             TraceError: If it holds no valid trace; names the line, the column, the value and the remedy.
-            ValueError: If `workers` is not an integer of at least 1, or `start` is not a finite number or "first".
+            ValueError: If `workers` is not an integer of at least 1, `start` is not a finite number or "first", or
+                `resume` is unknown.
 
         Example:
             >>> import pathlib, tempfile
@@ -306,7 +343,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
             ([0, 1, 1], [2.0, 2.5, 4.25], [0, 1, 0])
         """
-        return csv.read(cls, path, workers, start)
+        return csv.read(cls, path, workers, start, resume)
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as Chrome trace-event JSON, for Perfetto.

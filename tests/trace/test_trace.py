@@ -315,8 +315,8 @@ class TestFile:
         ("change", "message"),
         [
             (
-                {"format_version": 3},
-                r"written by a newer asyncsim \(format 3; .* up to 2\)\. Update asyncsim",
+                {"format_version": 4},
+                r"written by a newer asyncsim \(format 4; .* up to 3\)\. Update asyncsim",
             ),
             ({"format_version": None}, "not a trace file .it has no format version"),
             ({"format_version": "one"}, "not a trace file .it has no format version"),

@@ -20,7 +20,15 @@ from asyncsim.trace.error import TraceError
 from asyncsim.trace.infer_columns import COMMITTED
 from asyncsim.trace.parse import EMPTY, Table, number_workers, parse_column
 from asyncsim.trace.start import Start, require_plausible, since, start_of
-from asyncsim.trace.table import NEEDED, AnyTrace, assemble, require_names, require_rows, to_columns
+from asyncsim.trace.table import (
+    NEEDED,
+    AnyTrace,
+    assemble,
+    require_names,
+    require_rows,
+    to_columns,
+    with_commit_times,
+)
 from asyncsim.trace.tables import Faults, Tables
 
 FLAGS = [name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.bool_]
@@ -47,12 +55,14 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
         faults_path(path).unlink(missing_ok=True)
 
 
-def read(make: type[AnyTrace], path: str | os.PathLike[str], workers: int | None, start: Start) -> AnyTrace:
+def read(
+    make: type[AnyTrace], path: str | os.PathLike[str], workers: int | None, start: Start, resume: str
+) -> AnyTrace:
     """Read a trace, or the log of a real cluster; see `Trace.from_csv`."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
     try:
-        return _read(make, Path(path), workers, start)
+        return _read(make, Path(path), workers, start, resume)
     except TraceError as error:
         raise error.replace(source=f"{str(path)!r} holds no valid trace: {error.source}") from error
 
@@ -92,10 +102,10 @@ class _Cells(NamedTuple):
         return error.renumber(self.lines, unit="line", **changes)
 
 
-def _read(make: type[AnyTrace], path: Path, workers: int | None, start: Start) -> AnyTrace:
+def _read(make: type[AnyTrace], path: Path, workers: int | None, start: Start, resume: str) -> AnyTrace:
     cells = _read_cells(path, require_names, {"worker", "fate"})
     try:
-        table = _parse(cells)
+        table = with_commit_times(_parse(cells))
         require_rows(table)
         begin = start_of(table, start)
     except TraceError as error:
@@ -104,7 +114,7 @@ def _read(make: type[AnyTrace], path: Path, workers: int | None, start: Start) -
     names = {name: numbers[code] for code, name in enumerate(cells.text["worker"][0])}
     faults, fault_cells = _read_faults(faults_path(path), names, begin)
     try:
-        return assemble(make, since(begin, table), workers, faults)
+        return assemble(make, since(begin, table), workers, faults, resume)
     except TraceError as error:
         if fault_cells is not None and error.column is not None and error.column.startswith("faults."):
             raise fault_cells.in_lines(error, source=f"{faults_path(path).name}: ") from error
