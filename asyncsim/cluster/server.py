@@ -73,12 +73,12 @@ class Server:
             self._require_no_gap()
 
     def _require_no_gap(self) -> None:
-        for name, is_set in (("resume", self.resume != "central"), ("pull_to_commit", not is_zero(self.pull_to_commit))):
-            if is_set:
-                raise ValueError(
-                    f"`{name}` must be left out unless workers pull before they commit, in a request of its own; got "
-                    f"{getattr(self, name)!r}. Give the server `atomic=False` and `pull='before_commit'`."
-                )
+        is_set = {"resume": self.resume != "central", "pull_to_commit": not is_zero(self.pull_to_commit)}
+        for name in (name for name in is_set if is_set[name]):
+            raise ValueError(
+                f"`{name}` must be left out unless workers pull before they commit, in a request of its own; got "
+                f"{getattr(self, name)!r}. Give the server `atomic=False` and `pull='before_commit'`."
+            )
 
     @property
     def is_instant(self) -> bool:

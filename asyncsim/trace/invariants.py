@@ -56,9 +56,10 @@ def conservation(trace: Tables) -> tuple[int, int]:
     """The two sides of the conservation law, counted independently.
 
     Returns:
-        Staleness (where `resumes_own`: counted from the pull) summed over commits plus the ages of the jobs that never committed, from the versions; and the
-        pairs of closing commit and other outstanding read, from the times (at a tie, a read or an end is among
-        the commits of that very time where its version puts it). Equal for every valid trace.
+        Staleness (where `resumes_own`, counted from the pull) summed over commits plus the ages of the jobs that never
+        committed, from the versions; and the pairs of closing commit and other outstanding read, from the times (at a
+        tie, a read or an end is among the commits of that very time where its version puts it). Equal for every valid
+        trace.
 
     Example:
         >>> from asyncsim.trace import Trace
@@ -333,9 +334,7 @@ def _refuse_job(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, r
         _refuse(trace, bad, column, getattr(_jobs(trace), column), rule, remedy)
 
 
-def _refuse(
-    trace: Tables, bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str
-) -> None:
+def _refuse(trace: Tables, bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str) -> None:
     """`refuse` for values of all jobs, commits first."""
     commits = len(trace)
     refuse(bad[:commits], column, values[:commits], rule, remedy)

@@ -25,6 +25,9 @@ SERVERS = st.builds(
     atomic=st.booleans(),
     pull=st.sampled_from(["before_commit", "at_read"]),
 )
+OWN_SERVERS = st.builds(
+    Server, slots=st.integers(1, 3), service=LAWS, atomic=st.just(False), resume=st.just("own"), pull_to_commit=LAWS
+)
 
 
 def all_protocols(workers: int) -> st.SearchStrategy:
@@ -64,7 +67,7 @@ def clusters(draw, most_workers=5):
         workers=workers,
         compute=draw(MOVING | st.lists(MOVING, min_size=workers, max_size=workers)),
         network=draw(st.just(Network()) | NETWORKS),
-        server=draw(st.just(Server()) | SERVERS),
+        server=draw(st.just(Server()) | SERVERS | OWN_SERVERS),
         protocol=draw(all_protocols(workers)),
         faults=draw(st.lists(passing_faults(workers), max_size=2)),
     )
