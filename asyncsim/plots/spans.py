@@ -93,12 +93,12 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
 def _jobs(
     trace: Trace, workers: NDArray[np.int32], start: float, stop: float, end: float
 ) -> tuple[NDArray[np.int32], list[FloatArray], NDArray[np.int8]]:
-    """Workers, times (read, start, finish, arrive, serve, end) and fates of the jobs that touch the window."""
-    done = np.isin(trace.worker, workers) & (trace.commit_time >= start) & (trace.read_time <= stop)
+    """Workers, times (begin, start, finish, arrive, serve, end) and fates of the jobs that touch the window."""
+    done = np.isin(trace.worker, workers) & (trace.commit_time >= start) & (trace.begin_time <= stop)
     rest, last = trace.unfinished, np.minimum(trace.unfinished.end_time, end)
-    left = np.isin(rest.worker, workers) & (last >= start) & (rest.read_time <= stop)
-    names = ("read_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
-    ended = [np.minimum(column, last) for column in (rest.read_time, rest.start_time, rest.finish_time)] + 3 * [last]
+    left = np.isin(rest.worker, workers) & (last >= start) & (rest.begin_time <= stop)
+    names = ("begin_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
+    ended = [np.minimum(column, last) for column in (rest.begin_time, rest.start_time, rest.finish_time)] + 3 * [last]
     times = [np.concatenate([getattr(trace, n)[done], e[left]]) for n, e in zip(names, ended, strict=True)]
     fate = np.concatenate([np.full(np.count_nonzero(done), COMMITTED, np.int8), rest.fate[left]])
     return np.concatenate([trace.worker[done], rest.worker[left]]), times, fate

@@ -57,7 +57,7 @@ def diagnose(trace: Trace) -> Diagnosis:
         (True, True, True, 1.8333333333333333)
     """
     compute, service = trace.finish_time - trace.start_time, trace.commit_time - trace.serve_time
-    job = trace.arrive_time - trace.read_time
+    job = trace.arrive_time - trace.begin_time
     network = job - compute
     slots = _most_in_service(trace)
     exponential_service = _looks_exponential(service)

@@ -57,6 +57,11 @@ class Unfinished:
         _set_default(self, "resumes_own", np.zeros(rows, np.bool_))
         set_columns(self, UNFINISHED_COLUMNS, prefix="unfinished.")
 
+    @property
+    def begin_time(self) -> TimeColumn:
+        """(jobs,) float64, in seconds: as for the commits."""
+        return np.where(self.resumes_own, self.start_time, self.read_time)
+
     def __len__(self) -> int:
         return len(self.worker)
 
@@ -122,6 +127,14 @@ class Tables:
     def staleness(self) -> IntColumn:
         """(commits,) int32: server versions between the read and the application, version - read_version."""
         return self.version - self.read_version
+
+    @property
+    def begin_time(self) -> TimeColumn:
+        """(commits,) float64, in seconds: when the job began, at its read.
+
+        One that goes on from the worker's own value knows what was pulled for the job before it, which had to end first.
+        """
+        return np.where(self.resumes_own, self.start_time, self.read_time)
 
     @property
     def steps(self) -> int:

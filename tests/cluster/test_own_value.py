@@ -16,7 +16,6 @@ from asyncsim.trace.columns import COMMIT_COLUMNS
 from asyncsim.trace.infer_columns import previous_own_row
 from tests.cluster.problems import OWN_SERVERS, after_warm_up, clusters, over_seeds
 
-
 SHORT = Constant(0.3)
 
 

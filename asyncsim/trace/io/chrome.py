@@ -58,7 +58,8 @@ def _names(trace: Tables) -> Iterator[str]:
 
 
 def _commits(trace: Tables) -> Iterator[str]:
-    rows = np.stack([nanoseconds(getattr(trace, name)) for name in COMMIT_TIMES], axis=1)
+    times_of_jobs = (trace.begin_time, *(getattr(trace, name) for name in COMMIT_TIMES[1:]))
+    rows = np.stack([nanoseconds(time) for time in times_of_jobs], axis=1)
     names = ("worker", "read_version", "version", "pull_version", "closes_step", "staleness")
     columns = [getattr(trace, name) for name in names]
     for row in range(len(trace)):
@@ -77,7 +78,7 @@ def _commits(trace: Tables) -> Iterator[str]:
 def _unfinished(trace: Tables, end: float) -> Iterator[str]:
     rest = trace.unfinished
     last = np.minimum(rest.end_time, end)
-    times_of_jobs = [np.minimum(time, last) for time in (rest.read_time, rest.start_time, rest.finish_time, last)]
+    times_of_jobs = [np.minimum(time, last) for time in (rest.begin_time, rest.start_time, rest.finish_time, last)]
     rows = np.stack([nanoseconds(time) for time in times_of_jobs], axis=1)
     for row in range(len(rest)):
         times = rows[row].tolist()
@@ -111,11 +112,11 @@ def _server(trace: Tables, end: float) -> Iterator[str]:
         args = f'"row":{row},"worker":{trace.worker[row]}'
         yield _slice("service", "committed", SERVER, slot + 1, int(begin[row]), int(until[row]), args)
     rest = trace.unfinished
-    reads = np.concatenate([trace.read_time, rest.read_time])
+    begins = np.concatenate([trace.begin_time, rest.begin_time])
     ends = np.concatenate([trace.commit_time, np.minimum(rest.end_time, end)])
     yield from _counter("queue", SERVER, trace.arrive_time, trace.serve_time)
     yield from _counter("in service", SERVER, trace.serve_time, trace.commit_time)
-    yield from _counter("jobs in flight", SERVER, reads, ends)
+    yield from _counter("jobs in flight", SERVER, begins, ends)
 
 
 def _slots(trace: Tables) -> list[int]:
