@@ -11,9 +11,8 @@ reads are outstanding but those already applied. Fully asynchronous workers each
 right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and Jaggi 2022 that the concurrency sets the
 average delay.
 
-A job that goes on from the worker's own value (`resumes_own`) has read what the worker pulled for its previous commit,
-so that it is outstanding at this commit, too, although `staleness` does not count it: the worker knows its own message.
-The law counts such a job from its pull.
+A job that goes on from the worker's own value (`resumes_own`) read when the worker pulled for its previous commit. It
+is outstanding from then on, except at this commit, whose message the worker knows.
 """
 
 from collections.abc import Iterator
@@ -56,10 +55,9 @@ def conservation(trace: Tables) -> tuple[int, int]:
     """The two sides of the conservation law, counted independently.
 
     Returns:
-        Staleness (where `resumes_own`, counted from the pull) summed over commits plus the ages of the jobs that never
-        committed, from the versions; and the pairs of closing commit and other outstanding read, from the times (at a
-        tie, a read or an end is among the commits of that very time where its version puts it). Equal for every valid
-        trace.
+        Staleness summed over commits plus the ages of the jobs that never committed, from the versions; and the
+        pairs of closing commit and other outstanding read, from the times (at a tie, a read or an end is among
+        the commits of that very time where its version puts it). Equal for every valid trace.
 
     Example:
         >>> from asyncsim.trace import Trace
@@ -67,14 +65,15 @@ def conservation(trace: Tables) -> tuple[int, int]:
         (10, 10)
     """
     jobs = _jobs(trace)
-    jobs = jobs._replace(read_version=_pulled_or_read(trace, jobs))
+    known = _pulled_or_read(trace, jobs)
     close_row = np.flatnonzero(trace.closes_step)
     close_time = trace.commit_time[close_row]
     aged = int((jobs.end_version.astype(np.int64) - jobs.read_version).sum())
     ended = slice(len(trace), None)
-    reads = _before_each_close(jobs.read_time, jobs.read_version, close_time)
+    reads = _before_each_close(jobs.read_time, known, close_time)
     ends = _before_each_close(jobs.end_time[ended], jobs.end_version[ended], close_time)
-    return aged, int((reads - ends - close_row - 1).sum())
+    own_commits = int((jobs.read_version - known).sum())
+    return aged, int((reads - ends - close_row - 1).sum()) - own_commits
 
 
 def _before_each_close(

@@ -132,7 +132,8 @@ class Tables:
     def begin_time(self) -> TimeColumn:
         """(commits,) float64, in seconds: when the job began, at its read.
 
-        One that goes on from the worker's own value knows what was pulled for the job before it, which had to end first.
+        One that goes on from the worker's own value knows what was pulled for the job before it, and begins where that
+        one ends.
         """
         return np.where(self.resumes_own, self.start_time, self.read_time)
 
