@@ -83,7 +83,7 @@ class Loop:
         self.keys = per_commit(problem.keys, chunk.worker, chunk.job)
         draw = problem.noise
         if layout.result is not None:  # every local step has a key of its own
-            steps = chunk.job[:, None] * problem.rule.window + jnp.arange(problem.rule.window, dtype=jnp.int32)
+            steps = chunk.job[:, None] * problem.rule.window + jnp.arange(problem.rule.window, dtype=jnp.int32)[None]
             self.keys = jax.vmap(per_commit, (None, None, 1), 2)(problem.keys, chunk.worker, steps)
             draw = draw and jax.vmap(draw)
         # Drawn for the whole chunk at once: commit by commit it would cost twenty times as much.

@@ -1,8 +1,13 @@
-"""Chunks so short that a small trace has many."""
+"""Strict ranks, and chunks so short that a small trace has many."""
 
 import pytest
 
 from asyncsim.engine import chunks
+
+
+@pytest.fixture(autouse=True)
+def strict_ranks(ranks_agree):
+    """No silent broadcasting in this room."""
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.problems import CORE, RULES, TRACES
 WORKERS = 37  # a size that nothing else in the program has
 
 
-pytestmark = pytest.mark.usefixtures("optimised")
+pytestmark = [pytest.mark.networks, pytest.mark.usefixtures("optimised")]
 
 
 def program(rule, seed, lanes, record, kind="ordinary"):

@@ -12,14 +12,9 @@ from asyncsim.engine.batches import commit_key, init_key
 from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.reference import take_batch
 from asyncsim.rules.optimisers import NAMES
-from tests.problems import gamma_trace, noisy_quadratic, random_trace, tree_workload
+from tests.problems import assert_close, gamma_trace, noisy_quadratic, random_trace, tree_workload
 
 CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), optax.adam(0.05))  # looks at all parameters together
-
-
-def close(actual, expected, rtol=1e-9, atol=1e-12):
-    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
 def served(trace, optimiser, workload, seed, workers_step=False):
@@ -51,7 +46,7 @@ def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
     """And η times an optimiser of step size 1 is that optimiser with step size η, weight decay included."""
     trace, workload = asim.Trace.from_commits([0] * 25), noisy_quadratic()
     run = asim.replay(trace, make(0.03, optimiser=name), workload, seed=2)
-    close(run.central, served(trace, getattr(optax, name)(0.03), workload, seed=2))
+    assert_close(run.central, served(trace, getattr(optax, name)(0.03), workload, seed=2))
 
 
 @pytest.mark.parametrize("at", ["worker", "server"])
@@ -63,7 +58,7 @@ def test_an_optimiser_that_looks_at_whole_tensors(trace, at, x64):
     rule = rules.CONSTRUCTORS[at](optimiser=CLIPPED)
     assert not rule.elementwise
     run = asim.replay(trace, rule, tree_workload(), seed=2)
-    close(run.central, served(trace, CLIPPED, tree_workload(), seed=2, workers_step=at == "worker"), rtol=1e-8)
+    assert_close(run.central, served(trace, CLIPPED, tree_workload(), seed=2, workers_step=at == "worker"), rtol=1e-8)
 
 
 def test_as_one_vector_or_as_a_tree(x64):
@@ -72,7 +67,7 @@ def test_as_one_vector_or_as_a_tree(x64):
         by_tree, by_vector = (make(optimiser=adam, elementwise=elementwise) for elementwise in (False, True))
         tree, vector = (asim.replay(gamma_trace(), rule, tree_workload()) for rule in (by_tree, by_vector))
         assert by_vector.elementwise
-        close(tree.central, vector.central)
+        assert_close(tree.central, vector.central)
 
 
 def test_step_sizes_side_by_side(x64):
@@ -83,7 +78,7 @@ def test_step_sizes_side_by_side(x64):
     ):
         both = asim.replay(gamma_trace(), make(rates), noisy_quadratic(), seed=(1, 1))
         for place, rate in enumerate(rates):
-            close(both.loss[place], asim.replay(gamma_trace(), make(rate), noisy_quadratic(), seed=1).loss)
+            assert_close(both.loss[place], asim.replay(gamma_trace(), make(rate), noisy_quadratic(), seed=1).loss)
 
 
 SAME_PROGRAM = {

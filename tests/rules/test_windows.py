@@ -9,16 +9,11 @@ import asyncsim as asim
 from asyncsim import rules
 from asyncsim.engine.batches import commit_key, init_key
 from asyncsim.engine.reference import take_batch
-from tests.problems import TRACES, gamma_trace, noisy_quadratic, round_robin, tree_workload
+from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 RATE, WINDOW, GAMMA = 0.2, 3, 0.05
 ONE_WORKER = asim.Trace.from_commits([0] * 12)
-
-
-def close(actual, expected, rtol=1e-10, atol=1e-13):
-    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
 def by_hand(trace, commit):
@@ -60,7 +55,7 @@ def test_a_rule_is_what_its_source_says(name, kind, x64):
     rule, commit = PUBLISHED[name]
     trace = TRACES[kind][0](workers=4, commits=40)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
-    close(run.central["x"], by_hand(trace, commit)[-1])
+    assert_close(run.central["x"], by_hand(trace, commit)[-1])
 
 
 SAME = {
@@ -80,8 +75,8 @@ SAME = {
 def test_degenerate_cases(what, x64):
     """Among commits that come in steps, early pulls, waiting and crashes."""
     one, other = (asim.replay(TRACES["everything"][0](), rule, noisy_quadratic(), seed=3) for rule in SAME[what])
-    close(one.central, other.central, rtol=1e-9, atol=1e-11)
-    close(one.loss, other.loss, rtol=1e-9, atol=1e-11)
+    assert_close(one.central, other.central, rtol=1e-9, atol=1e-11)
+    assert_close(one.loss, other.loss, rtol=1e-9, atol=1e-11)
 
 
 def test_fresh_commits_are_not_damped(x64):
@@ -90,7 +85,7 @@ def test_fresh_commits_are_not_damped(x64):
         (rules.dynsgd(0.1, window=3), rules.downpour(0.1, window=3)),
         (rules.adag(0.1, window=3, gamma=1e-4), rules.agn(0.1, window=3)),
     ):
-        close(*(asim.replay(ONE_WORKER, rule, tree_workload()).central for rule in (one, other)))
+        assert_close(*(asim.replay(ONE_WORKER, rule, tree_workload()).central for rule in (one, other)))
 
 
 def test_a_window_of_1_leaves_downpour_as_it_was():
@@ -105,14 +100,14 @@ def test_a_window_is_that_many_steps_of_one_worker(x64):
     for rule in (rules.downpour(0.1, window=5), rules.worker(0.1, optimiser="sgd", window=5)):
         run = asim.replay(ONE_WORKER, rule, tree_workload(), seed=4)
         single = asim.replay(steps, rules.downpour(0.1), tree_workload(), seed=4)
-        close(run.central, single.central)
-        close(run.loss, single.loss.reshape(12, 5).mean(axis=1))
+        assert_close(run.central, single.central)
+        assert_close(run.loss, single.loss.reshape(12, 5).mean(axis=1))
 
 
 def test_the_state_of_an_optimiser_survives_pulls(x64):
     """Twelve windows of five steps of Adam are sixty steps of Adam."""
     run = asim.replay(ONE_WORKER, rules.worker(0.05, optimiser="adam", window=5), tree_workload(), seed=4)
-    close(run.central, own_steps(optax.adam(0.05), tree_workload(), 0, 60, seed=4)[0])
+    assert_close(run.central, own_steps(optax.adam(0.05), tree_workload(), 0, 60, seed=4)[0])
 
 
 def own_steps(optimiser, workload, worker, steps, seed, params=None, state=None, first=0):
@@ -148,7 +143,7 @@ def test_rounds_are_those_of_the_papers(name, x64):
         theta = optax.apply_updates(theta, updates)
     cluster = asim.Cluster(workers, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
     run = asim.replay(asim.simulate(cluster, commits=workers * rounds), rule, workload, seed=2)
-    close(run.central, theta, rtol=1e-8, atol=1e-10)
+    assert_close(run.central, theta, rtol=1e-8, atol=1e-10)
 
 
 def grows(rule, rates, trace):

@@ -114,6 +114,7 @@ def test_it_is_what_its_paper_says(make, closed, x64):
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.networks
 def test_one_worker_tunes_itself_on_digits():
     """With fresh gradients the closed loop has nothing to correct, and the factor 0.1 learns the digits."""
     workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=32)

@@ -9,12 +9,7 @@ import asyncsim as asim
 from asyncsim import trainers
 from asyncsim.engine.batches import commit_key, init_key
 from asyncsim.engine.reference import take_batch
-from tests.problems import tree_workload
-
-
-def close(actual, expected, rtol=1e-9):
-    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
+from tests.problems import assert_close, tree_workload
 
 
 def trained(workload, worker, params, state, batches, seed):
@@ -32,7 +27,7 @@ def test_the_single_trainer_is_a_plain_loop(x64):
     first = workload.init(init_key(3))
     run = trainers.single_trainer(workload, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
     assert run.commits == 2 * workload.batches_per_epoch == 10
-    close(run.central, trained(workload, 0, first, optax.adam(0.05).init(first), range(10), 3)[0])
+    assert_close(run.central, trained(workload, 0, first, optax.adam(0.05).init(first), range(10), 3)[0])
 
 
 def test_averaging_takes_the_mean_after_every_epoch(x64):
@@ -46,12 +41,12 @@ def test_averaging_takes_the_mean_after_every_epoch(x64):
             ends.append(end)
         params = jax.tree.map(lambda *x: sum(x) / workers, *ends)
     run = trainers.averaging_trainer(workload, workers, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
-    close(run.central, params)
+    assert_close(run.central, params)
 
 
 def test_averaging_one_model_is_the_single_trainer(x64):
     one = trainers.averaging_trainer(tree_workload(), 1, epochs=2, learning_rate=0.1)
-    close(one.central, trainers.single_trainer(tree_workload(), epochs=2, learning_rate=0.1).central)
+    assert_close(one.central, trainers.single_trainer(tree_workload(), epochs=2, learning_rate=0.1).central)
 
 
 def test_an_ensemble_of_independent_models_is_better_than_their_mean():
