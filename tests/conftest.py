@@ -46,20 +46,25 @@ def compile_quickly():
 
 
 class ProgramsDropped:
-    """A process forgets its compiled programs whenever it has grown by so much: each of them takes megabytes."""
+    """A process forgets its compiled programs once it has grown by so much: each of them takes megabytes.
 
-    GROWTH = 400e6  # bytes
+    Tests of a file share programs, so that the end of a file is the place to forget them.
+    """
+
+    GROWTH_AT_LAST = 300e6  # bytes, at the end of a file
+    GROWTH = 600e6  # within one
 
     def __init__(self):
-        self.most = resident() + self.GROWTH
+        self.least = resident()
 
     def pytest_runtest_teardown(self, item, nextitem):
-        if resident() > self.most:
+        last = nextitem is None or nextitem.path != item.path
+        if resident() > self.least + (self.GROWTH_AT_LAST if last else self.GROWTH):
             jax.clear_caches()
             gc.collect()
             if sys.platform == "linux":
                 ctypes.CDLL(None).malloc_trim(0)  # else the C library keeps what it was given back
-            self.most = resident() + self.GROWTH
+            self.least = resident()
 
 
 def resident():

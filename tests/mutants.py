@@ -149,8 +149,8 @@ MUTANTS = (
     Mutant(
         "one key for all of a worker's jobs",
         "asyncsim/engine/batches.py",
-        "COMMITS), worker), job)",
-        "COMMITS), worker), 0)",
+        "return jax.random.fold_in(worker_key, job)",
+        "return jax.random.fold_in(worker_key, 0)",
         "tests/workloads tests/engine/test_local_steps.py tests/rules/test_identities.py tests/engine",
     ),
     Mutant(

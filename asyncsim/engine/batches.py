@@ -5,9 +5,11 @@ replayed with one seed therefore see the same mini-batches, and their comparison
 """
 
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 INIT, COMMITS = 0, 1  # streams of a seed's key
@@ -81,6 +83,30 @@ def init_key(seed: int) -> jax.Array:
     return jax.random.fold_in(jax.random.key(seed), INIT)
 
 
-def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
+def worker_key(seed_key: jax.Array, worker: Any) -> jax.Array:
+    """The key from which those of all of a worker's jobs are made."""
+    return jax.random.fold_in(jax.random.fold_in(seed_key, COMMITS), worker)
+
+
+def job_key(worker_key: jax.Array, job: Any) -> jax.Array:
     """The key of a worker's job or local step: for dropout, and for the mini-batch of workloads that draw it."""
-    return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(seed_key, COMMITS), worker), job)
+    return jax.random.fold_in(worker_key, job)
+
+
+def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
+    """`job_key`, from the seed's key."""
+    return job_key(worker_key(seed_key, worker), job)
+
+
+def worker_keys(seed_keys: jax.Array, workers: int) -> jax.Array:
+    """The keys of all workers, (seeds, workers) or some more: a power of two, so that few programs are compiled.
+
+    They are made here, once, so that the programs of replays are smaller: each takes one step to a commit's key.
+    """
+    return _worker_keys(seed_keys, workers=1 << (workers - 1).bit_length())
+
+
+@partial(jax.jit, static_argnames="workers")
+def _worker_keys(seed_keys: jax.Array, *, workers: int) -> jax.Array:
+    each = jax.vmap(jax.vmap(worker_key, (None, 0)), (0, None))
+    return each(seed_keys, jnp.arange(workers, dtype=jnp.int32))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from asyncsim.engine.batches import commit_key
+from asyncsim.engine.batches import job_key
 from asyncsim.engine.commit import CHANGES, apply_commit, changed_offsets, first_buffer, measure, take_local_steps
 from asyncsim.engine.layout import Layout, first_row
 from asyncsim.engine.rows import at, put_at, put_row, take_row
@@ -79,12 +79,13 @@ class Loop:
         self.layout = layout
         self.seeds = seeds
         self.opaque_true = opaque_true
-        per_commit = jax.vmap(jax.vmap(commit_key, (0, None, None)), (None, 0, 0))
-        self.keys = per_commit(problem.keys, chunk.worker, chunk.job)
+        keys = problem.keys[:, chunk.worker].T
+        per_commit = jax.vmap(jax.vmap(job_key, (0, None)))
+        self.keys = per_commit(keys, chunk.job)
         draw = problem.noise
         if layout.result is not None:  # every local step has a key of its own
             steps = chunk.job[:, None] * problem.rule.window + jnp.arange(problem.rule.window, dtype=jnp.int32)[None]
-            self.keys = jax.vmap(per_commit, (None, None, 1), 2)(problem.keys, chunk.worker, steps)
+            self.keys = jax.vmap(per_commit, (None, 1), 2)(keys, steps)
             draw = draw and jax.vmap(draw)
         # Drawn for the whole chunk at once: commit by commit it would cost twenty times as much.
         self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys)

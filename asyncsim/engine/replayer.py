@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim.engine import arguments, loop
-from asyncsim.engine.batches import init_key
+from asyncsim.engine.batches import init_key, worker_keys
 from asyncsim.engine.bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.chunks import Feeder, chunk_length
 from asyncsim.engine.commit import FINITE
@@ -105,7 +105,7 @@ class Replayer:
             gradient=workload.loss_and_gradient,
             noise=as_pytree(workload.noise) if workload.data is None and workload.noise else None,
             data=workload.device_data,
-            keys=jnp.stack([jax.random.key(s) for s in self.seeds]),
+            keys=worker_keys(jnp.stack([jax.random.key(s) for s in self.seeds]), trace.workers),
         )
         if self.layout.mesh is not None:
             self.problem = jax.device_put(self.problem, self.layout.everywhere)

@@ -88,7 +88,7 @@ class Problem(NamedTuple):
         gradient: `(params, batch, key) -> (loss, gradient)`.
         noise: `key -> batch`, or None.
         data: Training examples, or None.
-        keys: (seeds,) random keys.
+        keys: (seeds, workers) random keys, or some more.
     """
 
     rule: Rule

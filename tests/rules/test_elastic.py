@@ -123,7 +123,9 @@ def test_easgd_without_springs_is_independent_sgd(x64):
     assert_close(run.central, asim.replay(trace, rule, workload, seed=1, commits=0).central)
     for w in range(3):
         alone = asim.Trace.from_commits([w] * 10, workers=3)
-        assert_close(run.loss[trace.worker == w], asim.replay(alone, rules.downpour(0.1, window=2), workload, seed=1).loss)
+        assert_close(
+            run.loss[trace.worker == w], asim.replay(alone, rules.downpour(0.1, window=2), workload, seed=1).loss
+        )
 
 
 def test_weightless_springs_leave_the_centre_alone(x64):
