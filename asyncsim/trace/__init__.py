@@ -2,8 +2,20 @@
 
 from asyncsim.trace.columns import NEVER, Fate, Fault
 from asyncsim.trace.error import TraceError
+from asyncsim.trace.regroup import with_gap
 from asyncsim.trace.statistics import Statistics, statistics
 from asyncsim.trace.tables import Faults, Unfinished
 from asyncsim.trace.trace import Trace
 
-__all__ = ["NEVER", "Fate", "Fault", "Faults", "Statistics", "Trace", "TraceError", "Unfinished", "statistics"]
+__all__ = [
+    "NEVER",
+    "Fate",
+    "Fault",
+    "Faults",
+    "Statistics",
+    "Trace",
+    "TraceError",
+    "Unfinished",
+    "statistics",
+    "with_gap",
+]

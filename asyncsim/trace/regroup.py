@@ -1,10 +1,12 @@
-"""The same commits, grouped into other steps."""
+"""The same commits, grouped into other steps, or with pulls that come earlier."""
 
 from dataclasses import replace
 
 import numpy as np
 
+from asyncsim.checks import require_integer
 from asyncsim.trace.columns import NEVER
+from asyncsim.trace.infer_columns import previous_own_row
 from asyncsim.trace.invariants import read_versions
 from asyncsim.trace.trace import Trace
 
@@ -59,3 +61,45 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
         closes_step=closes_step,
         unfinished=replace(rest, read_version=rest_read, end_version=ended),
     )
+
+
+def with_gap(trace: Trace, commits: int) -> Trace:
+    """The trace of the same order of commits, in which this many come between a worker's pull and its own commit.
+
+    Workers go on from what they pulled plus their own message, as with ``Server(atomic=False, resume="own")``, but the
+    gap is a number of commits rather than a time. A worker pulls after its own previous commit, so that the gap is
+    shorter where fewer than `commits` others came since: pull_version = max(version - commits, version after the own
+    previous commit), which is 0 at first.
+
+    Args:
+        trace: A trace in which every commit is a step, without faults.
+        commits: Commits of others between pull and commit, g; 0 leaves the trace as it is: atomic.
+
+    Returns:
+        A checked trace with the same workers and commit times. Other times are filled in as by `Trace.from_columns`.
+
+    Raises:
+        ValueError: If `commits` is not an integer of at least 0, or the trace has steps of several commits or faults.
+
+    Example:
+        >>> trace = with_gap(Trace.from_commits([0, 1, 2, 0, 1, 2]), 1)
+        >>> trace.pull_version.tolist(), trace.read_version.tolist()
+        ([0, 0, 1, 2, 3, 4], [0, 0, 0, 1, 1, 2])
+        >>> trace.staleness.tolist()
+        [0, 1, 2, 2, 3, 3]
+    """
+    commits = require_integer("commits", commits, least=0, remedy="Use 0 for an atomic server.")
+    if trace.steps != len(trace) or trace.state_lost.any() or len(trace.faults):
+        raise ValueError(
+            "`trace` must have a step for every commit, and no faults; got another. Simulate it with "
+            "`protocols.Asynchronous()` and without `faults`."
+        )
+    if commits == 0:
+        return trace
+    own = previous_own_row(trace.worker) + 1
+    columns = {
+        "worker": trace.worker,
+        "pull_version": np.maximum(trace.version - commits, own),
+        "commit_time": trace.commit_time,
+    }
+    return Trace.from_columns(columns, workers=trace.workers, start=0.0, resume="own")

@@ -1,0 +1,62 @@
+"""The same order of commits with pulls that come earlier; steps of several commits are tested with the clusters."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import asyncsim as asim
+from asyncsim.delays import Constant, Exponential
+from asyncsim.trace import Trace, with_gap
+
+pytestmark = pytest.mark.quick
+
+ORDERS = st.lists(st.integers(0, 4), min_size=1, max_size=60)
+
+
+def test_no_gap_is_the_atomic_trace():
+    trace = asim.simulate(asim.Cluster(4, Exponential(1.0)), commits=50)
+    assert with_gap(trace, 0) is trace
+
+
+@given(ORDERS, st.integers(1, 8))
+def test_each_worker_pulls_as_many_commits_before_its_own_as_it_can(order, gap):
+    """It cannot pull before its own previous commit, as it pulls once for each."""
+    trace = with_gap(Trace.from_commits(order, workers=5), gap)
+    for row, w in enumerate(order):
+        own = [k for k in range(row) if order[k] == w]
+        after_own = own[-1] + 1 if own else 0
+        assert trace.pull_version[row] == max(row - gap, after_own)
+        assert trace.resumes_own[row] == bool(own)
+        if own:
+            others = [w != v for v in order[trace.pull_version[own[-1]] : row]]
+            assert trace.staleness[row] == sum(others)
+
+
+@given(ORDERS, st.integers(1, 8))
+def test_the_order_and_the_commit_times_stay(order, gap):
+    trace = Trace.from_commits(order, 0.5 * np.arange(len(order)), workers=5)
+    gapped = with_gap(trace, gap)
+    assert gapped.workers == 5
+    for name in ("worker", "version", "closes_step", "commit_time"):
+        np.testing.assert_array_equal(getattr(gapped, name), getattr(trace, name), err_msg=name)
+
+
+@pytest.mark.parametrize("gap", [1, 2, 3])
+def test_in_turn_the_staleness_is_longer_by_the_gap(gap):
+    trace = with_gap(asim.simulate(asim.Cluster(5, Constant(1.0)), commits=50), gap)
+    assert (trace.staleness[10:] == 4 + gap).all()
+
+
+def test_what_has_other_steps_or_faults_is_refused():
+    cluster = asim.Cluster(2, Constant(1.0), protocol=asim.protocols.Synchronous())
+    with pytest.raises(ValueError, match="`trace` must have a step for every commit, and no faults"):
+        with_gap(asim.simulate(cluster, commits=10), 1)
+    crash = asim.faults.Crash(worker=1, time=3.5, restart_after=1.0)
+    with pytest.raises(ValueError, match="`trace` must have a step for every commit, and no faults"):
+        with_gap(asim.simulate(asim.Cluster(2, Constant(1.0), faults=[crash]), commits=10), 1)
+    message = "`commits` must be an integer of at least 0; got -1"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        with_gap(Trace.from_commits([0, 1]), -1)
