@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
     from asyncsim.cli import main
     from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
-    from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, use_all_cores
+    from asyncsim.engine import CommitView, Progress, ReplayInterrupted, Run, replay, use_all_cores
     from asyncsim.rules import Rule
     from asyncsim.rules.citations import citation
     from asyncsim.scenario import Scenario
@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
 
 __all__ = [
     "Cluster",
+    "CommitView",
     "Comparison",
     "Experiment",
     "Network",
@@ -60,7 +61,7 @@ __all__ = [
 _NAMES = {
     "cli": ("main",),
     "cluster": ("Cluster", "Network", "Server", "faults", "protocols", "simulate"),
-    "engine": ("Progress", "ReplayInterrupted", "Run", "replay", "use_all_cores"),
+    "engine": ("CommitView", "Progress", "ReplayInterrupted", "Run", "replay", "use_all_cores"),
     "rules": ("Rule",),
     "rules.citations": ("citation",),
     "scenario": ("Scenario",),

@@ -11,7 +11,7 @@ import numpy as np
 from asyncsim import checks, memory
 from asyncsim.engine.layout import Packing
 from asyncsim.engine.plan import Plan
-from asyncsim.engine.quantities import QUANTITIES, strides
+from asyncsim.engine.quantities import QUANTITIES, Measure, Record, own_measures, strides
 from asyncsim.engine.run import Run
 from asyncsim.engine.trial import Owned, owner_of, shown
 from asyncsim.rules import Rule
@@ -80,10 +80,8 @@ def first_shapes(workload: Workload, key: jax.Array) -> Any:
         return first_params(workload, key)
 
 
-def require_memory(
-    rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int, recorded: int
-) -> None:
-    """Refuse a replay that does not fit: its state on the device, what it records on the host.
+def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int) -> None:
+    """Refuse a replay that does not fit: its state on the device, its losses on the host.
 
     Args:
         rule: Update rule.
@@ -92,7 +90,6 @@ def require_memory(
         workers: n.
         seeds: Seeds side by side.
         commits: Commits to replay.
-        recorded: Numbers kept of every commit.
 
     Raises:
         ValueError: If `workload`, with so many workers and seeds, or `commits` is too large.
@@ -101,7 +98,42 @@ def require_memory(
     times = f"{workers} worker{'s' * (workers > 1)} and {seeds} seed{'s' * (seeds > 1)}"
     subject = f"`workload` of {params.size} parameters, with {times} under the rule {rule.name!r},"
     memory.require(state, subject, "Use a smaller model, or fewer workers or seeds.", device_memory())
-    memory.require(seeds * commits * recorded * FLOAT_BYTES, f"`commits` of {commits}", "Use fewer.")
+    memory.require(seeds * commits * FLOAT_BYTES, f"`commits` of {commits}", "Use fewer.")
+
+
+def bytes_recorded(shapes: Mapping[str, Any], strides: Mapping[str, int]) -> float:
+    """Bytes recorded of a commit of one seed, on average.
+
+    Args:
+        shapes: Name -> shape and dtype of a record.
+        strides: Name -> commits from one record to the next.
+
+    Example:
+        >>> bytes_recorded({"central": jax.ShapeDtypeStruct((100,), jnp.float32)}, {"central": 20})
+        20.0
+    """
+    return sum(shape.size * shape.dtype.itemsize / strides[name] for name, shape in shapes.items())
+
+
+def require_memory_of_records(
+    shapes: Mapping[str, Any], strides: Mapping[str, int], *, seeds: int, commits: int
+) -> None:
+    """Refuse records that do not fit on the host; names the one that takes most.
+
+    Args:
+        shapes, strides: As in `bytes_recorded`.
+        seeds: Seeds side by side.
+        commits: Commits to replay.
+
+    Raises:
+        ValueError: If `record` asks for too much.
+    """
+    if not shapes:
+        return
+    most = max(shapes, key=lambda name: bytes_recorded({name: shapes[name]}, strides))
+    subject = f"`record` of {most!r}, {shapes[most].size} numbers at every {strides[most]} of {commits} commits,"
+    remedy = f"Record it less often, such as {{{most!r}: {1000 * strides[most]}}}."
+    memory.require(seeds * commits * bytes_recorded(shapes, strides), subject, remedy)
 
 
 def device_memory() -> float:
@@ -112,7 +144,7 @@ def device_memory() -> float:
 
 
 def checked_strides(
-    record: Iterable[str] | Mapping[str, int | None] | None,
+    record: Record | None,
     resume: Run | None,
     plan: Plan,
     metrics: Sequence[str],
@@ -120,13 +152,25 @@ def checked_strides(
     """Name -> commits from one record to the next. A resumed run keeps recording what it recorded."""
     if record is None:
         return dict(resume.strides) if resume is not None else {}
-    wanted = strides(record, plan.workers, metrics)
+    wanted, own = strides(record, plan.workers, metrics), own_measures(record)
     if resume is not None and wanted != dict(resume.strides):
         raise ValueError(f"`record` must be that of `resume`, {dict(resume.strides)}; got {wanted}. Leave it out.")
     for name in wanted:
-        if name not in QUANTITIES and name not in metrics:
+        if name not in (*QUANTITIES, *metrics, *own):
             raise ValueError(f"`record` names {name!r}, which this workload does not evaluate; leave it out.")
     return wanted
+
+
+def checked_measures(record: Record | None, resume: Run | None, metrics: Sequence[str]) -> dict[str, Measure]:
+    """Name -> function of one's own. A resumed run has those that it recorded, unless it comes from a file."""
+    if record is not None or resume is None:
+        return own_measures(record or ())
+    for name in resume.strides:
+        if name not in (*QUANTITIES, *metrics, *resume.own):
+            raise ValueError(
+                f"`record` must be given again: `resume` recorded {name!r} by a function, which is not in its file."
+            )
+    return dict(resume.own)
 
 
 def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:
@@ -143,3 +187,14 @@ def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int
         raise ValueError(
             f"`resume` has {resume.commits} commits already; `commits` must be at least that, got {total}."
         )
+
+
+def require_same_records(resume: Run, shapes: Mapping[str, Any]) -> None:
+    """Refuse a function whose values do not fit those that the resumed run recorded under its name."""
+    for name, shape in shapes.items():
+        axes = 2 if resume.several else 1  # seeds and records
+        if len(resume.recorded_at.get(name, ())) and resume.records[name].shape[axes:] != shape.shape:
+            raise ValueError(
+                f"`record` must have the function that `resume` recorded as {name!r}: it has values of shape "
+                f"{resume.records[name].shape[axes:]}, not {shape.shape}."
+            )

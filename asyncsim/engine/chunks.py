@@ -13,12 +13,20 @@ from asyncsim.workloads import Workload
 
 CHUNK_WORK = 1e8  # parameters × batch × seeds × commits of a chunk: tenths of a second, for progress and Ctrl-C
 CHUNK_BYTES = 8 * 2**20  # of noise drawn for a chunk: it should stay in the CPU's cache until it is used
+RECORDED_BYTES = 256 * 2**20  # of a chunk, on the device until the chunk is done
 FLOAT_BYTES = 4  # of a float32; in float64 the noise takes twice the room, which costs little
 SHORTEST, LONGEST = 64, 65536  # commits of a chunk: shorter ones cost more to start, longer ones gain nothing
 
 
-def chunk_length(parameters: int, batch_size: int, seeds: int, window: int = 1) -> int:
+def chunk_length(parameters: int, batch_size: int, seeds: int, window: int = 1, recorded: float = 0.0) -> int:
     """Commits in a chunk: a power of two, so that few programs are compiled.
+
+    Args:
+        parameters: Numbers in the central variable.
+        batch_size: Examples in a mini-batch.
+        seeds: Seeds replayed side by side.
+        window: Local steps of a commit.
+        recorded: Bytes recorded of a commit, all seeds together, on average.
 
     Example:
         >>> chunk_length(163_790, 64, seeds=1), chunk_length(650, 32, seeds=1), chunk_length(10, 1, seeds=1)
@@ -27,7 +35,17 @@ def chunk_length(parameters: int, batch_size: int, seeds: int, window: int = 1) 
     by_work = CHUNK_WORK / (parameters * batch_size * seeds * window)
     by_memory = CHUNK_BYTES / (FLOAT_BYTES * parameters * seeds * window) if batch_size == 1 else by_work
     length = min(max(min(by_work, by_memory), SHORTEST), LONGEST)
-    return 1 << int(np.log2(length))
+    return 1 << int(np.log2(max(min(length, RECORDED_BYTES / max(recorded, 1.0)), 1)))
+
+
+def room(length: int, every: int) -> int:
+    """Records of every so many commits for which a chunk has room: a power of two, so that few programs are compiled.
+
+    Example:
+        >>> room(4096, every=20), room(64, every=2), room(64, every=1000)
+        (256, 64, 2)
+    """
+    return 1 << (-(-length // every)).bit_length()  # more than there can be: commits that are not due write there too
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +86,7 @@ class Feeder:
             schedule=self.schedule(rows),
             events=tuple(self.events(events, start, stop) for events in self.plan.events.values()),
             examples=self.examples(worker, job),
-            due=tuple(self.pad(np.arange(start + 1, stop + 1) % every == 0) for every in self.strides),
+            due=tuple(self.due(start, every) for every in self.strides),
             wave_start=self.pad(begins),
             wave_size=self.pad(sizes),
         )
@@ -78,6 +96,10 @@ class Feeder:
         """What the trace says about these commits."""
         columns = {name: getattr(self.plan, name) for name in Schedule._fields}
         return Schedule(**{name: self.pad(c[rows]) for name, c in columns.items() if c is not None})
+
+    def due(self, start: int, every: int) -> np.ndarray:
+        """Records before each commit of the chunk, and in all of it."""
+        return ((start + np.arange(self.length + 1)) // every - start // every).astype(np.int32)
 
     def events(self, events: Events, start: int, stop: int) -> ChunkEvents:
         """The events that follow commits `start` to `stop`."""

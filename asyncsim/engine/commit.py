@@ -1,15 +1,15 @@
 """What happens to one seed inside the compiled loop, on packed vectors: local steps, a commit, late reads and pulls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from asyncsim.engine.layout import Layout, Row, as_seen, first_row, sees_vector
+from asyncsim.engine.layout import Layout, Packing, Row, as_seen, first_row, sees_vector
 from asyncsim.engine.plan import BEGIN, BUFFER, OWN, PULL, RESUME
-from asyncsim.engine.quantities import QUANTITIES, CommitView, require
+from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure, require
 from asyncsim.engine.state import Schedule
 from asyncsim.rules import Rule, View
 from asyncsim.trees import as_precise, choose, widen
@@ -93,7 +93,7 @@ def apply_commit(
         resumed = choose(schedule.prompt, resumed, read)
     vector = theta.astype(params.dtype) if sees_vector(rule, params) else params.pack(theta)
     new_row = Row(resumed, view.pulled if keeps_pulled else (), state)
-    return vector, after, buffer, new_row, CommitView(theta, view, info, loss)
+    return vector, after, buffer, new_row, CommitView(theta, view, info, loss, computed)
 
 
 def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
@@ -106,16 +106,26 @@ def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
 
 
-def measure(layout: Layout, rule: Rule, name: str, commit: CommitView) -> jax.Array:
-    """The value of a recorded quantity."""
+def measure(params: Packing, rule: Rule, name: str, commit: CommitView, own: Mapping[str, Measure]) -> jax.Array:
+    """The value of a recorded quantity of a commit as the rule sees it; `own` are the user's quantities."""
     if name == FINITE:
         leaves = jax.tree.leaves((commit.central, commit.loss))
         return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+    if name in own:
+        return jnp.asarray(own[name](as_trees(rule, params, commit)))
     require(name, commit.info, rule.name)
-    if QUANTITIES[name].by_tensor and sees_vector(rule, layout.params):
-        unpacked = jax.tree.map(layout.params.unpack, commit.info)
-        commit = CommitView(central=commit.central, view=commit.view, info=unpacked, loss=commit.loss)
-    return QUANTITIES[name].measure(commit)
+    return QUANTITIES[name].measure(as_trees(rule, params, commit) if QUANTITIES[name].by_tensor else commit)
+
+
+def as_trees(rule: Rule, params: Packing, commit: CommitView) -> CommitView:
+    """The commit with the user's pytrees where the rule sees vectors."""
+    if not sees_vector(rule, params):
+        return commit
+    central, read, pulled, info, gradient = jax.tree.map(
+        params.unpack, (commit.central, commit.view.read, commit.view.pulled, commit.info, commit.gradient)
+    )
+    view = View(read=read, pulled=pulled, staleness=commit.view.staleness, server=commit.view.server)
+    return CommitView(central=central, view=view, info=info, loss=commit.loss, gradient=gradient)
 
 
 def read_later(

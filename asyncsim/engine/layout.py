@@ -90,6 +90,7 @@ class Layout:
         traits: What the trace has beyond the ordinary; see `asyncsim.engine.plan`.
         every_commit: Names of the quantities recorded at every commit.
         now_and_then: Names of those recorded less often, in groups that are due at the same commits.
+        room: For each of these groups, the records that a chunk has room for.
         lanes: Gradients taken together; 1 for one commit after another.
         batched: Whether the lanes of a device are one batched program (accelerators) or run one after another (CPU).
         in_turn: Whether the seeds' gradients run one after another too: faster where one gradient fills a CPU.
@@ -102,6 +103,7 @@ class Layout:
     traits: tuple[str, ...] = ()
     every_commit: tuple[str, ...] = ()
     now_and_then: tuple[tuple[str, ...], ...] = ()
+    room: tuple[int, ...] = ()
     lanes: int = 1
     batched: bool = False
     in_turn: bool = False

@@ -54,7 +54,7 @@ def replay_chunk(
         central variable is finite at the end.
     """
     loop = Loop(chunk, problem, layout, seeds=carry.central.shape[0], opaque_true=count >= 0)
-    out = {name: jnp.zeros((len(chunk.worker), *v.shape), v.dtype) for name, v in loop.record_shapes(carry).items()}
+    out = loop.room(carry)
     body = loop.commit_alone if layout.lanes == 1 else loop.wave
     carry, out = lax.fori_loop(0, count, body, (carry, out))
     if layout.mesh is not None:  # else XLA might spread the state, and the next chunk would be another program
@@ -161,10 +161,20 @@ class Loop:
     def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
         """Apply commit k and store what it leaves."""
         carry, out = state
-        carry, parts, values = self.apply(k, carry, row, loss, result)
+        apply = partial(self.apply, k, carry, row, loss, result)
+        carry, parts, commit = apply()
         rows = put_row(carry.rows, parts, place, self.layout.row.offsets)
         rows = self.follow(k, carry, rows)
-        out = {name: put_at(out[name], values[name], k) for name in out}
+        values = {"loss": loss, **self.measure(self.layout.every_commit, commit)}
+        out = {**out, **{name: put_at(out[name], value, k) for name, value in values.items()}}
+        for names, due in zip(self.layout.now_and_then, self.chunk.due, strict=True):
+            # The commit is computed once more where it is due: if the conditional received its results, they would
+            # be written to memory at every commit. That costs 3 to 6 % of a replay that records now and then.
+            now = lambda names=names: self.measure(names, apply()[-1])  # noqa: E731
+            shapes = jax.eval_shape(now)
+            slot, after = at(due, k), at(due, k + 1)
+            found = lax.cond(after > slot, now, lambda shapes=shapes: jax.tree.map(_zeros, shapes))
+            out |= {name: put_at(out[name], found[name], slot) for name in names}
         return carry._replace(rows=rows), out
 
     def follow(self, k: jax.Array, carry: Carry, rows: jax.Array) -> jax.Array:
@@ -182,26 +192,18 @@ class Loop:
         parts = change(carry.central, carry.server, row, staleness)
         return put_row(rows, parts, place, changed_offsets(self.layout, name, parts))
 
-    def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, dict]:
-        """The rule's part of commit k, and what is recorded of it."""
+    def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
+        """The rule's part of commit k: the carry, the worker's row, and the commit to be recorded."""
         schedule = jax.tree.map(lambda c: jnp.broadcast_to(at(c, k), (self.seeds,)), self.chunk.schedule)
         arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule)
-        apply = partial(self.with_rule(partial(apply_commit, self.layout)), *arguments)
-        central, server, buffer, row, commit = apply()
-        values = {"loss": loss, **self.measure(self.layout.every_commit, commit)}
-        for names, due in zip(self.layout.now_and_then, self.chunk.due, strict=True):
-            # The commit is computed once more where it is due: if the conditional received its results, they would
-            # be written to memory at every commit. That costs 3 to 6 % of a replay that records now and then.
-            now = lambda names=names: self.measure(names, apply()[-1])  # noqa: E731
-            shapes = jax.eval_shape(now)
-            values |= lax.cond(at(due, k), now, lambda shapes=shapes: jax.tree.map(_zeros, shapes))
-        return Carry(central, server, carry.rows, buffer), row, values
+        central, server, buffer, row, commit = self.with_rule(partial(apply_commit, self.layout))(*arguments)
+        return Carry(central, server, carry.rows, buffer), row, commit
 
     def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
         """Recorded quantities of a commit, leading axis `seeds`."""
 
         def one(rule: Rule, commit: Any) -> dict[str, jax.Array]:
-            return {name: measure(self.layout, rule, name, commit) for name in names}
+            return {name: measure(self.layout.params, rule, name, commit, self.problem.own) for name in names}
 
         return self.with_rule(one)(commit)
 
@@ -210,15 +212,22 @@ class Loop:
         bound, differing = bind_rule(function, self.problem.rule, self.layout.params.dtype)
         return partial(over_seeds(bound, self.seeds), differing)
 
-    def record_shapes(self, carry: Carry) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes of what one commit records."""
+    def room(self, carry: Carry) -> dict[str, jax.Array]:
+        """Zeros for what the chunk records, name -> (records, seeds, …)."""
+        layout, length = self.layout, len(self.chunk.worker)
 
-        def first(carry: Carry) -> dict[str, jax.Array]:
+        records = dict.fromkeys(("loss", *layout.every_commit), length)
+        for names, room in zip(layout.now_and_then, layout.room, strict=True):
+            records |= dict.fromkeys(names, room)
+
+        def first() -> dict[str, jax.Array]:
             row = carry.rows[0]
             loss, result = self.compute(row, self.batch(jnp.int32(0)), self.keys[0])
-            return self.apply(jnp.int32(0), carry, row, loss, result)[2]
+            commit = self.apply(jnp.int32(0), carry, row, loss, result)[-1]
+            return {"loss": loss, **self.measure(tuple(records)[1:], commit)}
 
-        return jax.eval_shape(first, carry)
+        shapes = jax.eval_shape(first)
+        return {name: jnp.zeros((room, *shapes[name].shape), shapes[name].dtype) for name, room in records.items()}
 
 
 def _zeros(shape: jax.ShapeDtypeStruct) -> jax.Array:

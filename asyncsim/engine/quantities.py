@@ -14,19 +14,40 @@ Params = Any
 
 
 class CommitView(NamedTuple):
-    """One commit as a recorded quantity sees it.
+    """One commit as a recorded quantity sees it; parameters are pytrees like those of the workload.
 
     Attributes:
         central: θ_{t+1}, the central variable just after the commit.
-        view: What the rule saw: `read`, `pulled`, `staleness`.
+        view: What the rule saw: `read`, s, where the gradient was taken; `pulled`; `staleness`, τ; and `server`, what
+            the server kept before the commit, as the rule's functions receive it: an elementwise rule keeps all
+            parameters in one vector there.
         info: What the rule reports: `update`, `proxy`, `pi`; each None where the rule has no such thing.
         loss: Mini-batch loss at `view.read`.
+        gradient: What the worker computed, which the rule's `send` received: the mini-batch gradient ∇L(s); if the rule
+            has local steps, their displacement x - s.
+
+    Example:
+        The norm of every gradient, recorded under a name of one's own:
+
+        >>> import asyncsim as asim, jax.numpy as jnp
+        >>> def gradient_norm(commit: asim.CommitView):
+        ...     return jnp.linalg.norm(commit.gradient["x"])
+        >>> trace, workload = asim.Trace.from_commits([0, 1, 0]), asim.workloads.quadratic([1.0])
+        >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"gradient_norm": gradient_norm})
+        >>> run.records["gradient_norm"].tolist()
+        [1.0, 1.0, 0.5]
     """
 
     central: Params
     view: View
     info: Info
     loss: jax.Array
+    gradient: Params
+
+
+Measure = Callable[[CommitView], Any]  # a function of a commit that returns an array
+# What to record: names; or name -> every how many commits, or a function of one's own, or both.
+Record = Iterable[str] | Mapping[str, int | Measure | tuple[Measure, int | None] | None]
 
 
 class Quantity(NamedTuple):
@@ -85,6 +106,16 @@ def pi_median_by_tensor(commit: CommitView) -> jax.Array:
     return jnp.stack([median(leaf) for leaf in jax.tree.leaves(commit.info.pi)])
 
 
+def central(commit: CommitView) -> jax.Array:
+    """θ_{t+1}, all parameters in one vector."""
+    return all_values(commit.central)
+
+
+def read(commit: CommitView) -> jax.Array:
+    """s, where the gradient was taken, all parameters in one vector."""
+    return all_values(commit.view.read)
+
+
 QUANTITIES: dict[str, Quantity] = {
     "energy_central": Quantity(energy_central),
     "energy_proxy": Quantity(energy_proxy, needs="proxy"),
@@ -92,64 +123,101 @@ QUANTITIES: dict[str, Quantity] = {
     "pi_mean": Quantity(pi_mean, needs="pi"),
     "pi_median": Quantity(pi_median, needs="pi", expensive=True),
     "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", expensive=True, by_tensor=True),
+    "central": Quantity(central),
+    "read": Quantity(read),
 }
+POINTS = ("central", "read")  # quantities that are points of the parameters' space
 EVALUATIONS = ("test_loss", "test_accuracy")  # what the library's own workloads measure; others may measure more
 EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
 
 
-def strides(
-    record: Iterable[str] | Mapping[str, int | None], workers: int, metrics: Iterable[str] = EVALUATIONS
-) -> dict[str, int]:
+def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) -> dict[str, int]:
     """What to record, and how many commits lie between two records of it.
 
     Args:
-        record: Names, or name -> every how many commits to record it (None for the default).
-        workers: n. By default means and energies are recorded at every commit, medians at every n-th (they take
-            dozens of passes over all parameters), what a workload's `evaluate` measures at every 50·n-th.
+        record: Names, or name -> every how many commits to record it (None for the default), a function of one's own,
+            or `(function, every)`.
+        workers: n. By default means, energies and own functions are recorded at every commit, medians at every n-th
+            (they take dozens of passes over all parameters), what a workload's `evaluate` measures at every 50·n-th.
         metrics: Names of what the workload's `evaluate` measures.
 
     Raises:
-        ValueError: If `record` is neither names nor a mapping, a name is unknown, or a stride is not a whole number of
-            at least 1.
+        ValueError: If `record` is neither names nor a mapping, a name is unknown, one's own function has the name of
+            something else, or a stride is not a whole number of at least 1.
 
     Example:
         >>> strides(("energy_central", "pi_median"), workers=20)
         {'energy_central': 1, 'pi_median': 20}
-        >>> strides({"pi_median": 5}, workers=20)
-        {'pi_median': 5}
+        >>> strides({"pi_median": 5, "height": lambda commit: commit.central["x"][1]}, workers=20)
+        {'pi_median': 5, 'height': 1}
+    """
+    wanted = {}
+    for name, (measure, every) in _entries(record).items():
+        known = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
+        if measure is None:
+            checks.one_of("record", name, known)
+        elif name in known:
+            raise ValueError(f"`record` must not give a function the name {name!r}, which is taken. Give it another.")
+        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
+        wanted[name] = every or (default_stride(name, workers) if measure is None else 1)
+    return wanted
+
+
+def own_measures(record: Record) -> dict[str, Measure]:
+    """Name -> function, of the functions of one's own among what to record.
+
+    Example:
+        >>> list(own_measures({"pi_median": 5, "height": (lambda commit: commit.central["x"][1], 10)}))
+        ['height']
+    """
+    return {name: measure for name, (measure, _) in _entries(record).items() if measure is not None}
+
+
+def as_mapping(record: Record) -> Mapping[str, Any]:
+    """What to record as a mapping from names; None stands for the default.
+
+    Raises:
+        ValueError: If `record` is neither a collection of names nor a mapping from names.
+
+    Example:
+        >>> as_mapping(("energy_central", "central"))
+        {'energy_central': None, 'central': None}
     """
     if isinstance(record, str):
         record = (record,)
-    require_names(record)
-    chosen = dict(record) if isinstance(record, Mapping) else dict.fromkeys(record)
-    known = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
-    for name, every in chosen.items():
-        checks.one_of("record", name, known)
-        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-            raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
-    return {name: every or default_stride(name, workers) for name, every in chosen.items()}
-
-
-def require_names(record: Any) -> None:
-    """Refuse what is neither a collection of names nor a mapping from names."""
-    if not isinstance(record, Iterable) or not all(isinstance(name, str) for name in record):
+    named = record if isinstance(record, Mapping) else list(record) if isinstance(record, Iterable) else [None]
+    if not all(isinstance(name, str) for name in named):
         raise ValueError(
-            f"`record` must be names, or a mapping from names to numbers of commits; got {record!r:.60}. Give "
-            "('energy_central',), say, or leave it out."
+            f"`record` must be names, or a mapping from names to numbers of commits or functions; got {record!r:.60}. "
+            "Give ('energy_central',), say, or leave it out."
         )
+    return named if isinstance(named, Mapping) else dict.fromkeys(named)
+
+
+def _entries(record: Record) -> dict[str, tuple[Measure | None, Any]]:
+    """Name -> the function of one's own or None, and every how many commits or None."""
+    return {name: _entry(value) for name, value in as_mapping(record).items()}
+
+
+def _entry(value: Any) -> tuple[Measure | None, Any]:
+    if callable(value):
+        return value, None
+    if isinstance(value, tuple) and len(value) > 1 and callable(value[0]):
+        return value[0], value[1] if len(value) == 2 else value[1:]
+    return None, value
 
 
 def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
-    """Stride -> names of what the compiled loop records with this stride, the most frequent first.
+    """Stride -> names of what is recorded with this stride, the most frequent first.
 
     Example:
-        >>> by_stride({"pi_median": 20, "energy_central": 1, "pi_mean": 1, "test_loss": 1000})
+        >>> by_stride({"pi_median": 20, "energy_central": 1, "pi_mean": 1})
         {1: ('energy_central', 'pi_mean'), 20: ('pi_median',)}
     """
     groups: dict[int, tuple[str, ...]] = {}
     for name, every in sorted(strides.items(), key=lambda item: item[1]):
-        if name in QUANTITIES:
-            groups[every] = (*groups.get(every, ()), name)
+        groups[every] = (*groups.get(every, ()), name)
     return groups
 
 

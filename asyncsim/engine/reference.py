@@ -96,7 +96,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             messages = []
         jobs[w] += 1
         losses.append(loss)
-        commits.append(CommitView(central=central, view=views[w], info=info, loss=loss))
+        commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=computed))
     return PlainRun(np.asarray(losses), central, commits)
 
 

@@ -3,10 +3,11 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from asyncsim.engine.quantities import Record
 from asyncsim.engine.replayer import Progress, Replayer
 from asyncsim.engine.run import Run
 from asyncsim.rules import Rule
@@ -34,7 +35,7 @@ def replay(
     workload: Workload,
     seed: int | Sequence[int] = 0,
     *,
-    record: Iterable[str] | Mapping[str, int | None] | None = None,
+    record: Record | None = None,
     commits: int | None = None,
     resume: Run | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -56,8 +57,9 @@ def replay(
         rule: Update rule. A hyper-parameter may be an array with one value per seed.
         workload: Loss and data.
         seed: A seed, or several that are replayed side by side over the same trace.
-        record: Names of what else to record (see below), or name -> every how many commits (None for the default).
-            By default nothing, or what the resumed run recorded.
+        record: Names of what else to record (see below), or name -> every how many commits (None for the default). A
+            function of your own is recorded under any other name: name -> function, or `(function, every)`. It
+            receives a `CommitView` and returns an array. By default nothing, or what the resumed run recorded.
         commits: Stop after so many commits of the trace; all by default.
         resume: A run of the same trace, rule, workload and seed to continue. The result equals that of an
             uninterrupted replay bit for bit.
@@ -76,11 +78,15 @@ def replay(
         - "pi_mean": Mean of the scaling π over all parameters.
         - "pi_median": Its median over all parameters.
         - "pi_median_by_tensor": Its median in each tensor, in the order of the pytree's leaves.
+        - "central": θ itself, and "read": s itself, all parameters in one vector; `Run.unpacked` makes pytrees of them.
         - "test_loss", "test_accuracy": What the workload's `evaluate` measures of θ; likewise whatever else it
           measures, by its name.
 
-        The first four are recorded at every commit by default, medians at every n-th of n workers, the test at every
-        50 n-th. The proxy's energy and π exist for rules that report them, such as GEM.
+        By default medians are recorded at every n-th commit of n workers, the test at every 50 n-th, and all else at
+        every one. The proxy's energy and π exist for rules that report them, such as GEM.
+
+        A function of your own is part of the compiled program, so give one that JAX can trace, at module level: a new
+        closure or lambda compiles a new program. Arrays that it needs may be bound by `jax.tree_util.Partial`.
 
     Returns:
         A `Run`.
@@ -102,6 +108,21 @@ def replay(
         >>> half = asim.replay(trace, rule, workload, commits=100)
         >>> whole = asim.replay(trace, rule, workload, resume=half)
         >>> bool((whole.loss == run.loss).all())
+        True
+
+        The gradient that moved the central variable, and at every 50th commit that of the whole loss there, ∇L(θ):
+
+        >>> import jax, jax.numpy as jnp
+        >>> def gradient_norm(commit):
+        ...     return jnp.linalg.norm(commit.gradient["x"])
+        >>> def central_gradient(commit):
+        ...     return jax.grad(workload.loss)(commit.central, None, jax.random.key(0))["x"]
+        >>> record = {"gradient_norm": gradient_norm, "central_gradient": (central_gradient, 50), "central": 50}
+        >>> run = asim.replay(trace, rule, workload, record=record)
+        >>> run.records["gradient_norm"].shape, run.recorded_at["central_gradient"].tolist()
+        ((200,), [49, 99, 149, 199])
+        >>> expected = run.unpacked("central")["x"] * [1.0, 0.5]  # the gradient of Σ ½·λ·x²
+        >>> bool(abs(run.records["central_gradient"] - expected).max() < 1e-6)
         True
     """
     replayer = Replayer(trace, rule, workload, seed, record=record, commits=commits, resume=resume, lanes=lanes)

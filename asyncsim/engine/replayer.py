@@ -1,6 +1,6 @@
 """The driver of a replay: the host prepares a chunk while the device works on the one before."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,15 +11,15 @@ import numpy as np
 from asyncsim.engine import arguments, loop
 from asyncsim.engine.batches import init_key, worker_keys
 from asyncsim.engine.bind import bind, warn_of_lacking_rounds
-from asyncsim.engine.chunks import Feeder, chunk_length
+from asyncsim.engine.chunks import Feeder, chunk_length, room
 from asyncsim.engine.commit import FINITE
 from asyncsim.engine.devices import choose_lanes, warn_of_idle_cores
 from asyncsim.engine.layout import Layout, Packing, result_packing, row_packing
 from asyncsim.engine.plan import make_plan
-from asyncsim.engine.quantities import QUANTITIES, by_stride
+from asyncsim.engine.quantities import Record, as_mapping, by_stride
 from asyncsim.engine.run import Run, evaluate
 from asyncsim.engine.state import Carry, Problem
-from asyncsim.engine.trial import try_rule, try_workload
+from asyncsim.engine.trial import try_measures, try_rule, try_workload
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -58,7 +58,7 @@ class Replayer:
         workload: Workload,
         seed: int | Sequence[int] = 0,
         *,
-        record: Iterable[str] | Mapping[str, int | None] | None = None,
+        record: Record | None = None,
         commits: int | None = None,
         resume: Run | None = None,
         lanes: int | None = None,
@@ -75,10 +75,19 @@ class Replayer:
         first = arguments.first_shapes(workload, init_key(self.seeds[0]))
         self.params = Packing.of(first)
         metrics = try_workload(workload, first, init_key(self.seeds[0]))
-        try_rule(rule, self.params)
+        info = try_rule(rule, self.params)
+        record = record if record is None else as_mapping(record)
         self.strides = arguments.checked_strides(record, resume, self.plan, metrics)
-        self.evaluated = [name for name in self.strides if name not in QUANTITIES]
-        groups = by_stride(self.strides)
+        self.own = arguments.checked_measures(record, resume, metrics)
+        self.evaluated = [name for name in self.strides if name in metrics]
+        compiled = {name: every for name, every in self.strides.items() if name not in metrics}
+        if resume is not None:
+            arguments.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
+        shapes = try_measures(rule, self.params, info, compiled, self.own)
+        arguments.require_memory_of_records(shapes, compiled, seeds=len(self.seeds), commits=self.total)
+        recorded = len(self.seeds) * arguments.bytes_recorded(shapes, compiled)
+        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window, recorded)
+        groups = by_stride(compiled)
         gradient_size = self.params.size * workload.batch_size
         left = self.total - (0 if resume is None else resume.commits)
         warn_of_idle_cores(lanes, trace.workers, gradient_size, left)
@@ -89,16 +98,11 @@ class Replayer:
             traits=self.plan.traits,
             every_commit=groups.pop(1, ()),
             now_and_then=tuple(groups.values()),
+            room=tuple(room(length, every) for every in groups),
             **choose_lanes(lanes, trace.workers, gradient_size)._asdict(),
         )
         arguments.require_memory(
-            rule,
-            self.params,
-            self.layout.row,
-            workers=trace.workers,
-            seeds=len(self.seeds),
-            commits=self.total,
-            recorded=1 + len(self.layout.every_commit),
+            rule, self.params, self.layout.row, workers=trace.workers, seeds=len(self.seeds), commits=self.total
         )
         self.problem = Problem(
             rule=rule,
@@ -106,15 +110,15 @@ class Replayer:
             noise=as_pytree(workload.noise) if workload.data is None and workload.noise else None,
             data=workload.device_data,
             keys=worker_keys(jnp.stack([jax.random.key(s) for s in self.seeds]), trace.workers),
+            own={name: as_pytree(measure) for name, measure in self.own.items()},
         )
         if self.layout.mesh is not None:
             self.problem = jax.device_put(self.problem, self.layout.everywhere)
-        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window)
         window = None if rule.local_step is None else rule.window
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
-        self.history = History(self.strides, len(self.seeds))
+        self.history = History(self.strides, len(self.seeds), {name: shape.shape for name, shape in shapes.items()})
         if resume is not None:
-            arguments.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
+            arguments.require_same_records(resume, shapes)
             self.history.restore(*resume.seeds_second())
         self.carry, self.done = self._start()
         self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
@@ -162,6 +166,7 @@ class Replayer:
             records=self.history.records(),
             recorded_at=self.history.recorded_at(),
             strides=self.strides,
+            own=self.own,
             worker=self.plan.worker[: self.done],
             traits=self.plan.traits,
             digest=self.plan.digest(self.done),
@@ -180,7 +185,8 @@ class Replayer:
         else:
             inits = [arguments.first_params(self.workload, init_key(s)) for s in self.seeds]
             first = jnp.stack([self.params.pack(params) for params in inits])
-            carry, done = loop.begin(self.problem, first, layout=self.layout, workers=self.plan.workers), 0
+            problem = self.problem._replace(own={})  # what is recorded later needs no other program
+            carry, done = loop.begin(problem, first, layout=self.layout, workers=self.plan.workers), 0
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
 
     def _chunk_end(self, start: int) -> int:
@@ -213,7 +219,7 @@ class Replayer:
         if not todo:
             return
         carry, start = self._start()
-        watching = replace(self.layout, every_commit=(FINITE,), now_and_then=())
+        watching = replace(self.layout, every_commit=(FINITE,), now_and_then=(), room=())
         while todo:
             stop = min(start + self.feeder.length, self.total)
             carry, out, _ = self._replay(carry, start, stop, watching)
@@ -231,11 +237,13 @@ class History:
     Args:
         strides: Name -> every how many commits it is recorded.
         seeds: Number of seeds.
+        shapes: Name -> shape of one record; a scalar where there is none.
     """
 
-    def __init__(self, strides: Mapping[str, int], seeds: int) -> None:
+    def __init__(self, strides: Mapping[str, int], seeds: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.strides = dict(strides)
         self.seeds = seeds
+        self.shapes = dict(shapes)
         self.losses: list[np.ndarray] = []
         self.values: dict[str, list[np.ndarray]] = {name: [] for name in strides}
         self.at: dict[str, list[np.ndarray]] = {name: [] for name in strides}
@@ -245,18 +253,19 @@ class History:
         self.losses.append(np.asarray(out["loss"])[: stop - start])
         for name in self.strides.keys() & out.keys():
             due = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
-            self.add_record(name, start + due, np.asarray(out[name])[due])
+            self.add_record(name, start + due, np.asarray(out[name])[: len(due)])
 
     def add_record(self, name: str, at: np.ndarray, values: np.ndarray) -> None:
         """Add records of the commits `at`, values of shape (records, seeds, …)."""
         self.at[name].append(np.asarray(at, np.int64))
-        self.values[name].append(values)
+        self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)  # bfloat16, say
 
     def restore(self, loss: np.ndarray, records: Mapping[str, np.ndarray], at: Mapping[str, np.ndarray]) -> None:
         """Add what an earlier run recorded."""
         self.losses.append(loss)
         for name in self.strides.keys() & records.keys():
-            self.add_record(name, at[name], records[name])
+            if len(at[name]):
+                self.add_record(name, at[name], records[name])
 
     def loss(self) -> np.ndarray:
         """(commits, seeds)."""
@@ -264,7 +273,8 @@ class History:
 
     def records(self) -> dict[str, np.ndarray]:
         """Name -> (records, seeds, …)."""
-        return {n: np.concatenate(v) if v else np.zeros((0, self.seeds)) for n, v in self.values.items()}
+        none = {name: np.zeros((0, self.seeds, *self.shapes.get(name, ()))) for name in self.strides}
+        return {name: np.concatenate(values) if values else none[name] for name, values in self.values.items()}
 
     def recorded_at(self) -> dict[str, np.ndarray]:
         """Name -> (records,) numbers of the commits."""

@@ -3,13 +3,16 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import jax
 import numpy as np
 
 from asyncsim.engine import run_file
+from asyncsim.engine.layout import Packing
 from asyncsim.engine.plan import count_jobs, plan_for
+from asyncsim.engine.quantities import POINTS, Measure
 from asyncsim.engine.state import Carry
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
@@ -31,6 +34,8 @@ class Run:
         records: Name -> (records, …), what was recorded.
         recorded_at: Name -> (records,) int64, the number of each record's commit, counted from 0.
         strides: Name -> every how many commits it was recorded.
+        own: Name -> function, of the records by functions of one's own. Files do not hold them: give `record` again
+            to resume from a file.
         worker: (commits,) int32, the worker that made each commit.
         traits, digest: What the trace has beyond the ordinary, and a hash of it up to `commits`; see
             `asyncsim.engine.plan`.
@@ -47,6 +52,7 @@ class Run:
     records: Mapping[str, np.ndarray]
     recorded_at: Mapping[str, np.ndarray]
     strides: Mapping[str, int]
+    own: Mapping[str, Measure]
     worker: np.ndarray
     traits: tuple[str, ...]
     digest: str
@@ -100,6 +106,39 @@ class Run:
     def divergences(self) -> list[int | None]:
         """`diverged_at` as a list, one entry per seed."""
         return self.diverged_at if isinstance(self.diverged_at, list) else [self.diverged_at]
+
+    def unpacked(self, name: str) -> Any:
+        """What was recorded as "central" or "read", as a pytree like `central`.
+
+        Args:
+            name: "central" or "read".
+
+        Returns:
+            The parameters' pytree; every leaf has the records on its first axis, or the seeds there and the
+            records on its second.
+
+        Raises:
+            ValueError: If `name` is not a recorded point.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> trace, workload = asim.Trace.from_commits([0, 0, 0, 0]), asim.workloads.quadratic([1.0, 2.0])
+            >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"central": 2})
+            >>> run.recorded_at["central"].tolist(), run.unpacked("central")["x"].tolist()
+            ([1, 3], [[0.25, 0.0], [0.0625, 0.0]])
+        """
+        if name not in POINTS or name not in self.records:
+            recorded = [point for point in POINTS if point in self.records]
+            raise ValueError(
+                f"`name` must be a recorded point of the parameters, here one of {recorded}; got {name!r}. Replay with "
+                "record=('central',)."
+            )
+        values, params = self.records[name], Packing.of(self.central)
+        shapes = [shape[1:] if self.several else shape for shape in params.shapes]
+        edges = np.cumsum([prod(shape) for shape in shapes])[:-1]
+        parts = zip(np.split(values, edges, axis=-1), shapes, params.dtypes, strict=True)
+        leaves = [part.reshape(*part.shape[:-1], *shape).astype(dtype) for part, shape, dtype in parts]
+        return jax.tree.unflatten(params.treedef, leaves)
 
     def to_columns(self, trace: Trace) -> Columns:
         """The commits as columns of one length, which pandas, polars and csv take as they are.
@@ -159,7 +198,7 @@ class Run:
         columns: Columns = {}
         for name, values in self.records.items():
             first = np.moveaxis(values, 1, 0) if self.several else values  # (records, seeds, …)
-            full = np.full((len(at), *first.shape[1:]), np.nan, first.dtype)
+            full = np.full((len(at), *first.shape[1:]), np.nan, np.result_type(first.dtype, np.float16))
             full[np.searchsorted(at, self.recorded_at[name])] = first
             full = np.moveaxis(full, 0, 1) if self.several else full
             columns |= _split(name, full, self.loss.ndim)

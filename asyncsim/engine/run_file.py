@@ -89,6 +89,7 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
         "diverged_at": divergences if several else divergences[0],
         "central": central if several else jax.tree.map(lambda leaf: leaf[0], central),
         "strides": {name: int(every) for name, every in _under("stride/", arrays).items()},
+        "own": {},
         "worker": worker,
         "traits": traits,
         "digest": str(arrays["digest"])[:DIGEST_DIGITS],  # older files have all digits of the same hash
@@ -101,7 +102,8 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
 def state_shapes(rule: Rule, params: Packing, traits: tuple[str, ...], workers: int, seeds: int) -> Carry:
     """Shapes and dtypes of the state that a replay of this rule and these parameters carries."""
     layout = Layout(params, row_packing(rule, params, traits), traits=traits)
-    problem = Problem(rule, gradient=None, noise=None, data=None, keys=jax.random.split(jax.random.key(0), seeds))
+    keys = jax.random.split(jax.random.key(0), seeds)
+    problem = Problem(rule, gradient=None, noise=None, data=None, keys=keys, own={})
     first = jax.ShapeDtypeStruct((seeds, params.size), params.dtype)
     return jax.eval_shape(partial(begin, layout=layout, workers=workers), problem, first)
 

@@ -66,7 +66,7 @@ class Chunk(NamedTuple):
         schedule: Columns of shape (length,).
         events: One for each of `Layout.events`.
         examples: (length, seeds, batch) int32 example numbers, or None for workloads without data.
-        due: (length,) bool for each group of `Layout.now_and_then`: whether to record it at this commit.
+        due: (length + 1,) int32 for each group of `Layout.now_and_then`: its records before each commit, and in all.
         wave_start, wave_size: (waves,) int32, or None with one lane.
     """
 
@@ -89,6 +89,7 @@ class Problem(NamedTuple):
         noise: `key -> batch`, or None.
         data: Training examples, or None.
         keys: (seeds, workers) random keys, or some more.
+        own: The user's recorded quantities, name -> `CommitView -> array`.
     """
 
     rule: Rule
@@ -96,3 +97,4 @@ class Problem(NamedTuple):
     noise: Any
     data: Any
     keys: jax.Array
+    own: Any

@@ -5,7 +5,7 @@ JAX's own cache of traces.
 """
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from asyncsim.engine.commit import FINITE
+from asyncsim.engine.commit import FINITE, measure
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
-from asyncsim.engine.quantities import QUANTITIES
+from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
 from asyncsim.workloads.workload import as_pytree
@@ -65,8 +65,14 @@ class Owned(NamedTuple):
         Raises:
             ValueError: If the function fails or returns what is not an array.
         """
+        returned = self.call(**arguments)
+        require_arrays(self, returned)
+        return returned
+
+    def call(self, **arguments: Any) -> Any:
+        """As `__call__`, whatever the function returns."""
         try:
-            returned = self.function(*arguments.values())
+            return self.function(*arguments.values())
         except Exception as error:
             if _is_explained(error):
                 raise
@@ -74,8 +80,6 @@ class Owned(NamedTuple):
             raise ValueError(
                 f"{self} failed{_place(error)}: {_reason(error)}. It received {received}.{self.hint}"
             ) from error
-        require_arrays(self, returned)
-        return returned
 
     def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
         """Refuse what came back unless it is what was expected."""
@@ -92,8 +96,13 @@ def try_rule(rule: Rule, params: Packing) -> Info:
     Raises:
         ValueError: Naming the function that fails or returns something unexpected.
     """
+    return _try_rule.eval_shape(_of_first_seed(rule, params), packing=params)
+
+
+def _of_first_seed(rule: Rule, params: Packing) -> Rule:
+    """The rule with one value of every hyper-parameter."""
     several = {name: jnp.asarray(value, params.dtype)[0] for name, value in rule.hyper.items() if np.ndim(value)}
-    return _try_rule.eval_shape(replace(rule, hyper={**rule.hyper, **several}), packing=params)
+    return replace(rule, hyper={**rule.hyper, **several})
 
 
 @partial(jax.jit, static_argnames="packing")
@@ -130,6 +139,54 @@ def _try_rule(rule: Rule, packing: Packing) -> Info:
     resumed = resume(hyper=hyper, central=params, server=server, state=next_state, view=view)
     require_like(resume, "parameters", resumed, params)
     return info
+
+
+def try_measures(
+    rule: Rule, params: Packing, info: Info, names: Iterable[str], own: Mapping[str, Measure]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Try recorded quantities on a commit of parameters of these shapes.
+
+    Args:
+        rule: Update rule.
+        params: Packing of the parameters.
+        info: Shapes of what the rule reports of a commit.
+        names: What is recorded.
+        own: Those functions among it that are the user's own, by name.
+
+    Returns:
+        Name -> shape and dtype of one record.
+
+    Raises:
+        ValueError: Naming the function that fails, does not return an array or has a name that is taken.
+    """
+    for name in own:
+        if not is_free(name):
+            raise ValueError(
+                f"`record` must not give a function the name {name!r}, which has another meaning in results and "
+                "tables. Give it another, such as 'gradient_norm'."
+            )
+    rule = _of_first_seed(rule, params)
+    tried = {name: partial(_try_measure, Owned(name, "`record`", function)) for name, function in own.items()}
+
+    def measured(vector: jax.Array, info: Info) -> dict[str, jax.Array]:
+        theta = as_seen(rule, params, vector)
+        server = rule.start_server(rule.hyper, theta)
+        view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
+        commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), params.dtype), gradient=theta)
+        return {name: measure(params, rule, name, commit, tried) for name in names}
+
+    return jax.eval_shape(measured, jax.ShapeDtypeStruct((params.size,), params.dtype), info)
+
+
+def _try_measure(own: Owned, commit: CommitView) -> Any:
+    returned = own.call(commit=commit)
+    is_array = isinstance(returned, (bool, int, float)) or (
+        hasattr(returned, "dtype")
+        and hasattr(returned, "shape")
+        and (jnp.issubdtype(returned.dtype, jnp.number) or returned.dtype == jnp.bool_)
+    )
+    own.require(is_array, "an array of numbers", returned, " Is a `return` missing?" if returned is None else "")
+    return returned
 
 
 def try_workload(workload: Workload, params: Any, key: jax.Array) -> tuple[str, ...]:
@@ -221,12 +278,17 @@ def _try_evaluate(own: Owned, params: Any) -> Any:
     fine = isinstance(measured, Mapping) and all(isinstance(n, str) and is_number(measured[n]) for n in names)
     own.require(fine, "a dictionary from names to scalars", measured)
     for name in names:
-        if name in RESERVED or not name.isprintable() or not name.strip() or set(name) & SEPARATORS:
+        if not is_free(name):
             raise ValueError(
                 f"{own} must not measure anything called {name!r}, which has another meaning in results and tables. "
                 "Give it another name, such as 'train_accuracy'."
             )
     return (), Names(names)
+
+
+def is_free(name: str) -> bool:
+    """Whether a metric or a recorded function may have this name."""
+    return name not in RESERVED and name.isprintable() and bool(name.strip()) and not set(name) & SEPARATORS
 
 
 @jax.tree_util.register_static

@@ -1,7 +1,7 @@
 """A scenario: one study as one frozen object."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -11,15 +11,15 @@ import jax.numpy as jnp
 
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, cost, simulate
-from asyncsim.engine.arguments import MOST_SEED, first_params, first_shapes, require_memory
+from asyncsim.engine.arguments import MOST_SEED, first_params, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine.bind import bind
 from asyncsim.engine.layout import Packing, row_packing
-from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, require_names, strides
-from asyncsim.engine.trial import metrics, try_rule
+from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
+from asyncsim.engine.trial import metrics, try_measures, try_rule
 from asyncsim.rules import Rule
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
-from asyncsim.scenario.fingerprint import describe_cluster, describe_rule, describe_workload, digest
+from asyncsim.scenario.fingerprint import code_of, describe_cluster, describe_rule, describe_workload, digest
 from asyncsim.scenario.override import override
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -51,9 +51,9 @@ class Scenario:
         seconds: Length of the run in simulated seconds.
         commits_per_worker: Length of the run in commits of each worker on average: n times as many in all.
         seed: Seed of the compute times, the mini-batches and the initial parameters.
-        record: Names of what is recorded beside the loss, or name -> number of commits from one record to the next; see
-            `asyncsim.replay`. By default, of what the rule has, energy_central, energy_proxy and pi_mean are recorded
-            five times per n commits, and pi_median once.
+        record: Names of what is recorded beside the loss, or name -> number of commits from one record to the next, a
+            function of your own, or both; see `asyncsim.replay`. By default, of what the rule has, energy_central,
+            energy_proxy and pi_mean are recorded five times per n commits, and pi_median once.
 
     Raises:
         ValueError: If not exactly one length is given, or a number or name does not fit.
@@ -81,7 +81,7 @@ class Scenario:
     seconds: float | None = None
     commits_per_worker: int | None = None
     seed: int = 0
-    record: Iterable[str] | Mapping[str, int | None] | None = None
+    record: Record | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (("cluster", Cluster), ("rule", Rule), ("workload", Workload)):
@@ -95,8 +95,7 @@ class Scenario:
         if self.seed > MOST_SEED:
             raise ValueError(f"`seed` must be at most {MOST_SEED}; got {self.seed}. Give a smaller one.")
         if self.record is not None and not isinstance(self.record, Mapping):
-            require_names(self.record)
-            object.__setattr__(self, "record", (self.record,) if isinstance(self.record, str) else tuple(self.record))
+            object.__setattr__(self, "record", tuple(as_mapping(self.record)))
         self._check_record()
 
     def __eq__(self, other: object) -> bool:
@@ -129,6 +128,17 @@ class Scenario:
         often = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
         return {name: every for name, every in often.items() if name in self.reportable}
 
+    @cached_property
+    def own_measures(self) -> dict[str, Measure]:
+        """Name -> function, of what functions of the user's own record."""
+        return own_measures(self.record or ())
+
+    @property
+    def recorded(self) -> dict[str, int | tuple[Measure, int]]:
+        """What is recorded, as `asyncsim.replay` takes it."""
+        own = self.own_measures
+        return {name: (own[name], every) if name in own else every for name, every in self.strides.items()}
+
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, fit for JSON; the user's own code and data are represented by hashes.
 
@@ -148,7 +158,13 @@ class Scenario:
             "seed": self.seed,
             "record": self.strides,
             "precision": jnp.result_type(float).name,
+            **self._describe_own_measures(),
         }
+
+    def _describe_own_measures(self) -> dict[str, Any]:
+        """Hashes of the functions of the user's own, if there are any."""
+        codes = {name: code_of(measure) for name, measure in self.own_measures.items()}
+        return {"record_code": codes} if codes else {}
 
     @cached_property
     def digest(self) -> str:
@@ -188,8 +204,8 @@ class Scenario:
             workers=self.cluster.workers,
             seeds=1,
             commits=self.total or 0,
-            recorded=1,
         )
+        require_memory_of_records(self._try_record(), self.strides, seeds=1, commits=self.total or 0)
 
     @property
     def expected_seconds(self) -> float:
@@ -207,6 +223,16 @@ class Scenario:
         return cost.expected_seconds(self.cluster, self.total, self.seconds) + max(
             commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND
         )
+
+    def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Name -> shape and dtype of one record, of what is recorded while the replay runs.
+
+        Raises:
+            ValueError: If a function of the user's own does not work.
+        """
+        rule, params = self.rule.for_workers(self.cluster.workers), self._packing
+        names = [name for name in self.strides if name in QUANTITIES or name in self.own_measures]
+        return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
 
     @property
     def _packing(self) -> Packing:
@@ -273,16 +299,25 @@ class Scenario:
             workload=workload,
             **self._length(own),
             seed=own.get("seed", self.seed),
-            record=own["record"] if "record" in own else self._record_of(rule, workload, cluster.workers),
+            record=self._named(own["record"]) if "record" in own else self._record_of(rule, workload, cluster.workers),
         )
 
-    def _record_of(self, rule: Rule, workload: Workload, workers: int) -> Mapping[str, int | None] | None:
+    def _named(self, record: Record | None) -> Record | None:
+        """What is to be recorded, where the name of a function that this scenario has stands for the function."""
+        if record is None:
+            return None
+        known = self.own_measures
+        return {
+            name: (known[name], every) if name in known and (every is None or isinstance(every, int)) else every
+            for name, every in as_mapping(record).items()
+        }
+
+    def _record_of(self, rule: Rule, workload: Workload, workers: int) -> Record | None:
         """The entries of `record` that another rule and workload can report."""
         if self.record is None:
             return None
-        named = self.record if isinstance(self.record, Mapping) else dict.fromkeys(self.record)
-        possible = reportable(rule.for_workers(workers), workload)
-        return {name: every for name, every in named.items() if name in possible}
+        possible = (*reportable(rule.for_workers(workers), workload), *self.own_measures)
+        return {name: every for name, every in as_mapping(self.record).items() if name in possible}
 
     def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The new length, or else the old one; several new ones are passed on, to be refused."""
@@ -303,12 +338,14 @@ class Scenario:
             object.__setattr__(self, "seconds", seconds)
 
     def _check_record(self) -> None:
-        impossible = [name for name in self.strides if name not in self.reportable]
+        impossible = [name for name in self.strides if name not in (*self.reportable, *self.own_measures)]
         if impossible:
             raise ValueError(
                 f"`record` names {impossible[0]!r}, which {self.rule.name!r} on this workload cannot report; "
                 f"it has {', '.join(self.reportable)}."
             )
+        if self.own_measures:
+            self._try_record()
 
 
 def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:

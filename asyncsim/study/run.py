@@ -203,7 +203,7 @@ def _replay(
     def keep(run: Run) -> None:
         checkpoint(run, so_far())
 
-    go_on = partial(replay, trace, scenario.rule, scenario.workload, scenario.seed, record=scenario.strides)
+    go_on = partial(replay, trace, scenario.rule, scenario.workload, scenario.seed, record=scenario.recorded)
     done = before
     with Stopwatch() as watch:
         try:

@@ -90,6 +90,10 @@ class TestLength:
             scenario().override(commits=7, seconds=9.0)
 
 
+def height(commit: asim.CommitView) -> Any:
+    return commit.central["x"][0]
+
+
 class TestRecord:
     def test_default_is_what_the_rule_has(self) -> None:
         assert set(scenario().strides) == {"energy_central", "energy_proxy", "pi_mean", "pi_median"}
@@ -115,6 +119,17 @@ class TestRecord:
     def test_a_single_name_needs_no_list(self) -> None:
         assert scenario(record="compliance").strides == {"compliance": 1}
         assert scenario(record="compliance").override(kappa=2.0).strides == {"compliance": 1}
+
+    def test_own_functions(self) -> None:
+        own = scenario(record={"height": (height, 5), "central": 10})
+        assert own.strides == {"height": 5, "central": 10}
+        assert own.recorded == {"height": (height, 5), "central": 10}
+        assert own == scenario(record={"central": 10, "height": (height, 5)})
+        assert own != scenario(record={"height": (lambda commit: 2 * height(commit), 5), "central": 10})
+        assert own.override(rule="downpour").recorded == own.recorded
+        assert own.override(record={"height": 3, "pi_mean": None}).recorded == {"height": (height, 3), "pi_mean": 1}
+        with pytest.raises(ValueError, match=r"`height` of `record` failed .*KeyError"):
+            scenario(record={"height": lambda commit: commit.central["y"]})
 
 
 class TestOverride:

@@ -162,10 +162,16 @@ class TestForce:
         assert not asim.run(scenario(seed=1), tmp_path).recomputed
 
 
+def height(commit: asim.CommitView) -> Any:
+    return commit.central["x"][0]
+
+
 @pytest.mark.usefixtures("short_chunks")
 class TestInterruption:
     @pytest.mark.parametrize("how", ["callback", "signal"])
     def test_a_resumed_run_equals_a_whole_one_bit_for_bit(self, tmp_path: Path, how: str) -> None:
+        recording = scenario(record={"pi_mean": None, "central": 16, "height": (height, 8)})
+
         def interrupt(progress: asim.Progress) -> None:
             if progress.done >= 128:
                 if how == "callback":
@@ -173,7 +179,7 @@ class TestInterruption:
                 signal.raise_signal(signal.SIGINT)
 
         with pytest.raises(asim.ReplayInterrupted) as caught:
-            asim.run(scenario(), tmp_path / "cut", progress=interrupt)
+            asim.run(recording, tmp_path / "cut", progress=interrupt)
         assert caught.value.run.commits == 128
         assert {path.name for path in (tmp_path / "cut").iterdir()} == {
             "scenario.json",
@@ -181,10 +187,12 @@ class TestInterruption:
             "run.npz",
         }
         reported: list[int] = []
-        resumed = asim.run(scenario(), tmp_path / "cut", progress=lambda progress: reported.append(progress.done))
+        resumed = asim.run(recording, tmp_path / "cut", progress=lambda progress: reported.append(progress.done))
         assert reported[0] == 192
-        whole = asim.run(scenario(), tmp_path / "whole")
+        whole = asim.run(recording, tmp_path / "whole")
         assert_same_run(resumed.run, whole.run)
+        assert resumed.run.records["height"].shape == (50,)
+        assert resumed.run.records["central"].shape == (25, 2)
         assert (tmp_path / "cut" / "report.png").read_bytes() == (tmp_path / "whole" / "report.png").read_bytes()
 
     def test_checkpoints_survive_a_crash(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
