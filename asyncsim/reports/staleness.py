@@ -74,7 +74,8 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
 
     Results: asynchronous workers with a server that takes no time, of any laws without atoms or one constant;
     exponential workers behind one exponential first-in first-out server; K-async and K-batch-async with equal
-    exponential workers; protocols whose gradients are all fresh; workers that commit in turn.
+    exponential workers; protocols whose gradients are all fresh; workers that commit in turn; asynchronous workers that
+    pull some time before they commit and go on from their own values.
 
     Args:
         cluster: The cluster.
@@ -101,6 +102,8 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
         return _at_once(terms, laws)
     if cluster.server.atomic and _never_waits(terms):
         return _never_idle(cluster, laws)
+    if cluster.server.resume == "own" and _never_waits(terms):
+        return _with_gap(cluster, laws)
     return StalenessTheory("nothing is known for this protocol with a server or a network that takes time")
 
 
@@ -315,6 +318,24 @@ def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
         n - 1.0,
         (lambda: theory.queue_staleness_variance(**rates)) if n <= MOST_QUEUED_WORKERS else None,
         lambda size: theory.queue_staleness_pmf(size=size, **rates),
+    )
+
+
+def _with_gap(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
+    """Asynchronous workers that pull some time before they commit, and go on from their own values."""
+    n, server, law = cluster.workers, cluster.server, laws[0]
+    if not (cluster.network.is_instant and server.is_instant):
+        return StalenessTheory("nothing is known for own values with a server or a network that takes time")
+    mean = theory.gap_staleness_mean(compute=laws, workers=n, pull_to_commit=server.pull_to_commit)
+    formula = f"n - 1 and a gap of {mean - (n - 1):.4g} commits"
+    if distinct_laws(cluster)[1:] or has_atoms(law) or server.pull_to_commit.variance:
+        return _only_mean("the distribution is known only for equal laws and a constant gap in seconds", mean, formula)
+    gap = {"compute": law, "workers": n, "pull_to_commit": server.pull_to_commit}
+    return StalenessTheory(
+        "exact: independent equal workers that never wait, a constant time from pull to commit",
+        mean,
+        lambda: theory.gap_staleness_variance(**gap),
+        lambda size: theory.gap_staleness_pmf(size=size, **gap),
     )
 
 

@@ -26,6 +26,8 @@ from asyncsim.theory.stability.constant_delay import (
     constant_delay_limit,
     constant_delay_moments,
     constant_delay_rate,
+    constant_gap_limit,
+    constant_gap_rate,
     fastest_constant_delay,
 )
 from asyncsim.theory.stability.energies import (
@@ -86,6 +88,7 @@ from asyncsim.theory.staleness.asynchronous import (
     staleness_variance_small_cv,
     worker_staleness,
 )
+from asyncsim.theory.staleness.gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
 from asyncsim.theory.staleness.protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
@@ -115,6 +118,8 @@ __all__ = [
     "constant_delay_limit",
     "constant_delay_moments",
     "constant_delay_rate",
+    "constant_gap_limit",
+    "constant_gap_rate",
     "drift_energy",
     "energy_ratio",
     "error_curve",
@@ -127,6 +132,9 @@ __all__ = [
     "exponential_moments",
     "exponential_noise_floor",
     "fastest_constant_delay",
+    "gap_staleness_mean",
+    "gap_staleness_pmf",
+    "gap_staleness_variance",
     "gem_energy_ratio",
     "gem_round_robin_scaling",
     "gem_single_worker_limit",

@@ -1,12 +1,13 @@
 """Workers in an exact round robin: every gradient is n - 1 versions old, and all that is linear has an exact result."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from asyncsim import checks
 from asyncsim.delays import FloatArray
-from asyncsim.theory.arguments import checked_kappa, momentum_and_place
+from asyncsim.theory.arguments import checked_kappa, checked_workers, momentum_and_place
 from asyncsim.theory.numerics import root_between
 
 DELAY_REMEDY = "n workers in turn have the delay n - 1."
@@ -64,11 +65,76 @@ def _worker_limit(workers: int, momentum: float) -> float:
     def kappa(w: float) -> complex:
         return -(1 - np.exp(-1j * w)) * (np.exp(1j * workers * w) - momentum)
 
-    grid = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * workers + 1)[1:]
+    return _least_on_the_circle(kappa, workers)
+
+
+def _least_on_the_circle(kappa: Callable[[float], complex], turns: int) -> float:
+    """The least real κ > 0 that puts a root on the unit circle, at an angle w; it turns so many times in half of it."""
+    grid = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * turns + 1)[1:]
     imaginary = np.array([kappa(w).imag for w in grid])
     changes = np.flatnonzero(np.sign(imaginary[:-1]) != np.sign(imaginary[1:]))
     roots = [root_between(lambda w: kappa(w).imag, grid[i], grid[i + 1]) for i in changes]
-    return min(value for root in [*roots, math.pi] if (value := kappa(root).real) > 0)
+    return min(value for root in [*roots, math.pi] if (value := float(kappa(root).real)) > 0)
+
+
+def constant_gap_limit(workers: int, gap: int) -> float:
+    """Largest stable κ of workers that commit in turn and go on from their own values, a constant gap g behind; exact.
+
+    A worker pulls, g commits of others follow, then it commits and goes on from what it had pulled plus its own
+    message (`Server(atomic=False, resume="own")`): x_k = θ_{k-n-g} - κ x_{k-n}. It is the least κ > 0 with a root of
+    (z - 1)(z^{n+g} + κ z^g) + κ on |z| = 1. Without a gap it is `constant_delay_limit(n - 1)`. With one it lies above
+    `constant_delay_limit(n - 1 + g)`, the limit of the same staleness without own values, because a worker knows its
+    own message before those g commits: by up to 12 % with 5 workers, 5 % with 10, 2.4 % with 20 and 1 % with 50.
+
+    Args:
+        workers: n, at least 1.
+        gap: g, from 0 to n - 1.
+
+    Returns:
+        The limit of κ = step size times curvature, without unit.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> [round(constant_gap_limit(workers=10, gap=gap), 5) for gap in (0, 2, 5)]
+        [0.16516, 0.14149, 0.11372]
+    """
+    workers, gap = _checked_gap(workers, gap)
+
+    def kappa(w: float) -> complex:
+        z = np.exp(1j * w)
+        return -(z - 1) * z ** (workers + gap) / ((z - 1) * z**gap + 1)
+
+    return _least_on_the_circle(kappa, workers + gap + 1)
+
+
+def constant_gap_rate(kappa: float, workers: int, gap: int) -> float:
+    """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus; exact.
+
+    Args: as in `constant_gap_limit`, and
+        kappa: Step size times curvature.
+
+    Example:
+        >>> constant_gap_rate(0.25, workers=2, gap=0) == constant_delay_rate(0.25, delay=1)
+        True
+    """
+    kappa = checked_kappa(kappa)
+    workers, gap = _checked_gap(workers, gap)
+    behind = np.zeros(workers + gap + 1)
+    behind[0], behind[workers] = 1, kappa
+    coefficients = np.polymul([1, -1], behind)
+    coefficients[-1] += kappa
+    return float(np.abs(np.roots(coefficients)).max())
+
+
+def _checked_gap(workers: int, gap: int) -> tuple[int, int]:
+    workers = checked_workers(workers)
+    gap = checks.require_integer("gap", gap, least=0, remedy="Count the commits of others between pull and commit.")
+    if gap >= workers:
+        remedy = "A worker pulls after its own previous commit."
+        raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
+    return workers, gap
 
 
 def constant_delay_rate(kappa: float, delay: int, momentum: float = 0.0, where: str = "none") -> float:

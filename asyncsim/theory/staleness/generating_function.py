@@ -7,10 +7,12 @@ Between the read and the commit of one worker, the others are independent renewa
 with F_i the compute law of worker i, share_i its share of the commits and N_w(x) an equilibrium renewal count.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.delays import FloatArray
+from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays.per_worker import Group
 from asyncsim.theory.staleness.quadrature import Quadrature, longest_time, quadrature
 from asyncsim.theory.staleness.renewal import count_tails
@@ -56,11 +58,31 @@ def staleness_distribution(laws: tuple[Group, ...], size: int) -> FloatArray:
     References:
         Abate and Whitt 1992, "Numerical inversion of probability generating functions".
     """
+    return invert(lambda z: staleness_transform(laws, z, size), size)
+
+
+def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> FloatArray:
+    """The coefficients of z^0, ..., z^{size - 1} of a generating function, shape (size,); see `staleness_distribution`.
+
+    Example:
+        >>> invert(lambda z: (1 + z) / 2, size=3).round(9).tolist()
+        [0.5, 0.5, 0.0]
+    """
     length = 2 * size
     radius = 10.0 ** (-11 / length)
     z = radius * np.exp(-2j * np.pi * np.arange(size + 1) / length)
-    values = np.fft.irfft(staleness_transform(laws, z, size), length)[:size]
+    values = np.fft.irfft(transform(z), length)[:size]
     return np.maximum(values * radius ** -np.arange(size), 0.0)
+
+
+def transform_of_equal(rule: Quadrature, cycle: Delay, others: int, z: ComplexArray, most: int) -> ComplexArray:
+    """∫ F(dx) (E z^{N(x)})^others for the one law F of the quadrature, and counts N of renewals of law `cycle`."""
+    tails = count_tails(cycle, rule.x, most)
+    block = max(1, _NUMBERS_AT_ONCE // len(rule.x))
+    parts = [
+        rule.weights[0] @ _power(_count_transform(tails, z[i : i + block]), others) for i in range(0, len(z), block)
+    ]
+    return np.concatenate(parts)
 
 
 def _prepared(laws: tuple[Group, ...], most: int) -> tuple[Quadrature, list[FloatArray]]:

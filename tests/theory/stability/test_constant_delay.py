@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import solve_discrete_lyapunov
 
+import asyncsim as asim
 from asyncsim import theory
 
 pytestmark = pytest.mark.quick
@@ -116,3 +117,33 @@ def test_infinite_from_the_limit_on():
 def test_a_negative_delay_is_refused(call):
     with pytest.raises(ValueError, match="`delay` must be an integer of at least 0; got -1"):
         call(-1)
+
+
+@pytest.mark.parametrize(("workers", "gap"), [(1, 0), (2, 1), (5, 0), (5, 3), (9, 8), (20, 5)])
+def test_the_limit_with_a_gap_is_where_the_rate_passes_one(workers, gap):
+    limit = theory.constant_gap_limit(workers, gap)
+    assert theory.constant_gap_rate(limit, workers, gap) == pytest.approx(1.0, abs=1e-7)
+    assert (
+        theory.constant_gap_rate(0.99 * limit, workers, gap) < 1 < theory.constant_gap_rate(1.01 * limit, workers, gap)
+    )
+    if gap == 0:
+        assert limit == pytest.approx(theory.constant_delay_limit(workers - 1))
+    else:
+        assert limit > theory.constant_delay_limit(workers - 1 + gap)
+
+
+@pytest.mark.parametrize("gap", [1, 3])
+def test_replay_decays_at_the_rate_of_the_gap(gap, x64):
+    """DOWNPOUR in turn on a quadratic, every worker g commits behind: |x| grows or shrinks by the largest root."""
+    workers, commits = 5, 1200
+    order = np.arange(commits) % workers
+    previous = np.maximum(np.arange(commits) - workers + 1, 0)
+    pulls = np.maximum(np.arange(commits) - gap, previous)
+    trace = asim.Trace.from_columns({"worker": order, "pull_version": pulls}, resume="own")
+    limit = theory.constant_gap_limit(workers, gap)
+    workload = asim.workloads.quadratic([1.0])
+    for kappa in (0.9 * limit, 1.05 * limit):
+        loss = asim.replay(trace, asim.rules.downpour(kappa), workload).loss
+        early, late = (np.sqrt(loss[k : k + 200].max()) for k in (200, 1000))
+        measured = (late / early) ** (1 / 800)
+        assert measured == pytest.approx(theory.constant_gap_rate(kappa, workers, gap), abs=2e-4)
