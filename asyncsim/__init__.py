@@ -6,11 +6,13 @@ replays them, compiled and vectorised (`replay`).
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
 
 from asyncsim.version import __version__ as __version__
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all else that the command needs at first
 if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
+    from typing import Any
+
     from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
     from asyncsim.cli import main
     from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
@@ -74,7 +76,7 @@ _INNER_MODULES = ("cluster", "engine", "reports", "scenario", "study", "trace") 
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """A public name, imported when it is first used: JAX and SciPy take a second, which `--help` does not need."""
     if name in _HOMES:
         value = getattr(importlib.import_module(f"asyncsim.{_HOMES[name]}"), name)

@@ -51,11 +51,11 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
             temporary.unlink(missing_ok=True)
 
 
-def remove_temporary_files(folder: Path, names: Collection[str]) -> None:
-    """Remove what killed calls of `atomic_write` left of files of these names; nobody may be writing them."""
+def remove_temporary_files(folder: Path, names: Collection[str] | None = None) -> None:
+    """Remove what killed calls of `atomic_write` left of files of these names or of all; nobody may be writing them."""
     for path in folder.iterdir():
         found = TEMPORARY.fullmatch(path.name)
-        if found and found["name"] in names:
+        if found and (names is None or found["name"] in names):
             with suppress(OSError):
                 path.unlink()
 

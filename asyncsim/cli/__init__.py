@@ -1,21 +1,36 @@
 """The `asyncsim` command, and the same command line for a study that is run as a program of its own."""
 
-import importlib.util
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
 
-from asyncsim.cli.interrupts import quitting_at_once, raise_from_now_on
+from asyncsim.cli.interrupts import Quitting, quit_from_now_on, raise_from_now_on
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all else here
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
     from asyncsim.scenario import Scenario
     from asyncsim.study import Comparison, Experiment
 
 EXTRAS = ("click", "rich")
 
 
-def main(study: "Scenario | Comparison | Experiment | None" = None, arguments: Sequence[str] | None = None) -> NoReturn:
+def program() -> "NoReturn":
+    """The `asyncsim` command as a process of its own, which Ctrl-C ends in one line until the process is gone."""
+    quit_from_now_on()
+    status = _status(None, sys.argv[1:])
+    quit_from_now_on()
+    sys.exit(status)
+
+
+def main(
+    study: "Scenario | Comparison | Experiment | None" = None, arguments: "Sequence[str] | None" = None
+) -> "NoReturn":
     """Run a command line and exit with its status: 0, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C.
+
+    A program that is a script of its own answers Ctrl-C in one line from here on. Before that, while it imports
+    asyncsim and makes its study, Python answers, with a traceback and the same status; `asyncsim run SCRIPT` has no
+    such time.
 
     Args:
         study: What to run, in a script that is a program of its own: its flags are those of `asyncsim run`. By default
@@ -31,11 +46,15 @@ def main(study: "Scenario | Comparison | Experiment | None" = None, arguments: S
         >>> if __name__ == "__main__":
         ...     asim.main(scenario)  # doctest: +SKIP
     """
-    with quitting_at_once():
-        sys.exit(_status(study, sys.argv[1:] if arguments is None else list(arguments)))
+    with Quitting():
+        status = _status(study, sys.argv[1:] if arguments is None else list(arguments))
+        quit_from_now_on()
+    sys.exit(status)
 
 
 def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[str]) -> int:
+    import importlib.util
+
     for package in EXTRAS:
         if importlib.util.find_spec(package) is None:
             needs = f"the command line needs {package}, which is not installed"

@@ -13,6 +13,7 @@ import click
 from asyncsim.cli import interrupts
 
 TRACEBACK = "ASYNCSIM_TRACEBACK"
+MOST_LETTERS = 1000  # of a message, which may quote what somebody typed
 HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
 
 
@@ -43,10 +44,11 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains on its way out
         return 1
     except (Exception, KeyboardInterrupt) as error:
+        interrupts.quit_from_now_on()  # all that can be kept is
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
         message, status = explain(error)
-        click.echo(f"Error: {' '.join(message.split())}", err=True)
+        click.echo(f"Error: {in_one_line(message)}", err=True)
         return status
 
 
@@ -57,7 +59,7 @@ def warnings_in_one_line() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
         if category is UserWarning:
-            click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+            click.echo(f"Warning: {in_one_line(str(message))}", err=True)
         else:
             shown(message, category, *where, **further)
 
@@ -66,6 +68,17 @@ def warnings_in_one_line() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = shown
+
+
+def in_one_line(message: str) -> str:
+    """A message without line breaks, and without its middle if it is very long: the remedy stands at the end.
+
+    Example:
+        >>> in_one_line("two\\nlines"), len(in_one_line("9" * 5000))
+        ('two lines', 1000)
+    """
+    line, half = " ".join(message.split()), MOST_LETTERS // 2
+    return line if len(line) <= MOST_LETTERS else f"{line[: half - 1]}…{line[-half:]}"
 
 
 def explain(error: BaseException) -> tuple[str, int]:
@@ -82,6 +95,8 @@ def explain(error: BaseException) -> tuple[str, int]:
         return "Interrupted.", interrupts.exit_status(error)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}", 1
+    if isinstance(error, MemoryError):
+        return f"Out of memory. {error}".strip(), 1
     if isinstance(error, (OSError, ValueError, ImportError)):
         return str(error), 1
     return f"{type(error).__name__}: {error}. {HINT}", 1

@@ -109,11 +109,11 @@ def command(
         print_results(titles, as_json, lambda: show_titles(titles))
         return
     use_all_cores()
-    figure_set.open()
     try:
-        if force:
-            figure_set.forget(names)
-        made = make_all(figure_set, names)
+        with figure_set.claim():
+            if force:
+                figure_set.forget(names)
+            made = make_all(figure_set, names)
     except KeyboardInterrupt as stopped:
         again = "without --force, the same command" if force else "the same command"
         raise Interrupted(f"Interrupted; {again} continues from there.", stopped) from stopped

@@ -1,12 +1,11 @@
-"""Ctrl-C and SIGTERM, from a command's first moment on: one line, and the status that a shell expects."""
+"""Ctrl-C and SIGTERM, from a command's first moment on: one line, and the status that a shell expects.
+
+This module is imported before anything else and imports next to nothing itself: until it has run, Python answers.
+"""
 
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -17,26 +16,31 @@ class Terminated(KeyboardInterrupt):
     signal = signal.SIGTERM
 
 
-@contextmanager
-def quitting_at_once() -> Iterator[None]:
-    """End the process when a signal comes, until `raise_from_now_on`: while modules are imported, nothing can be lost.
+class Quitting:
+    """A context in which a signal ends the process, until `raise_from_now_on`; afterwards all is as it was.
 
-    An exception would reach the middle of an import, where some modules swallow it and others fail in their own way.
-    Signals that were ignored before stay ignored, as for a program that was started in the background.
+    While modules are imported, nothing can be lost, and an exception would reach the middle of an import, where some
+    modules swallow it and others fail in their own way. Signals that were ignored before stay ignored, as for a program
+    that was started in the background.
     """
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    _handle(_quit)
-    try:
-        yield
-    finally:
-        if _can_handle():
-            for number, handler in before.items():
-                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    def __enter__(self) -> None:
+        self.before = {number: signal.getsignal(number) for number in SIGNALS}
+        quit_from_now_on()
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            _handle(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def quit_from_now_on() -> None:
+    """Let a signal end the process: nothing can be lost yet, or everything has been kept."""
+    _handle_all(_quit)
 
 
 def raise_from_now_on() -> None:
     """Let a signal raise an exception: there is now something to save, or to clean up."""
-    _handle(_raise)
+    _handle_all(_raise)
 
 
 def exit_status(error: BaseException) -> int:
@@ -44,21 +48,23 @@ def exit_status(error: BaseException) -> int:
     return 128 + getattr(error, "signal", signal.SIGINT)
 
 
-def _handle(handler: Any) -> None:
-    if _can_handle():
-        for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, handler)
+def _handle_all(handler: object) -> None:
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            _handle(number, handler)
 
 
-def _can_handle() -> bool:
-    return threading.current_thread() is threading.main_thread()
+def _handle(number: int, handler: object) -> None:
+    try:
+        signal.signal(number, handler)  # type: ignore[arg-type]
+    except ValueError:  # not in the main thread, which alone receives signals
+        return
 
 
-def _quit(number: int, frame: Any) -> None:
+def _quit(number: int, frame: object) -> None:
     os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"Error: Interrupted.\n")
     os._exit(128 + number)
 
 
-def _raise(number: int, frame: Any) -> None:
+def _raise(number: int, frame: object) -> None:
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt

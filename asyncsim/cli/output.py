@@ -1,6 +1,7 @@
 """What every command that computes something says of its results: where they go, as JSON or as tables."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,26 @@ class Folder(click.ParamType):
         """The name, or a usage error."""
         if not value.strip():
             raise click.UsageError(f"`--out` must name a folder; got {value!r}. Leave it out for {self.default}.", ctx)
-        if Path(value).is_file():
-            raise click.UsageError(f"`--out` must name a folder; {value!r} is a file. Choose another name.", ctx)
+        if reason := self._obstacle(value):
+            raise click.UsageError(f"`--out` must name a folder; {value!r} {reason}. Choose another name.", ctx)
         return value
+
+    @staticmethod
+    def _obstacle(value: str) -> str:
+        """Why there can be no such folder, as far as that can be seen before anything is computed."""
+        for place in (Path(value), *Path(value).parents):
+            try:
+                os.lstat(place)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # to the folder above
+            except OSError as error:
+                return f"cannot be one: {error.strerror}"
+            except ValueError:
+                return "holds a NUL byte"
+            if place.is_dir():
+                break
+            return "is a file" if place == Path(value) else f"would be in the file {str(place)!r}"
+        return ""
 
 
 def out_option(default: str, help: str = "Folder for the results.") -> click.Option:

@@ -19,7 +19,7 @@ from asyncsim.engine.batches import job_key
 from asyncsim.engine.commit import CHANGES, apply_commit, changed_offsets, first_buffer, measure, take_local_steps
 from asyncsim.engine.layout import Layout, first_row
 from asyncsim.engine.rows import at, put_at, put_row, take_row
-from asyncsim.engine.state import Carry, Chunk, ChunkEvents, Problem
+from asyncsim.engine.state import Carry, Chunk, ChunkEvents, Problem, weakly_typed
 from asyncsim.rules import Rule
 
 
@@ -31,7 +31,7 @@ def begin(problem: Problem, central: jax.Array, *, layout: Layout, workers: int)
         row = first_row(rule, layout.params, layout.traits, vector)
         return layout.row.pack(row), rule.start_server(rule.hyper, row.read), first_buffer(rule, layout.traits, row)
 
-    bound, differing = bind_rule(first, problem.rule, layout.params.dtype)
+    bound, differing = bind_rule(first, problem.rule)
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
     return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
 
@@ -209,7 +209,7 @@ class Loop:
 
     def with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function(rule, …)`, mapped over the seeds' own hyper-parameters and its other arguments."""
-        bound, differing = bind_rule(function, self.problem.rule, self.layout.params.dtype)
+        bound, differing = bind_rule(function, self.problem.rule)
         return partial(over_seeds(bound, self.seeds), differing)
 
     def room(self, carry: Carry) -> dict[str, jax.Array]:
@@ -251,13 +251,13 @@ def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) 
     return single
 
 
-def bind_rule(function: Callable[..., Any], rule: Rule, dtype: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., Any], dict[str, Any]]:
     """`function(rule, …)` as a function of the hyper-parameters that differ from seed to seed, and their values.
 
-    Scalars stay outside the map over seeds, because inside it they would lose JAX's weak type and promote parameters
-    of a narrower dtype.
+    One seed's value is what a scalar would be: it has JAX's weak type, which leaves parameters of a narrower dtype as
+    they are, and is itself not rounded to it before a rule computes with it (in bfloat16, 1 - 0.999 would be 0).
     """
-    differing = {name: jnp.asarray(value, dtype) for name, value in rule.hyper.items() if jnp.ndim(value)}
+    differing = {name: weakly_typed(value) for name, value in rule.hyper.items() if jnp.ndim(value)}
 
     def bound(differing: dict[str, Any], *arguments: Any) -> Any:
         return function(replace(rule, hyper={**rule.hyper, **differing}), *arguments)

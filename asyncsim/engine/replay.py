@@ -54,7 +54,8 @@ def replay(
 
     Args:
         trace: Who commits what and when.
-        rule: Update rule. A hyper-parameter may be an array with one value per seed.
+        rule: Update rule. A hyper-parameter may be an array with one value per seed; each seed then computes as if its
+            value were given alone.
         workload: Loss and data.
         seed: A seed, or several that are replayed side by side over the same trace.
         record: Names of what else to record (see below), or name -> every how many commits (None for the default). A

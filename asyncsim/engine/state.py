@@ -3,6 +3,8 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+from jax import lax
 
 from asyncsim.rules import Rule
 
@@ -98,3 +100,15 @@ class Problem(NamedTuple):
     data: Any
     keys: jax.Array
     own: Any
+
+
+def weakly_typed(value: Any) -> jax.Array:
+    """Numbers as an array of JAX's weak type, which a product with parameters does not promote, as a Python float.
+
+    Example:
+        >>> rates = weakly_typed([0.1, 0.2])
+        >>> rates.dtype.name, (rates * jnp.ones(2, jnp.bfloat16)).dtype.name
+        ('float32', 'bfloat16')
+    """
+    zeros = lax.full(jnp.shape(value), 0.0)
+    return zeros.at[...].set(jnp.asarray(value, zeros.dtype))

@@ -19,6 +19,7 @@ from jax.core import Tracer
 from asyncsim.engine.commit import FINITE, measure
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
+from asyncsim.engine.state import weakly_typed
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
 from asyncsim.workloads.workload import as_pytree
@@ -96,13 +97,25 @@ def try_rule(rule: Rule, params: Packing) -> Info:
     Raises:
         ValueError: Naming the function that fails or returns something unexpected.
     """
-    return _try_rule.eval_shape(_of_first_seed(rule, params), packing=params)
+    for name, value in rule.hyper.items():
+        require_representable(name, value, params.dtype)
+    return _try_rule.eval_shape(_of_first_seed(rule), packing=params)
 
 
-def _of_first_seed(rule: Rule, params: Packing) -> Rule:
+def _of_first_seed(rule: Rule) -> Rule:
     """The rule with one value of every hyper-parameter."""
-    several = {name: jnp.asarray(value, params.dtype)[0] for name, value in rule.hyper.items() if np.ndim(value)}
+    several = {name: weakly_typed(value)[0] for name, value in rule.hyper.items() if np.ndim(value)}
     return replace(rule, hyper={**rule.hyper, **several})
+
+
+def require_representable(name: str, value: Any, dtype: Any) -> None:
+    """Refuse a hyper-parameter that would be infinite in the parameters' dtype."""
+    largest, found = float(jnp.finfo(dtype).max), np.abs(np.asarray(value, float)).max(initial=0.0)
+    if largest < found < np.inf:
+        raise ValueError(
+            f"`{name}` must be at most {largest:.3g}, the largest {jnp.dtype(dtype).name} number; got {value!r}. "
+            "Give a smaller one."
+        )
 
 
 @partial(jax.jit, static_argnames="packing")
@@ -165,7 +178,7 @@ def try_measures(
                 f"`record` must not give a function the name {name!r}, which has another meaning in results and "
                 "tables. Give it another, such as 'gradient_norm'."
             )
-    rule = _of_first_seed(rule, params)
+    rule = _of_first_seed(rule)
     tried = {name: partial(_try_measure, Owned(name, "`record`", function)) for name, function in own.items()}
 
     def measured(vector: jax.Array, info: Info) -> dict[str, jax.Array]:

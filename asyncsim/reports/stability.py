@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import checks, rules, theory
 from asyncsim.cluster import Cluster, simulate
+from asyncsim.cluster.cost import require_workers
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
 from asyncsim.files import to_plain
@@ -76,7 +77,7 @@ def stability_report(question: Question, kappas: Sequence[float] = ()) -> dict[s
         * `note`: None, or why theory has no result.
 
     Raises:
-        ValueError: If an argument is out of range.
+        ValueError: If an argument is out of range, or this machine does not have the memory.
 
     Example:
         >>> from asyncsim.delays import Constant
@@ -88,6 +89,7 @@ def stability_report(question: Question, kappas: Sequence[float] = ()) -> dict[s
         [1.0, 1.0, 0.0, 0.0]
     """
     momentum, where = momentum_and_place(question.momentum, question.where)
+    require_workers(Cluster(question.workers, question.compute))
     question, rule = question._replace(momentum=momentum, where=where), momentum_rule(momentum, where)
     predicted, note = predict_limits(question)
     simulated = _simulate_limits(question, rule, predicted)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from asyncsim import theory
 from asyncsim.checks import require_integer
 from asyncsim.cluster import Cluster, simulate
+from asyncsim.cluster.cost import require_workers
 from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
 from asyncsim.delays.per_worker import groups
@@ -192,7 +193,7 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
         seed: Seed of the simulation.
 
     Raises:
-        ValueError: If `commits` is not an integer of at least 1.
+        ValueError: If `commits` is not an integer of at least 1, or this machine does not have the memory.
 
     Example:
         >>> report = staleness_report(Cluster(4, Exponential(1.0)), commits=2000, seed=0)
@@ -200,6 +201,7 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
         (84, 3.0, 3.0)
     """
     commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
+    require_workers(cluster)
     needed = warm_up_commits(cluster)
     warm_up = min(needed, MOST_WARM_UP_COMMITS)
     trace = simulate(cluster, commits=warm_up + commits, seed=seed)

@@ -15,8 +15,10 @@ from asyncsim import npz
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant
 from asyncsim.engine import Progress, replay
+from asyncsim.files import remove_temporary_files
 from asyncsim.rules import downpour
 from asyncsim.scenario.scenario import Scenario
+from asyncsim.study.keep import locked, make_folder
 from asyncsim.study.run import Result, run
 from asyncsim.version import __version__
 from asyncsim.workloads import Workload
@@ -92,6 +94,7 @@ class RunCache:
 
         Raises:
             ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
+            ValueError: If another process replays this scenario for the same cache.
             OSError: If a file cannot be written.
         """
         progress = None if self.progress is None else partial(self.progress, scenario)
@@ -101,14 +104,22 @@ class RunCache:
         found = read(file)
         if found is not None:
             return found
-        computed = cached_run(run(scenario, unfinished, progress=progress, picture=False))
-        npz.write(file, to_arrays(computed), version=FORMAT_VERSION)
-        shutil.rmtree(unfinished)  # with all workers' parameters, a hundred times as large as the file
+        make_folder(self.folder)
+        with locked(self.folder, scenario.digest):
+            found = read(file)  # which another process may have written by now
+            if found is not None:
+                return found
+            remove_temporary_files(self.folder, (file.name,))
+            computed = cached_run(run(scenario, unfinished, progress=progress, picture=False))
+            npz.write(file, to_arrays(computed), version=FORMAT_VERSION)
+            shutil.rmtree(unfinished)  # with all workers' parameters, a hundred times as large as the file
         return computed
 
     def forget(self, scenario: Scenario) -> None:
         """Remove a run and its checkpoints, so that the next `get` replays it from the start."""
-        if self.folder is not None:
+        if self.folder is None or not self.folder.is_dir():
+            return
+        with locked(self.folder, scenario.digest):
             self._file(self.folder, scenario).unlink(missing_ok=True)
             shutil.rmtree(self._unfinished(self.folder, scenario), ignore_errors=True)
 

@@ -3,7 +3,8 @@
 import ast
 import importlib.metadata
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -14,17 +15,18 @@ import numpy as np
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress
-from asyncsim.files import atomic_write, digest, read_json, write_json
+from asyncsim.files import atomic_write, digest, read_json, remove_temporary_files, write_json
 from asyncsim.plots.page import draw_title
 from asyncsim.plots.style import save_figure
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.cache import Estimate, RunCache, estimate
 from asyncsim.study.claims import Claim, claims_table
-from asyncsim.study.keep import make_folder
+from asyncsim.study.keep import locked, make_folder
 from asyncsim.study.tables import Numbers, columns_of, names_of, to_csv
 from asyncsim.version import __version__
 
 SUMMARY, LABEL = "summary.md", "figures.json"
+NUMBERS, RUNS = "numbers", "runs"  # folders inside
 PICTURES = ("pdf", "png")
 FORMAT_VERSION = 1  # of the files of numbers
 VERSIONED = ("jax", "numpy", "matplotlib")  # whose version may decide a number or a picture
@@ -105,17 +107,22 @@ class FigureSet:
     task: str
     seeds: int = 3
 
-    def open(self) -> None:
-        """Create the folder, or check that it holds figures of this scale.
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Create the folder, or check that it holds figures of this scale, and lock it until the end of the block.
 
         Raises:
-            ValueError: If it holds figures of another scale.
+            ValueError: If it holds figures of another scale, or another process makes figures in it.
             OSError: If it cannot be created.
         """
         make_folder(self.out)
-        found = self._label()["scale"]
-        if found != self.scale:
-            raise ValueError(f"`out` {str(self.out)!r} holds figures of scale {found}. Choose another folder.")
+        with locked(self.out):
+            found = self._label()["scale"]
+            if found != self.scale:
+                raise ValueError(f"`out` {str(self.out)!r} holds figures of scale {found}. Choose another folder.")
+            for folder in filter(Path.is_dir, (self.out, self.out / NUMBERS, self.out / RUNS)):
+                remove_temporary_files(folder)
+            yield
 
     def find(self, name: str) -> FigureModule:
         """The module of a figure.
@@ -141,7 +148,7 @@ class FigureSet:
     def forget(self, names: Sequence[str]) -> None:
         """Remove the numbers of figures and the runs that they need, which other figures may share."""
         for name in names:
-            for path in (self.out / "numbers").glob(f"{name}_seed*.npz"):
+            for path in (self.out / NUMBERS).glob(f"{name}_seed*.npz"):
                 path.unlink()
             for seed in range(self.seeds):
                 for scenario in self.find(name).scenarios(self.scale, seed).values():
@@ -188,7 +195,7 @@ class FigureSet:
 
     def cache(self, progress: Callable[[Scenario, Progress], None] | None = None) -> RunCache:
         """The cache of this set's runs."""
-        return RunCache(self.out / "runs", progress)
+        return RunCache(self.out / RUNS, progress)
 
     def read(self, name: str, seed: int) -> Numbers | None:
         """The numbers of one seed of a figure; None unless the figure would compute the same with these versions.
@@ -221,7 +228,7 @@ class FigureSet:
         npz.write(self._file(name, seed), arrays, version=FORMAT_VERSION)
 
     def _file(self, name: str, seed: int) -> Path:
-        return self.out / "numbers" / f"{name}_seed{seed}.npz"
+        return self.out / NUMBERS / f"{name}_seed{seed}.npz"
 
     def _made_of(self, name: str, seed: int) -> str:
         """Digest of everything that decides a figure's numbers: its code, what it replays, and versions.

@@ -25,7 +25,7 @@ from asyncsim.plots.style import read_png_metadata
 REPORT, SUMMARY = "report.png", "summary.json"
 STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
 MOVING = ".finished"  # the same folder, once they are complete and take their places
-LOCK, HOLDER = ".lock", ".holder"  # who works in the folder; both are removed in the end
+LOCK, HOLDER = ".lock", ".holder"  # names of files, or ends of names: who is at work; both are removed in the end
 PATIENCE = 1.0  # seconds to wait for a lock that another process holds
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 SHOWN = 60  # characters of a value in a message
@@ -86,7 +86,7 @@ class Folder:
             OSError: If it cannot be created or written.
         """
         make_folder(self.path)
-        with self._locked():
+        with locked(self.path):
             work = self._place_of_work(study, force)
             remove_temporary_files(work.path, (*self.files, self.label))
             yield work
@@ -100,7 +100,7 @@ class Folder:
         """
         if work.path != self.path:
             make_folder(self.path)
-            with self._locked():
+            with locked(self.path):
                 self._take(work)
 
     def _take(self, work: "Folder") -> None:
@@ -122,46 +122,6 @@ class Folder:
                 os.replace(finished / name, self / name)
         if finished.path.is_dir():
             shutil.rmtree(finished.path)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the folder's lock, with a file beside it that tells others who does."""
-        lock = self._acquire()
-        try:
-            if lock is not None:
-                with suppress(OSError):
-                    (self / HOLDER).write_text(json.dumps(this_process()), encoding="utf-8")
-            yield
-        finally:
-            if lock is not None:
-                for name in (HOLDER, LOCK):  # whoever waits for a lock file that is gone notices, and makes another
-                    with suppress(OSError):
-                        (self / name).unlink(missing_ok=True)
-                lock.release()
-
-    def _acquire(self) -> Any:
-        """The lock, held; None where this process may not write."""
-        from filelock import FileLock, Timeout  # loads asyncio
-
-        lock = FileLock(self / LOCK, thread_local=False)
-        try:
-            lock.acquire(timeout=PATIENCE)
-        except Timeout as error:
-            remedy = "Wait until it has ended, or choose another folder (`--out`)."
-            raise ValueError(f"`out` {str(self.path)!r} is in use by {self._holder()}. {remedy}") from error
-        except OSError as error:
-            if error.errno in UNWRITABLE:
-                return None
-            reason = error.strerror or str(error)
-            message = f"`out` {str(self.path)!r} cannot be locked: {reason}. Choose another folder (`--out`)."
-            raise OSError(error.errno, message) from error
-        return lock
-
-    def _holder(self) -> str:
-        holder = read_json(self / HOLDER)
-        if not isinstance(holder, dict) or not this_process().keys() <= holder.keys():
-            return "another process"
-        return f"process {holder['process']} on {holder['host']} since {holder['since']} ({holder['command']})"
 
     def _place_of_work(self, study: Study, force: bool) -> "Folder":
         self._finish_moving()
@@ -198,6 +158,61 @@ class Folder:
         strange = [name for name in self.files if self.has(name)]
         if strange:
             raise ValueError(f"`out` {str(self.path)!r} holds a {strange[0]!r} but no {self.label!r}. {remedy}")
+
+
+@contextmanager
+def locked(folder: Path, name: str = "") -> Iterator[None]:
+    """Hold a folder's lock, with a file beside it that tells others who does.
+
+    Nothing is locked where this process may not write.
+
+    Args:
+        folder: The folder, which must exist.
+        name: Of the one of several locks that a folder may have.
+
+    Raises:
+        ValueError: If another process holds the lock.
+        OSError: If there can be no lock.
+    """
+    lock, holder = _acquire(folder, name), folder / f"{name}{HOLDER}"
+    try:
+        if lock is not None:
+            with suppress(OSError):
+                holder.write_text(json.dumps(this_process()), encoding="utf-8")
+        yield
+    finally:
+        if lock is not None:
+            for file in (holder, folder / f"{name}{LOCK}"):  # whoever waits for a lock file that is gone makes another
+                with suppress(OSError):
+                    file.unlink(missing_ok=True)
+            lock.release()
+
+
+def _acquire(folder: Path, name: str) -> Any:
+    """The lock, held; None where this process may not write."""
+    from filelock import FileLock, Timeout  # loads asyncio
+
+    lock = FileLock(folder / f"{name}{LOCK}", thread_local=False)
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout as error:
+        remedy = "Wait until it has ended, or choose another folder (`--out`)."
+        holder = _holder(folder / f"{name}{HOLDER}")
+        raise ValueError(f"`out` {str(folder)!r} is in use by {holder}. {remedy}") from error
+    except OSError as error:
+        if error.errno in UNWRITABLE:
+            return None
+        reason = error.strerror or str(error)
+        message = f"`out` {str(folder)!r} cannot be locked: {reason}. Choose another folder (`--out`)."
+        raise OSError(error.errno, message) from error
+    return lock
+
+
+def _holder(file: Path) -> str:
+    holder = read_json(file)
+    if not isinstance(holder, dict) or not this_process().keys() <= holder.keys():
+        return "another process"
+    return f"process {holder['process']} on {holder['host']} since {holder['since']} ({holder['command']})"
 
 
 def owner_of(study: Study) -> dict[str, str]:

@@ -24,6 +24,16 @@ def test_a_bug_is_one_line_and_a_traceback_on_demand(command: Command, monkeypat
     assert "Traceback" in command("run", "study.py").err
 
 
+def test_no_memory_is_no_bug(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr(run_module, "replay", full)
+    done = command("run", "study.py")
+    assert_one_line(done, 1, "Error: Out of memory. Unable to allocate 7 TiB")
+    assert "TRACEBACK" not in done.err
+
+
 def test_a_warning_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """`gem` and `dana` both have variants, of different names."""
     monkeypatch.setattr(importlib.import_module("asyncsim.cli.run"), "run_study", lambda *args: None)

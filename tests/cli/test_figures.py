@@ -93,8 +93,8 @@ class TestCommand:
     def test_a_folder_that_cannot_be_made_is_an_error(self, command, tmp_path):
         (tmp_path / "file").write_text("")
         status, _, err = command("figure3", "--out", "file/here")
-        assert status == 1
-        assert "`out` 'file/here' cannot be created: Not a directory. Choose another folder." in err
+        assert status == 2
+        assert "`--out` must name a folder; 'file/here' would be in the file 'file'. Choose another name." in err
 
 
 def test_outside_a_clone_one_line_says_so(command, monkeypatch, tmp_path):

@@ -3,12 +3,14 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from asyncsim.cli.interrupts import Terminated, exit_status, quitting_at_once, raise_from_now_on
+from asyncsim.cli.interrupts import Quitting, Terminated, exit_status, raise_from_now_on
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
+ALONE = {"PYTHONPATH": str(Path(__file__).parents[2])}
 SEND_ON_IMPORT = """
 import os, sys
 from asyncsim.cli import main
@@ -29,10 +31,31 @@ def test_while_modules_are_imported(module: str, number: signal.Signals) -> None
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "Error: Interrupted.\n")
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_on_the_way_out(number: signal.Signals) -> None:
+    """All has been said; whatever other libraries do at the end is cut short."""
+    code = f"""
+import atexit, os
+from asyncsim.cli import program
+atexit.register(os.kill, os.getpid(), {int(number)})
+program()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + number, "Error: Interrupted.\n")
+    assert done.stdout.startswith("asyncsim ")
+
+
+def test_little_is_imported_before_the_first_moment() -> None:
+    """Until the command's first line has run, Ctrl-C is answered by Python: with a traceback."""
+    code = "import sys; before = set(sys.modules); import asyncsim.cli; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=ALONE)
+    assert not {"typing", "contextlib", "threading", "click", "numpy"} & set(done.stdout.split())
+
+
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
 def test_later_there_is_something_to_clean_up(number: signal.Signals, error: type[KeyboardInterrupt]) -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
-    with quitting_at_once():
+    with Quitting():
         raise_from_now_on()
         with pytest.raises(KeyboardInterrupt) as caught:
             signal.raise_signal(number)
@@ -44,7 +67,7 @@ def test_later_there_is_something_to_clean_up(number: signal.Signals, error: typ
 def test_what_was_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with quitting_at_once():
+        with Quitting():
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
             raise_from_now_on()
             signal.raise_signal(signal.SIGINT)

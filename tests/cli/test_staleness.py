@@ -150,6 +150,8 @@ def test_a_start_that_is_too_long_is_said(command, monkeypatch):
         (["--protocol", "k_async"], "`k`"),
         (["--workers", 0], "`workers`"),
         (["--workers", "many"], "not a whole number"),
+        (["--workers", 10**12], "`workers` of 1000000000000 takes at least 200 TB"),
+        (["--seed", "9" * 5000], "a whole number"),
         (["--cv", "nan"], "`cv`"),
         (["--commits", 0], "`commits`"),
         (["--seed", -1], "`seed`"),

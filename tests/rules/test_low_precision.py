@@ -120,3 +120,33 @@ def test_the_optimisers_of_optax_keep_precise_moments():
     rule = rules.worker(0.1, optimiser="adam")
     state = jax.eval_shape(lambda: rule.start(rule.hyper, jnp.ones(2, jnp.bfloat16))).optimiser
     assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype("int32"), jnp.dtype("float32")}
+
+
+@pytest.mark.parametrize(
+    ("make", "value"),
+    [
+        (lambda decay: rules.yellowfin(1.0, decay=decay), 0.9993),
+        (lambda momentum: rules.gap_aware(0.01, momentum=momentum), 0.9993),
+        (lambda rate: rules.worker(rate), 0.0123),
+    ],
+    ids=["yellowfin", "gap_aware", "worker"],
+)
+def test_a_value_per_seed_is_as_precise_as_a_scalar(make, value):
+    """In bfloat16, 0.9993 would be 1."""
+    workload = asim.Workload(init=lambda key: jnp.zeros(3, jnp.bfloat16), loss=None, gradient=steps)
+    alone = asim.replay(gamma_trace(workers=3, commits=40), make(value), workload)
+    beside = asim.replay(gamma_trace(workers=3, commits=40), make([value, value]), workload, seed=[0, 0])
+    np.testing.assert_array_equal(np.asarray(beside.loss)[0], alone.loss)
+    assert beside.central.dtype == jnp.bfloat16
+
+
+def steps(params, batch, key):
+    slope = jnp.asarray(CURVATURE, params.dtype) * (params - jnp.asarray(MINIMUM, params.dtype))
+    return params.astype(jnp.float32).sum(), slope
+
+
+def test_what_would_be_infinite_is_refused():
+    workload = asim.Workload(init=lambda key: jnp.zeros(3, jnp.float16), loss=None, gradient=steps)
+    for value in (7e4, [0.1, 7e4]):
+        with pytest.raises(ValueError, match=r"`learning_rate` must be at most 6\.55e\+04, the largest float16"):
+            asim.replay(gamma_trace(), rules.downpour(value), workload, seed=list(range(np.size(value))))

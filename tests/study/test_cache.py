@@ -1,11 +1,13 @@
 """The cache of runs: a cached run is the run, it is not replayed again, and what is damaged is replaced."""
 
+import os
+
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
-from asyncsim.study import cache
+from asyncsim.study import cache, keep
 from asyncsim.study.cache import RunCache, cached_run, estimate, in_words
 
 WORKLOAD = asim.workloads.quadratic([1.0, 0.1])
@@ -59,6 +61,22 @@ def test_a_damaged_or_forgotten_run_is_replayed_again(tmp_path):
     assert file.read_bytes() == whole
     runs.forget(scenario())
     assert not runs.has(scenario())
+
+
+def test_one_process_replays_a_scenario(tmp_path, monkeypatch):
+    """Another that asks meanwhile is told who does, and finds the run afterwards."""
+    monkeypatch.setattr(keep, "PATIENCE", 0.0)
+    asked = []
+
+    def ask(*progress):
+        asked.append(progress)
+        with pytest.raises(ValueError, match=f"is in use by process {os.getpid()}"):
+            RunCache(tmp_path).get(scenario())
+
+    first = RunCache(tmp_path, ask).get(scenario())
+    assert asked
+    assert_same(RunCache(tmp_path).get(scenario()), first)
+    assert {path.name for path in tmp_path.iterdir()} == {the_file(tmp_path).name, "unfinished"}
 
 
 def test_an_interrupted_run_resumes(tmp_path):

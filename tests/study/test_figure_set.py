@@ -1,11 +1,12 @@
 """A set of figures: existing results are reused, equal runs give equal bytes, claims are judged."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
 
 import asyncsim as asim
-from asyncsim.study import figure_set
+from asyncsim.study import figure_set, keep
 from asyncsim.study.figure_set import FigureSet, source_files
 from tests.study.fake_figure import fake
 
@@ -91,9 +92,27 @@ def test_other_code_other_runs_and_forgetting_compute_again(make_set, monkeypatc
 
 def test_a_folder_holds_one_scale(make_set):
     make_set().make("one")
-    make_set().open()
-    with pytest.raises(ValueError, match=r"`out` .* holds figures of scale small\. Choose another folder"):
-        make_set(scale="large").open()
+    with make_set().claim():
+        pass
+    with (
+        pytest.raises(ValueError, match=r"`out` .* holds figures of scale small\. Choose another folder"),
+        make_set(scale="large").claim(),
+    ):
+        pass
+
+
+def test_one_process_at_a_time(tmp_path, make_set, monkeypatch):
+    monkeypatch.setattr(keep, "PATIENCE", 0.0)
+    left = tmp_path / "numbers" / f".one_seed0.npz.{'0' * 16}.tmp"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    with make_set().claim():
+        assert not left.exists()  # its writer was killed
+        with pytest.raises(ValueError, match=f"`out` .* is in use by process {os.getpid()}"), make_set().claim():
+            pass
+    with make_set().claim():
+        make_set().make("one")
+    assert not [path for path in contents(tmp_path) if path.name.endswith(("lock", "holder"))]
 
 
 def test_a_missing_figure_is_an_error_that_suggests_the_nearest(make_set):
