@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from asyncsim.rules import Rule
@@ -110,5 +111,5 @@ def weakly_typed(value: Any) -> jax.Array:
         >>> rates.dtype.name, (rates * jnp.ones(2, jnp.bfloat16)).dtype.name
         ('float32', 'bfloat16')
     """
-    zeros = lax.full(jnp.shape(value), 0.0)
+    zeros = lax.full(np.shape(value), 0.0)
     return zeros.at[...].set(jnp.asarray(value, zeros.dtype))
