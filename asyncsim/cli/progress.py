@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rich import progress as rich_progress
 from rich.console import Console
 
+from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress
 
 
@@ -58,6 +59,13 @@ class Bar:
         for other in [other for other in self._lines if other.split(",")[0] == name]:
             self.bar.remove_task(self._lines.pop(other).task)
 
+    def simulate(self, name: str, simulated: Simulated) -> None:
+        """Show how far the schedule of a replay has come, which is not yet the replay."""
+        if name not in self._lines:
+            self.expect(name)
+        state = f"schedule: {simulated.commits:,} commits in {simulated.seconds:.4g} simulated seconds"
+        self.bar.update(self._lines[name].task, completed=simulated.share, total=1.0, state=state)
+
     def update(self, name: str, progress: Progress) -> None:
         """Show how far a replay has come."""
         self.latest = progress
@@ -66,6 +74,7 @@ class Bar:
         line, now = self._lines[name], time.monotonic()
         if line.begun is None:
             line = self._lines[name] = Line(line.task, now, progress.done)
+            self.bar.reset(line.task, total=progress.total)  # what was measured of the schedule does not count
         state = [f"{progress.done:,} of {progress.total:,} commits"]
         seconds = now - (line.begun or now)
         if seconds > 0:

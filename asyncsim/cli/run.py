@@ -142,11 +142,12 @@ def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, 
     tell_duration(study, out, force)
     if isinstance(study, Comparison):
         bar.expect(next(iter(study.scenarios)))
-        results = compare(study, out, progress=bar.update, force=force)
+        results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force)
         summaries = {key: result.summary for key, result in results.items()}
         return Finished(summaries, print_comparison, any(result.recomputed for result in results.values()))
     bar.expect(name)
-    result = run(study, out, progress=partial(bar.update, name), force=force)
+    update, simulate = partial(bar.update, name), partial(bar.simulate, name)
+    result = run(study, out, progress=update, simulating=simulate, force=force)
     return Finished(result.summary, print_summary, result.recomputed)
 
 

@@ -1,8 +1,9 @@
 """From a cluster to its trace: the event loop."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from simpy.core import EmptySchedule
 
@@ -21,10 +22,36 @@ from asyncsim.trace.columns import MOST_COMMITS
 PATIENCE = 1_000_000
 PATIENCE_PER_WORKER = 20
 
+PIECE = 200_000  # events from one report of progress to the next: some tenths of a second
+
 Simulation = FastPath | NoNetwork | Full
 
 
-def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | None = None, seed: int = 0) -> Trace:
+class Simulated(NamedTuple):
+    """How far a simulation has come.
+
+    Attributes:
+        commits: Commits so far.
+        seconds: Simulated time so far.
+        share: The part of the commits or seconds that were asked for, from 0 to 1.
+    """
+
+    commits: int
+    seconds: float
+    share: float
+
+
+Report = Callable[[Simulated], None]
+
+
+def simulate(
+    cluster: Cluster,
+    *,
+    commits: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    progress: Report | None = None,
+) -> Trace:
     """Run the cluster: who read, computed and committed what, and when.
 
     All workers have version 0 at time 0. Events at the same time are handled first-in, first-out, so that equal
@@ -38,6 +65,7 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
         seconds: Stop after the commits up to this simulated time, inclusive; before the first one, the trace
             is empty and holds n jobs in flight.
         seed: Seed of the delays, an integer of at least 0.
+        progress: Called with a `Simulated(commits, seconds, share)` every few tenths of a second.
 
     Returns:
         A checked trace. Jobs that did not commit are in `trace.unfinished`, faults in `trace.faults`.
@@ -67,7 +95,7 @@ def simulate(cluster: Cluster, *, commits: int | None = None, seconds: float | N
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
     require_workers(cluster)
     with _collector_paused():
-        return run(_simulation(cluster, seed), commits, seconds)
+        return run(_simulation(cluster, seed), commits, seconds, progress)
 
 
 @contextmanager
@@ -88,16 +116,16 @@ def _simulation(cluster: Cluster, seed: int) -> Simulation:
     return NoNetwork(cluster, seed) if cluster.has_no_network else Full(cluster, seed)
 
 
-def run(simulation: Simulation, commits: int | None, seconds: float | None) -> Trace:
+def run(simulation: Simulation, commits: int | None, seconds: float | None, progress: Report | None = None) -> Trace:
     """The trace of a simulation that runs for so many commits or seconds; see `simulate`."""
     if commits is not None and seconds is None:
         commits = _checked_commits(commits)
         require_memory(simulation.cluster, commits, None)
-        _run_commits(simulation, commits)
+        _run_commits(simulation, commits, progress)
     elif seconds is not None and commits is None:
         seconds = _checked_seconds(seconds, simulation.cluster)
         require_memory(simulation.cluster, None, seconds)
-        _run_seconds(simulation, seconds)
+        _run_seconds(simulation, seconds, progress)
     else:
         raise ValueError(
             f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
@@ -106,13 +134,17 @@ def run(simulation: Simulation, commits: int | None, seconds: float | None) -> T
     return simulation.trace()
 
 
-def _run_commits(simulation: Simulation, commits: int) -> None:
-    patience = _patience(simulation)
+def _run_commits(simulation: Simulation, commits: int, progress: Report | None) -> None:
+    patience, idle = _patience(simulation), 0
+    piece = min(PIECE, patience)
     try:
         while (done := len(simulation)) < commits:
-            simulation.advance(patience, commits=commits, seconds=INFINITY)
-            if len(simulation) == done:
+            simulation.advance(piece, commits=commits, seconds=INFINITY)
+            idle = idle + piece if len(simulation) == done else 0
+            if idle >= patience:
                 raise EmptySchedule
+            if progress is not None:
+                progress(Simulated(len(simulation), float(simulation.now), len(simulation) / commits))
     except EmptySchedule:
         raise ValueError(
             f"`commits` never come: the cluster is stuck after {len(simulation)} of {commits}, at time "
@@ -120,14 +152,18 @@ def _run_commits(simulation: Simulation, commits: int) -> None:
         ) from None
 
 
-def _run_seconds(simulation: Simulation, seconds: float) -> None:
-    patience = _patience(simulation)
+def _run_seconds(simulation: Simulation, seconds: float, progress: Report | None) -> None:
+    patience, idle = _patience(simulation), 0
+    piece = min(PIECE, patience)
     while simulation.peek() <= seconds:
         now = simulation.now
-        simulation.advance(patience, commits=INFINITY, seconds=seconds)
+        simulation.advance(piece, commits=INFINITY, seconds=seconds)
+        if progress is not None:
+            progress(Simulated(len(simulation), float(simulation.now), float(simulation.now) / seconds))
         if simulation.peek() > seconds:
             return
-        if simulation.now == now:
+        idle = idle + piece if simulation.now == now else 0
+        if idle >= patience:
             raise ValueError(
                 f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "
                 "not zero, or use `commits`."

@@ -1,7 +1,7 @@
 """A scenario: one study as one frozen object."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, cost, simulate
+from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine.arguments import MOST_SEED, first_params, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine.bind import bind
 from asyncsim.engine.layout import Packing, row_packing
@@ -239,9 +240,9 @@ class Scenario:
         """How the parameters lie in a vector; nothing as large as they are is made."""
         return Packing.of(first_shapes(self.workload, jax.random.key(0)))
 
-    def simulate(self) -> Trace:
-        """The schedule of this scenario."""
-        trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self.seed)
+    def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
+        """The schedule of this scenario; `progress` as in `asyncsim.simulate`."""
+        trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self.seed, progress=progress)
         return bind(self.rule, trace)[1]
 
     @property

@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from asyncsim.checks import did_you_mean
+from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, Run
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.scenario import fingerprint
@@ -109,6 +110,7 @@ def compare(
     out: str | os.PathLike[str] | None = None,
     *,
     progress: Callable[[str, Progress], None] | None = None,
+    simulating: Callable[[str, Simulated], None] | None = None,
     force: bool = False,
 ) -> dict[str, Result]:
     """Run every scenario of a comparison, as `asyncsim.run` does, each in a sub-folder of its name.
@@ -118,6 +120,7 @@ def compare(
         out: Folder; summary.json (name -> summary) and report.png are written beside the sub-folders. By default
             nothing is kept.
         progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
+        simulating: The same for the schedule, before it: called with a name and a `Simulated(commits, seconds, share)`.
         force: Start afresh and replace the folder's results once the new ones are complete.
 
     Returns:
@@ -129,10 +132,10 @@ def compare(
     for scenario in comparison.scenarios.values():
         scenario.require_memory()  # of the last one before the first one begins
     if out is None:
-        return _run_all(comparison, None, progress, force)
+        return _run_all(comparison, None, progress, simulating, force)
     place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT))
     with place.claim(comparison, force) as folder:
-        results = _run_all(comparison, folder, progress, force)
+        results = _run_all(comparison, folder, progress, simulating, force)
         _write(folder, comparison, results)
         for name in results:
             Folder(place / name, SCENARIO, FILES).take(Folder(folder / name, SCENARIO, FILES))
@@ -140,12 +143,21 @@ def compare(
 
 
 def _run_all(
-    comparison: Comparison, folder: Folder | None, progress: Callable[[str, Progress], None] | None, force: bool
+    comparison: Comparison,
+    folder: Folder | None,
+    progress: Callable[[str, Progress], None] | None,
+    simulating: Callable[[str, Simulated], None] | None,
+    force: bool,
 ) -> dict[str, Result]:
     results = {}
     for name, scenario in comparison.scenarios.items():
-        report = None if progress is None else lambda done, name=name: progress(name, done)
-        results[name] = run(scenario, folder and folder / name, progress=report, force=force)
+        results[name] = run(
+            scenario,
+            folder and folder / name,
+            progress=None if progress is None else partial(progress, name),
+            simulating=None if simulating is None else partial(simulating, name),
+            force=force,
+        )
     return results
 
 

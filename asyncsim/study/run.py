@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
 from asyncsim.files import read_json, require_folder, write_json
@@ -65,6 +66,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     *,
     progress: Callable[[Progress], None] | None = None,
+    simulating: Callable[[Simulated], None] | None = None,
     force: bool = False,
     picture: bool = True,
 ) -> Result:
@@ -78,6 +80,7 @@ def run(
         scenario: What to run.
         out: Folder; created if missing. By default nothing is kept.
         progress: Called with a `Progress(done, total, loss)` now and then.
+        simulating: The same for the schedule, before: called with a `Simulated(commits, seconds, share)`.
         force: Start afresh and replace the folder's results, which stay there until the new ones are complete. After
             an interruption, the same call without `force` resumes.
         picture: Whether to draw report.png, which takes a second.
@@ -104,12 +107,12 @@ def run(
     """
     scenario.require_memory()
     if out is None:
-        trace = scenario.simulate()
+        trace = _simulate(scenario, simulating)
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
     place = Folder(require_folder("out", out), LABEL, FILES)
     with place.claim(scenario, force) as folder:
-        trace = _find_trace(scenario, folder)
+        trace = _find_trace(scenario, folder, simulating)
         replayed, summary, recomputed = _find_run(scenario, trace, folder, progress)
         if recomputed or read_json(folder / SUMMARY) != summary:
             write_json(folder / SUMMARY, summary)
@@ -118,13 +121,17 @@ def run(
     return Result(scenario, trace, replayed, summary, place.path, recomputed)
 
 
-def _find_trace(scenario: Scenario, folder: Folder) -> Trace:
+def _simulate(scenario: Scenario, report: Callable[[Simulated], None] | None) -> Trace:
+    return scenario.simulate() if report is None else scenario.simulate(progress=report)
+
+
+def _find_trace(scenario: Scenario, folder: Folder, report: Callable[[Simulated], None] | None) -> Trace:
     path = folder / TRACE
     if folder.has(TRACE):
         trace = _load(Trace.load, path)
         _require(read_trace_notes(path).get(OWNER) == scenario.digest, path, "trace", "simulated")
         return trace
-    trace = scenario.simulate()
+    trace = _simulate(scenario, report)
     trace.save(path, notes={OWNER: scenario.digest})
     return trace
 

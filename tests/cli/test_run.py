@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,6 +206,23 @@ class TestInterrupts:
         assert "commits; the same command continues from there." in self.interrupted(command, monkeypatch, "update")
         forced = self.interrupted(command, monkeypatch, "update", "--force")
         assert "commits; without --force, the same command continues from there." in forced
+
+
+class TestBar:
+    """What the bar says; on a terminal it is drawn."""
+
+    def test_the_schedule_comes_before_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        states: list[tuple[str, float]] = []
+
+        def note(bar: Any, task: Any, *, state: str, completed: float, total: float) -> None:
+            states.append((state, completed / total))
+
+        monkeypatch.setattr("rich.progress.Progress.update", note)
+        assert command("run", "both.py").status == 0
+        assert [state.split(":")[0] for state, _ in states if "schedule" in state] == ["schedule"] * 2
+        assert states[0] == (states[0][0], 1.0)
+        assert states[0][0].startswith("schedule: 200 commits in ")
+        assert states[1][0].startswith("200 of 200 commits")
 
 
 class TestProcesses:

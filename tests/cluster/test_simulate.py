@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim.trace as trace_module
-from asyncsim.cluster import Cluster, simulate
+from asyncsim.cluster import Cluster, Network, Server, simulate, simulation
 from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal, Uniform
 from asyncsim.trace import Trace
 from asyncsim.trace.invariants import conservation
@@ -262,3 +262,21 @@ print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
 def test_something_else_than_a_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match=r"`cluster` must be an asyncsim\.Cluster; got int\. Give"):
         simulate(4, commits=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("length", [{"commits": 90}, {"seconds": 12.5}])
+@pytest.mark.parametrize("server", [Server(), Server(service=Exponential(0.1))], ids=["no queue", "queue"])
+@pytest.mark.parametrize("network", [Network(), Network(latency=Exponential(0.1))], ids=["no network", "network"])
+def test_progress_is_told_and_changes_nothing(length, server, network, monkeypatch):
+    cluster = Cluster(5, Exponential(1.0), server=server, network=network)
+    expected = simulate(cluster, **length)
+    monkeypatch.setattr(simulation, "PIECE", 10)
+    told = []
+    trace = simulate(cluster, **length, progress=told.append)
+    np.testing.assert_array_equal(trace.commit_time, expected.commit_time)
+    np.testing.assert_array_equal(trace.worker, expected.worker)
+    assert len(told) > 3
+    for values in zip(*told, strict=True):
+        assert list(values) == sorted(values)
+    assert told[-1].commits == len(trace)
+    assert 0 < told[0].share < told[-1].share <= 1
