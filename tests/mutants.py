@@ -302,6 +302,27 @@ MUTANTS = (
         "np.round(np.minimum(times, end) * 1e6)",
         "tests/trace/io/test_chrome.py",
     ),
+    Mutant(
+        "a worker goes on from a value that it cannot know",
+        "asyncsim/engine/commit.py",
+        "rule.apply(hyper, pulled, server, sent, view)",
+        "rule.apply(hyper, before, server, sent, view)",
+        "tests/engine/test_against_reference.py -k own",
+    ),
+    Mutant(
+        "a gap that a worker does not notice",
+        "asyncsim/cluster/coordinator.py",
+        "version = last.pull_version + last.closes_step",
+        "version = last.version + last.closes_step",
+        "tests/cluster/test_own_value.py",
+    ),
+    Mutant(
+        "the limit without the own message",
+        "asyncsim/theory/stability/constant_delay.py",
+        "* z ** (workers + gap) / ((z - 1) * z**gap + 1)",
+        "* z ** (workers + gap - 1)",
+        "tests/theory/stability/test_constant_delay.py",
+    ),
     # Theory.
     Mutant(
         "a mean staleness of n",
