@@ -1,7 +1,7 @@
 """One-line errors for invalid arguments: each says the name, the value received and the remedy.
 
-`require_…` take a scalar; `finite`, `not_negative` and `fraction` take hyper-parameters: a scalar, or one value per
-seed.
+`require_…` take a scalar; `finite`, `not_negative`, `fraction` and `signed_fraction` take hyper-parameters: a scalar,
+or one value per seed.
 """
 
 import difflib
@@ -50,6 +50,19 @@ def fraction(name: str, value: Any) -> Any:
     numbers = not_negative(name, value)
     if np.any(numbers >= 1):
         raise ValueError(f"`{name}` must be at least 0 and less than 1; got {value!r}. 0.9 is usual.")
+    return numbers
+
+
+def signed_fraction(name: str, value: Any) -> Any:
+    """As `finite`, and in (-1, 1).
+
+    Example:
+        >>> signed_fraction("momentum", [-0.5, 0.9]).tolist()
+        [-0.5, 0.9]
+    """
+    numbers = finite(name, value)
+    if np.any(np.abs(numbers) >= 1):
+        raise ValueError(f"`{name}` must be between -1 and 1, both excluded; got {value!r}. 0.9 is usual.")
     return numbers
 
 

@@ -141,14 +141,14 @@ MUTANTS = (
     ),
     Mutant(
         "every epoch in one order",
-        "asyncsim/engine/batches.py",
+        "asyncsim/workloads/batches.py",
         "np.random.default_rng(stream)",
         "np.random.default_rng(stream[:2])",
-        "tests/workloads tests/engine asyncsim/engine/batches.py",
+        "tests/workloads tests/engine asyncsim/workloads/batches.py",
     ),
     Mutant(
         "one key for all of a worker's jobs",
-        "asyncsim/engine/batches.py",
+        "asyncsim/workloads/batches.py",
         "return jax.random.fold_in(worker_key, job)",
         "return jax.random.fold_in(worker_key, 0)",
         "tests/workloads tests/engine/test_local_steps.py tests/rules/test_identities.py tests/engine",

@@ -190,6 +190,8 @@ RULES = {
     # Its gradients are averaged: the step size is one fifth.
     "spectrain": (lambda: rules.spectrain(0.1, momentum=0.8), "momentum"),
     "pipemare": (lambda: rules.pipemare(0.1, anneal=20), "sgd"),
+    "heavy_ball": (lambda: rules.heavy_ball(0.02, momentum=0.8), "momentum"),
+    "heavy_ball_negative": (lambda: rules.heavy_ball(0.1, momentum=-0.4), None),
     "shared_nesterov": (lambda: rules.shared_nesterov(0.02, momentum=0.8), None),
     "multi_asgd": (lambda: rules.multi_asgd(0.02, momentum=0.8), "momentum"),
     "delayed_nesterov": (lambda: rules.delayed_nesterov(0.05, momentum=0.8, interval=3, activation=0.1), None),

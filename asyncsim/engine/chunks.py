@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.engine.batches import Shuffles
 from asyncsim.engine.plan import Events, Plan, waves
 from asyncsim.engine.state import Chunk, ChunkEvents, Schedule
 from asyncsim.workloads import Workload
+from asyncsim.workloads.batches import Shuffles
 
 CHUNK_WORK = 1e8  # parameters × batch × seeds × commits of a chunk: tenths of a second, for progress and Ctrl-C
 CHUNK_BYTES = 8 * 2**20  # of noise drawn for a chunk: it should stay in the CPU's cache until it is used

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from asyncsim.engine.batches import job_key
 from asyncsim.engine.commit import CHANGES, apply_commit, changed_offsets, first_buffer, measure, take_local_steps
 from asyncsim.engine.layout import Layout, first_row
 from asyncsim.engine.rows import at, put_at, put_row, take_row
 from asyncsim.engine.state import Carry, Chunk, ChunkEvents, Problem, weakly_typed
 from asyncsim.rules import Rule
+from asyncsim.workloads.batches import job_key
 
 
 @partial(jax.jit, static_argnames=("layout", "workers"))

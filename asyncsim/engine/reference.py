@@ -23,15 +23,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from asyncsim.engine.batches import Shuffles, commit_key, init_key
 from asyncsim.engine.bind import bind
 from asyncsim.engine.quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
 from asyncsim.trees import as_precise, widen
 from asyncsim.workloads import Workload
-
-make_key = jax.jit(commit_key)  # the only compiled part: there is nothing to see inside
+from asyncsim.workloads.batches import compiled_commit_key, init_key
 
 
 class PlainRun(NamedTuple):
@@ -46,14 +44,6 @@ class PlainRun(NamedTuple):
     loss: np.ndarray
     central: Any
     commits: list[CommitView]
-
-
-def take_batch(workload: Workload, seed: int, worker: int, job: int, key: jax.Array) -> Any:
-    """The mini-batch of a worker's job."""
-    if workload.data is None:
-        return workload.noise(key) if workload.noise else None
-    rows = Shuffles(workload.examples, workload.batch_size).take(seed, np.array([worker]), np.array([job]))[0]
-    return jax.tree.map(lambda array: jax.numpy.take(array, rows, axis=0), workload.device_data)
 
 
 def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) -> PlainRun:
@@ -108,8 +98,8 @@ def compute(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, wo
     """
     x, losses, gradient = read, [], read
     for one in range(job * rule.window, (job + 1) * rule.window):
-        key = make_key(jax.random.key(seed), worker, one)
-        loss, gradient = workload.loss_and_gradient(x, take_batch(workload, seed, worker, one, key), key)
+        key = compiled_commit_key(jax.random.key(seed), worker, one)  # the only compiled part: there is little to see
+        loss, gradient = workload.loss_and_gradient(x, workload.batch(seed, worker, one), key)
         losses.append(loss)
         if rule.local_step is not None:
             x, state = rule.local_step(rule.hyper, x, gradient, state)

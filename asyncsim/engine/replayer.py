@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim.engine import arguments, loop
-from asyncsim.engine.batches import init_key, worker_keys
 from asyncsim.engine.bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.chunks import Feeder, chunk_length, room
 from asyncsim.engine.commit import FINITE
@@ -23,6 +22,7 @@ from asyncsim.engine.trial import try_measures, try_rule, try_workload
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
+from asyncsim.workloads.batches import init_key, worker_keys
 from asyncsim.workloads.workload import as_pytree
 
 SHOWN_COMMITS = 5  # of each worker, in the loss of `Progress`: few enough to be recent, many enough to be steady

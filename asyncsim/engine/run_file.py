@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import npz
-from asyncsim.engine.batches import init_key
 from asyncsim.engine.layout import Layout, Packing, row_packing
 from asyncsim.engine.loop import begin
 from asyncsim.engine.state import Carry, Problem
 from asyncsim.files import DIGEST_DIGITS
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
+from asyncsim.workloads.batches import init_key
 
 FORMAT_VERSION = 2  # 2: `traits` and `digest`, of the trace
 _NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss", "worker")

@@ -20,8 +20,6 @@ from asyncsim.files import to_plain
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.rules import Rule
-from asyncsim.rules.momentum import at_rest, send_gradient
-from asyncsim.rules.prediction import apply_heavy_ball
 from asyncsim.theory.arguments import momentum_and_place
 from asyncsim.trace import Trace
 from asyncsim.workloads import quadratic
@@ -165,7 +163,7 @@ def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
     momentum, where = momentum_and_place(momentum, where)
     if where == "none":
         return rules.downpour
-    return partial(rules.momentum_sgd if where == "worker" else _heavy_ball, momentum=momentum)
+    return partial(rules.momentum_sgd if where == "worker" else rules.heavy_ball, momentum=momentum)
 
 
 def stability_map(
@@ -404,9 +402,3 @@ def _grown(
     schedules = range(1 if isinstance(compute, Constant) else seeds)
     traces = (schedule(workers, compute, commits, seed, most) for seed in schedules)
     return ~np.array([stays_bounded(trace, kappas, rule) for trace in traces])
-
-
-def _heavy_ball(learning_rate: Any, momentum: float) -> Rule:
-    """Plain gradients, and momentum at the server: v ← μv - ηg, θ ← θ + v."""
-    hyper = {"learning_rate": checks.finite("learning_rate", learning_rate), "momentum": momentum}
-    return Rule(hyper=hyper, name="heavy_ball", send=send_gradient, start_server=at_rest, apply=apply_heavy_ball)

@@ -7,8 +7,8 @@ asynchronous SGD            `rules.downpour`         `downpour`
 scaled by staleness         `rules.staleness`        `adaptive_staleness`, `staleness_aware`, `drop_stale`,
                                                      `delay_adaptive`
 gradient energy matching    `rules.gem`              `gem`
-momentum                    `rules.momentum`         `momentum_sgd`, `multi_asgd`, `shared_nesterov`,
-                                                     `delayed_nesterov`
+momentum                    `rules.momentum`         `momentum_sgd`, `multi_asgd`, `heavy_ball`,
+                                                     `shared_nesterov`, `delayed_nesterov`
 look-ahead of all workers   `rules.dana`             `dana`
 tuned step and momentum     `rules.yellowfin`        `yellowfin`
 delay compensation          `rules.compensation`     `dc_asgd`, `gap_aware`
@@ -49,7 +49,7 @@ from asyncsim.rules.federated import ca2fl, fadas, fedasync, fedbuff
 from asyncsim.rules.gem import gem
 from asyncsim.rules.gradient_tables import ia2sgd, malenia, ringleader
 from asyncsim.rules.local_sgd import diloco, local_sgd
-from asyncsim.rules.momentum import delayed_nesterov, momentum_sgd, multi_asgd, shared_nesterov
+from asyncsim.rules.momentum import delayed_nesterov, heavy_ball, momentum_sgd, multi_asgd, shared_nesterov
 from asyncsim.rules.optimisers import server, worker
 from asyncsim.rules.prediction import pipemare, spectrain, weight_prediction
 from asyncsim.rules.proxy import beside_proxy
@@ -92,6 +92,7 @@ CONSTRUCTORS: dict[str, Callable[..., Rule]] = {
     "fedbuff": fedbuff,
     "gap_aware": gap_aware,
     "gem": gem,
+    "heavy_ball": heavy_ball,
     "ia2sgd": ia2sgd,
     "local_sgd": local_sgd,
     "malenia": malenia,
@@ -144,6 +145,7 @@ __all__ = [
     "fedbuff",
     "gap_aware",
     "gem",
+    "heavy_ball",
     "ia2sgd",
     "local_sgd",
     "malenia",

@@ -29,6 +29,7 @@ KEYS = {
     "fedbuff": "nguyen2022fedbuff",
     "gap_aware": "barkai2020gap",
     "gem": "hermans2018gem",
+    "heavy_ball": "mitliagkas2016asynchrony",
     "ia2sgd": "maranjyan2025ringleader",
     "local_sgd": "stich2019local",
     "malenia": "tyurin2023rennala",

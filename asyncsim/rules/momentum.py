@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.rules.arguments import step_size_and_momentum
+from asyncsim.rules.arguments import step_size, step_size_and_momentum
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
 from asyncsim.trees import as_precise, choose, keep_if, widen
@@ -101,6 +101,53 @@ def send_gradient(hyper: Hyper, gradient: Params, state: State, view: View) -> S
     """Send g as it is: the server does the rest."""
     del view  # The gradient is enough.
     return Sent(message=gradient, state=state, info=Info(update=descent(hyper, gradient)))
+
+
+def apply_heavy_ball(
+    hyper: Hyper, central: Params, server: Params, message: Params, view: View
+) -> tuple[Params, Params]:
+    """m ← μ·m - η·g, θ ← θ + m."""
+    del view  # Every gradient counts alike.
+    _, moment = accelerate(hyper, server, message)
+    return jax.tree.map(jnp.add, central, moment), moment
+
+
+def heavy_ball(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
+    """Explicit momentum at the server, common to all workers' gradients; it may be negative.
+
+    m ← μ·m - η·∇L(θ_{t-τ}), θ ← θ + m. The server keeps the moment, so one worker's gradient goes on moving θ while
+    the others commit; `momentum_sgd` is the same formula with a moment of each worker's own. With one worker they are
+    the same rule, and with μ = 0 this is `downpour`.
+
+    Asynchrony acts like a momentum of its own: n workers with exponential compute times make E θ move as if with a
+    momentum of 1 - 1/n, so that the best explicit momentum falls with n, and below zero.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Momentum μ in (-1, 1); a scalar, or one value per seed.
+
+    Returns:
+        A `Rule` that keeps m on the server.
+
+    Raises:
+        ValueError: If η is negative or not finite or μ lies outside (-1, 1).
+
+    Example:
+        Two workers read x = 1: m = -0.25, then m = -0.5·(-0.25) - 0.25 takes back half of the first step.
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.heavy_ball(0.25, momentum=-0.5)
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
+        [0.625]
+
+    References:
+        Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum, with an application to deep learning"
+        (negative momentum); Polyak 1964 (the heavy ball).
+    """
+    hyper = {**step_size(learning_rate), "momentum": checks.signed_fraction("momentum", momentum)}
+    return Rule(
+        hyper=hyper, name="heavy_ball", send=send_gradient, start_server=at_rest, apply=apply_heavy_ball
+    ).sealed()
 
 
 def apply_nesterov(hyper: Hyper, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:

@@ -9,17 +9,8 @@ import numpy as np
 from asyncsim import checks
 from asyncsim.rules.arguments import step_size, step_size_and_momentum
 from asyncsim.rules.downpour import raw_update
-from asyncsim.rules.momentum import accelerate, at_rest, send_gradient
+from asyncsim.rules.momentum import apply_heavy_ball, at_rest, send_gradient
 from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View
-
-
-def apply_heavy_ball(
-    hyper: Hyper, central: Params, server: Params, message: Params, view: View
-) -> tuple[Params, Params]:
-    """m ← μ·m - η·g, θ ← θ + m."""
-    del view  # Every gradient counts alike.
-    _, moment = accelerate(hyper, server, message)
-    return jax.tree.map(jnp.add, central, moment), moment
 
 
 def apply_smoothed(hyper: Hyper, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:

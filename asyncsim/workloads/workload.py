@@ -7,9 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import numpy as np
 from jax.tree_util import Partial
 
 from asyncsim import checks
+from asyncsim.workloads.batches import Shuffles, compiled_commit_key
 
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
@@ -118,6 +120,42 @@ class Workload:
     def device_data(self) -> Batch | None:
         """The training data as JAX arrays, moved to the device once."""
         return jax.tree.map(jax.numpy.asarray, self.data)
+
+    def batch(self, seed: int, worker: int, job: int) -> Batch:
+        """The mini-batch that a replay gives to a worker's job.
+
+        Args:
+            seed: Seed of the replay.
+            worker: The worker, counted from 0.
+            job: The worker's commits before this one. For a rule with local steps, the worker's local steps before
+                this one: each has a mini-batch of its own.
+
+        Returns:
+            `batch_size` rows of `data`, or what `noise` draws, as a pytree of JAX arrays; None without either.
+
+        Raises:
+            ValueError: If an argument is not a whole number of at least 0.
+
+        Example:
+            The loss of worker 1's second commit, taken again where its gradient was taken:
+
+            >>> import asyncsim as asim
+            >>> trace, rule = asim.Trace.from_commits([0, 1, 1]), asim.rules.downpour(0.1)
+            >>> workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=8)
+            >>> run = asim.replay(trace, rule, workload, seed=3, record=("read",))
+            >>> read = jax.tree.map(lambda leaf: leaf[2], run.unpacked("read"))
+            >>> loss = workload.loss(read, workload.batch(seed=3, worker=1, job=1), jax.random.key(0))
+            >>> bool(abs(loss - run.loss[2]) < 1e-5)
+            True
+        """
+        for name, value in (("seed", seed), ("worker", worker), ("job", job)):
+            checks.require_integer(name, value, least=0, remedy="Count from 0.")
+        if self.data is None:
+            key = compiled_commit_key(jax.random.key(seed), worker, job)
+            return self.noise(key) if self.noise else None
+        shuffles = Shuffles(self.examples, self.batch_size)
+        rows = shuffles.take(seed, np.array([worker]), np.array([job]))[0]
+        return jax.tree.map(lambda array: jax.numpy.take(array, rows, axis=0), self.device_data)
 
     def describe(self) -> dict[str, Any]:
         """Name, options and data set as plain data: enough to build the workload again."""

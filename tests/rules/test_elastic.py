@@ -9,8 +9,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.engine.batches import Shuffles
 from asyncsim.engine.reference import replay_plainly
+from asyncsim.workloads.batches import Shuffles
 from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])

@@ -10,9 +10,9 @@ import optax
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.batches import commit_key, init_key
-from asyncsim.engine.reference import replay_plainly, take_batch
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.trace import Unfinished
+from asyncsim.workloads.batches import commit_key, init_key
 from tests.problems import CORE, RULES, TRACES, gamma_trace, make_trace, noisy_quadratic, round_robin, tree_workload
 
 OPTAX = {"sgd": lambda: optax.sgd(0.1), "momentum": lambda: optax.sgd(0.02, momentum=0.8)}
@@ -24,7 +24,7 @@ def plain_optax(optimiser, workload, commits, seed):
     state = optimiser.init(params)
     for job in range(commits):
         key = commit_key(jax.random.key(seed), 0, job)
-        _, gradient = workload.loss_and_gradient(params, take_batch(workload, seed, 0, job, key), key)
+        _, gradient = workload.loss_and_gradient(params, workload.batch(seed, 0, job), key)
         updates, state = optimiser.update(gradient, state, params)
         params = optax.apply_updates(params, updates)
     return params
@@ -103,7 +103,7 @@ def test_signed_gem_is_independent_momentum_sgd(cv, x64):
     params, moment = first, jax.tree.map(jnp.zeros_like, first)
     for job in range(int((trace.worker == last).sum())):
         key = commit_key(jax.random.key(2), last, job)
-        _, gradient = workload.loss_and_gradient(params, take_batch(workload, 2, last, job, key), key)
+        _, gradient = workload.loss_and_gradient(params, workload.batch(2, last, job), key)
         moment = jax.tree.map(lambda m, g: 0.8 * m - 0.05 * g, moment, gradient)
         params = jax.tree.map(jnp.add, params, moment)
     for a, b in zip(jax.tree.leaves(run.central), jax.tree.leaves(params), strict=True):
@@ -162,7 +162,7 @@ def test_workers_that_wait_for_each_other_are_one_with_all_their_data(rule, x64)
     state = optimiser.init(params)
     for job in range(steps):
         keys = [commit_key(jax.random.key(3), w, job) for w in range(workers)]
-        batches = [take_batch(workload, 3, w, job, key) for w, key in enumerate(keys)]
+        batches = [workload.batch(3, w, job) for w, key in enumerate(keys)]
         slopes = [workload.loss_and_gradient(params, *pair)[1] for pair in zip(batches, keys, strict=True)]
         updates, state = optimiser.update(jax.tree.map(lambda *g: sum(g) / workers, *slopes), state, params)
         params = optax.apply_updates(params, updates)

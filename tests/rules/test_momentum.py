@@ -1,5 +1,7 @@
 """Shared and separate momentum: one worker equals optax, and delayed Nesterov is what its paper says."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import optax
@@ -7,11 +9,15 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from tests.problems import TRACES, gamma_trace, noisy_quadratic, tree_workload
+from tests.problems import TRACES, gamma_trace, noisy_quadratic, random_trace, tree_workload
 from tests.rules.test_identities import plain_optax, slope
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
-KINDS = ("ordinary", "everything")
+# Everything but workers that go on from their own message: by hand, a worker reads what the server has.
+KINDS = {
+    "ordinary": gamma_trace,
+    "steps": partial(random_trace, closing=0.4, waiting=0.4, early=0.5, crashing=0.1),
+}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +35,7 @@ def test_one_worker_is_nesterov(workload, rule, x64):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shared_momentum_sees_every_worker(kind, x64):
     """Every step is one of the server's optimiser, on the mean of the step's gradients."""
-    trace = TRACES[kind][0](workers=5, commits=80)
+    trace = KINDS[kind](workers=5, commits=80)
     thetas, v, gradients = [START], np.zeros(3), []
     for k in range(len(trace)):
         gradients.append(H * thetas[trace.read_version[k]])
@@ -42,6 +48,43 @@ def test_the_shared_momentum_sees_every_worker(kind, x64):
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_heavy_ball_sees_every_worker(kind, x64):
+    """Every step is one of the server's, on the mean of the step's gradients, whatever the sign of the momentum."""
+    trace, momenta = KINDS[kind](workers=5, commits=80), [-0.6, 0.0, 0.8]
+    rule = rules.heavy_ball([0.05, 0.1, 0.02], momentum=momenta)
+    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), seed=(0, 0, 0))
+    for place, (rate, momentum) in enumerate(zip((0.05, 0.1, 0.02), momenta, strict=True)):
+        thetas, m, gradients = [START], np.zeros(3), []
+        for k in range(len(trace)):
+            gradients.append(H * thetas[trace.read_version[k]])
+            if trace.closes_step[k]:
+                m = momentum * m - rate * np.mean(gradients, axis=0)
+                thetas.append(thetas[-1] + m)
+                gradients = []
+        np.testing.assert_allclose(run.central["x"][place], thetas[-1], rtol=1e-10, atol=1e-14)
+        alone = asim.replay(trace, rules.heavy_ball(rate, momentum=momentum), asim.workloads.quadratic(H, start=START))
+        np.testing.assert_allclose(run.central["x"][place], alone.central["x"], rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("momentum", [-0.7, -0.2, 0.5])
+def test_the_heavy_ball_of_one_worker_has_a_closed_form(momentum, x64):
+    """x_t = A·r₁ᵗ + B·r₂ᵗ, with the roots of r² - (1 + μ - ηλ)·r + μ = 0, from x_0 = 1 and x_1 = 1 - ηλ."""
+    rate = 0.3
+    run = asim.replay(
+        asim.Trace.from_commits([0] * 30),
+        rules.heavy_ball(rate, momentum=momentum),
+        asim.workloads.quadratic([1.0]),
+        record=("central",),
+    )
+    first, second = np.roots([1.0, -(1 + momentum - rate), momentum])
+    share = (1 - rate - second) / (first - second)
+    t = np.arange(1, 31)
+    np.testing.assert_allclose(
+        run.records["central"][:, 0], (share * first**t + (1 - share) * second**t).real, rtol=1e-9
+    )
+
+
 def test_multi_asgd_is_momentum_sgd_of_every_worker(x64):
     trace = TRACES["everything"][0]()
     several = asim.replay(trace, rules.multi_asgd(0.05, momentum=0.7), noisy_quadratic())
@@ -50,10 +93,10 @@ def test_multi_asgd_is_momentum_sgd_of_every_worker(x64):
 
 
 @pytest.mark.parametrize(
-    "rule", [rules.shared_nesterov(0.1, momentum=0.0), rules.multi_asgd(0.1, momentum=0.0)], ids=lambda r: r.name
+    "make", [rules.shared_nesterov, rules.multi_asgd, rules.heavy_ball], ids=lambda make: make.__name__
 )
-def test_without_momentum_they_are_asynchronous_sgd(rule, x64):
-    trace = gamma_trace()
+def test_without_momentum_they_are_asynchronous_sgd(make, x64):
+    trace, rule = gamma_trace(), make(0.1, momentum=0.0)
     expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic())
     np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected.loss, rtol=1e-12)
     slow = asim.replay(trace, rules.delayed_nesterov(0.4, momentum=0.0, interval=4), noisy_quadratic())
@@ -64,7 +107,7 @@ def test_without_momentum_they_are_asynchronous_sgd(rule, x64):
 @pytest.mark.parametrize("activation", [0.0, 0.2])
 def test_delayed_nesterov_is_what_its_paper_says(activation, kind, x64):
     every, momentum, rate, c = 4, 0.7, 0.2, activation
-    trace = TRACES[kind][0](workers=5, commits=90)
+    trace = KINDS[kind](workers=5, commits=90)
     thetas, m, gathered, gradients = [START], np.zeros(3), np.zeros(3), []
     for k in range(len(trace)):
         gradients.append(H * thetas[trace.read_version[k]])
@@ -98,6 +141,9 @@ BAD = [
     (lambda: rules.delayed_nesterov(0.1, interval=0), "`interval` must be a whole number of at least 1"),
     (lambda: rules.delayed_nesterov(0.1, interval=2.5), "`interval` must be a whole number of at least 1"),
     (lambda: rules.delayed_nesterov(0.1, interval=4, activation=0.5), "`activation` must be at most 1/interval"),
+    (lambda: rules.heavy_ball(0.1, momentum=-1.0), "`momentum` must be between -1 and 1, both excluded; got -1.0"),
+    (lambda: rules.heavy_ball(0.1, momentum=[0.5, 1.0]), "`momentum` must be between -1 and 1, both excluded"),
+    (lambda: rules.heavy_ball(-0.1), "`learning_rate` must not be negative"),
     (lambda: rules.shared_nesterov(np.inf), "`learning_rate` must be finite"),
     (lambda: rules.multi_asgd(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
 ]

@@ -8,10 +8,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.engine.batches import commit_key, init_key
 from asyncsim.engine.loop import replay_chunk
-from asyncsim.engine.reference import take_batch
 from asyncsim.rules.optimisers import NAMES
+from asyncsim.workloads.batches import commit_key, init_key
 from tests.problems import assert_close, gamma_trace, noisy_quadratic, random_trace, tree_workload
 
 CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), optax.adam(0.05))  # looks at all parameters together
@@ -25,7 +24,7 @@ def served(trace, optimiser, workload, seed, workers_step=False):
     for k, w in enumerate(trace.worker.tolist()):
         read = thetas[trace.read_version[k]]
         key = commit_key(jax.random.key(seed), w, jobs[w])
-        _, message = workload.loss_and_gradient(read, take_batch(workload, seed, w, jobs[w], key), key)
+        _, message = workload.loss_and_gradient(read, workload.batch(seed, w, jobs[w]), key)
         jobs[w] += 1
         if workers_step:
             message, states[w] = optimiser.update(message, states[w], read)

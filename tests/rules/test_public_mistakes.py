@@ -7,8 +7,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from asyncsim.engine.batches import commit_key
 from asyncsim.trace.regroup import in_steps
+from asyncsim.workloads.batches import commit_key
 from tests.problems import TRACES, gamma_trace
 
 RATE, SEED = 0.01, 7

@@ -7,8 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.engine.batches import commit_key, init_key
-from asyncsim.engine.reference import take_batch
+from asyncsim.workloads.batches import commit_key, init_key
 from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
@@ -116,7 +115,7 @@ def own_steps(optimiser, workload, worker, steps, seed, params=None, state=None,
     state = optimiser.init(params) if state is None else state
     for job in range(first, first + steps):
         key = commit_key(jax.random.key(seed), worker, job)
-        _, gradient = workload.loss_and_gradient(params, take_batch(workload, seed, worker, job, key), key)
+        _, gradient = workload.loss_and_gradient(params, workload.batch(seed, worker, job), key)
         updates, state = optimiser.update(gradient, state, params)
         params = optax.apply_updates(params, updates)
     return params, state

@@ -7,8 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import trainers
-from asyncsim.engine.batches import commit_key, init_key
-from asyncsim.engine.reference import take_batch
+from asyncsim.workloads.batches import commit_key, init_key
 from tests.problems import assert_close, tree_workload
 
 
@@ -16,7 +15,7 @@ def trained(workload, worker, params, state, batches, seed):
     """A plain loop over these mini-batches of a worker."""
     for job in batches:
         key = commit_key(jax.random.key(seed), worker, job)
-        _, gradient = workload.loss_and_gradient(params, take_batch(workload, seed, worker, job, key), key)
+        _, gradient = workload.loss_and_gradient(params, workload.batch(seed, worker, job), key)
         updates, state = optax.adam(0.05).update(gradient, state, params)
         params = optax.apply_updates(params, updates)
     return params, state

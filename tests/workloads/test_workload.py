@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.batches import Shuffles
-from asyncsim.engine.reference import replay_plainly, take_batch
+from asyncsim.engine.plan import count_jobs
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads import CONSTRUCTORS
+from asyncsim.workloads.batches import Shuffles
 
 EXAMPLES, BATCH = 23, 4
 EPOCH = EXAMPLES // BATCH
@@ -74,7 +75,7 @@ def test_seeds_and_workers_have_shuffles_of_their_own() -> None:
 
 def test_batches_are_whole_examples() -> None:
     workload = line()
-    batch = take_batch(workload, 0, 2, 1, jax.random.key(0))
+    batch = workload.batch(0, 2, 1)
     rows = Shuffles(EXAMPLES, BATCH).take(0, np.array([2]), np.array([1]))[0]
     assert isinstance(workload.data, dict)
     for name, array in workload.data.items():
@@ -164,3 +165,33 @@ def test_name_options_and_data_rebuild_the_workload(name: str, options: dict[str
 def test_a_workload_prints_in_one_line(workload: asim.Workload, expected: str) -> None:
     assert repr(workload).startswith(expected)
     assert len(repr(workload)) < 120
+
+
+# The mini-batches of a replay, one at a time
+
+
+def tell(params: Any, batch: Any, key: jax.Array) -> jax.Array:
+    """A loss that says which examples it was given, and in what order."""
+    return (0 * params).sum() + (batch * jnp.arange(1.0, 4.0) ** 3).sum()
+
+
+@pytest.mark.parametrize("rule", [asim.rules.downpour(0.1), asim.rules.agn(0.1, window=2)], ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "source", [{"data": np.arange(20.0) ** 2, "batch_size": 3}, {"noise": lambda key: jax.random.normal(key, (3,))}]
+)
+def test_a_batch_is_the_one_that_the_replay_used(rule: asim.Rule, source: dict[str, Any]) -> None:
+    trace = asim.Trace.from_commits([0, 2, 2, 1, 2, 0, 2, 2, 2, 2])
+    workload = asim.Workload(lambda key: jnp.zeros(2), tell, **source)
+    loss, window = asim.replay(trace, rule, workload, seed=5).loss, rule.window
+    for k, (worker, job) in enumerate(zip(trace.worker.tolist(), count_jobs(trace.worker).tolist(), strict=True)):
+        batches = [workload.batch(5, worker, step) for step in range(job * window, (job + 1) * window)]
+        told = np.mean([tell(np.zeros(2), batch, jax.random.key(0)) for batch in batches])
+        np.testing.assert_allclose(loss[k], told, rtol=1e-5, atol=1e-5)
+    assert len(np.unique(loss)) == 10
+
+
+def test_a_batch_is_none_where_there_is_nothing_to_draw_from() -> None:
+    assert asim.workloads.quadratic([1.0]).batch(0, 0, 0) is None
+    for arguments, name in (((-1, 0, 0), "seed"), ((0, 0.5, 0), "worker"), ((0, 0, True), "job")):
+        with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 0"):
+            line().batch(*arguments)  # type: ignore[arg-type]

@@ -98,6 +98,9 @@ def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
     return job_key(worker_key(seed_key, worker), job)
 
 
+compiled_commit_key = jax.jit(commit_key)  # one call in place of three
+
+
 def worker_keys(seed_keys: jax.Array, workers: int) -> jax.Array:
     """The keys of all workers, (seeds, workers) or some more: a power of two, so that few programs are compiled.
 
