@@ -1,7 +1,7 @@
 """One-line errors for invalid arguments: each says the name, the value received and the remedy.
 
-`require_…` take a scalar; `finite`, `not_negative`, `fraction` and `signed_fraction` take hyper-parameters: a scalar,
-or one value per seed.
+`require_…` take a scalar; `finite`, `not_negative`, `fraction`, `signed_fraction` and `whole` take hyper-parameters: a
+scalar, or one value per seed.
 """
 
 import difflib
@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+MOST_EXACT = 2**24  # a float32 has all whole numbers up to here
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
 
 
@@ -64,6 +65,21 @@ def signed_fraction(name: str, value: Any) -> Any:
     if np.any(np.abs(numbers) >= 1):
         raise ValueError(f"`{name}` must be between -1 and 1, both excluded; got {value!r}. 0.9 is usual.")
     return numbers
+
+
+def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
+    """As `require_integer`; or an int32 array, if it is one value per seed.
+
+    Example:
+        >>> whole("batch", 3, least=1, remedy=""), whole("batch", [1, 2], least=1, remedy="").tolist()
+        (3, [1, 2])
+    """
+    if not np.ndim(value):
+        return require_integer(name, value, least=least, remedy=remedy)
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "iu" or (numbers < least).any() or (numbers > MOST_EXACT).any():
+        raise ValueError(f"`{name}` must be integers from {least} to {MOST_EXACT}; got {value!r}. {remedy}")
+    return numbers.astype(np.int32)
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> str:

@@ -1,10 +1,16 @@
 """Arguments that many rules have, checked."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from asyncsim import checks
 from asyncsim.rules.rule import Hyper, Rule
+
+OneOrSeveral = int | Sequence[int] | NDArray[np.integer[Any]]  # a whole number, or one per seed
 
 
 def step_size(learning_rate: Any) -> Hyper:

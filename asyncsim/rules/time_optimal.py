@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from asyncsim import checks
-from asyncsim.rules.arguments import step_size
+from asyncsim.rules.arguments import OneOrSeveral, step_size
 from asyncsim.rules.downpour import raw_update
 from asyncsim.rules.momentum import at_rest
 from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View, add_message, keep_nothing
@@ -81,7 +82,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
-def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule:
+def rennala(learning_rate: Any, *, batch: OneOrSeveral = 10, steps: str = "rule") -> Rule:
     """Rennala SGD: a step is the mean of B gradients taken at the current version; older ones are ignored.
 
     θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whichever workers are fast enough; a fast worker may
@@ -99,14 +100,15 @@ def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule
 
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
-        batch: Gradients in a step, B ≥ 1.
+        batch: Gradients in a step, B ≥ 1; a whole number, or, where the rule makes the steps, one per seed.
         steps: What makes the steps: "rule" or "trace".
 
     Returns:
         A `Rule` that steps every `batch` fresh commits.
 
     Raises:
-        ValueError: If a number is out of range or `steps` is unknown.
+        ValueError: If a number is out of range, `steps` is unknown, or the trace makes the steps and there are several
+            numbers of gradients.
 
     Example:
         B = 2. Both workers read at 1, and their mean makes x = 0.5. Then worker 0, which read at 1 before that step,
@@ -123,7 +125,11 @@ def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule
         computation model".
     """
     checks.one_of("steps", steps, STEPS)
-    batch = checks.require_integer("batch", batch, least=1, remedy="Collect one gradient or more.")
+    batch = checks.whole("batch", batch, least=1, remedy="Collect one gradient or more.")
+    if steps == "trace" and np.ndim(batch):
+        raise ValueError(
+            f"`batch` must be one number where the trace makes the steps; got {batch.tolist()}. Use steps='rule'."
+        )
     hyper = {**step_size(learning_rate), "batch": batch}
     collect = 1 if steps == "rule" else batch  # with 1, a trace that has averaged already is refused
     return Rule(hyper=hyper, name="rennala", options=(("steps", steps),), collect=collect, **STEPS[steps]).sealed()
@@ -131,7 +137,7 @@ def rennala(learning_rate: Any, *, batch: int = 10, steps: str = "rule") -> Rule
 
 @dataclass(frozen=True)
 class StartAges:
-    """No update was ever applied: (R,) ages in versions of the trace, youngest first."""
+    """No update was ever applied: (R,) ages in versions of the trace, youngest first; R the largest of all seeds."""
 
     limit: int
 
@@ -141,10 +147,15 @@ class StartAges:
         return jnp.full(self.limit, LONG_AGO, jnp.int32)
 
 
+def oldest(hyper: Hyper, ages: jax.Array) -> jax.Array:
+    """The age of the R-th last update: the last one that the server keeps, unless it keeps more for other seeds."""
+    return ages[jnp.asarray(hyper["limit"], jnp.int32) - 1] if "limit" in hyper else ages[-1]
+
+
 def send_if_recent(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
     """Send Δθ and 1 if fewer than R updates were applied since the read, else nothing."""
     sent = raw_update(hyper, gradient, state, view)
-    recent = view.staleness < view.server[-1]
+    recent = view.staleness < oldest(hyper, view.server)
     return sent._replace(message={"update": keep_if(recent, sent.message), "applied": count(recent)})
 
 
@@ -157,7 +168,7 @@ def apply_and_age(
     return central, jnp.where(message["applied"] > 0, shifted, server) + 1
 
 
-def ringmaster(learning_rate: Any, *, limit: int = 10) -> Rule:
+def ringmaster(learning_rate: Any, *, limit: OneOrSeveral = 10) -> Rule:
     """Ringmaster ASGD: asynchronous SGD that ignores gradients with a delay of R or more.
 
     θ ← θ - η·∇L(θ_{k-δ}) if δ < R, where δ counts the updates *applied* since the read: an ignored one is not a
@@ -171,7 +182,8 @@ def ringmaster(learning_rate: Any, *, limit: int = 10) -> Rule:
 
     Args:
         learning_rate: Step size η, per applied commit; a scalar, or one value per seed.
-        limit: R ≥ 1, the delay at and above which a gradient is ignored. A new limit compiles a new program.
+        limit: R ≥ 1, the delay at and above which a gradient is ignored; a whole number, or one per seed. A new limit,
+            or a new largest one, compiles a new program.
 
     Returns:
         A `Rule` that keeps R ages on the server.
@@ -192,13 +204,14 @@ def ringmaster(learning_rate: Any, *, limit: int = 10) -> Rule:
         Maranjyan, Tyurin and Richtárik 2025, "Ringmaster ASGD: the first asynchronous SGD with optimal time
         complexity".
     """
-    limit = checks.require_integer("limit", limit, least=1, remedy="With 1, only fresh gradients count.")
+    limit = checks.whole("limit", limit, least=1, remedy="With 1, only fresh gradients count.")
+    several = bool(np.ndim(limit))
     return Rule(
-        hyper=step_size(learning_rate),
+        hyper={**step_size(learning_rate), "limit": limit} if several else step_size(learning_rate),
         name="ringmaster",
         send=send_if_recent,
-        options=(("limit", limit),),
-        start_server=StartAges(limit),
+        options=() if several else (("limit", limit),),
+        start_server=StartAges(int(np.max(limit, initial=1))),
         apply=apply_and_age,
         collect=1,
     ).sealed()

@@ -60,6 +60,48 @@ def test_ringmaster_by_hand(trace, limit, x64):
     assert_ends(trace, rules.ringmaster(0.1, limit=limit), thetas)
 
 
+@every_trace
+@pytest.mark.parametrize(
+    ("make", "name", "values"), [(rules.ringmaster, "limit", [4, 1, 2, 9]), (rules.rennala, "batch", [3, 1, 8, 5])]
+)
+def test_a_sweep_equals_one_at_a_time(make, name, values, trace, x64):
+    """R and B may differ from seed to seed, together with the step size."""
+    rates = [0.1, 0.3, 0.2, 0.05]
+    sweep = asim.replay(trace, make(rates, **{name: values}), quadratic(), seed=(0, 0, 0, 0))
+    assert len(np.unique(sweep.loss[:, -1])) == 4
+    for place, (rate, value) in enumerate(zip(rates, values, strict=True)):
+        alone = asim.replay(trace, make(rate, **{name: value}), quadratic())
+        np.testing.assert_allclose(sweep.loss[place], alone.loss, rtol=1e-10)
+    half = asim.replay(trace, make(rates, **{name: values}), quadratic(), seed=(0, 0, 0, 0), commits=70)
+    whole = asim.replay(trace, make(rates, **{name: np.array(values)}), quadratic(), seed=(0, 0, 0, 0), resume=half)
+    np.testing.assert_array_equal(whole.loss, sweep.loss)
+
+
+def youngest(commit):
+    """Age of the last update before this commit, in versions of the trace."""
+    return commit.view.server[0]
+
+
+def test_a_sweep_counts_beyond_what_half_precision_can():
+    """After 259 updates since the read, a limit of 259 ignores the gradient, although bfloat16 makes it 260."""
+    trace = asim.Trace.from_commits([0] * 259 + [1, 0])
+    workload = asim.Workload(lambda key: {"x": jnp.zeros(1, jnp.bfloat16)}, lambda p, b, k: p["x"].sum())
+    rule = rules.ringmaster(1.0, limit=[259, 260, 400])
+    run = asim.replay(trace, rule, workload, seed=(0, 0, 0), record={"youngest": youngest})
+    assert run.records["youngest"][:, -1].tolist() == [2, 1, 1]
+
+
+def test_several_limits_and_batches_are_checked():
+    for limit in ([], [1.5, 2.0], [0, 1], [2**24 + 1]):
+        with pytest.raises(ValueError, match="`limit` must be integers from 1 to 16777216; got"):
+            rules.ringmaster(0.1, limit=limit)
+    with pytest.raises(ValueError, match=r"`batch` must be one number where the trace makes the steps; got \[1, 2\]"):
+        rules.rennala(0.1, batch=[1, 2], steps="trace")
+    rule = rules.ringmaster(0.1, limit=[1, 3])
+    assert rules.ringmaster(**{k: v for k, v in rule.describe().items() if k != "name"}) == rule
+    assert rule != rules.ringmaster(0.1, limit=[2, 3])
+
+
 def simulated(protocol, commits, compute=UNEVEN):
     return asim.simulate(asim.Cluster(5, compute, protocol=protocol), commits=commits)
 
