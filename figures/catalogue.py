@@ -20,6 +20,8 @@ from figures import (
     figure8,
     figure9,
     figure10,
+    gap,
+    gap_runs,
     stability,
     staleness,
 )
@@ -40,6 +42,8 @@ FIGURES: dict[str, FigureModule] = {
     "stability": stability,
     "staleness": staleness,
     "assumptions": assumptions,
+    "gap": gap,
+    "gap_runs": gap_runs,
 }
 
 

@@ -19,8 +19,8 @@ SCALES = ("quick", "paper")
 OUT = str(Path("runs", "figures", "SCALE"))
 HELP = """Compute and draw the paper's figures, and judge its claims by the numbers.
 
-NAME: figure1 to figure10, energy, stability, staleness, assumptions; all of them by default. Existing results are
-reused, and an interrupted run continues where it stopped.
+NAME: figure1 to figure10, energy, stability, staleness, assumptions, gap, gap_runs; all of them by default. Existing
+results are reused, and an interrupted run continues where it stopped.
 
 At scale quick, a small network learns digits, in minutes. At scale paper, the paper's network learns MNIST, from the
 folder that ASYNCSIM_DATA names, in hours; figures 7, 9 and 10 use images in ImageNet's format from the folder that

@@ -92,16 +92,17 @@ def test_figures_6_and_8_draw_their_numbers(numbers, scale):
     line = next(line for line in drawn(figure6, numbers[figure6], scale)[0] if line.get_label() == "momentum SGD")
     both = over_seeds(numbers[figure6], "curves", "training_loss", rule="momentum_sgd", workers=1)
     np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
-    line = next(line for line in drawn(figure8, numbers[figure8], scale)[1] if line.get_label() == "κ = 3")
-    both = over_seeds(numbers[figure8], "curves", "mean_tensor_median_pi", kappa=3.0)
-    np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
+    for lines, name in zip(drawn(figure8, numbers[figure8], scale), figure8.PAPER, strict=True):
+        line = next(line for line in lines if line.get_label() == "κ = 3")
+        both = over_seeds(numbers[figure8], "curves", name, kappa=3.0)
+        np.testing.assert_allclose(line.get_ydata(), np.median(both, axis=0))
+        assert sum(map(is_papers, lines)) == (4 if scale == "paper" else 0)
 
 
 def made_up(module, *losses):
     """The numbers of one seed with these final losses, in the order of the rules (or values of κ)."""
     if module is figure8:
-        rows = {"kappa": np.array(figure8.KAPPAS), "training_loss": np.array(losses)}
-        return {f"final.{name}": column for name, column in rows.items()}
+        return pack(final={"kappa": figure8.KAPPAS, "training_loss": losses}, curves=dying())
     rules = list(module.RULES if module is figure1 else module.PAPER) + (["momentum_sgd"] if module is figure6 else [])
     n = np.array(module.WORKERS)
     columns = {"rule": np.repeat(rules, len(n)), "workers": np.tile(n, len(rules))}
@@ -138,10 +139,22 @@ def test_figure_6_and_8_judge_good_and_bad_numbers():
     good, failing = [0.06, 0.05, 0.04], [0.3, 2.3, np.nan]
     assert verdicts(figure6, good, failing, [0.1, 0.1, 0.1]) == [True, True]
     assert verdicts(figure6, [0.06, 2.3, 0.04], [0.3, 0.3, 2.3], [0.1, 0.1, 0.1]) == [False, False]
-    assert verdicts(figure8, 0.07, 0.06, 0.08, 2.3) == [True, True]
-    assert verdicts(figure8, 0.07, 0.06, 0.08, np.nan) == [True, True]
-    assert verdicts(figure8, 0.07, 0.08, 0.08, 0.8) == [False, False]
-    assert verdicts(figure8, np.nan, 0.06, 0.08, 2.3) == [False, False]
+    assert verdicts(figure8, 0.07, 0.06, 0.08, 2.3)[:2] == [True, True]
+    assert verdicts(figure8, 0.07, 0.06, 0.08, np.nan)[:2] == [True, True]
+    assert verdicts(figure8, 0.07, 0.08, 0.08, 0.8)[:2] == [False, False]
+    assert verdicts(figure8, np.nan, 0.06, 0.08, 2.3)[:2] == [False, False]
+
+
+def dying(clamp=5.0, end=0.003):
+    """The medians of π of a network that dies with κ = 4."""
+    steps = np.arange(5, 905, 5)
+    median = np.where(steps < 235, clamp, end)
+    return {"kappa": np.full(len(steps), 4.0), "worker_steps": steps, "median_pi": median}
+
+
+@pytest.mark.parametrize(("medians", "holds"), [({}, True), ({"clamp": 4.0}, False), ({"end": 0.5}, False)])
+def test_figure_8_knows_how_a_network_dies(medians, holds):
+    assert figure8.died([pack(curves=dying()), pack(curves=dying(**medians))]).holds is holds
 
 
 def test_figure_3_requires_every_seed_to_fall():
