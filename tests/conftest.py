@@ -12,6 +12,8 @@ import jax
 import pytest
 from hypothesis import settings
 
+from asyncsim.engine import chunks
+
 # The code generator that takes longest, and compiling in many pieces. XLA aborts at a flag that it does not know, so
 # these are set only for the versions of JAX with which they were tried.
 QUICK_XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
@@ -25,12 +27,12 @@ settings.load_profile("patient")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Processes share the tests only with `-n`, and programs of the benchmarks alone are compiled as a user's are."""
+    """Only `-n` lets processes share tests; the programs of benchmarks that measure are compiled as a user's are."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
     if not config.getoption("tx", None):
         config.option.dist = "no"  # else pytest-benchmark takes the option for processes that share the cores
-    if not all("benchmarks" in argument for argument in config.args):
+    if config.getoption("smoke", False) or not all("benchmarks" in argument for argument in config.args):
         compile_quickly()
         config.pluginmanager.register(ProgramsDropped())
 
@@ -39,6 +41,8 @@ def compile_quickly():
     """What is tested is what a program computes, and most of the time is compilation: compile quickly, run slowly."""
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_traceback_in_locations_limit", 0)  # programs that do not say where they come from
+    gc.set_threshold(100_000, 20, 50)  # tracing makes many objects, few of them in circles
+    chunks.LONGEST = 4096  # else noise is drawn for 65536 commits where a test has sixty
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # for the processes that tests start
     flags = os.environ.get("XLA_FLAGS", "")
     if jax.version.__version_info__ < UNTRIED_JAX and QUICK_XLA_FLAGS not in flags:
@@ -51,8 +55,8 @@ class ProgramsDropped:
     Tests of a file share programs, so that the end of a file is the place to forget them.
     """
 
-    GROWTH_AT_LAST = 300e6  # bytes, at the end of a file
-    GROWTH = 600e6  # within one
+    GROWTH_AT_LAST = 500e6  # bytes, at the end of a file
+    GROWTH = 700e6  # within one
 
     def __init__(self):
         self.least = resident()

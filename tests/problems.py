@@ -14,6 +14,7 @@ from asyncsim.trace import NEVER, Fate, Unfinished
 from asyncsim.trace.columns import UNFINISHED_COLUMNS
 
 EXAMPLES = 40
+CURVATURE = (1.0, 0.5, 0.1)
 INPUTS = np.random.default_rng(0).normal(size=(EXAMPLES, 3))
 
 
@@ -50,8 +51,39 @@ def tree_workload(batch_size=8):
     return asim.Workload(init_tree, tree_loss, data=data, batch_size=batch_size, gradient=TREE_GRADIENT)
 
 
+def init_quadratic(key):
+    del key
+    return {"x": jnp.ones(3)}
+
+
+@jax.jit
+def draw_bytes(key):
+    """Noise with a standard deviation of 0.3, each number a byte of the key: normals take longest of all to compile."""
+    three = jax.random.key_data(key)[-1] >> jnp.arange(0, 24, 8, dtype=jnp.uint32) & 255
+    return 0.3 * (three - 127.5) / 73.9
+
+
+@jax.jit
+def noisy_gradient(params, batch, key):
+    del key
+    slope = jnp.asarray(CURVATURE, params["x"].dtype) * params["x"]
+    return (params["x"] * slope).sum() / 2, {"x": slope + batch}
+
+
+def evaluate_quadratic(params):
+    return {"test_loss": (params["x"] ** 2).sum()}
+
+
 def noisy_quadratic():
-    return asim.workloads.quadratic([1.0, 0.5, 0.1], noise=0.3)
+    """A workload that draws its mini-batches; `workloads.quadratic` draws normals."""
+    return asim.Workload(
+        init_quadratic,
+        loss=None,
+        gradient=noisy_gradient,
+        noise=draw_bytes,
+        evaluate=evaluate_quadratic,
+        name="quadratic",
+    )
 
 
 def gamma_trace(workers=5, commits=60, seed=1, cv=0.5):
@@ -129,8 +161,8 @@ TRACES = {
     "early_pulls": (lambda **kwargs: random_trace(early=0.6, **kwargs), ("pull",)),
     "own": (lambda **kwargs: random_trace(early=0.6, owning=0.8, **kwargs), ("own", "pull")),
     "everything": (
-        lambda closing=0.4, **kwargs: random_trace(
-            closing=closing, waiting=0.4, early=0.5, crashing=0.1, owning=0.5, **kwargs
+        lambda closing=0.4, owning=0.5, **kwargs: random_trace(
+            closing=closing, waiting=0.4, early=0.5, crashing=0.1, owning=owning, **kwargs
         ),
         ("buffer", "own", "resume", "begin", "pull"),
     ),

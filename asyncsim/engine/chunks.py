@@ -29,8 +29,8 @@ def chunk_length(parameters: int, batch_size: int, seeds: int, window: int = 1, 
         recorded: Bytes recorded of a commit, all seeds together, on average.
 
     Example:
-        >>> chunk_length(163_790, 64, seeds=1), chunk_length(650, 32, seeds=1), chunk_length(10, 1, seeds=1)
-        (64, 4096, 65536)
+        >>> chunk_length(163_790, 64, seeds=1), chunk_length(650, 32, seeds=1), chunk_length(1729, 1, seeds=1)
+        (64, 4096, 1024)
     """
     by_work = CHUNK_WORK / (parameters * batch_size * seeds * window)
     by_memory = CHUNK_BYTES / (FLOAT_BYTES * parameters * seeds * window) if batch_size == 1 else by_work

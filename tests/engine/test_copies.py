@@ -12,6 +12,8 @@ from asyncsim.engine.replayer import Replayer
 from tests.conftest import SLOW_XLA_OPTIONS
 from tests.problems import CORE, RULES, TRACES
 
+# Code is generated from the instructions below: quickly, because nothing is run.
+OPTIONS = {**SLOW_XLA_OPTIONS, "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 WORKERS = 37  # a size that nothing else in the program has
 
 
@@ -24,7 +26,7 @@ def program(rule, seed, lanes, record, kind="ordinary"):
     replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
     count, chunk = replayer.feeder.chunk(0, 100)
     lowered = replay_chunk.lower(replayer.carry, count, chunk, replayer.problem, layout=replayer.layout)
-    return lowered.compile(SLOW_XLA_OPTIONS).as_text()
+    return lowered.compile(OPTIONS).as_text()
 
 
 def instructions_with_state(text, operation):
@@ -65,5 +67,5 @@ def test_the_count_would_find_a_copy():
         return jax.lax.scan(body, (state[0], state), workers)
 
     state = np.ones((WORKERS, 50), np.float32)
-    text = jax.jit(careless).lower(state, np.arange(WORKERS)).compile(SLOW_XLA_OPTIONS).as_text()
+    text = jax.jit(careless).lower(state, np.arange(WORKERS)).compile(OPTIONS).as_text()
     assert instructions_with_state(text, "copy")

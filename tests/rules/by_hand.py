@@ -2,7 +2,14 @@
 
 import numpy as np
 
+from tests.problems import TRACES
+
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
+
+
+def trace_of(kind, **options):
+    """A trace of this kind without jobs that go on from a worker's own value, of which no published server knows."""
+    return TRACES[kind][0](**options, **({"owning": 0.0} if kind == "everything" else {}))
 
 
 def arrivals(trace):

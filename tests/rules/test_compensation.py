@@ -6,6 +6,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from tests.problems import TRACES, gamma_trace, noisy_quadratic
+from tests.rules.by_hand import trace_of
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 RATE = 0.1
@@ -39,7 +40,7 @@ def dc_by_hand(trace, strength, decay=None, shadow="own"):
 @pytest.mark.parametrize("variance", ["constant", "adaptive"])
 def test_dc_asgd_is_what_its_paper_says(variance, kind, x64):
     """Even if workers pull early: the server compensates to the value that it has, not to what they pulled."""
-    trace = TRACES[kind][0](workers=6, commits=80)
+    trace = trace_of(kind, workers=6, commits=80)
     rule = rules.dc_asgd(RATE, compensation=0.7, variance=variance, decay=0.8)
     run = asim.replay(trace, rule, quadratic())
     expected = dc_by_hand(trace, 0.7, decay=None if variance == "constant" else 0.8)
@@ -90,7 +91,7 @@ def gap_by_hand(trace, momentum, decay):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gap_aware_is_what_its_paper_says(kind, x64):
-    trace = TRACES[kind][0](workers=6, commits=80)
+    trace = trace_of(kind, workers=6, commits=80)
     run = asim.replay(trace, rules.gap_aware(RATE, momentum=0.6, decay=0.95), quadratic())
     np.testing.assert_allclose(run.central["x"], gap_by_hand(trace, 0.6, 0.95), rtol=1e-9, atol=1e-14)
 

@@ -29,9 +29,10 @@ def by_hand_of_workers(trace, variant):
     thetas = [START.copy()]  # by version
     moment = [np.zeros(3)] * trace.workers
     pulled = [None] * trace.workers  # the previous pull; None before the first
+    own = [None] * trace.workers  # what was pulled for the previous commit plus its message
     messages, centrals, pis = [], [], []
     for k, w in enumerate(trace.worker):
-        point = thetas[trace.read_version[k]]  # where the gradient is taken
+        point = own[w] if trace.resumes_own[k] else thetas[trace.read_version[k]]  # where the gradient is taken
         if pulled[w] is None or trace.state_lost[k]:
             moment[w], pulled[w] = np.zeros(3), point
         elif variant == "paper":
@@ -46,6 +47,7 @@ def by_hand_of_workers(trace, variant):
             pi = (KAPPA * np.abs(moment[w]) - shift) / (np.abs(update) + 1e-16)
         pulled[w] = theta
         messages.append(pi * update)
+        own[w] = theta + messages[-1]
         if trace.closes_step[k]:
             thetas.append(thetas[-1] + np.mean(messages, axis=0))
             messages = []

@@ -7,7 +7,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import beside_proxy
-from tests.problems import RULES, TRACES, gamma_trace, noisy_quadratic, round_robin, trace_for, tree_workload
+from tests.problems import RULES, TRACES, gamma_trace, round_robin, trace_for, tree_workload
 
 WRAPPED = ("downpour", "gem_paper", "rennala_batches")
 
@@ -59,7 +59,7 @@ def test_downpour_on_a_slope_has_the_predicted_energies(x64):
 def test_the_proxy_follows_the_step_size_unless_it_has_its_own():
     """A scenario that overrides the rule's step size moves the proxy's with it."""
     cluster, rule = asim.Cluster(2, asim.delays.Constant(1.0)), beside_proxy(asim.rules.downpour(0.1))
-    scenario = asim.Scenario(cluster, rule, noisy_quadratic(), commits=10)
+    scenario = asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0], noise=0.3), commits=10)
     changed = scenario.override(learning_rate=0.2)
     assert changed.rule == beside_proxy(asim.rules.downpour(0.2))
     assert changed.digest != scenario.digest
@@ -74,7 +74,10 @@ def test_scenarios_tell_wrapped_rules_apart():
         beside_proxy(rules[0], learning_rate=0.1),
         beside_proxy(rules[0], momentum=0.5),
     ]
-    digests = {asim.Scenario(cluster, rule, noisy_quadratic(), commits=10, record=()).digest for rule in rules}
+    digests = {
+        asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0], noise=0.3), commits=10, record=()).digest
+        for rule in rules
+    }
     assert len(digests) == len(rules)
 
 

@@ -10,6 +10,7 @@ from asyncsim import protocols, rules
 from asyncsim.rules import View
 from asyncsim.rules.federated import hinge
 from tests.problems import TRACES, gamma_trace, noisy_quadratic, random_trace
+from tests.rules.by_hand import trace_of
 
 RATE, N, LARGEST = 0.01, 3, 20.0
 KINDS = ("ordinary", "everything")
@@ -105,7 +106,7 @@ SHARES = {
 @pytest.mark.parametrize("weighting", SHARES)
 def test_fedasync_is_what_its_paper_says(weighting, kind, x64):
     """The mixing factor is computed anew for every model: it does not decay."""
-    trace = TRACES[kind][0](workers=6, commits=120)
+    trace = trace_of(kind, workers=6, commits=120)
     thetas, waiting = [START], []
     for k in range(len(trace)):
         x = thetas[trace.read_version[k]]

@@ -17,13 +17,15 @@ ONE_WORKER = asim.Trace.from_commits([0] * 12)
 
 def by_hand(trace, commit):
     """The central variable after every commit; `commit(Δ, θ - s, τ)` is what a worker sends."""
-    thetas, messages, centrals = [START.copy()], [], []
+    thetas, messages, centrals, own = [START.copy()], [], [], {}
     for k, read in enumerate(trace.read_version):
-        s = thetas[read]
+        s = own[trace.worker[k]] if trace.resumes_own[k] else thetas[read]
         x = s.copy()
         for _ in range(WINDOW):
             x = x - RATE * H * x
-        messages.append(commit(x - s, thetas[trace.pull_version[k]] - s, trace.version[k] - read))
+        pulled = thetas[trace.pull_version[k]]
+        messages.append(commit(x - s, pulled - s, trace.version[k] - read))
+        own[trace.worker[k]] = pulled + messages[-1]
         if trace.closes_step[k]:
             thetas.append(thetas[-1] + np.mean(messages, axis=0))
             messages = []

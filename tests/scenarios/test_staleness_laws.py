@@ -5,6 +5,8 @@ import pytest
 
 from tests.scenarios.run import run
 
+pytestmark = pytest.mark.usefixtures("optimised")  # replays long enough to be worth it
+
 
 def test_staleness_laws(tmp_path):
     numbers = run("staleness_laws", tmp_path, workers=8, commits=8000, seeds=6)

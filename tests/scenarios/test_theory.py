@@ -1,9 +1,12 @@
 """The scenarios that compare theory with simulations, on small settings."""
 
 import numpy as np
+import pytest
 
 from asyncsim import theory
 from tests.scenarios.run import run
+
+pytestmark = pytest.mark.usefixtures("optimised")  # replays long enough to be worth it
 
 
 def test_stability_map(tmp_path):
