@@ -20,7 +20,16 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim.rules import Rule
     from asyncsim.rules.citations import citation
     from asyncsim.scenario import Scenario
-    from asyncsim.study import Comparison, Experiment, Result, compare, loss_against_time, run, trainers
+    from asyncsim.study import (
+        Comparison,
+        Experiment,
+        Result,
+        central_against_time,
+        compare,
+        loss_against_time,
+        run,
+        trainers,
+    )
     from asyncsim.trace import Trace, TraceError
     from asyncsim.workloads import Workload
 
@@ -40,6 +49,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "Workload",
+    "central_against_time",
     "citation",
     "compare",
     "datasets",
@@ -67,7 +77,16 @@ _NAMES = {
     "rules": ("Rule",),
     "rules.citations": ("citation",),
     "scenario": ("Scenario",),
-    "study": ("Comparison", "Experiment", "Result", "compare", "loss_against_time", "run", "trainers"),
+    "study": (
+        "Comparison",
+        "Experiment",
+        "Result",
+        "central_against_time",
+        "compare",
+        "loss_against_time",
+        "run",
+        "trainers",
+    ),
     "trace": ("Trace", "TraceError"),
     "workloads": ("Workload",),
 }

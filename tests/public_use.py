@@ -1,5 +1,7 @@
 """The public names as a user's typed program has them: pyright reads this file, and `test_public_use.py` runs it."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import asyncsim as asim
@@ -54,7 +56,19 @@ def final_losses() -> dict[str, float]:
     compared = asim.compare(asim.Comparison({"two": scenario(), "one": scenario().override(kappa=2.0)}))
     losses |= {name: one.summary["final_loss"] for name, one in compared.items()}
     curve = asim.loss_against_time(trace, asim.replay(trace, asim.rules.downpour(0.1), workload), [0.0, 4.0, 8.0])
+    record: dict[str, int | None] = {"central": 5}
+    recording = asim.replay(trace, asim.rules.downpour(0.1), workload, record=record)
+    losses["distance"] = float(np.abs(asim.central_against_time(trace, recording, "central", [8.0])[1]).max())
+    norms = asim.replay(
+        trace, asim.rules.heavy_ball(0.1, momentum=[-0.2, 0.2]), workload, (0, 1), record={"norm": (norm, 2)}
+    )
+    losses["norm"] = float(norms.records["norm"].mean())
     return losses | {"late": float(curve[-1]), "staleness": float(trace.staleness.mean())}
+
+
+def norm(commit: asim.CommitView) -> jax.Array:
+    """A recorded quantity of one's own."""
+    return jnp.linalg.norm(commit.gradient["x"])
 
 
 def show(progress: asim.Progress) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from asyncsim.engine import run_file
 from asyncsim.engine.layout import Packing
-from asyncsim.engine.plan import count_jobs, plan_for
+from asyncsim.engine.plan import Plan, count_jobs, plan_for
 from asyncsim.engine.quantities import POINTS, Measure
 from asyncsim.engine.state import Carry
 from asyncsim.rules import Rule
@@ -206,9 +206,7 @@ class Run:
 
     def _long(self, trace: Trace, at: np.ndarray, values: Columns) -> Columns:
         """The columns of the commits `at`, and values of shape (rows,) or (seeds, rows), as one long table."""
-        plan = plan_for(trace, self.rule)
-        if plan.digest(self.commits) != self.digest:
-            raise ValueError(f"`trace` must be the one that was replayed; the first {self.commits} commits differ.")
+        plan = self.plan(trace)
         columns = {
             "commit": at,
             "worker": self.worker[at],
@@ -220,6 +218,17 @@ class Run:
         seeds = np.array(self.seed)
         columns = {name: np.tile(column, len(seeds)) for name, column in columns.items()}
         return {"seed": seeds.repeat(len(at)), **columns, **{name: array.ravel() for name, array in values.items()}}
+
+    def plan(self, trace: Trace) -> Plan:
+        """The plan of the trace that was replayed.
+
+        Raises:
+            ValueError: If it is another trace.
+        """
+        plan = plan_for(trace, self.rule)
+        if plan.digest(self.commits) != self.digest:
+            raise ValueError(f"`trace` must be the one that was replayed; the first {self.commits} commits differ.")
+        return plan
 
     def evaluate(self) -> dict[str, Any]:
         """What the workload measures of the central variable, such as test loss and accuracy, without dropout.

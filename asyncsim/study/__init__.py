@@ -4,6 +4,16 @@ from asyncsim.study import trainers
 from asyncsim.study.compare import Comparison, compare
 from asyncsim.study.experiment import Experiment, Findings
 from asyncsim.study.run import Result, run
-from asyncsim.study.time_axis import loss_against_time
+from asyncsim.study.time_axis import central_against_time, loss_against_time
 
-__all__ = ["Comparison", "Experiment", "Findings", "Result", "compare", "loss_against_time", "run", "trainers"]
+__all__ = [
+    "Comparison",
+    "Experiment",
+    "Findings",
+    "Result",
+    "central_against_time",
+    "compare",
+    "loss_against_time",
+    "run",
+    "trainers",
+]

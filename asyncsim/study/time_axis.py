@@ -1,4 +1,4 @@
-"""Losses against simulated time, the axis on which protocols that wait can be compared with those that do not."""
+"""Losses and records against simulated time, on which protocols that wait can be compared with those that do not."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,56 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
         ([0.5, 0.125, 0.03125, 0.0078125], [0.3125, 0.01953125, nan])
     """
     return mean_by_time(trace.commit_time[: run.loss.shape[-1]], run.loss, edges)
+
+
+def central_against_time(
+    trace: Trace, run: Run, name: str, times: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What was recorded of the central variable, against simulated time.
+
+    A record of commit k holds from the moment at which the server applied it until the next record: the central
+    variable stands still in between, apart from commits that were not recorded.
+
+    Args:
+        trace: The schedule of the run.
+        run: A run of one or several seeds.
+        name: What was recorded: "central" itself, "test_loss", a function of one's own, or anything else.
+        times: (times,) simulated seconds at which to look; by default those of the records.
+
+    Returns:
+        The times (times,) in seconds; and the values (times, …), or (seeds, times, …), NaN before the first record.
+
+    Raises:
+        ValueError: If another trace was replayed, or nothing was recorded under this name.
+
+    Example:
+        Distance from the minimum, at which no worker need have taken a gradient:
+
+        >>> import asyncsim as asim
+        >>> def distance(commit):
+        ...     return abs(commit.central["x"][0])
+        >>> trace, workload = asim.Trace.from_commits([0, 0, 0, 0]), asim.workloads.quadratic([1.0])
+        >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"distance": (distance, 2)})
+        >>> time, value = asim.central_against_time(trace, run, "distance")
+        >>> time.tolist(), value.tolist()
+        ([2.0, 4.0], [0.25, 0.0625])
+        >>> asim.central_against_time(trace, run, "distance", times=[1.0, 3.0, 9.0])[1].tolist()
+        [nan, 0.25, 0.0625]
+    """
+    run.plan(trace)
+    if name not in run.records:
+        raise ValueError(
+            f"`name` must be a recorded quantity, here one of {list(run.records)}; got {name!r}. Replay with "
+            f"record=({name!r},)."
+        )
+    recorded, values = trace.commit_time[run.recorded_at[name]], run.records[name]
+    if times is None:
+        return recorded, values
+    wanted, axis = np.asarray(times, np.float64), int(run.several)
+    last = np.searchsorted(recorded, wanted, side="right") - 1
+    shape = (*values.shape[:axis], 1, *values.shape[axis + 1 :])
+    unknown = np.full(shape, np.nan, np.result_type(values.dtype, np.float16))
+    return wanted, np.take(np.concatenate([unknown, values], axis), last + 1, axis)
 
 
 def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.ndarray:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -113,6 +114,18 @@ class TestRun:
         refused = command("run", "study.py", "--seed", "1")
         assert_one_line(refused, 1, "`out` 'runs/study' holds a different scenario", "--out", "--force")
         assert command("run", "study.py", "--seed", "1", "--force").status == 0
+
+    def test_double_precision(self, command: Command) -> None:
+        """What `JAX_ENABLE_X64=1` does to the command: the file holds float64, and float32 results are others."""
+        with jax.enable_x64(True):
+            assert command("run", "study.py", "--record", "central=50").status == 0
+        assert json.loads(Path("runs/study/scenario.json").read_text())["precision"] == "float64"
+        with np.load("runs/study/run.npz") as file:
+            for name in ("loss", "records/central", "state/central", "state/rows"):
+                assert file[name].dtype == np.float64
+            assert (file["state/central"] != file["state/central"].astype(np.float32)).any()
+        refused = command("run", "study.py", "--record", "central=50")
+        assert_one_line(refused, 1, "`out` 'runs/study' holds a different scenario", "--force")
 
     def test_comparison_flags(self, command: Command) -> None:
         assert_one_line(command("run", "both.py", "--rule", "gem"), 2, "`rule` is what is compared here")

@@ -31,6 +31,40 @@ class TestLossAgainstTime:
             asim.loss_against_time(self.trace, run, [0.0, 0.0])
 
 
+class TestCentralAgainstTime:
+    trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=60)
+    rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0, 0.5], noise=0.1)
+
+    def test_a_record_holds_until_the_next(self):
+        run = asim.replay(self.trace, self.rule, self.workload, (0, 1), record={"central": 7, "energy_central": 1})
+        time, value = asim.central_against_time(self.trace, run, "central")
+        np.testing.assert_array_equal(time, self.trace.commit_time[6::7])
+        np.testing.assert_array_equal(value, run.records["central"])
+        between = np.concatenate([time[:-1] + np.diff(time) / 2, [time[-1] + 1.0]])
+        for times in (time, between):
+            np.testing.assert_array_equal(asim.central_against_time(self.trace, run, "central", times)[1], value)
+        early = asim.central_against_time(self.trace, run, "central", [time[0] - 1e-9, time[0]])[1]
+        assert early.shape == (2, 2, 2)
+        assert np.isnan(early[:, 0]).all()
+        np.testing.assert_array_equal(early[:, 1], value[:, 0])
+        assert asim.central_against_time(self.trace, run, "energy_central", [0.0, 5.0])[1].shape == (2, 2)
+
+    def test_without_records_nothing_is_known(self):
+        run = asim.replay(self.trace, self.rule, self.workload, commits=4, record={"central": 7})
+        assert asim.central_against_time(self.trace, run, "central")[1].shape == (0, 2)
+        assert np.isnan(asim.central_against_time(self.trace, run, "central", [0.0, 9.0])[1]).all()
+
+    def test_another_trace_or_name_is_refused(self):
+        run = asim.replay(self.trace, self.rule, self.workload, commits=4, record=("central",))
+        with pytest.raises(
+            ValueError, match=r"`name` must be a recorded quantity, here one of \['central'\]; got 'loss'"
+        ):
+            asim.central_against_time(self.trace, run, "loss")
+        other = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=60, seed=1)
+        with pytest.raises(ValueError, match="`trace` must be the one that was replayed"):
+            asim.central_against_time(other, run, "central")
+
+
 class TestMeanByTime:
     def test_an_interval_includes_its_upper_bound_and_empty_ones_are_nan(self):
         means = mean_by_time([0.0, 0.5, 1.0, 2.9, 4.0], [1, 3, 5, 7, 9], [0.0, 1.0, 2.0, 2.5, 3.0])
