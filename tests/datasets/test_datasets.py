@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import importlib.util
 import math
 import os
 import struct
@@ -12,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from asyncsim.datasets import Dataset, digits, mnist
 from asyncsim.datasets.idx import read_idx
 from asyncsim.datasets.mnist import CHECKSUMS, MIRRORS
 
+digits_module = importlib.import_module("asyncsim.datasets.digits")  # the package has a function of this name
 LABELS = "train-labels-idx1-ubyte"
 IMAGES = "train-images-idx3-ubyte"
 
@@ -120,8 +123,6 @@ def test_what_does_not_fit_is_named_in_one_line(changed: dict[str, Any], message
 
 
 def test_digits_are_all_there_once() -> None:
-    from sklearn.datasets import load_digits
-
     data, source = digits(), load_digits()
     images = np.concatenate([data.train_inputs, data.test_inputs]) * 6.0168 + 4.8842
     key = lambda array: sorted(map(bytes, array.reshape(len(array), -1).astype(np.uint8)))  # noqa: E731
@@ -152,7 +153,17 @@ def test_digits_needs_images_on_both_sides(fraction: Any) -> None:
         digits(fraction)
 
 
+@pytest.mark.parametrize("place", [digits_module.FILE, Path("moved.csv.gz")])
+def test_digits_are_those_of_scikit_learn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read without importing it, or by its own function where its file is elsewhere."""
+    monkeypatch.setattr(digits_module, "FILE", place)
+    source = load_digits()
+    for found, expected in zip(digits_module._images_and_labels(), (source.images, source.target), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
 def test_missing_package_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"scikit-learn.* pip install 'asyncsim\[datasets\]'"):
         digits()
