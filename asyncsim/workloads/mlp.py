@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import prod
 
 import jax
+import jax.numpy as jnp
 
 from asyncsim.checks import require_integer
 from asyncsim.datasets import Dataset
@@ -13,6 +14,7 @@ from asyncsim.workloads.classification import classifier, cross_entropy, require
 from asyncsim.workloads.workload import Workload
 
 Params = list[dict[str, jax.Array]]
+MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, some of them for nothing
 
 
 def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
@@ -61,14 +63,28 @@ def _checked_sizes(hidden: Sequence[int]) -> list[int]:
 
 
 def _init(sizes: tuple[int, ...], key: jax.Array) -> Params:
-    layers = []
+    keys, shapes, bounds = [], [], []
     for number, (inputs, outputs) in enumerate(pairwise(sizes)):
-        bias_key, weight_key = jax.random.split(jax.random.fold_in(key, number))
-        bound = inputs**-0.5
-        bias = jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound)
-        weight = jax.random.uniform(weight_key, (inputs, outputs), minval=-bound, maxval=bound)
-        layers.append({"bias": bias, "weight": weight})
-    return layers
+        keys.extend(jax.random.split(jax.random.fold_in(key, number)))
+        shapes += [(outputs,), (inputs, outputs)]
+        bounds += 2 * [inputs**-0.5]
+    tensors = _uniform(keys, shapes, bounds)
+    return [{"bias": bias, "weight": weight} for bias, weight in zip(tensors[::2], tensors[1::2], strict=True)]
+
+
+def _uniform(keys: list[jax.Array], shapes: list[tuple[int, ...]], bounds: list[float]) -> list[jax.Array]:
+    """Tensors of independent numbers between minus and plus a bound.
+
+    Where a number depends only on the key and its own place, as many as the largest tensor needs are drawn for each:
+    the same numbers, from one program that compiles three times sooner than one for every shape.
+    """
+    largest = max(map(prod, shapes))
+    if not jax.config.jax_threefry_partitionable or len(shapes) * largest > MOST_TOGETHER:  # type: ignore[attr-defined]
+        drawn = zip(keys, shapes, bounds, strict=True)
+        return [jax.random.uniform(key, shape, minval=-bound, maxval=bound) for key, shape, bound in drawn]
+    draw = jax.vmap(lambda key, bound: jax.random.uniform(key, (largest,), minval=-bound, maxval=bound))
+    rows = draw(jnp.stack(keys), jnp.array(bounds))
+    return [row[: prod(shape)].reshape(shape) for row, shape in zip(rows, shapes, strict=True)]
 
 
 def _logits(params: Params, inputs: jax.Array) -> jax.Array:

@@ -1,5 +1,6 @@
 """softmax, mlp and convnet as workloads: sizes, first values, gradients and evaluation."""
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -235,3 +236,14 @@ def test_impossible_hidden_sizes_are_refused(hidden: Any) -> None:
 def test_convnet_accepts_only_images_like_those_of_mnist(changed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"`data` must be images of 28 × 28 pixels .* got 'random'"):
         convnet(random_data(**changed), 4)
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), (7, 3)])
+def test_parameters_drawn_together_are_those_drawn_one_by_one(
+    hidden: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init = mlp(digits(), hidden=hidden, batch_size=8).init
+    together = jax.tree.leaves(init(jax.random.key(3)))
+    monkeypatch.setattr(importlib.import_module("asyncsim.workloads.mlp"), "MOST_TOGETHER", 0)
+    for one, other in zip(together, jax.tree.leaves(init(jax.random.key(3))), strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
