@@ -1,10 +1,11 @@
 """The scenario scripts that are experiments, on small settings: their claims hold in their own numbers."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import asyncsim as asim
-from tests.scenarios.run import run
+from tests.scenarios.run import load, run
 
 
 def test_server_saturation(tmp_path):
@@ -54,3 +55,26 @@ def test_recorded_cluster(tmp_path):
     trace.to_csv(log)
     numbers = run("recorded_cluster", tmp_path / "own", log=str(log), seeds=1)
     assert numbers["mean_staleness"] == trace.staleness.mean()
+
+
+def test_ringmaster_quadratic(tmp_path):
+    small = {"workers": 150, "dimension": 12, "at": (20.0, 60.0), "seeds": 2, "delay_adaptive": 3e-3}
+    numbers = run("ringmaster_quadratic", tmp_path, **small)
+    error = dict(zip(numbers["method"], numbers["error"], strict=True))
+    assert all(values.shape == (2, 2) for values in error.values())
+    assert (error["Ringmaster"] < error["delay-adaptive"]).all()
+    assert (error["Rennala"] < error["delay-adaptive"]).all()
+    assert (error["delay-adaptive"][:, 1] < error["delay-adaptive"][:, 0]).all()
+    assert (numbers["stopped"][:2] > 10 * numbers["commits"][:2]).all()
+
+
+def test_the_quadratic_of_the_ringmaster_paper():
+    """Its error and gradient are those of the matrices, and its minimum solves Ax = b."""
+    script, d = load("ringmaster_quadratic"), 9
+    matrix, b = (2 * np.eye(d) - np.eye(d, k=1) - np.eye(d, k=-1)) / 4, np.zeros(d)
+    b[0] = -0.25
+    x, best = np.random.default_rng(0).normal(size=d), np.linalg.solve(matrix, b)
+    value, gradient = script["slope"](jnp.array(x), jnp.array(0.5), None)
+    assert float(value) == pytest.approx((x - best) @ matrix @ (x - best) / 2, rel=1e-5)
+    np.testing.assert_allclose(gradient, matrix @ x - b + 0.5, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(script["start"](d, None), np.array([3.0, *[0.0] * (d - 1)]))
