@@ -15,8 +15,8 @@ the authors' code:
 | Rennala | .070 to .073, .019 to .021, .0095 to .0133, .0046 to .0068 | .0779, .0199, .0110, .0097 |
 | delay-adaptive | 53.9, 2.70, .248, .0704 | 55.8, 2.56, .246, .0703 |
 
-All of their numbers lie within 10 % of these ranges, but for the last of Rennala, which is 43 % above. (With times drawn
-once for each worker, the delay-adaptive method comes to 35.9, 1.26, .206 and .060: theirs are drawn for each gradient.)
+All of their numbers lie within 10 % of these ranges, but for the last of Rennala, which is 43 % above. With times drawn
+once for each worker, the delay-adaptive method comes to 35.9, 1.26, .206 and .060: theirs are drawn for each gradient.
 It takes 50 s of one core.
 
     asyncsim run scenarios/ringmaster_quadratic.py
