@@ -30,12 +30,12 @@ def assert_close(actual, expected, rtol=1e-10, atol=1e-13):
 
 
 def init_tree(key):
-    return {"bias": jnp.zeros(2), "layers": [jax.random.normal(key, (3, 2)), jnp.ones(())]}
+    return {"bias": jnp.zeros(()), "layers": [jax.random.normal(key, (3, 2)), jnp.ones(())]}
 
 
 def tree_loss(params, batch, key):
     inputs, targets = batch
-    outputs = jnp.tanh(inputs @ params["layers"][0] + params["bias"][None]) * params["layers"][1]
+    outputs = jnp.tanh(inputs @ params["layers"][0] + params["bias"]) * params["layers"][1]
     bits = jax.random.key_data(key)[-1] >> jnp.arange(outputs.size, dtype=jnp.uint32)  # the key must matter
     keep = (bits % 4 > 0).reshape(outputs.shape)
     return jnp.mean(jnp.where(keep, outputs - targets, 0.0) ** 2)

@@ -18,7 +18,7 @@ from asyncsim.trace.columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.invariants import conservation
 from tests.cluster.problems import LAWS, all_protocols, clusters
 
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @MANY
@@ -62,6 +62,7 @@ def test_seconds_and_commits_give_the_same_run(cluster, seed):
     np.testing.assert_array_equal(part.commit_time, whole.commit_time[known])
 
 
+@settings(max_examples=50)
 @given(clusters(), st.integers(0, 3))
 def test_a_saved_trace_is_unchanged(tmp_path_factory, cluster, seed):
     trace = simulate(cluster, commits=30, seed=seed)
@@ -115,7 +116,7 @@ def outcome(simulation, commits, seconds):
         return re.sub("at time .*", "", str(error))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
 def test_without_a_network_every_event_is_that_of_the_full_simulation(data, workers, seed, counted):
     """Ties included: most of these laws give the same time again and again."""

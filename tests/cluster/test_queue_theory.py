@@ -101,7 +101,7 @@ def test_workers_idle_before_their_read_make_staleness_less_than_n_minus_one(lat
         span = trace.seconds - trace.commit_time[rows][0]
         return trace.staleness[rows].mean(), (len(trace.worker[rows]) - 1) / span
 
-    (staleness, throughput), error = over_seeds(measure, cluster, 6000)
+    (staleness, throughput), error = over_seeds(measure, cluster, 3000)
     assert abs(staleness - expected) < 4 * error[0]
     assert abs(throughput - rate) < 4 * error[1]
     assert expected < N - 1
