@@ -142,7 +142,7 @@ class Component:
         given = {key: changes.pop(field) for key, field in shown.items() if field in changes}
         if name == self.name and not given:
             return self.present
-        values = (self.values if name == self.name else self._kept(name, given)) | given
+        values = {**(self.values if name == self.name else self._kept(name, given)), **given}
         lacking = [key for key, required in takes.items() if required and key not in values]
         if lacking:
             raise ValueError(f"`{shown[lacking[0]]}` must be given as well with `{self.kind.field}` {name!r}.")
