@@ -186,13 +186,13 @@ def as_mapping(record: Record) -> Mapping[str, Any]:
     """
     if isinstance(record, str):
         record = (record,)
-    named = record if isinstance(record, Mapping) else list(record) if isinstance(record, Iterable) else [None]
-    if not all(isinstance(name, str) for name in named):
+    names = list(record) if isinstance(record, Iterable) else [None]
+    if not all(isinstance(name, str) for name in names):
         raise ValueError(
             f"`record` must be names, or a mapping from names to numbers of commits or functions; got {record!r:.60}. "
             "Give ('energy_central',), say, or leave it out."
         )
-    return named if isinstance(named, Mapping) else dict.fromkeys(named)
+    return record if isinstance(record, Mapping) else dict.fromkeys(map(str, names))
 
 
 def _entries(record: Record) -> dict[str, tuple[Measure | None, Any]]:

@@ -125,13 +125,13 @@ def rennala(learning_rate: Any, *, batch: OneOrSeveral = 10, steps: str = "rule"
         computation model".
     """
     checks.one_of("steps", steps, STEPS)
-    batch = checks.whole("batch", batch, least=1, remedy="Collect one gradient or more.")
-    if steps == "trace" and np.ndim(batch):
+    size: Any = checks.whole("batch", batch, least=1, remedy="Collect one gradient or more.")
+    if steps == "trace" and np.ndim(size):
         raise ValueError(
-            f"`batch` must be one number where the trace makes the steps; got {batch.tolist()}. Use steps='rule'."
+            f"`batch` must be one number where the trace makes the steps; got {size.tolist()}. Use steps='rule'."
         )
-    hyper = {**step_size(learning_rate), "batch": batch}
-    collect = 1 if steps == "rule" else batch  # with 1, a trace that has averaged already is refused
+    hyper = {**step_size(learning_rate), "batch": size}
+    collect = 1 if steps == "rule" else size  # with 1, a trace that has averaged already is refused
     return Rule(hyper=hyper, name="rennala", options=(("steps", steps),), collect=collect, **STEPS[steps]).sealed()
 
 

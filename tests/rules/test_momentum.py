@@ -1,7 +1,5 @@
 """Shared and separate momentum: one worker equals optax, and delayed Nesterov is what its paper says."""
 
-from functools import partial
-
 import jax
 import numpy as np
 import optax
@@ -9,15 +7,12 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from tests.problems import TRACES, gamma_trace, noisy_quadratic, random_trace, tree_workload
+from tests.problems import TRACES, gamma_trace, noisy_quadratic, tree_workload
+from tests.rules.by_hand import trace_of
 from tests.rules.test_identities import plain_optax, slope
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
-# Everything but workers that go on from their own message: by hand, a worker reads what the server has.
-KINDS = {
-    "ordinary": gamma_trace,
-    "steps": partial(random_trace, closing=0.4, waiting=0.4, early=0.5, crashing=0.1),
-}
+KINDS = ("ordinary", "everything")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +30,7 @@ def test_one_worker_is_nesterov(workload, rule, x64):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shared_momentum_sees_every_worker(kind, x64):
     """Every step is one of the server's optimiser, on the mean of the step's gradients."""
-    trace = KINDS[kind](workers=5, commits=80)
+    trace = trace_of(kind, workers=5, commits=80)
     thetas, v, gradients = [START], np.zeros(3), []
     for k in range(len(trace)):
         gradients.append(H * thetas[trace.read_version[k]])
@@ -51,7 +46,7 @@ def test_the_shared_momentum_sees_every_worker(kind, x64):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_heavy_ball_sees_every_worker(kind, x64):
     """Every step is one of the server's, on the mean of the step's gradients, whatever the sign of the momentum."""
-    trace, momenta = KINDS[kind](workers=5, commits=80), [-0.6, 0.0, 0.8]
+    trace, momenta = trace_of(kind, workers=5, commits=80), [-0.6, 0.0, 0.8]
     rule = rules.heavy_ball([0.05, 0.1, 0.02], momentum=momenta)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), seed=(0, 0, 0))
     for place, (rate, momentum) in enumerate(zip((0.05, 0.1, 0.02), momenta, strict=True)):
@@ -107,7 +102,7 @@ def test_without_momentum_they_are_asynchronous_sgd(make, x64):
 @pytest.mark.parametrize("activation", [0.0, 0.2])
 def test_delayed_nesterov_is_what_its_paper_says(activation, kind, x64):
     every, momentum, rate, c = 4, 0.7, 0.2, activation
-    trace = KINDS[kind](workers=5, commits=90)
+    trace = trace_of(kind, workers=5, commits=90)
     thetas, m, gathered, gradients = [START], np.zeros(3), np.zeros(3), []
     for k in range(len(trace)):
         gradients.append(H * thetas[trace.read_version[k]])

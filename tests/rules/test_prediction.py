@@ -1,23 +1,18 @@
 """Weight prediction and SpecTrain written out in NumPy; what they are without delay; PipeMare's two ends."""
 
-from functools import partial
-
 import numpy as np
 import optax
 import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from tests.problems import gamma_trace, noisy_quadratic, random_trace, round_robin, tree_workload
+from tests.problems import gamma_trace, noisy_quadratic, round_robin, tree_workload
+from tests.rules.by_hand import trace_of
 from tests.rules.test_identities import plain_optax
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 RATE, MOMENTUM = 0.05, 0.7
-# Everything but workers that go on from their own message: by hand, a worker reads what the server has.
-KINDS = {
-    "ordinary": gamma_trace,
-    "steps": partial(random_trace, closing=0.4, waiting=0.4, early=0.5, crashing=0.1),
-}
+KINDS = ("ordinary", "everything")
 
 
 def by_hand(trace, horizon=None):
@@ -40,7 +35,7 @@ def by_hand(trace, horizon=None):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("horizon", [0, 3.5, None])
 def test_they_are_what_their_papers_say(horizon, kind, x64):
-    trace = KINDS[kind](workers=5, commits=80)
+    trace = trace_of(kind, workers=5, commits=80)
     rule = rules.spectrain(RATE, momentum=MOMENTUM)
     if horizon is not None:
         rule = rules.weight_prediction(RATE, momentum=MOMENTUM, horizon=horizon)
