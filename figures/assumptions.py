@@ -2,7 +2,8 @@
 
 The paper does not say how its workers' compute times were distributed, and its algorithm and its script differ. This
 figure repeats figure 1d, the end of figure 3, and the failing runs of figures 6 and 8 under each assumption, and shows
-how far each is from the paper. `NOTES.md` draws the conclusions.
+how far each is from the paper. What commits between pull and commit change is in `gap` and `gap_runs`. `NOTES.md` draws
+the conclusions.
 """
 
 from collections.abc import Sequence

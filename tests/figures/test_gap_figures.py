@@ -105,7 +105,13 @@ def numbers(gem=LOW, amplified=RISING, downpour=RISING, highest=11.5, pi=0.4):
     """The numbers of a seed in which these losses of the gaps are the last ones, whatever the law."""
     losses = dict.fromkeys(gap.CASES, LOW) | {"gem": gem, "gem_amplified": amplified, "downpour_large": downpour}
     rows = [
-        {"case": name, "law": law, "gap": gap.GAPS, "training_loss": losses[name], "highest": highest}
+        {
+            "case": name,
+            "law": law,
+            "gap": case.gaps,
+            "training_loss": losses[name][-len(case.gaps) :],
+            "highest": highest,
+        }
         for name, case in gap.CASES.items()
         for law in case.laws
     ]
