@@ -1,6 +1,7 @@
 """Quick compilation, two CPU devices so that sharing lanes is tested too, and shared fixtures."""
 
 import ctypes
+import functools
 import gc
 import os
 import signal
@@ -11,11 +12,12 @@ from pathlib import Path
 import jax
 import pytest
 from hypothesis import settings
+from jax._src.interpreters import mlir
 
 from asyncsim.engine import chunks
 
 # The code generator that takes longest, and compiling in many pieces. XLA aborts at a flag that it does not know, so
-# these are set only for the versions of JAX with which they were tried.
+# these are set only for the versions of JAX with which they were tried, and its internals are touched only there.
 QUICK_XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 UNTRIED_JAX = (0, 12)
 SLOW_XLA_OPTIONS = {"xla_cpu_use_fusion_emitters": True, "xla_cpu_parallel_codegen_split_count": 32}  # its defaults
@@ -45,8 +47,13 @@ def compile_quickly():
     chunks.LONGEST = 4096  # else noise is drawn for 65536 commits where a test has sixty
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"  # for the processes that tests start
     flags = os.environ.get("XLA_FLAGS", "")
-    if jax.version.__version_info__ < UNTRIED_JAX and QUICK_XLA_FLAGS not in flags:
+    if jax.version.__version_info__ >= UNTRIED_JAX:
+        return
+    if QUICK_XLA_FLAGS not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {QUICK_XLA_FLAGS}".strip()
+    # JAX lowers each program in an MLIR context of its own, with all dialects loaded: half of the time that lowering a
+    # small program takes, and a megabyte for as long as the program is kept. Here all programs share one.
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
 
 class ProgramsDropped:
