@@ -21,7 +21,6 @@ from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED, UNTRAINED
 
 GAP = 2  # the largest that leaves π of 10 workers as in figure 3; see `gap`
-KINDS = ("workers", "kappa")  # what tells runs apart: in figures 1 and 3, and in figure 8
 TITLE = f"Figures 1d, 3 and 8 with {GAP} commits between pull and commit"
 SIZE = (9.6, 7.4)
 note = why_no_curves
@@ -38,7 +37,8 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, float], asim.Scenario]:
 def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> dict[str, np.ndarray]:
     """The tables of figure 3, with how each run ended, and those of figure 8."""
     named = scenarios(scale, seed)
-    by_workers, by_kappa = ({key: one for (kind, key), one in named.items() if kind == wanted} for wanted in KINDS)
+    by_workers = {n: named["workers", n] for n in figure3.scenarios(scale, seed)}
+    by_kappa = {kappa: named["kappa", kappa] for kappa in figure8.scenarios(scale, seed)}
     final = stack({"workers": n, "training_loss": runs.get(one).final_loss} for n, one in by_workers.items())
     amplified = figure8.amplified(by_kappa, runs)
     tables = {f"kappa_{name}": table(amplified, name) for name in names_of(amplified)}

@@ -1,9 +1,11 @@
 """Scenarios whose workers pull some commits before their own: pull and commit as two requests."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
 import asyncsim as asim
+from asyncsim.cluster.simulation import Simulated
 from asyncsim.trace import with_gap
 
 
@@ -31,9 +33,9 @@ class GapScenario(asim.Scenario):
         """The scenario as plain data, the gap included."""
         return {**super().describe(), "gap": self.gap}
 
-    def simulate(self) -> asim.Trace:
-        """The schedule of this scenario."""
-        return with_gap(super().simulate(), self.gap)
+    def simulate(self, progress: Callable[[Simulated], None] | None = None) -> asim.Trace:
+        """The schedule of this scenario; `progress` as in `asyncsim.simulate`."""
+        return with_gap(super().simulate(progress), self.gap)
 
     def override(self, **changes: Any) -> asim.Scenario:
         """The scenario with some fields changed, and the same gap."""
