@@ -103,7 +103,7 @@ def by_hand(trace, closed):
 
 
 @pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize("make", [gamma_trace, lambda **kwargs: random_trace(closing=0.4, crashing=0.1, **kwargs)])
+@pytest.mark.parametrize("make", [gamma_trace, lambda **kwargs: random_trace(2, closing=0.4, crashing=0.1, **kwargs)])
 def test_it_is_what_its_paper_says(make, closed, x64):
     trace = make(workers=4, commits=60)
     assert trace.staleness.max() > HISTORY - 2 or make is not gamma_trace
