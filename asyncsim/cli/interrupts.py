@@ -8,6 +8,7 @@ import signal
 import sys
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AGAIN = 0.05  # seconds after which the callback that swallowed a signal has returned
 
 
 class Terminated(KeyboardInterrupt):
@@ -26,9 +27,11 @@ class Quitting:
 
     def __enter__(self) -> None:
         self.before = {number: signal.getsignal(number) for number in SIGNALS}
+        self.hook = sys.unraisablehook
         quit_from_now_on()
 
     def __exit__(self, *error: object) -> None:
+        sys.unraisablehook = self.hook
         for number, handler in self.before.items():
             _handle(number, handler if handler is not None else signal.SIG_DFL)
 
@@ -40,6 +43,7 @@ def quit_from_now_on() -> None:
 
 def raise_from_now_on() -> None:
     """Let a signal raise an exception: there is now something to save, or to clean up."""
+    sys.unraisablehook = _raise_again
     _handle_all(_raise)
 
 
@@ -68,3 +72,14 @@ def _quit(number: int, frame: object) -> None:
 
 def _raise(number: int, frame: object) -> None:
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def _raise_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Send the signal once more if its exception was swallowed: it may come in a callback of the garbage collector."""
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    import threading
+
+    number = getattr(unraisable.exc_value, "signal", signal.SIGINT)
+    threading.Timer(AGAIN, os.kill, (os.getpid(), number)).start()

@@ -1,8 +1,10 @@
 """A signal ends a command with one line and the status that shells expect, whenever it comes."""
 
+import gc
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,25 @@ def test_what_was_ignored_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_none_is_lost_in_a_callback(number: signal.Signals, error: type[KeyboardInterrupt]) -> None:
+    """Python ignores what is raised while it collects garbage, where JAX has a callback."""
+
+    def send(*args: object) -> None:
+        gc.callbacks.remove(send)
+        signal.raise_signal(number)
+
+    def collect_and_wait() -> None:
+        gc.callbacks.append(send)
+        gc.collect()
+        time.sleep(10)
+
+    hook = sys.unraisablehook
+    with Quitting():
+        raise_from_now_on()
+        with pytest.raises(KeyboardInterrupt) as caught:
+            collect_and_wait()
+    assert type(caught.value) is error
+    assert sys.unraisablehook is hook
