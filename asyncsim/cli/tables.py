@@ -46,7 +46,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         ("commits", f"{summary['commits']:,}"),
         ("simulated seconds", number(summary["simulated_seconds"])),
         ("mean staleness", number(summary["mean_staleness"])),
-        ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits, or fewer)"),
+        ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits)"),
         ("test loss", number(summary["test_loss"])),
         ("test accuracy", percent(summary["test_accuracy"])),
         *((spaced(name), number(value)) for name, value in own_metrics(summary).items()),
