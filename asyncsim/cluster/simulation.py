@@ -22,7 +22,7 @@ from asyncsim.trace.columns import MOST_COMMITS
 PATIENCE = 1_000_000
 PATIENCE_PER_WORKER = 20
 
-PIECE = 200_000  # events from one report of progress to the next: some tenths of a second
+REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
 
 Simulation = FastPath | NoNetwork | Full
 
@@ -136,11 +136,11 @@ def run(simulation: Simulation, commits: int | None, seconds: float | None, prog
 
 def _run_commits(simulation: Simulation, commits: int, progress: Report | None) -> None:
     patience, idle = _patience(simulation), 0
-    piece = min(PIECE, patience)
+    events = min(REPORT_EVERY, patience)
     try:
         while (done := len(simulation)) < commits:
-            simulation.advance(piece, commits=commits, seconds=INFINITY)
-            idle = idle + piece if len(simulation) == done else 0
+            simulation.advance(events, commits=commits, seconds=INFINITY)
+            idle = idle + events if len(simulation) == done else 0
             if idle >= patience:
                 raise EmptySchedule
             if progress is not None:
@@ -154,15 +154,15 @@ def _run_commits(simulation: Simulation, commits: int, progress: Report | None) 
 
 def _run_seconds(simulation: Simulation, seconds: float, progress: Report | None) -> None:
     patience, idle = _patience(simulation), 0
-    piece = min(PIECE, patience)
+    events = min(REPORT_EVERY, patience)
     while simulation.peek() <= seconds:
         now = simulation.now
-        simulation.advance(piece, commits=INFINITY, seconds=seconds)
+        simulation.advance(events, commits=INFINITY, seconds=seconds)
         if progress is not None:
             progress(Simulated(len(simulation), float(simulation.now), float(simulation.now) / seconds))
         if simulation.peek() > seconds:
             return
-        idle = idle + piece if simulation.now == now else 0
+        idle = idle + events if simulation.now == now else 0
         if idle >= patience:
             raise ValueError(
                 f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "

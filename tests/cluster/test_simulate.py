@@ -270,7 +270,7 @@ def test_something_else_than_a_cluster_is_refused() -> None:
 def test_progress_is_told_and_changes_nothing(length, server, network, monkeypatch):
     cluster = Cluster(5, Exponential(1.0), server=server, network=network)
     expected = simulate(cluster, **length)
-    monkeypatch.setattr(simulation, "PIECE", 10)
+    monkeypatch.setattr(simulation, "REPORT_EVERY", 10)
     told = []
     trace = simulate(cluster, **length, progress=told.append)
     np.testing.assert_array_equal(trace.commit_time, expected.commit_time)
