@@ -9,7 +9,7 @@ from asyncsim.cli.errors import HINT
 from asyncsim.cli.interrupts import raise_from_now_on
 from asyncsim.version import __version__
 
-# Name, which is also that of its module, and a line of help.
+# Name, which is also that of its module unless `MODULES` names another, and a line of help.
 COMMANDS = {
     "run": "Simulate and replay the scenario that a script defines.",
     "rules": "List the update rules, or explain one of them.",
@@ -17,7 +17,13 @@ COMMANDS = {
     "staleness": "Predict the staleness of a cluster beside a simulation.",
     "stability": "Predict which step sizes are stable beside a simulation.",
     "trace": "Check a trace, compare it with theory, or export it.",
+    "tag": "Give the folder of a run a name by which it is found again.",
+    "untag": "Forget a tag.",
+    "retag": "Give a tag another name.",
+    "tags": "List the tags and where they lead.",
+    "path": "Print the folder of a tag, as for `cd`.",
 }
+MODULES = dict.fromkeys(("tag", "untag", "retag", "path"), "tags")
 FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}
 
 
@@ -32,9 +38,9 @@ class App(Group):
         """A command, from its module."""
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"asyncsim.cli.{cmd_name}").command
+        module = importlib.import_module(f"asyncsim.cli.{MODULES.get(cmd_name, cmd_name)}")
         raise_from_now_on()
-        return command
+        return module.command if cmd_name not in MODULES else getattr(module, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Their names and lines of help, which ask for no import."""

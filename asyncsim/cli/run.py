@@ -1,6 +1,8 @@
 """`asyncsim run`: the command line of a study."""
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,10 +20,14 @@ from asyncsim.cli.script import Study, load
 from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.engine.devices import use_all_cores
+from asyncsim.files import to_plain
+from asyncsim.folders import tags
+from asyncsim.folders.labels import RUN, label_of
+from asyncsim.folders.names import folder_name
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study import Comparison, Experiment, compare, run
-from asyncsim.study.run import RUN
+from asyncsim.study.origin import Origin
 
 HELP = """Simulate a scenario, replay it, and keep its summary, its numbers and a picture.
 
@@ -79,11 +85,26 @@ def output_options(default: str) -> list[click.Option]:
     """Where results go."""
     out_help = "Folder for the results; if it holds this very study, existing results are reused."
     force_help = "Start anew; what the folder holds is replaced at the end."
+    tag_help = "A name by which the folder is found again; see `asyncsim tag`."
     return [
-        out_option(default, out_help),
+        out_option(f"{default}, and what is changed", out_help),
+        click.Option(["--tag"], type=NewTag(), metavar="NAME", help=tag_help),
         json_option("the summary"),
         click.Option(["--force"], is_flag=True, help=force_help),
     ]
+
+
+class NewTag(click.ParamType):
+    """The name of a tag that is to be made."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, or a usage error."""
+        try:
+            return tags.require_name(value)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
 
 
 def study_command(study: Study, path: str) -> FieldCommand:
@@ -92,13 +113,15 @@ def study_command(study: Study, path: str) -> FieldCommand:
     default = str(Path("runs", name))
     has_components = not isinstance(study, Experiment)
 
-    def callback(out: str | None, as_json: bool, force: bool, **given: Any) -> None:
+    def callback(out: str | None, tag: str | None, as_json: bool, force: bool, **given: Any) -> None:
         changes = {key: value for key, value in given.items() if value is not None}
         try:
             changed = study.override(**changes)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
-        run_study(changed, name, out or default, as_json, force)
+        place = out or str(Path("runs", name_of_changed(name, study, changed, changes)))
+        with tagged(tag, place):
+            run_study(changed, name, place, as_json, force, Origin(Path(path), changes))
 
     return FieldCommand(
         name=name,
@@ -119,15 +142,46 @@ class Finished(NamedTuple):
     recomputed: bool
 
 
-def run_study(study: Study, name: str, out: str, as_json: bool, force: bool) -> None:
+def name_of_changed(base: str, study: Study, changed: Study, changes: Mapping[str, Any]) -> str:
+    """The name of the folder for a study with some fields changed; those that were so before are not named."""
+    if changed.digest == study.digest:
+        return base
+    order = {field.name: place for place, field in enumerate(changed.fields())}
+    named = {name: changes[name] for name in sorted(changes, key=lambda name: order.get(name, len(order)))}
+    before = {field.name: to_plain(field.value) for field in study.fields()}
+    told = {name: value for name, value in named.items() if name not in before or before[name] != to_plain(value)}
+    if told != named:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # which were shown when all was changed
+            named = told if study.override(**told).digest == changed.digest else named
+    return folder_name(base, named, changed.digest)
+
+
+@contextmanager
+def tagged(name: str | None, folder: str) -> Iterator[None]:
+    """Tag the folder at the end of the block, or once it is interrupted; refuse at once what is another's tag."""
+    if name is None:
+        yield
+        return
+    held = tags.every().get(name)
+    if held is not None and os.path.realpath(held.place) != os.path.realpath(folder):
+        raise ValueError(tags.taken(held).replace("move the tag (`--move`)", "forget it (`asyncsim untag`)"))
+    try:
+        yield
+    finally:
+        if label_of(Path(folder)) is not None:
+            tags.add(folder, name, move=held is not None)
+
+
+def run_study(study: Study, name: str, out: str, as_json: bool, force: bool, origin: Origin) -> None:
     """Run a study with a progress bar, and print what it gave."""
     use_all_cores()  # here for a script that is a program of its own
     with Bar() as bar:
         if isinstance(study, Experiment):
-            finished = run_experiment(study, name, out, force, bar)
+            finished = run_experiment(study, name, out, force, bar, origin)
         else:
             with explained_interrupts(bar, force):
-                finished = run_replays(study, name, out, force, bar)
+                finished = run_replays(study, name, out, force, bar, origin)
 
     def show() -> None:
         finished.show(finished.summary)
@@ -137,17 +191,17 @@ def run_study(study: Study, name: str, out: str, as_json: bool, force: bool) -> 
     print_results(finished.summary, as_json, show)
 
 
-def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, bar: Bar) -> Finished:
+def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, bar: Bar, origin: Origin) -> Finished:
     """Run a scenario, or all of a comparison."""
     tell_duration(study, out, force)
     if isinstance(study, Comparison):
         bar.expect(next(iter(study.scenarios)))
-        results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force)
+        results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force, origin=origin)
         summaries = {key: result.summary for key, result in results.items()}
         return Finished(summaries, print_comparison, any(result.recomputed for result in results.values()))
     bar.expect(name)
     update, simulate = partial(bar.update, name), partial(bar.simulate, name)
-    result = run(study, out, progress=update, simulating=simulate, force=force)
+    result = run(study, out, progress=update, simulating=simulate, force=force, origin=origin)
     return Finished(result.summary, print_summary, result.recomputed)
 
 
@@ -162,11 +216,11 @@ def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
         click.echo(f"This takes at least {memory.duration(seconds)}.", err=True)
 
 
-def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar: Bar) -> Finished:
+def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar: Bar, origin: Origin) -> Finished:
     """Run an experiment."""
     bar.expect(name)
     try:
-        findings = experiment.run(out, force=force)
+        findings = experiment.run(out, force=force, origin=origin)
     except KeyboardInterrupt as stopped:
         raise Interrupted("Interrupted. An experiment starts anew; nothing was kept.", stopped) from stopped
     return Finished(findings.summary, print_numbers, findings.recomputed)

@@ -14,15 +14,16 @@ from asyncsim.checks import did_you_mean
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, Run
 from asyncsim.files import read_json, require_folder, write_json
+from asyncsim.folders.labels import COMPARISON as LABEL
+from asyncsim.folders.labels import REPORT, SCENARIO, SUMMARY
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.scenario import Scenario
-from asyncsim.study.keep import REPORT, SUMMARY, Folder, is_picture_of, owner_of
+from asyncsim.study.keep import Folder, is_picture_of, owner_of
+from asyncsim.study.origin import Origin
 from asyncsim.study.run import FILES, Result, run
-from asyncsim.study.run import LABEL as SCENARIO
 from asyncsim.trace import Trace
 
-LABEL = "comparison.json"
 LISTED = 8  # names in one line
 
 
@@ -112,6 +113,7 @@ def compare(
     progress: Callable[[str, Progress], None] | None = None,
     simulating: Callable[[str, Simulated], None] | None = None,
     force: bool = False,
+    origin: Origin | None = None,
 ) -> dict[str, Result]:
     """Run every scenario of a comparison, as `asyncsim.run` does, each in a sub-folder of its name.
 
@@ -122,6 +124,7 @@ def compare(
         progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
         simulating: The same for the schedule, before it: called with a name and a `Simulated(commits, seconds, share)`.
         force: Start afresh and replace the folder's results once the new ones are complete.
+        origin: Where the comparison came from, as in `asyncsim.run`.
 
     Returns:
         Name -> result.
@@ -132,10 +135,11 @@ def compare(
     for scenario in comparison.scenarios.values():
         scenario.require_memory()  # of the last one before the first one begins
     if out is None:
-        return _run_all(comparison, None, progress, simulating, force)
+        return _run_all(comparison, None, progress, simulating, force, Origin())
     place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT))
-    with place.claim(comparison, force) as folder:
-        results = _run_all(comparison, folder, progress, simulating, force)
+    origin = origin or Origin()
+    with place.claim(comparison, force, origin.describe()) as folder:
+        results = _run_all(comparison, folder, progress, simulating, force, origin)
         _write(folder, comparison, results)
         for name in results:
             Folder(place / name, SCENARIO, FILES).take(Folder(folder / name, SCENARIO, FILES))
@@ -148,6 +152,7 @@ def _run_all(
     progress: Callable[[str, Progress], None] | None,
     simulating: Callable[[str, Simulated], None] | None,
     force: bool,
+    origin: Origin,
 ) -> dict[str, Result]:
     results = {}
     for name, scenario in comparison.scenarios.items():
@@ -157,6 +162,7 @@ def _run_all(
             progress=None if progress is None else partial(progress, name),
             simulating=None if simulating is None else partial(simulating, name),
             force=force,
+            origin=origin.of_member(name),
         )
     return results
 

@@ -13,11 +13,14 @@ import numpy as np
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
 from asyncsim.files import read_json, require_folder, to_plain, write_json
+from asyncsim.folders.labels import EXPERIMENT as LABEL
+from asyncsim.folders.labels import REPORT, SUMMARY
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, fields_of, settings
-from asyncsim.study.keep import REPORT, SUMMARY, Folder, is_picture_of, owner_of
+from asyncsim.study.keep import Folder, is_picture_of, owner_of
+from asyncsim.study.origin import Origin
 
-LABEL, NUMBERS = "experiment.json", "numbers.npz"
+NUMBERS = "numbers.npz"
 FILES = (NUMBERS, SUMMARY, REPORT)
 OWNER = "experiment"  # note in the file of numbers: the digest of the experiment that they belong to
 FORMAT_VERSION = 1
@@ -98,12 +101,15 @@ class Experiment:
         """Hash of the description."""
         return fingerprint.digest(self.describe())
 
-    def run(self, out: str | os.PathLike[str] | None = None, *, force: bool = False) -> "Findings":
+    def run(
+        self, out: str | os.PathLike[str] | None = None, *, force: bool = False, origin: Origin | None = None
+    ) -> "Findings":
         """Compute, and with a folder keep numbers.npz, summary.json and report.png there.
 
         Args:
             out: Folder; created if missing. Existing numbers of the same experiment are reused.
             force: Start afresh and replace the folder's results once the new ones are complete.
+            origin: Where the experiment came from, as in `asyncsim.run`.
 
         Raises:
             ValueError: If another process works in the folder, or it holds something else, or an argument does not fit.
@@ -113,7 +119,7 @@ class Experiment:
             numbers = self._compute()
             return Findings(self, numbers, summary_of(numbers))
         place = Folder(require_folder("out", out), LABEL, FILES)
-        with place.claim(self, force) as folder:
+        with place.claim(self, force, (origin or Origin()).describe()) as folder:
             found = folder.has(NUMBERS)
             numbers = self._find_numbers(folder)
             summary = summary_of(numbers)

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from asyncsim.files import read_json, remove_temporary_files, to_plain, write_json
+from asyncsim.folders import labels
+from asyncsim.folders.labels import DIGEST, ORIGIN
 from asyncsim.plots.style import read_png_metadata
 
-REPORT, SUMMARY = "report.png", "summary.json"
 STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
 MOVING = ".finished"  # the same folder, once they are complete and take their places
 LOCK, HOLDER = ".lock", ".holder"  # names of files, or ends of names: who is at work; both are removed in the end
@@ -66,7 +67,7 @@ class Folder:
         return (self / name).is_file()
 
     @contextmanager
-    def claim(self, study: Study, force: bool = False) -> Iterator["Folder"]:
+    def claim(self, study: Study, force: bool = False, origin: Mapping[str, Any] | None = None) -> Iterator["Folder"]:
         """Make the folder this study's, or find that it is, and hand out the folder in which to work.
 
         That is this folder itself; or, if `force` gives up the results that it holds, a hidden folder inside, which
@@ -79,6 +80,7 @@ class Folder:
         Args:
             study: Whose results the folder is to hold.
             force: Start afresh, whatever the folder holds.
+            origin: Where the study came from, kept in the label of a new piece of work beside the description.
 
         Raises:
             ValueError: If another process works in the folder, or it holds another study, or such files of unknown
@@ -87,7 +89,7 @@ class Folder:
         """
         make_folder(self.path)
         with locked(self.path):
-            work = self._place_of_work(study, force)
+            work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label))
             yield work
             self._take(work)
@@ -123,7 +125,7 @@ class Folder:
         if finished.path.is_dir():
             shutil.rmtree(finished.path)
 
-    def _place_of_work(self, study: Study, force: bool) -> "Folder":
+    def _place_of_work(self, study: Study, force: bool, origin: Mapping[str, Any] | None) -> "Folder":
         self._finish_moving()
         work, staged = self, Folder(self / STAGED, self.label, self.files)
         if force and any(self.has(name) for name in (self.label, *self.files)):
@@ -132,10 +134,11 @@ class Folder:
             work = staged
         elif not force:
             for folder in (staged, self):
-                if (folder._read_label() or {}).get("digest") == study.digest:
+                if (folder._read_label() or {}).get(DIGEST) == study.digest:
                     return folder
             self._refuse_others(to_plain(study.describe()))
-        write_json(work / self.label, {"digest": study.digest, **study.describe()})
+        told = {} if origin is None else {ORIGIN: origin}
+        write_json(work / self.label, {DIGEST: study.digest, **study.describe(), **told})
         return work
 
     def _read_label(self) -> dict[str, Any] | None:
@@ -143,14 +146,13 @@ class Folder:
         if not self.has(self.label):
             return None
         label = read_json(self / self.label)
-        return label if isinstance(label, dict) and "digest" in label else {}
+        return label if isinstance(label, dict) and DIGEST in label else {}
 
     def _refuse_others(self, description: Mapping[str, Any]) -> None:
         remedy = "Choose another folder (`--out`), or replace what it holds (`--force`)."
         label = self._read_label()
         if label is not None:
-            found = {key: value for key, value in label.items() if key != "digest"}
-            differs = first_difference(found, description) if label else None
+            differs = first_difference(labels.description_in(label), description) if label else None
             if differs is None:
                 raise ValueError(f"`out` {str(self.path)!r} holds a damaged {self.label!r}. {remedy}")
             kind = self.label.removesuffix(".json")

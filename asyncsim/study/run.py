@@ -12,17 +12,19 @@ from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
 from asyncsim.files import read_json, require_folder, write_json
+from asyncsim.folders.labels import REPORT, RUN, SUMMARY, TRACE
+from asyncsim.folders.labels import SCENARIO as LABEL
 from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario.components import LENGTHS, network_and_server_fields
 from asyncsim.scenario.fields import settings
 from asyncsim.scenario.scenario import Scenario, study_fields
-from asyncsim.study.keep import REPORT, SUMMARY, Folder, is_picture_of, owner_of
+from asyncsim.study.keep import Folder, is_picture_of, owner_of
+from asyncsim.study.origin import Origin
 from asyncsim.study.stopwatch import Stopwatch
 from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
 from asyncsim.trace.trace import read_notes as read_trace_notes
 
-LABEL, TRACE, RUN = "scenario.json", "trace.npz", "run.npz"
 FILES = (TRACE, RUN, SUMMARY, REPORT)
 CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down
 SHOWN_BY_PICTURE = (*LENGTHS, "record")  # need not be repeated in a subtitle
@@ -69,12 +71,13 @@ def run(
     simulating: Callable[[Simulated], None] | None = None,
     force: bool = False,
     picture: bool = True,
+    origin: Origin | None = None,
 ) -> Result:
     """Simulate and replay a scenario, and keep its results.
 
     With a folder, the files scenario.json, trace.npz, run.npz, summary.json and report.png are written there, each
-    whole or not at all. Existing results of the same scenario are reused; an interrupted run resumes from its last
-    checkpoint and ends as if it had never been interrupted.
+    whole or not at all; `asyncsim.load` reads them. Existing results of the same scenario are reused; an interrupted
+    run resumes from its last checkpoint and ends as if it had never been interrupted.
 
     Args:
         scenario: What to run.
@@ -84,6 +87,8 @@ def run(
         force: Start afresh and replace the folder's results, which stay there until the new ones are complete. After
             an interruption, the same call without `force` resumes.
         picture: Whether to draw report.png, which takes a second.
+        origin: Where the scenario came from: the script that `asyncsim.load` may run to have it again, for a scenario
+            with parts of your own. The command line fills it in.
 
     Raises:
         ValueError: If this machine does not have the memory; or if another process works in the folder, or it holds a
@@ -111,7 +116,7 @@ def run(
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
     place = Folder(require_folder("out", out), LABEL, FILES)
-    with place.claim(scenario, force) as folder:
+    with place.claim(scenario, force, (origin or Origin()).describe()) as folder:
         trace = _find_trace(scenario, folder, simulating)
         replayed, summary, recomputed = _find_run(scenario, trace, folder, progress)
         if recomputed or read_json(folder / SUMMARY) != summary:

@@ -65,7 +65,7 @@ class TestRun:
         ]
         flags.insert(place, "study.py")
         assert json.loads(command("run", *flags).out)["commits"] == 30
-        described = json.loads(Path("runs/study/scenario.json").read_text())
+        described = json.loads(next(Path("runs").glob("study,workers=3,*/scenario.json")).read_text())
         assert described["cluster"] == {"workers": 3, "compute": {"law": "exponential", "mean": 1.0}}
         assert described["rule"]["learning_rate"] == 0.01
 
@@ -83,7 +83,8 @@ class TestRun:
             "none",
         )
         assert command("run", "study.py", *flags).status == 0
-        described = json.loads(Path("runs/study/scenario.json").read_text())
+        place = Path("runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=none")
+        described = json.loads((place / "scenario.json").read_text())
         assert described["cluster"]["compute"] == {"law": "uniform", "low": 1.0, "high": 2.0}
         assert described["workload"]["eigenvalues"] == [1.0, 2.0, 3.0]
         assert described["record"] == {}
@@ -94,7 +95,7 @@ class TestRun:
         assert done.status == 0
         assert "gem" in done.out
         assert "downpour" in done.out
-        assert Path("runs/both/downpour/report.png").is_file()
+        assert Path("runs/both,commits_per_worker=20/downpour/report.png").is_file()
         assert set(json.loads(command("run", "both.py", "--commits-per-worker", "20", "--json").out)) == {
             "gem",
             "downpour",
@@ -102,7 +103,8 @@ class TestRun:
 
     def test_record_with_strides(self, command: Command) -> None:
         assert command("run", "study.py", "--record", "pi_mean,pi_median=5").status == 0
-        described = json.loads(Path("runs/study/scenario.json").read_text())
+        place = Path("runs/study,record=pi_mean_pi_median-5")
+        described = json.loads((place / "scenario.json").read_text())
         assert described["record"] == {"pi_mean": 1, "pi_median": 5}
 
     def test_a_whole_number_is_the_same_scenario(self, command: Command) -> None:
@@ -110,22 +112,32 @@ class TestRun:
         assert "found there" in command("run", "study.py", "--mean", "1").out
 
     def test_different_scenario_needs_force(self, command: Command) -> None:
+        command("run", "study.py", "--out", "here")
+        refused = command("run", "study.py", "--seed", "1", "--out", "here")
+        assert_one_line(refused, 1, "`out` 'here' holds a different scenario", "--out", "--force")
+        assert command("run", "study.py", "--seed", "1", "--out", "here", "--force").status == 0
+
+    def test_the_default_folder_says_what_was_changed(self, command: Command) -> None:
         command("run", "study.py")
-        refused = command("run", "study.py", "--seed", "1")
-        assert_one_line(refused, 1, "`out` 'runs/study' holds a different scenario", "--out", "--force")
-        assert command("run", "study.py", "--seed", "1", "--force").status == 0
+        changed = command("run", "study.py", "--seed", "1", "--workers", "3", "--kappa", "1.0")
+        assert "runs/study,workers=3,seed=1\n" in changed.out  # κ was 1 before
+        again = command("run", "study.py", "--workers", "3", "--seed", "1")
+        assert "runs/study,workers=3,seed=1, found there" in again.out
+        plain = command("run", "study.py", "--workers", "4", "--commits", "200")
+        assert "runs/study, found there" in plain.out  # nothing was changed
+        assert {path.name for path in Path("runs").iterdir()} == {"study", "study,workers=3,seed=1"}
 
     def test_double_precision(self, command: Command) -> None:
         """What `JAX_ENABLE_X64=1` does to the command: the file holds float64, and float32 results are others."""
         with jax.enable_x64(True):
-            assert command("run", "study.py", "--record", "central=50").status == 0
-        assert json.loads(Path("runs/study/scenario.json").read_text())["precision"] == "float64"
-        with np.load("runs/study/run.npz") as file:
+            assert command("run", "study.py", "--record", "central=50", "--out", "double").status == 0
+        assert json.loads(Path("double/scenario.json").read_text())["precision"] == "float64"
+        with np.load("double/run.npz") as file:
             for name in ("loss", "records/central", "state/central", "state/rows"):
                 assert file[name].dtype == np.float64
             assert (file["state/central"] != file["state/central"].astype(np.float32)).any()
-        refused = command("run", "study.py", "--record", "central=50")
-        assert_one_line(refused, 1, "`out` 'runs/study' holds a different scenario", "--force")
+        refused = command("run", "study.py", "--record", "central=50", "--out", "double")
+        assert_one_line(refused, 1, "`out` 'double' holds a different scenario", "--force")
 
     def test_comparison_flags(self, command: Command) -> None:
         assert_one_line(command("run", "both.py", "--rule", "gem"), 2, "`rule` is what is compared here")
@@ -244,7 +256,7 @@ class TestProcesses:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
         checkpoints = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
         Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
-        flags = ("--commits", "600000", "--record", "none", "--json")
+        flags = ("--commits", "600000", "--record", "none", "--json", "--out", "runs/study")
         arguments = [sys.executable, "study.py", *flags]
         started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not Path("runs/study/run.npz").exists() and started.poll() is None:

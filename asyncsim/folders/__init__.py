@@ -1,0 +1,1 @@
+"""Folders that one finds again: what they hold, their default names, their tags. Imports neither JAX nor matplotlib."""

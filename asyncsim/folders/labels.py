@@ -1,0 +1,40 @@
+"""What a folder holds, by the small JSON files in it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from asyncsim.files import read_json
+
+SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"
+LABELS = (SCENARIO, COMPARISON, EXPERIMENT)
+TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.png"
+DIGEST, ORIGIN = "digest", "origin"  # entries of a label beside the description: its hash, and where it came from
+
+
+def label_of(folder: Path) -> Path | None:
+    """The file that says what the folder holds; None if there is none.
+
+    Example:
+        >>> label_of(Path("no/such/folder")) is None
+        True
+    """
+    return next((folder / name for name in LABELS if (folder / name).is_file()), None)
+
+
+def digest_of(folder: Path) -> str | None:
+    """The digest of the study whose results the folder holds; None if that cannot be read."""
+    label = label_of(folder)
+    content = None if label is None else read_json(label)
+    digest = content.get(DIGEST) if isinstance(content, dict) else None
+    return digest if isinstance(digest, str) else None
+
+
+def description_in(label: Mapping[str, Any]) -> dict[str, Any]:
+    """The description in a label, without its digest and its origin.
+
+    Example:
+        >>> description_in({"digest": "ab", "commits": 8, "origin": {"date": "today"}})
+        {'commits': 8}
+    """
+    return {key: value for key, value in label.items() if key not in (DIGEST, ORIGIN)}

@@ -1,0 +1,98 @@
+"""Where a study came from: kept beside its description, for people, and for loading what has no name of its own.
+
+Nothing of it enters a digest: the same study from another script is the same study.
+"""
+
+import importlib.metadata
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from asyncsim.files import digest, to_plain
+from asyncsim.version import __version__
+
+PACKAGES = ("jax", "jaxlib", "numpy", "optax", "scipy", "simpy")  # whose versions can change a number
+
+
+@dataclass(frozen=True)
+class Origin:
+    """From which script a study came, and what was changed in it.
+
+    Attributes:
+        script: The script that defines the study, as `asyncsim run` takes it; None for a study made in Python.
+        changes: Field -> value, what was overridden.
+        member: Name of the scenario, for one of a comparison's.
+    """
+
+    script: Path | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    member: str | None = None
+
+    def of_member(self, name: str) -> "Origin":
+        """The origin of one of a comparison's scenarios."""
+        return replace(self, member=name)
+
+    def describe(self) -> dict[str, Any]:
+        """Date, command, versions and, if there is a script, its absolute path and its hash; as JSON can hold it."""
+        described: dict[str, Any] = {
+            "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "command": command_line(),
+            "folder": os.getcwd(),
+            "versions": versions(),
+        }
+        if self.script is not None:
+            described["script"] = {"path": os.path.abspath(self.script), "hash": hash_of(self.script)}
+            described["changes"] = to_plain(self.changes)
+            if self.member is not None:
+                described["member"] = self.member
+        return described
+
+
+def origin_in(told: Mapping[str, Any]) -> Origin | None:
+    """The origin that `Origin.describe` told of; None if it names no script."""
+    script = told.get("script")
+    if not isinstance(script, Mapping) or not isinstance(script.get("path"), str):
+        return None
+    return Origin(Path(script["path"]), told.get("changes") or {}, told.get("member"))
+
+
+def hash_of(script: Path) -> str | None:
+    """Hash of a file's contents; None if it cannot be read."""
+    try:
+        return digest(script.read_bytes())
+    except OSError:
+        return None
+
+
+def command_line() -> str:
+    """The command of this process, as one would type it.
+
+    Example:
+        >>> isinstance(command_line(), str)
+        True
+    """
+    if not sys.argv:
+        return "python"
+    program, *arguments = sys.argv
+    name = Path(program).name or "python"
+    shown = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
+    return " ".join([shown, *map(shlex.quote, arguments)])
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Package -> version, of Python, asyncsim and those below it."""
+    found = {"python": platform.python_version(), "asyncsim": __version__}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
