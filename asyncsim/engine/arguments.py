@@ -1,6 +1,6 @@
 """The arguments of `replay`, checked: a one-line error for whatever cannot be meant."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,7 +61,11 @@ def checked_commits(commits: int | None, available: int) -> int:
 
 def first_params(workload: Workload, key: jax.Array) -> Any:
     """The workload's first parameters as JAX arrays of floating-point numbers."""
-    params = jax.tree.map(jnp.asarray, Owned("init", owner_of(workload), workload.init)(key=key))
+    return _first_params(workload.init, key, owner_of(workload))
+
+
+def _first_params(init: Any, key: jax.Array, owner: str) -> Any:
+    params = jax.tree.map(jnp.asarray, Owned("init", owner, init)(key=key))
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             where = jax.tree_util.keystr(path) or "it"
@@ -74,10 +78,16 @@ def first_params(workload: Workload, key: jax.Array) -> Any:
 
 def first_shapes(workload: Workload, key: jax.Array) -> Any:
     """As `first_params`, but only shapes and dtypes where they can be had alone: the parameters may be too large."""
+    init, owner = workload.init, owner_of(workload)
     try:
-        return jax.eval_shape(partial(first_params, workload), key)
+        if isinstance(init, Hashable):
+            return _first_shapes.eval_shape(init, key, owner=owner)
+        return jax.eval_shape(partial(_first_params, init, owner=owner), key)
     except (TypeError, ValueError):  # an `init` in plain Python, which needs the key's numbers, or a mistake in it
         return first_params(workload, key)
+
+
+_first_shapes = jax.jit(_first_params, static_argnames=("init", "owner"))  # JAX remembers what came of it
 
 
 def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int) -> None:

@@ -5,12 +5,14 @@ One row per worker in one array is what lets the compiled loop update a worker's
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from asyncsim.engine.plan import EVENTS, PULL, RESUME
@@ -73,6 +75,20 @@ class Packing:
         """The tree whose numbers are in a vector of shape (size,)."""
         leaves = [
             vector[offset : offset + size].reshape(shape).astype(dtype)
+            for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
+        ]
+        return jax.tree.unflatten(self.treedef, leaves)
+
+    def pack_on_host(self, tree: Any) -> np.ndarray:
+        """As `pack`, with NumPy: nothing is compiled for what is done once."""
+        leaves = [np.ravel(np.asarray(leaf)).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
+        return np.concatenate(leaves) if leaves else np.zeros(0, self.dtype)
+
+    def unpack_on_host(self, vectors: Any) -> Any:
+        """As `unpack`, with NumPy, of vectors of shape (…, size): every leaf is a copy with the same leading axes."""
+        vectors = np.asarray(vectors)
+        leaves = [
+            np.array(vectors[..., offset : offset + size], dtype).reshape(*vectors.shape[:-1], *shape)
             for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
         ]
         return jax.tree.unflatten(self.treedef, leaves)
@@ -177,16 +193,19 @@ def _resumes_from_pulled(rule: Rule, row: Row) -> bool:
 def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing:
     """Packing of this rule's `Row`."""
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
-    return Packing.of(jax.eval_shape(lambda v: first_row(rule, params, traits, v), vector))
+    return Packing.of(_first_row.eval_shape(rule, vector, params=params, traits=traits))
 
 
 def result_packing(rule: Rule, params: Packing) -> Packing | None:
     """Packing of `(displacement, state)`, what local steps leave; None for a rule without them."""
     if rule.local_step is None:
         return None
+    vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
+    row = _first_row.eval_shape(rule, vector, params=params, traits=())
+    return Packing.of((row.read, row.state))
 
-    def like_result(vector: jax.Array) -> tuple[Any, Any]:
-        row = first_row(rule, params, (), vector)
-        return row.read, row.state
 
-    return Packing.of(jax.eval_shape(like_result, jax.ShapeDtypeStruct((params.size,), params.dtype)))
+@partial(jax.jit, static_argnames=("params", "traits"))
+def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str, ...]) -> Row:
+    """`first_row`, whose shapes JAX remembers."""
+    return first_row(rule, params, traits, vector)

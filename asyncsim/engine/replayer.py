@@ -109,7 +109,7 @@ class Replayer:
             gradient=workload.loss_and_gradient,
             noise=as_pytree(workload.noise) if workload.data is None and workload.noise else None,
             data=workload.device_data,
-            keys=worker_keys(jnp.stack([jax.random.key(s) for s in self.seeds]), trace.workers),
+            keys=worker_keys(self.seeds, trace.workers),
             own={name: as_pytree(measure) for name, measure in self.own.items()},
         )
         if self.layout.mesh is not None:
@@ -150,8 +150,8 @@ class Replayer:
         return Progress(self.done, self.total, float(np.mean(last)) if last.size else None)
 
     def central(self) -> Any:
-        """The central variables, leading axis `seeds`."""
-        return jax.vmap(self.params.unpack)(self.carry.central)
+        """The central variables, NumPy arrays with leading axis `seeds`; waits for the device."""
+        return self.params.unpack_on_host(self.carry.central)
 
     def run(self) -> Run:
         """The result so far. The replay may continue afterwards."""
@@ -184,7 +184,7 @@ class Replayer:
             carry, done = jax.tree.map(jnp.copy, self.resume.state), self.resume.commits
         else:
             inits = [arguments.first_params(self.workload, init_key(s)) for s in self.seeds]
-            first = jnp.stack([self.params.pack(params) for params in inits])
+            first = np.stack([self.params.pack_on_host(params) for params in inits])
             problem = self.problem._replace(own={})  # what is recorded later needs no other program
             carry, done = loop.begin(problem, first, layout=self.layout, workers=self.plan.workers), 0
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done

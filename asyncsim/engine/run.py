@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from asyncsim.engine import run_file
@@ -80,6 +81,7 @@ class Run:
             central, diverged_at = jax.tree.map(lambda leaf: leaf[0], central), diverged_at[0]
         else:
             lead = lambda array: np.moveaxis(array, 1, 0)  # noqa: E731
+        central = jax.tree.map(jnp.asarray, central)
         records = {name: lead(values) for name, values in records.items()}
         return cls(seed=seed, loss=lead(loss), records=records, central=central, diverged_at=diverged_at, **rest)
 
@@ -324,5 +326,6 @@ def evaluate(workload: Workload, central: Any) -> dict[str, np.ndarray]:
     if workload.evaluate is None:
         return {}
     seeds = len(jax.tree.leaves(central)[0])
-    measured = [workload.evaluate(jax.tree.map(lambda leaf: leaf[i], central)) for i in range(seeds)]  # noqa: B023
+    each = (jax.tree.map(lambda leaf: jnp.asarray(leaf[i]), central) for i in range(seeds))  # noqa: B023
+    measured = [workload.evaluate(params) for params in each]
     return {name: np.array([one[name] for one in measured]) for name in measured[0]}

@@ -74,7 +74,7 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
     traits = tuple(arrays["traits"].tolist())
     rule = rule.for_workers(int(workers))
     state = _read_state(arrays, state_shapes(rule, params, traits, int(workers), seed.size))
-    central = jax.vmap(params.unpack)(state.central)
+    central = params.unpack_on_host(state.central)
     divergences = [None if commit < 0 else commit for commit in diverged.tolist()]
     _require_shape("loss", loss, (*seed.shape, int(commits)))
     _require_shape("worker", worker, (int(commits),))
@@ -87,7 +87,7 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
         "records": _under("records/", arrays),
         "recorded_at": _under("recorded_at/", arrays),
         "diverged_at": divergences if several else divergences[0],
-        "central": central if several else jax.tree.map(lambda leaf: leaf[0], central),
+        "central": jax.tree.map(lambda leaf: jnp.asarray(leaf if several else leaf[0]), central),
         "strides": {name: int(every) for name, every in _under("stride/", arrays).items()},
         "own": {},
         "worker": worker,

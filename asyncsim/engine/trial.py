@@ -178,17 +178,21 @@ def try_measures(
                 f"`record` must not give a function the name {name!r}, which has another meaning in results and "
                 "tables. Give it another, such as 'gradient_norm'."
             )
-    rule = _of_first_seed(rule)
+    vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
+    functions = {name: as_pytree(function) for name, function in own.items()}
+    return _try_measures.eval_shape(_of_first_seed(rule), vector, info, functions, packing=params, names=tuple(names))
+
+
+@partial(jax.jit, static_argnames=("packing", "names"))
+def _try_measures(
+    rule: Rule, vector: jax.Array, info: Info, own: Mapping[str, Any], packing: Packing, names: tuple[str, ...]
+) -> dict[str, jax.Array]:
+    theta = as_seen(rule, packing, vector)
+    server = rule.start_server(rule.hyper, theta)
+    view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
+    commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), packing.dtype), gradient=theta)
     tried = {name: partial(_try_measure, Owned(name, "`record`", function)) for name, function in own.items()}
-
-    def measured(vector: jax.Array, info: Info) -> dict[str, jax.Array]:
-        theta = as_seen(rule, params, vector)
-        server = rule.start_server(rule.hyper, theta)
-        view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
-        commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), params.dtype), gradient=theta)
-        return {name: measure(params, rule, name, commit, tried) for name in names}
-
-    return jax.eval_shape(measured, jax.ShapeDtypeStruct((params.size,), params.dtype), info)
+    return {name: measure(packing, rule, name, commit, tried) for name in names}
 
 
 def _try_measure(own: Owned, commit: CommitView) -> Any:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, cost, simulate
 from asyncsim.cluster.simulation import Simulated
-from asyncsim.engine.arguments import MOST_SEED, first_params, first_shapes, require_memory, require_memory_of_records
+from asyncsim.engine.arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine.bind import bind
 from asyncsim.engine.layout import Packing, row_packing
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
@@ -351,7 +351,7 @@ class Scenario:
 
 def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
     """Names of what a rule and a workload can report beside the loss."""
-    params = jax.eval_shape(partial(first_params, workload), jax.random.key(0))
+    params = first_shapes(workload, jax.random.key(0))
     info = try_rule(rule, Packing.of(params))
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
     return (*names, *metrics(workload, params))

@@ -5,6 +5,7 @@ replayed with one seed therefore see the same mini-batches, and their comparison
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -78,6 +79,7 @@ class Shuffles:
         return used
 
 
+@jax.jit
 def init_key(seed: int) -> jax.Array:
     """The key from which a seed's first central variable is made."""
     return jax.random.fold_in(jax.random.key(seed), INIT)
@@ -101,15 +103,15 @@ def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
 compiled_commit_key = jax.jit(commit_key)  # one call in place of three
 
 
-def worker_keys(seed_keys: jax.Array, workers: int) -> jax.Array:
+def worker_keys(seeds: Sequence[int], workers: int) -> jax.Array:
     """The keys of all workers, (seeds, workers) or some more: a power of two, so that few programs are compiled.
 
     They are made here, once, so that the programs of replays are smaller: each takes one step to a commit's key.
     """
-    return _worker_keys(seed_keys, workers=1 << (workers - 1).bit_length())
+    return _worker_keys(np.array(seeds, np.int32), workers=1 << (workers - 1).bit_length())
 
 
 @partial(jax.jit, static_argnames="workers")
-def _worker_keys(seed_keys: jax.Array, *, workers: int) -> jax.Array:
+def _worker_keys(seeds: jax.Array, *, workers: int) -> jax.Array:
     each = jax.vmap(jax.vmap(worker_key, (None, 0)), (0, None))
-    return each(seed_keys, jnp.arange(workers, dtype=jnp.int32))
+    return each(jax.vmap(jax.random.key)(seeds), jnp.arange(workers, dtype=jnp.int32))
