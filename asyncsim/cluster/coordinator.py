@@ -277,8 +277,8 @@ class Coordinator:
 
     def _forget(self, job: Job) -> None:
         del self.jobs[job.worker]
-        if self.terms.cancel:
-            self._readers[job.read_version].discard(job.worker)
+        if self._readers and (readers := self._readers.get(job.read_version)):
+            readers.discard(job.worker)
 
     def _close_step(self) -> None:
         self.version += 1

@@ -3,7 +3,7 @@
 from asyncsim import memory
 from asyncsim.cluster.model import Cluster
 
-# Bytes and seconds measured, rounded down: fast path, and the others of which that without a network takes less.
+# Bytes and seconds measured, rounded down: fast path and queue, and the others, least without a network.
 BYTES_PER_COMMIT = (100, 150)
 BYTES_PER_WORKER = 200
 SECONDS_PER_COMMIT = (1e-6, 2e-6)
@@ -37,7 +37,7 @@ def require_memory(cluster: Cluster, commits: int | None, seconds: float | None)
         ValueError: If `workers`, `commits` or `seconds` is too large.
     """
     require_workers(cluster)
-    kind = int(not cluster.takes_fast_path)  # asks every worker's law, and so comes second
+    kind = _kind(cluster)  # asks every worker's law, and so comes second
     name, value = ("commits", commits) if commits is not None else ("seconds", seconds)
     expected = expected_commits(cluster, commits, seconds)
     memory.require(expected * BYTES_PER_COMMIT[kind], f"`{name}` of {value}", "Use fewer, or make several traces.")
@@ -51,9 +51,14 @@ def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | Non
         >>> round(expected_seconds(Cluster(10, Constant(1.0)), commits=10**8, seconds=None))
         100
     """
-    kind = int(not cluster.takes_fast_path)
+    kind = _kind(cluster)
     commits_made = expected_commits(cluster, commits, seconds)
     return commits_made * SECONDS_PER_COMMIT[kind] + cluster.workers * SECONDS_PER_WORKER
+
+
+def _kind(cluster: Cluster) -> int:
+    """Place of what is measured for such a cluster."""
+    return int(not (cluster.takes_fast_path or cluster.takes_fast_queue))
 
 
 def expected_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> float:

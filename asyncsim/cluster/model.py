@@ -83,6 +83,12 @@ class Cluster:
         return self.server.is_instant and self.protocol == Asynchronous() and self.has_no_network
 
     @property
+    def takes_fast_queue(self) -> bool:
+        """Whether workers only compute and queue, first-in, first-out, at a server that works on one commit at once."""
+        queues = self.server.slots == 1 and not self.server.is_instant
+        return queues and self.protocol == Asynchronous() and self.has_no_network
+
+    @property
     def has_no_network(self) -> bool:
         """Whether only compute times, the server's queue and the protocol matter.
 

@@ -10,7 +10,7 @@ from simpy.core import EmptySchedule
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster.coordinator import INFINITY
 from asyncsim.cluster.cost import expected_commits, require_memory, require_workers
-from asyncsim.cluster.fast_path import FastPath
+from asyncsim.cluster.fast_path import FastPath, FastQueue
 from asyncsim.cluster.full import Full
 from asyncsim.cluster.model import Cluster
 from asyncsim.cluster.no_network import NoNetwork
@@ -113,6 +113,8 @@ def _collector_paused() -> Iterator[None]:
 def _simulation(cluster: Cluster, seed: int) -> Simulation:
     if cluster.takes_fast_path:
         return FastPath(cluster, seed)
+    if cluster.takes_fast_queue:
+        return FastQueue(cluster, seed)
     return NoNetwork(cluster, seed) if cluster.has_no_network else Full(cluster, seed)
 
 

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, Server, protocols, simulate
+from asyncsim.cluster.fast_path import FastQueue
 from asyncsim.cluster.full import Full
 from asyncsim.cluster.no_network import NoNetwork
 from asyncsim.cluster.simulation import run
@@ -130,10 +131,27 @@ def test_without_a_network_every_event_is_that_of_the_full_simulation(data, work
     much = (60, None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
     with mock.patch("asyncsim.cluster.simulation.PATIENCE", 500):
         brief, full = outcome(NoNetwork(cluster, seed), *much), outcome(Full(cluster, seed), *much)
-    if isinstance(full, str):
-        assert brief == full
+    require_equal(brief, full)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
+def test_a_fast_queue_is_that_of_the_full_simulation(data, workers, seed, counted):
+    """Ties included, and runs that end while a commit is served."""
+    compute = data.draw(COMPUTE | st.lists(COMPUTE, min_size=workers, max_size=workers))
+    cluster = Cluster(workers, compute, server=Server(service=data.draw(SERVICE.filter(lambda law: law.mean > 0))))
+    assert cluster.takes_fast_queue
+    much = (data.draw(st.integers(1, 60)), None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
+    with mock.patch("asyncsim.cluster.simulation.REPORT_EVERY", data.draw(st.sampled_from([1, 7, 1000]))):
+        require_equal(outcome(FastQueue(cluster, seed), *much), outcome(Full(cluster, seed), *much))
+
+
+def require_equal(found, expected):
+    """Two traces have the same columns, or two errors the same message."""
+    if isinstance(expected, str):
+        assert found == expected
         return
     for table, columns in ((lambda t: t, COMMIT_COLUMNS), (lambda t: t.unfinished, UNFINISHED_COLUMNS)):
         for name in columns:
-            found, expected = getattr(table(brief), name), getattr(table(full), name)
-            np.testing.assert_array_equal(found, expected, err_msg=name, strict=True)
+            ours, theirs = getattr(table(found), name), getattr(table(expected), name)
+            np.testing.assert_array_equal(ours, theirs, err_msg=name, strict=True)

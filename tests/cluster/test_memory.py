@@ -9,6 +9,7 @@ from asyncsim.cluster import Cluster, Server, cost, simulate
 from asyncsim.delays import Exponential, Gamma
 
 QUEUE = Server(service=Exponential(0.1))
+TWO_SLOTS = Server(slots=2, service=Exponential(0.1))
 
 
 def peak(commits, workers=20, server=QUEUE):
@@ -38,7 +39,7 @@ def test_memory_is_linear_in_commits():
             {"commits": 10**9},
             "`commits` of 1000000000 takes at least 100 GB of memory; this .* 1 GB",
         ),
-        (2, QUEUE, {"commits": 10**8}, "`commits` of 100000000 takes at least 15 GB"),
+        (2, TWO_SLOTS, {"commits": 10**8}, "`commits` of 100000000 takes at least 15 GB"),
         (2, Server(), {"seconds": 1e8}, r"`seconds` of 100000000\.0 takes at least 20 GB"),
         (10**12, QUEUE, {"commits": 5}, "`workers` of 1000000000000 takes at least 200 TB"),
         (10**12, Server(), {"seconds": 5}, "`workers` of 1000000000000 takes at least 200 TB"),
@@ -50,17 +51,17 @@ def test_absurd_sizes_are_refused_before_they_begin(monkeypatch, workers, server
         simulate(Cluster(workers, Gamma(1.0, 0.3), server=server), **length)
 
 
-@pytest.mark.parametrize("server", [Server(), QUEUE])
+@pytest.mark.parametrize("server", [Server(), QUEUE, TWO_SLOTS])
 def test_nothing_that_fits_is_refused(server):
     """The estimate is less than what a simulation takes."""
     peak(100, server=server)
-    fast = server.is_instant
+    fast = server.slots == 1
     commits, workers = peak(20_000, server=server), peak(100, 1000, server)
     assert cost.BYTES_PER_COMMIT[not fast] < commits / 20_000
     assert workers / 1000 > cost.BYTES_PER_WORKER
 
 
 def test_time_grows_with_commits_and_workers():
-    small, slow = Cluster(2, Exponential(1.0)), Cluster(2, Exponential(1.0), server=QUEUE)
+    small, slow = Cluster(2, Exponential(1.0)), Cluster(2, Exponential(1.0), server=TWO_SLOTS)
     assert cost.expected_seconds(small, 10**8, None) == pytest.approx(cost.expected_seconds(small, None, 5e7))
     assert cost.expected_seconds(slow, 10**8, None) > cost.expected_seconds(small, 10**8, None) > 60
