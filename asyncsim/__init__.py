@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim.cli import main
     from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
     from asyncsim.engine import CommitView, Progress, ReplayInterrupted, Run, replay, use_all_cores
+    from asyncsim.folders import tags
     from asyncsim.rules import Rule
     from asyncsim.rules.citations import citation
     from asyncsim.scenario import Scenario
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
         Result,
         central_against_time,
         compare,
+        load,
         loss_against_time,
         run,
         trainers,
@@ -56,6 +58,7 @@ __all__ = [
     "delays",
     "energy",
     "faults",
+    "load",
     "loss_against_time",
     "main",
     "plots",
@@ -64,6 +67,7 @@ __all__ = [
     "rules",
     "run",
     "simulate",
+    "tags",
     "theory",
     "trainers",
     "use_all_cores",
@@ -74,6 +78,7 @@ _NAMES = {
     "cli": ("main",),
     "cluster": ("Cluster", "Network", "Server", "faults", "protocols", "simulate"),
     "engine": ("CommitView", "Progress", "ReplayInterrupted", "Run", "replay", "use_all_cores"),
+    "folders": ("tags",),
     "rules": ("Rule",),
     "rules.citations": ("citation",),
     "scenario": ("Scenario",),
@@ -83,6 +88,7 @@ _NAMES = {
         "Result",
         "central_against_time",
         "compare",
+        "load",
         "loss_against_time",
         "run",
         "trainers",

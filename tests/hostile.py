@@ -255,7 +255,7 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
     for place in ground.chosen(list(range(len(text)))):
         (out / "study.py").write_bytes(changed(text, place, rng))
         with contextlib.redirect_stderr(io.StringIO()):
-            complaint = only(script.click.ClickException, partial(script.load, str(out / "study.py")))
+            complaint = only(ValueError, partial(script.load, str(out / "study.py")))
         yield Trial(f"study.py, byte {place}", complaint)
 
 

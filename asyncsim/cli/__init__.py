@@ -67,7 +67,8 @@ def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[
 
         return exit_status(app, "asyncsim", arguments)
     from asyncsim.cli.run import study_command
+    from asyncsim.cli.source import of_script
 
     script = sys.argv[0]
     raise_from_now_on()
-    return exit_status(study_command(study, script), f"python {script}", arguments)
+    return exit_status(study_command(of_script(study, script)), f"python {script}", arguments)

@@ -1,8 +1,7 @@
 """`asyncsim run`: the command line of a study."""
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,23 +15,22 @@ from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli.output import json_option, out_option, print_results
 from asyncsim.cli.progress import Bar
-from asyncsim.cli.script import Study, load
+from asyncsim.cli.source import Source, find_source, place_of
 from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.engine.devices import use_all_cores
-from asyncsim.files import to_plain
 from asyncsim.folders import tags
 from asyncsim.folders.labels import RUN, label_of
-from asyncsim.folders.names import folder_name
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study import Comparison, Experiment, compare, run
 from asyncsim.study.origin import Origin
+from asyncsim.study.script import Study
 
 HELP = """Simulate a scenario, replay it, and keep its summary, its numbers and a picture.
 
-SCENARIO.py is a script that defines `scenario = asim.Scenario(...)`, or a `comparison` or an `experiment`. Each of its
-fields can be set by a flag, as in
+SCENARIO.py is a script that defines `scenario = asim.Scenario(...)`, or a `comparison` or an `experiment`; or else the
+folder of a run, or its tag, which goes on where it stopped. Each of its fields can be set by a flag, as in
 
 \b
   asyncsim run SCENARIO.py --workers 30 --rule downpour --learning-rate 0.1
@@ -61,7 +59,7 @@ class RunCommand(click.Command):
         path, args = args[place], [*args[:place], *args[place + 1 :]]
         use_all_cores()
         with click.Context(self, parent, info_name):  # so that errors can name the command
-            command = study_command(load(path), path)
+            command = study_command(find_source(path))
         return command.make_context(f"{info_name} {path}", args, parent, **extra)
 
     def _without_script(self) -> Command:
@@ -107,10 +105,9 @@ class NewTag(click.ParamType):
             raise click.UsageError(str(error), ctx) from error
 
 
-def study_command(study: Study, path: str) -> FieldCommand:
+def study_command(source: Source) -> FieldCommand:
     """The command that runs a study, with a flag for each of its fields."""
-    name = Path(path).stem
-    default = str(Path("runs", name))
+    study, name = source.study, source.folder.name
     has_components = not isinstance(study, Experiment)
 
     def callback(out: str | None, tag: str | None, as_json: bool, force: bool, **given: Any) -> None:
@@ -119,16 +116,16 @@ def study_command(study: Study, path: str) -> FieldCommand:
             changed = study.override(**changes)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
-        place = out or str(Path("runs", name_of_changed(name, study, changed, changes)))
+        place = out or str(place_of(source, changed, changes))
         with tagged(tag, place):
-            run_study(changed, name, place, as_json, force, Origin(Path(path), changes))
+            run_study(changed, name, place, as_json, force, source.origin.with_changes(changes))
 
     return FieldCommand(
         name=name,
         fields=study.fields if has_components else lambda **components: study.fields(),
         others=all_fields(),
-        options=[*output_options(default), *([help_for_option()] if has_components else [])],
-        help=f"Run the {type(study).__name__.lower()} that {path} defines. Present values stand in brackets.",
+        options=[*output_options(str(source.folder)), *([help_for_option()] if has_components else [])],
+        help=f"Run the {type(study).__name__.lower()} of {source.shown}. Present values stand in brackets.",
         epilog=OTHER_FLAGS if has_components else None,
         callback=callback,
     )
@@ -140,21 +137,6 @@ class Finished(NamedTuple):
     summary: dict[str, Any]
     show: Callable[[Any], None]
     recomputed: bool
-
-
-def name_of_changed(base: str, study: Study, changed: Study, changes: Mapping[str, Any]) -> str:
-    """The name of the folder for a study with some fields changed; those that were so before are not named."""
-    if changed.digest == study.digest:
-        return base
-    order = {field.name: place for place, field in enumerate(changed.fields())}
-    named = {name: changes[name] for name in sorted(changes, key=lambda name: order.get(name, len(order)))}
-    before = {field.name: to_plain(field.value) for field in study.fields()}
-    told = {name: value for name, value in named.items() if name not in before or before[name] != to_plain(value)}
-    if told != named:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which were shown when all was changed
-            named = told if study.override(**told).digest == changed.digest else named
-    return folder_name(base, named, changed.digest)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from asyncsim.study.summary import own_metrics
+from asyncsim.folders.summaries import own_metrics
 
 WIDTH = 80
 

@@ -49,7 +49,8 @@ def cifar10(path: str | os.PathLike[str] | None = None) -> Dataset:
         Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images.
     """
     folder = named_folder(path, FOLDER, _has_files, f"CIFAR-10 files ({TRAIN[0]} …)") or _download()
-    return Dataset("cifar10", *_read(folder, TRAIN), *_read(folder, TEST), classes=CLASSES)
+    source = {"function": "cifar10", "path": None if path is None else os.path.abspath(path)}
+    return Dataset("cifar10", *_read(folder, TRAIN), *_read(folder, TEST), classes=CLASSES, source=source)
 
 
 def _has_files(folder: Path) -> bool:

@@ -45,7 +45,8 @@ def as_colour(data: Dataset, size: int = 32) -> Dataset:
         )
     train, test = (_enlarged(inputs, size) for inputs in (data.train_inputs, data.test_inputs))
     name = f"{data.name}-{size}x{size}x{CHANNELS}"
-    return Dataset(name, train, data.train_labels, test, data.test_labels, data.classes)
+    source = None if data.source is None else {"function": "as_colour", "data": data.source, "size": size}
+    return Dataset(name, train, data.train_labels, test, data.test_labels, data.classes, source)
 
 
 def _enlarged(images: np.ndarray, size: int) -> np.ndarray:

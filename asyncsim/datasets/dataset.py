@@ -1,5 +1,6 @@
 """Inputs and labels for training and for testing, checked once when a data set is made."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,8 @@ class Dataset:
         test_inputs: Like `train_inputs`, with examples of the same shape.
         test_labels: Like `train_labels`.
         classes: Number of classes.
+        source: The function of `asyncsim.datasets` that made it, with its arguments, so that it can be made again; None
+            for arrays of your own.
 
     Other kinds of numbers are converted if that loses nothing but digits. The arrays are read-only.
 
@@ -45,6 +48,7 @@ class Dataset:
     test_inputs: np.ndarray = field(repr=False)
     test_labels: np.ndarray = field(repr=False)
     classes: int
+    source: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_integer("classes", self.classes, least=1, remedy="Give the number of different labels.")

@@ -50,7 +50,8 @@ def digits(test_fraction: float = 0.2) -> Dataset:
             f"{test.sum()} of {len(test)} to test on. Use 0.2, say."
         )
     inputs = ((images - MEAN) / STANDARD_DEVIATION).astype(np.float32)
-    return Dataset("digits", inputs[~test], labels[~test], inputs[test], labels[test], classes=10)
+    source = {"function": "digits", "test_fraction": fraction}
+    return Dataset("digits", inputs[~test], labels[~test], inputs[test], labels[test], classes=10, source=source)
 
 
 def _images_and_labels() -> tuple[np.ndarray, np.ndarray]:

@@ -58,7 +58,9 @@ def image_folder(
         raise ValueError(f"{os.fspath(path)!r} must have the same classes in train and val; {odd!r} is in one only.")
     _require_room([*train.values(), *test.values()], size, limit_gib)
     halves = [array for files in (train, test) for array in _read(files, size)]
-    return Dataset(f"{Path(path).name}-{size}x{size}x3", *halves, classes=len(train))
+    place = os.path.abspath(Path(path).expanduser())
+    source = {"function": "image_folder", "path": place, "size": size, "classes": classes, "per_class": per_class}
+    return Dataset(f"{Path(path).name}-{size}x{size}x3", *halves, classes=len(train), source=source)
 
 
 def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str, list[Path]]:

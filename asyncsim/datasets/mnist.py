@@ -56,7 +56,8 @@ def mnist(path: str | os.PathLike[str] | None = None) -> Dataset:
     train_inputs, train_labels = _read(folder, "train")
     test_inputs, test_labels = _read(folder, "t10k")
     classes = 1 + int(max(train_labels.max(), test_labels.max()))
-    return Dataset("mnist", train_inputs, train_labels, test_inputs, test_labels, classes)
+    source = {"function": "mnist", "path": None if path is None else os.path.abspath(path)}
+    return Dataset("mnist", train_inputs, train_labels, test_inputs, test_labels, classes, source)
 
 
 def _has_files(folder: Path) -> bool:

@@ -20,7 +20,8 @@ import numpy as np
 from asyncsim import files
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Constant
-from asyncsim.rules import Rule
+from asyncsim.rules import CONSTRUCTORS as CONSTRUCTORS_OF_RULES
+from asyncsim.rules import Rule, constructor_of
 from asyncsim.scenario.components import CUSTOM, law_component
 from asyncsim.workloads import CONSTRUCTORS, Workload
 
@@ -62,8 +63,12 @@ def describe_law(compute: Any) -> Any:
 
 def describe_rule(rule: Rule) -> dict[str, Any]:
     """Name, options and hyper-parameters, and the hash of code that is not the library's."""
-    functions = [getattr(rule, field.name) for field in dataclasses.fields(rule)]
-    return _with_code(plain(rule.describe()), *filter(callable, functions))
+    functions = {field.name: getattr(rule, field.name) for field in dataclasses.fields(rule)}
+    functions = {name: function for name, function in functions.items() if callable(function)}
+    described = _with_code(plain(rule.describe()), *functions.values())
+    if rule.name in CONSTRUCTORS_OF_RULES and constructor_of(rule) is None:  # a rule of another mixture of functions
+        described["functions"] = {name: _qualified(function) for name, function in functions.items()}
+    return described
 
 
 def describe_workload(workload: Workload) -> dict[str, Any]:
@@ -112,6 +117,11 @@ def hash_array(array: np.ndarray) -> str:
 def _with_code(described: dict[str, Any], *functions: Any) -> dict[str, Any]:
     code = code_of(*(function for function in functions if function is not None))
     return {**described, "code": code} if code else described
+
+
+def _qualified(function: Any) -> str:
+    """The name of a function, or that of an object's class."""
+    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _describe_object(value: Any) -> dict[str, Any]:
@@ -174,8 +184,15 @@ def _code(value: Any) -> Any:
 def _hash_source(code: Any) -> str:
     """Hash of the file that the code stands in, comments aside; of the code itself if there is no file."""
     try:
-        source = ast.dump(ast.parse(Path(code.co_filename).read_text(encoding="utf-8")))
+        path = Path(code.co_filename)
+        return _hash_file(path, path.stat().st_mtime_ns)
     except (OSError, SyntaxError, UnicodeDecodeError):
         constants = [repr(constant) for constant in code.co_consts if not inspect.iscode(constant)]
-        source = f"{code.co_code.hex()} {code.co_names} {constants}"
-    return files.digest(source)
+        return files.digest(f"{code.co_code.hex()} {code.co_names} {constants}")
+
+
+@functools.lru_cache(maxsize=64)
+def _hash_file(path: Path, changed: int) -> str:
+    """Hash of a file of Python, comments aside; `changed` is when it was written last."""
+    del changed  # The file is read again when it is another.
+    return files.digest(ast.dump(ast.parse(path.read_text(encoding="utf-8"))))

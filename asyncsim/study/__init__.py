@@ -1,8 +1,10 @@
 """Studies: runs of scenarios, comparisons of them, experiments, and the folders that keep their results."""
 
+from asyncsim.folders import tags
 from asyncsim.study import trainers
 from asyncsim.study.compare import Comparison, compare
 from asyncsim.study.experiment import Experiment, Findings
+from asyncsim.study.load import load
 from asyncsim.study.run import Result, run
 from asyncsim.study.time_axis import central_against_time, loss_against_time
 
@@ -13,7 +15,9 @@ __all__ = [
     "Result",
     "central_against_time",
     "compare",
+    "load",
     "loss_against_time",
     "run",
+    "tags",
     "trainers",
 ]

@@ -18,6 +18,7 @@ from asyncsim.folders.labels import COMPARISON as LABEL
 from asyncsim.folders.labels import REPORT, SCENARIO, SUMMARY
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, settings
+from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.keep import Folder, is_picture_of, owner_of
 from asyncsim.study.origin import Origin
@@ -138,7 +139,9 @@ def compare(
         return _run_all(comparison, None, progress, simulating, force, Origin())
     place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT))
     origin = origin or Origin()
-    with place.claim(comparison, force, origin.describe()) as folder:
+    written = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
+    told = {**origin.describe(), "title": comparison.title, "rebuild": written}
+    with place.claim(comparison, force, told) as folder:
         results = _run_all(comparison, folder, progress, simulating, force, origin)
         _write(folder, comparison, results)
         for name in results:

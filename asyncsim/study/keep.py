@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from asyncsim.files import read_json, remove_temporary_files, to_plain, write_json
 from asyncsim.folders import labels
+from asyncsim.folders.differences import SHOWN, first_difference
 from asyncsim.folders.labels import DIGEST, ORIGIN
 from asyncsim.plots.style import read_png_metadata
 
@@ -29,7 +30,6 @@ MOVING = ".finished"  # the same folder, once they are complete and take their p
 LOCK, HOLDER = ".lock", ".holder"  # names of files, or ends of names: who is at work; both are removed in the end
 PATIENCE = 1.0  # seconds to wait for a lock that another process holds
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
-SHOWN = 60  # characters of a value in a message
 
 
 class Study(Protocol):
@@ -247,26 +247,3 @@ def make_folder(path: Path) -> None:
         reason = error.strerror or str(error)
         message = f"`out` {str(path)!r} cannot be created: {reason}. Choose another folder."
         raise OSError(error.errno, message) from error
-
-
-def first_difference(found: Any, wanted: Any, name: str = "") -> str | None:
-    """The first field in which two descriptions differ, with both values; None if they are equal.
-
-    Example:
-        >>> first_difference({"rule": {"name": "gem", "kappa": 1.0}}, {"rule": {"name": "gem", "kappa": 2.0}})
-        '`rule.kappa` is 1.0 there and 2.0 here'
-    """
-    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
-        before = f"{name}." if name else ""
-        pairs = [(f"{before}{key}", found.get(key), wanted.get(key)) for key in {**wanted, **found}]
-    elif isinstance(found, (list, tuple)) and isinstance(wanted, (list, tuple)) and len(found) == len(wanted):
-        pairs = [(f"{name}[{place}]", found[place], wanted[place]) for place in range(len(wanted))]
-    else:
-        return None if found == wanted else f"`{name}` is {_short(found)} there and {_short(wanted)} here"
-    differences = (first_difference(old, new, key) for key, old, new in pairs)
-    return next((difference for difference in differences if difference is not None), None)
-
-
-def _short(value: Any) -> str:
-    text = "not given" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

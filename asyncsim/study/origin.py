@@ -4,11 +4,12 @@ Nothing of it enters a digest: the same study from another script is the same st
 """
 
 import importlib.metadata
+import math
 import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -19,6 +20,8 @@ from asyncsim.files import digest, to_plain
 from asyncsim.version import __version__
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "scipy", "simpy")  # whose versions can change a number
+
+INFINITE = {"inf": math.inf, "-inf": -math.inf}  # what JSON cannot hold, in the changes
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Origin:
         """The origin of one of a comparison's scenarios."""
         return replace(self, member=name)
 
+    def with_changes(self, changes: Mapping[str, Any]) -> "Origin":
+        """The origin of the same study with more fields changed."""
+        return replace(self, changes={**self.changes, **changes})
+
     def describe(self) -> dict[str, Any]:
         """Date, command, versions and, if there is a script, its absolute path and its hash; as JSON can hold it."""
         described: dict[str, Any] = {
@@ -49,7 +56,7 @@ class Origin:
         }
         if self.script is not None:
             described["script"] = {"path": os.path.abspath(self.script), "hash": hash_of(self.script)}
-            described["changes"] = to_plain(self.changes)
+            described["changes"] = {name: _storable(value) for name, value in self.changes.items()}
             if self.member is not None:
                 described["member"] = self.member
         return described
@@ -60,7 +67,19 @@ def origin_in(told: Mapping[str, Any]) -> Origin | None:
     script = told.get("script")
     if not isinstance(script, Mapping) or not isinstance(script.get("path"), str):
         return None
-    return Origin(Path(script["path"]), told.get("changes") or {}, told.get("member"))
+    changes = {name: INFINITE.get(value, value) if isinstance(value, str) else value for name, value in _changes(told)}
+    return Origin(Path(script["path"]), changes, told.get("member"))
+
+
+def _changes(told: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    changes = told.get("changes")
+    return changes.items() if isinstance(changes, Mapping) else ()
+
+
+def _storable(value: Any) -> Any:
+    """A value as JSON can hold it, infinity as a word."""
+    words = {number: word for word, number in INFINITE.items()}
+    return words.get(value, value) if isinstance(value, float) else to_plain(value)
 
 
 def hash_of(script: Path) -> str | None:

@@ -17,6 +17,7 @@ from asyncsim.folders.labels import SCENARIO as LABEL
 from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario.components import LENGTHS, network_and_server_fields
 from asyncsim.scenario.fields import settings
+from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario, study_fields
 from asyncsim.study.keep import Folder, is_picture_of, owner_of
 from asyncsim.study.origin import Origin
@@ -116,7 +117,8 @@ def run(
         replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
     place = Folder(require_folder("out", out), LABEL, FILES)
-    with place.claim(scenario, force, (origin or Origin()).describe()) as folder:
+    told = {**(origin or Origin()).describe(), "rebuild": hints(scenario)}
+    with place.claim(scenario, force, told) as folder:
         trace = _find_trace(scenario, folder, simulating)
         replayed, summary, recomputed = _find_run(scenario, trace, folder, progress)
         if recomputed or read_json(folder / SUMMARY) != summary:

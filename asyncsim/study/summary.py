@@ -1,23 +1,11 @@
 """The numbers that sum up a run."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from asyncsim.engine import Run
 from asyncsim.files import to_plain
+from asyncsim.folders.summaries import KEYS
 from asyncsim.trace import Trace
-
-KEYS = (
-    "commits",
-    "simulated_seconds",
-    "mean_staleness",
-    "final_loss",
-    "test_loss",
-    "test_accuracy",
-    "diverged_at",
-    "wall_seconds",
-    "commits_per_second",
-)
 
 
 def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: float = 0.0) -> dict[str, Any]:
@@ -60,13 +48,3 @@ def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: floa
     }
     own = {name: value for name, value in test.items() if name not in KEYS}
     return {key: to_plain(value) for key, value in {**values, **own}.items()}
-
-
-def own_metrics(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the workload's `evaluate` measures beside test loss and test accuracy.
-
-    Example:
-        >>> own_metrics({"commits": 8, "test_loss": 0.5, "train_accuracy": 0.9})
-        {'train_accuracy': 0.9}
-    """
-    return {name: value for name, value in summary.items() if name not in KEYS}

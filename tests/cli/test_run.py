@@ -17,7 +17,7 @@ import pytest
 from asyncsim.cli import run as cli_run
 from asyncsim.cli.progress import Bar
 from asyncsim.cli.run import find_script
-from asyncsim.study.summary import KEYS
+from asyncsim.folders.summaries import KEYS
 from tests.cli.commands import SCRIPT, Command, assert_one_line
 from tests.problems import full_disk
 
@@ -181,7 +181,7 @@ class TestUsage:
             (("run", "nowhere.py"), ("'nowhere.py' is not a file", "asyncsim run --help")),
             (("run", "study"), ("'study' is not a file", "Did you mean 'study.py'?")),
             (("run", "stdy.py"), ("Did you mean 'study.py'?",)),
-            (("run", "."), ("'.' is a folder",)),
+            (("run", "."), ("'.' holds no run",)),
             (("run", "--workers", "3"), ("Missing argument SCENARIO.py",)),
             (("study.py",), ("No such command 'study.py'", "'asyncsim run study.py'?")),
             (("help",), ("No such command 'help'", "'--help'?")),

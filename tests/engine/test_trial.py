@@ -11,8 +11,8 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine.layout import Packing
 from asyncsim.engine.trial import RESERVED, metrics, try_rule, try_workload
+from asyncsim.folders.summaries import KEYS
 from asyncsim.rules import Rule, Sent
-from asyncsim.study.summary import KEYS
 
 TRACE = asim.Trace.from_commits([0, 1, 0, 1])
 QUADRATIC = asim.workloads.quadratic([1.0, 2.0])

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study.summary import KEYS, summarise
+from asyncsim.folders.summaries import KEYS
+from asyncsim.study.summary import summarise
 from tests.problems import full_disk
 from tests.study.problems import FILES, assert_same_run, contents, no_replay, scenario
 

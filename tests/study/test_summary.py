@@ -9,7 +9,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.cli.tables import print_comparison, print_summary
-from asyncsim.study.summary import KEYS
+from asyncsim.folders.summaries import KEYS
 
 
 def init(key):

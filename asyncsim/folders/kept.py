@@ -1,0 +1,98 @@
+"""What a folder keeps, as far as its small files tell: the study, its summary, when, and whether it is complete."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asyncsim.files import read_json
+from asyncsim.folders.labels import (
+    COMPARISON,
+    DIGEST,
+    EXPERIMENT,
+    ORIGIN,
+    RUN,
+    SCENARIO,
+    SUMMARY,
+    description_in,
+    label_of,
+)
+
+COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states
+NUMBERS = {SCENARIO: RUN, EXPERIMENT: "numbers.npz"}  # label -> the file that an interrupted study may have already
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The results of one study.
+
+    Attributes:
+        folder: The folder.
+        kind: "scenario", "comparison" or "experiment".
+        state: "complete"; "interrupted" if there is a checkpoint; "begun" if there is nothing yet; or "damaged".
+        description: Of the study; empty if it cannot be read.
+        origin: Where it came from; empty for older files.
+        summary: The numbers; empty if there are none yet.
+        digest: Of the study; None if it cannot be read.
+    """
+
+    folder: Path
+    kind: str
+    state: str
+    description: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    digest: str | None = None
+
+    @property
+    def when(self) -> float:
+        """When the results were written, or else the study was begun, in seconds of Unix time."""
+        for name in (SUMMARY, f"{self.kind}.json"):
+            try:
+                return os.stat(self.folder / name).st_mtime
+            except OSError:
+                continue
+        return 0.0
+
+
+def read_kept(folder: Path) -> Kept | None:
+    """What a folder keeps; None if it keeps no study. A damaged file is no error.
+
+    Example:
+        >>> read_kept(Path("no/such/folder")) is None
+        True
+    """
+    label = label_of(folder)
+    if label is None:
+        return None
+    kind, content, summary = label.name.removesuffix(".json"), _mapping(label), _mapping(folder / SUMMARY)
+    if content is None or not isinstance(content.get(DIGEST), str):
+        return Kept(folder, kind, DAMAGED, summary=summary or {})
+    numbers = NUMBERS.get(label.name)
+    if summary is not None:
+        state = COMPLETE
+    elif (folder / SUMMARY).exists():
+        state = DAMAGED
+    elif label.name == COMPARISON:
+        state = INTERRUPTED if any((folder / name).is_dir() for name in content.get("scenarios", {})) else BEGUN
+    else:
+        state = INTERRUPTED if numbers is not None and (folder / numbers).is_file() else BEGUN
+    origin = content.get(ORIGIN)
+    return Kept(
+        folder,
+        kind,
+        state,
+        description_in(content),
+        origin if isinstance(origin, dict) else {},
+        summary or {},
+        content[DIGEST],
+    )
+
+
+def _mapping(path: Path) -> dict[str, Any] | None:
+    try:
+        content = read_json(path)
+    except OSError:
+        return None
+    return content if isinstance(content, dict) else None

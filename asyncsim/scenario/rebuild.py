@@ -1,0 +1,220 @@
+"""A scenario made again from its description, where all its parts have names in the library.
+
+The description says what a scenario is; `hints` says how it was written, which no digest depends on: with 20 workers,
+8000 commits may have been 400 per worker, and then twice as many workers make twice as many commits.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from asyncsim import datasets, delays, rules, workloads
+from asyncsim.cluster import Cluster, Network, Server, faults, protocols
+from asyncsim.datasets.again import made_again
+from asyncsim.files import to_plain
+from asyncsim.folders.differences import first_difference
+from asyncsim.rules import Rule
+from asyncsim.rules.proxy import MOMENTUM, RATE
+from asyncsim.scenario.fields import arguments
+from asyncsim.scenario.scenario import Scenario
+from asyncsim.workloads import Workload
+
+BESIDE_PROXY = "_beside_proxy"  # ends the name of a rule that has a proxy beside it
+INFINITE = {("Network", "bandwidth"), ("Slowdown", "seconds")}  # numbers that JSON cannot hold if they are infinite
+
+
+class NotByName(ValueError):
+    """A part of a scenario that the library cannot make from its description."""
+
+
+def hints(scenario: Scenario) -> dict[str, Any]:
+    """What `rebuild` wants to know beside the description, as plain data.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> hints(Scenario(cluster, rule, workload, commits_per_worker=8))
+        {'commits_per_worker': 8}
+    """
+    data = scenario.workload.dataset
+    found = {
+        "commits_per_worker": scenario.commits_per_worker,
+        "data": data.source if isinstance(data, datasets.Dataset) else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def rebuild(
+    description: Mapping[str, Any], hints: Mapping[str, Any] | None = None, *, wanted: str | None = None
+) -> Scenario:
+    """The scenario of a description.
+
+    Args:
+        description: What `Scenario.describe` gave, also as JSON has it, where infinity is null.
+        hints: What `hints` gave, where that is known.
+        wanted: The digest of the scenario, which tells apart what JSON does not.
+
+    Raises:
+        NotByName: If a part of it has no name in the library, or is not made as it was then; says which.
+        ValueError: If the description is of another precision than this process has.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Gamma(mean=1.0, cv=0.3))
+        >>> rule, workload = asim.rules.gem(0.1), asim.workloads.quadratic([1.0])
+        >>> scenario = Scenario(cluster, rule, workload, commits=8)
+        >>> rebuild(scenario.describe()) == scenario
+        True
+    """
+    hints = hints or {}
+    _require_precision(description)
+    if "record_code" in description:
+        raise NotByName("`record` names a function of your own")
+    workload = _part("workload", lambda: _workload(description["workload"], hints.get("data")))
+    rule = _part("rule", lambda: _rule(description["rule"]))
+    different = None
+    for cluster in _part("cluster", lambda: [*_clusters(description["cluster"])]):
+        made = _part("cluster", lambda cluster=cluster: _scenario(description, cluster, rule, workload))
+        different = first_difference(to_plain(description), to_plain(made.describe()))
+        if different is None and wanted in (None, made.digest):
+            return _as_written(made, hints)
+    part = next((part for part in ("rule", "workload") if (different or "").startswith(f"`{part}.code`")), None)
+    if part is not None:
+        raise NotByName(f"`{part}` is made of code that is not the library's, or that has changed since")
+    raise NotByName(f"this asyncsim makes another scenario of it: {different or 'its digest differs'}")
+
+
+def _part(name: str, make: Callable[[], Any]) -> Any:
+    """What `make` gives; whatever keeps it from that names the part."""
+    try:
+        return make()
+    except NotByName as error:
+        raise NotByName(f"`{name}`: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, OSError, ImportError) as error:
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, (KeyError, TypeError)) else str(error)
+        raise NotByName(f"`{name}` cannot be made from its description: {reason.rstrip('.')}") from error
+
+
+def _require_precision(description: Mapping[str, Any]) -> None:
+    there, here = description.get("precision"), jnp.result_type(float).name
+    if there != here:
+        remedy = "Set JAX_ENABLE_X64=1." if there == "float64" else "Unset JAX_ENABLE_X64."
+        raise ValueError(f"It was computed in {there}, and this process computes in {here}. {remedy}")
+
+
+def _scenario(description: Mapping[str, Any], cluster: Cluster, rule: Rule, workload: Workload) -> Scenario:
+    names = ("commits", "seconds", "seed", "schedule_seed", "record")
+    given = {name: description[name] for name in names if name in description}
+    return Scenario(cluster=cluster, rule=rule, workload=workload, **given)
+
+
+def _as_written(made: Scenario, hints: Mapping[str, Any]) -> Scenario:
+    """An equal scenario that follows when it is overridden: lengths per worker, records by default, own numbers."""
+    total, each = made.total, hints.get("commits_per_worker")
+    changes: list[dict[str, Any]] = [{"record": None}] if made.record else []
+    if each is not None and total == each * made.cluster.workers:
+        changes.append({"commits": None, "commits_per_worker": each})
+    network = made.cluster.network
+    if network.message_bytes is not None:
+        bare = dataclasses.replace(network, message_bytes=None)
+        changes.append({"cluster": dataclasses.replace(made.cluster, network=bare)})
+    for rule in _rules_that_follow(made.rule):
+        changes.append({"rule": rule})
+    for change in changes:
+        try:
+            other = dataclasses.replace(made, **change)
+            made = other if other.digest == made.digest else made
+        except ValueError:
+            continue
+    return made
+
+
+def _rules_that_follow(rule: Rule) -> Iterator[Rule]:
+    """The rule without each of the arguments that it may have taken from the number of workers."""
+    name = rules.constructor_of(rule)
+    if name is None:
+        return
+    given = {key: value for key, value in rule.describe().items() if key != "name"}
+    for key, parameter in arguments(rules.CONSTRUCTORS[name]).items():
+        if parameter.default is None and given.get(key) is not None:
+            try:
+                yield rules.CONSTRUCTORS[name](**{other: value for other, value in given.items() if other != key})
+            except (ValueError, TypeError):
+                continue
+
+
+def _rule(described: Mapping[str, Any]) -> Rule:
+    values = dict(described)
+    name = values.pop("name")
+    values.pop("code", None)  # compared in the end: a rule of the library has some where it holds an optimiser
+    if "functions" in values:
+        raise NotByName(f"the rule {name!r} is made of functions of your own")
+    if name.endswith(BESIDE_PROXY):
+        proxy = {"learning_rate": values.pop(RATE, None), "momentum": values.pop(MOMENTUM)}
+        return rules.beside_proxy(_rule({"name": name.removesuffix(BESIDE_PROXY), **values}), **proxy)
+    if name not in rules.CONSTRUCTORS:
+        raise NotByName(f"there is no rule {name!r} in the library")
+    return rules.CONSTRUCTORS[name](**values)
+
+
+def _workload(described: Mapping[str, Any], source: Mapping[str, Any] | None) -> Workload:
+    values = dict(described)
+    name = values.pop("name")
+    values.pop("code", None)  # compared in the end: a workload of the library has some where it holds a data set
+    if name not in workloads.CONSTRUCTORS:
+        raise NotByName(f"the workload {name!r} is of your own")
+    if "data" in values:
+        values["data"] = made_again(values["data"], source)
+    return workloads.CONSTRUCTORS[name](**values)
+
+
+def _clusters(described: Mapping[str, Any]) -> Iterator[Cluster]:
+    """The cluster of a description, and then what else it may mean: null may be infinity."""
+    values = {key: _made(value) for key, value in described.items() if key != "compute"}
+    made = Cluster(compute=_compute(described["compute"]), **values)
+    yield made
+    if math.isfinite(made.network.bandwidth) and made.network.upload_bandwidth is None:
+        yield dataclasses.replace(made, network=dataclasses.replace(made.network, upload_bandwidth=math.inf))
+
+
+def _compute(described: Any) -> Any:
+    if isinstance(described, list):
+        return tuple(map(_compute, described))
+    if "class" in described or "law" not in described:
+        return _made(described)
+    values = {key: value for key, value in described.items() if key != "law"}
+    if described["law"] not in delays.CONSTRUCTORS:
+        raise NotByName(f"there is no law {described['law']!r} in the library")
+    return delays.CONSTRUCTORS[described["law"]](**values)
+
+
+def _made(described: Any) -> Any:
+    """A value of a description: an object of the library, or plain."""
+    if isinstance(described, (list, tuple)):
+        return tuple(map(_made, described))
+    if not isinstance(described, Mapping):
+        return described
+    values = dict(described)
+    name = values.pop("class", None)
+    if name not in CLASSES or "code" in values:
+        raise NotByName(f"{name or 'a part'!r} is of your own")
+    return CLASSES[name](**{key: _number(name, key, _made(value)) for key, value in values.items()})
+
+
+def _number(kind: str, name: str, value: Any) -> Any:
+    return math.inf if value is None and (kind, name) in INFINITE else value
+
+
+def _classes() -> Iterator[type]:
+    yield from (Network, Server)
+    for module in (delays, faults, protocols):
+        for value in vars(module).values():
+            if isinstance(value, type) and dataclasses.is_dataclass(value):
+                yield value
+
+
+CLASSES = {kind.__qualname__: kind for kind in _classes()}

@@ -1,0 +1,236 @@
+"""Results found again: from a folder, or its tag, to what `asyncsim.run` returned."""
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asyncsim import npz
+from asyncsim.engine import Run, run_file
+from asyncsim.files import read_json
+from asyncsim.folders.differences import first_difference
+from asyncsim.folders.labels import (
+    COMPARISON,
+    DIGEST,
+    EXPERIMENT,
+    ORIGIN,
+    RUN,
+    SCENARIO,
+    SUMMARY,
+    TRACE,
+    description_in,
+    label_of,
+)
+from asyncsim.folders.places import find_run
+from asyncsim.scenario import Scenario
+from asyncsim.scenario.rebuild import NotByName, rebuild
+from asyncsim.study.compare import Comparison
+from asyncsim.study.experiment import FORMAT_VERSION, NUMBERS, Experiment, Findings, summary_of
+from asyncsim.study.origin import Origin, hash_of, origin_in
+from asyncsim.study.run import OWNER, SECONDS, Result
+from asyncsim.study.script import Study, study_of
+from asyncsim.study.summary import summarise
+from asyncsim.trace import Trace
+from asyncsim.trace.trace import read_notes as read_trace_notes
+
+KINDS = {SCENARIO: Scenario, COMPARISON: Comparison, EXPERIMENT: Experiment}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A study as a folder holds it.
+
+    Attributes:
+        folder: The folder.
+        study: The scenario, comparison or experiment.
+        origin: Where it came from, as far as it is known.
+    """
+
+    folder: Path
+    study: Study
+    origin: Origin
+
+
+def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> Any:
+    """The results that a folder keeps, without the scenario at hand.
+
+    A scenario whose parts all have names in the library is made from scenario.json. Otherwise the script from which
+    it was run is run again, under another name than "__main__", if it is still there; a warning says if it has changed.
+    Either way it is the same scenario to the last digit, or refused. A run that was interrupted is loaded as far as its
+    last checkpoint.
+
+    Args:
+        run: The folder, or its tag.
+        scenario: The scenario, where neither its description nor a script can give it: it is checked to be this one.
+
+    Returns:
+        For the folder of a scenario a `Result`, for that of a comparison name -> `Result`, and for that of an
+        experiment its `Findings`.
+
+    Raises:
+        ValueError: If there is no such run (what is near is named), its scenario cannot be made again, or a file is
+            damaged or belongs to another one.
+        FileNotFoundError: If it has no results yet.
+
+    Example:
+        >>> import tempfile
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Constant(1.0))
+        >>> rule, workload = asim.rules.gem(learning_rate=0.05), asim.workloads.quadratic([1.0, 0.1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     done = asim.run(asim.Scenario(cluster, rule, workload, commits_per_worker=100), folder)
+        ...     found = asim.load(folder)
+        >>> found.scenario == done.scenario, found.summary == done.summary
+        (True, True)
+    """
+    folder = find_run(run)
+    label = label_of(folder)
+    if label is not None and label.name == COMPARISON:
+        if scenario is not None:
+            raise ValueError("`scenario` is for the folder of one scenario; this one holds a comparison.")
+        return {name: load(folder / name) for name in _described(label)["scenarios"]}
+    if scenario is not None:
+        return _result(Stored(folder, _checked(scenario, _read_label(folder / SCENARIO)), Origin()))
+    stored = load_study(folder)
+    return _findings(stored) if isinstance(stored.study, Experiment) else _result(stored)
+
+
+def load_study(run: str | os.PathLike[str]) -> Stored:
+    """The study of a folder, whether it has results or not.
+
+    Raises:
+        ValueError: If there is no such run, or its study cannot be made again.
+    """
+    folder = find_run(run)
+    label = label_of(folder)
+    assert label is not None, "`find_run` has seen it"
+    content = _read_label(label)
+    told = content.get(ORIGIN) or {}
+    origin = origin_in(told) or Origin()
+    make = {SCENARIO: _scenario, COMPARISON: _comparison, EXPERIMENT: _no_name}[label.name]
+    try:
+        study = make(folder, content, told)
+    except NotByName as error:
+        study = _from_script(label, content, told, str(error))
+    return Stored(folder, study, origin)
+
+
+def _scenario(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Scenario:
+    return rebuild(description_in(content), told.get("rebuild"), wanted=content[DIGEST])
+
+
+def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Comparison:
+    hints = told.get("rebuild") or {}
+    scenarios = {name: rebuild(one, hints.get(name)) for name, one in description_in(content)["scenarios"].items()}
+    made = Comparison(scenarios, told.get("title") or Comparison.title)
+    if made.digest != content[DIGEST]:
+        raise NotByName("this asyncsim makes another comparison of it")
+    return made
+
+
+def _no_name(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Experiment:
+    raise NotByName("an experiment is a function of your own")
+
+
+def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any], reason: str) -> Study:
+    """The study as its script defines it.
+
+    Raises:
+        ValueError: If there is no script, or it defines something else than it did.
+    """
+    kind = label.name.removesuffix(".json")
+    by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == SCENARIO else ""
+    refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason}"
+    origin = origin_in(told)
+    if origin is None or origin.script is None:
+        raise ValueError(f"{refused}, and it was not run from a script.{by_hand}")
+    script = str(origin.script)
+    if not origin.script.is_file():
+        raise ValueError(f"{refused}, and its script {script!r} is missing. Put it back.{by_hand}")
+    changed = hash_of(origin.script) != told["script"].get("hash")
+    try:
+        study = _member(study_of(script), origin)
+    except ValueError as error:
+        raise ValueError(f"{refused}, and its script fails: {error}") from error
+    found = study.digest if isinstance(study, KINDS[label.name]) else None
+    if found != content[DIGEST]:
+        different = first_difference(description_in(content), study.describe()) if found else f"no {kind}"
+        since = "has changed since and " if changed else ""
+        raise ValueError(f"{refused}, and its script {script!r} {since}defines another one: {different}.{by_hand}")
+    if changed:
+        warnings.warn(f"The script {script!r} has changed since, but still defines this {kind}.", stacklevel=2)
+    return study
+
+
+def _member(study: Study, origin: Origin) -> Study:
+    """The study of a script with what was changed in it, or one of its scenarios."""
+    if origin.member is None:
+        return study.override(**origin.changes)
+    if not isinstance(study, Comparison) or origin.member not in study.scenarios:
+        raise ValueError(f"it defines no scenario {origin.member!r}")
+    scenario = study.scenarios[origin.member]
+    try:
+        return scenario.override(**origin.changes)
+    except ValueError:  # what was changed in the comparison, this scenario need not have
+        has = {field.name for field in scenario.fields()}
+        return scenario.override(**{name: value for name, value in origin.changes.items() if name in has})
+
+
+def _checked(scenario: Scenario, content: Mapping[str, Any]) -> Scenario:
+    """A scenario that was given by hand, if it is the one of the label."""
+    if scenario.digest != content[DIGEST]:
+        different = first_difference(description_in(content), scenario.describe())
+        raise ValueError(f"`scenario` is another one than that of the folder: {different}.")
+    return scenario
+
+
+def _result(stored: Stored) -> Result:
+    folder, scenario = stored.folder, stored.study
+    assert isinstance(scenario, Scenario)
+    for name in (TRACE, RUN):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{str(folder)!r} has no {name!r} yet. Go on with it: asyncsim run {str(folder)!r}")
+    trace, run = Trace.load(folder / TRACE), Run.load(folder / RUN, scenario.rule, scenario.workload)
+    notes = run_file.read_notes(folder / RUN)
+    owned = {folder / TRACE: read_trace_notes(folder / TRACE).get(OWNER), folder / RUN: notes.get(OWNER)}
+    for path, owner in owned.items():
+        if owner not in owners(scenario):
+            raise ValueError(f"`path` {str(path)!r} is not that of this scenario. Compute it again (`--force`).")
+    kept = notes.get(SUMMARY)
+    seconds = {name: notes[name] for name in SECONDS if name in notes}
+    summary = json.loads(kept) if kept else summarise(trace, run, **{"wall_seconds": 0.0, **seconds})
+    return Result(scenario, trace, run, summary, folder, recomputed=False)
+
+
+def owners(scenario: Scenario) -> tuple[str | None, ...]:
+    """The digests that files of a scenario may bear."""
+    return scenario.digest, getattr(scenario, "schedule_digest", None) or scenario.digest
+
+
+def _findings(stored: Stored) -> Findings:
+    experiment, path = stored.study, stored.folder / NUMBERS
+    assert isinstance(experiment, Experiment)
+    if not path.is_file():
+        remedy = f"Go on with it: asyncsim run {str(stored.folder)!r}"
+        raise FileNotFoundError(f"{str(stored.folder)!r} has no {NUMBERS!r} yet. {remedy}")
+    numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
+    return Findings(experiment, numbers, summary_of(numbers), stored.folder, recomputed=False)
+
+
+def _described(label: Path) -> Mapping[str, Any]:
+    return description_in(_read_label(label))
+
+
+def _read_label(label: Path) -> dict[str, Any]:
+    """The content of a label.
+
+    Raises:
+        ValueError: If it is damaged.
+    """
+    content: Any = read_json(label)
+    if not isinstance(content, dict) or not isinstance(content.get(DIGEST), str):
+        raise ValueError(f"{str(label)!r} is damaged. Compute the folder again (`--force`).")
+    return content

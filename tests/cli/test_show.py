@@ -1,0 +1,97 @@
+"""`asyncsim show`, and `asyncsim run` of a folder or a tag: runs that are found again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Command, assert_one_line
+from tests.study.test_load import OWN
+
+pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+
+
+@pytest.fixture(autouse=True)
+def own_tags(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
+
+
+class TestShow:
+    def test_a_run(self, command: Command) -> None:
+        command("run", "study.py", "--kappa", "2", "--tag", "strong")
+        done = command("show", "strong")
+        assert done.status == 0
+        for words in ("runs/study,kappa=2: scenario, tagged strong", "final training loss", "kappa          2.0"):
+            assert words in done.out
+        shown = json.loads(command("show", "runs/study,kappa=2", "--json").out)
+        assert shown["summary"] == json.loads(Path("runs/study,kappa=2/summary.json").read_text())
+        assert shown["scenario"]["rule"]["kappa"] == 2.0
+        assert (shown["state"], shown["tags"]) == ("complete", ["strong"])
+        assert shown["origin"]["changes"] == {"kappa": 2.0}
+
+    def test_others(self, command: Command) -> None:
+        command("run", "both.py")
+        command("run", "powers.py")
+        assert "downpour" in command("show", "runs/both").out
+        assert "power" in command("show", "runs/powers").out
+        assert json.loads(command("show", "runs/powers", "--json").out)["experiment"]["arguments"]["count"] == 4
+
+    def test_what_is_not_complete(self, command: Command) -> None:
+        command("run", "study.py")
+        Path("runs/study/summary.json").unlink()
+        assert "interrupted; go on with it: asyncsim run runs/study" in command("show", "runs/study").out
+        Path("runs/study/run.npz").unlink()
+        assert "no results yet; go on with it" in command("show", "runs/study").out
+        Path("runs/study/scenario.json").write_text("{")
+        assert json.loads(command("show", "runs/study", "--json").out)["state"] == "damaged"
+        assert command("show", "runs/study").status == 0
+
+    def test_what_is_no_run(self, command: Command) -> None:
+        Path("runs").mkdir()
+        for place in ("nothing", "runs", "study.py"):
+            assert_one_line(command("show", place), 1, "`RUN` must be")
+
+
+class TestRunAgain:
+    def test_it_goes_on(self, command: Command) -> None:
+        whole = json.loads(command("run", "study.py", "--seed", "3", "--tag", "base", "--json").out)
+        Path("study.py").unlink()
+        assert json.loads(command("run", "base", "--json").out) == whole
+        Path("runs/study,seed=3/run.npz").unlink()
+        again = json.loads(command("run", "runs/study,seed=3/", "--json").out)
+        assert again["final_loss"] == whole["final_loss"]
+
+    def test_a_changed_one_goes_beside_it(self, command: Command) -> None:
+        command("run", "study.py", "--seed", "3", "--tag", "base")
+        changed = command("run", "base", "--workers", "5", "--json")
+        place = Path("runs/study,workers=5,seed=3")
+        assert json.loads(changed.out)["commits"] == 250  # 50 per worker, as the script says
+        assert json.loads((place / "scenario.json").read_text())["origin"]["changes"] == {"seed": 3, "workers": 5}
+        same = command("run", "study.py", "--workers", "5", "--seed", "3")
+        assert f"{place}, found there" in same.out
+        shutil.copytree("runs/study,seed=3", "elsewhere/gem40")
+        command("run", "elsewhere/gem40", "--kappa", "2")
+        assert Path("elsewhere/gem40,kappa=2/summary.json").is_file()
+        assert command("run", "elsewhere/gem40", "--out", "copy").status == 0
+        assert Path("copy/summary.json").is_file()
+
+    def test_a_member_of_a_comparison(self, command: Command) -> None:
+        command("run", "both.py")
+        assert "runs/both/gem, found there" in command("run", "runs/both/gem").out
+        assert command("run", "runs/both/gem", "--kappa", "2").status == 0
+        assert Path("runs/both,gem,kappa=2/summary.json").is_file()
+        assert set(json.loads(command("run", "runs/both", "--json").out)) == {"gem", "downpour"}
+
+    def test_parts_of_ones_own(self, command: Command) -> None:
+        Path("study.py").write_text(OWN)
+        command("run", "study.py", "--tag", "own")
+        assert "found there" in command("run", "own").out
+        Path("study.py").unlink()
+        assert_one_line(command("run", "own"), 1, "`workload`", "its script", "is missing")
+
+    def test_what_there_is_not(self, command: Command) -> None:
+        command("run", "study.py", "--tag", "baseline")
+        assert_one_line(command("run", "basline"), 2, "SCENARIO.py must be a script", "Did you mean 'baseline'?")
+        assert_one_line(command("run", "runs"), 2, "'runs' holds no run. Did you mean 'runs/study'?")
+        assert_one_line(command("run", "runs/study", "--wrokers", "3"), 2, "Did you mean '--workers'?")

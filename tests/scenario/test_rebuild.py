@@ -1,0 +1,259 @@
+"""Scenarios made again from their descriptions: equal ones, and refusals of what has no name."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+
+import asyncsim as asim
+from asyncsim import delays, faults, protocols
+from asyncsim.files import to_plain
+from asyncsim.scenario.rebuild import NotByName, hints, rebuild
+from tests.cluster.problems import clusters
+from tests.delays.laws import LAWS
+from tests.problems import RULES
+
+QUADRATIC = asim.workloads.quadratic([1.0, 0.1], noise=0.1)
+
+
+def scenario(**changes: Any) -> asim.Scenario:
+    made: dict[str, Any] = {
+        "cluster": asim.Cluster(workers=5, compute=delays.Gamma(mean=2.0, cv=0.3)),
+        "rule": asim.rules.downpour(0.05),
+        "workload": QUADRATIC,
+        "commits": 100,
+        "record": (),  # what a rule can report takes longer to find than all else
+    }
+    return asim.Scenario(**made | changes)
+
+
+def through_json(made: asim.Scenario) -> asim.Scenario:
+    """The scenario rebuilt from what a file would hold of it."""
+    text = json.dumps([to_plain(made.describe()), hints(made)], allow_nan=False)
+    description, told = json.loads(text)
+    return rebuild(description, told, wanted=made.digest)
+
+
+def assert_same(made: asim.Scenario) -> None:
+    again = through_json(made)
+    assert again.digest == made.digest
+    assert again.describe() == made.describe()
+    assert again.cluster.workers == made.cluster.workers
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule(name: str) -> None:
+    made = scenario(rule=RULES[name][0]())
+    assert_same(made)
+    assert through_json(made).rule.for_workers(5) == made.rule.for_workers(5)
+
+
+@pytest.mark.parametrize("name", asim.rules.CONSTRUCTORS)
+def test_every_rule_by_its_name(name: str) -> None:
+    """As the command line makes it, with defaults."""
+    needed = {"window": 2, "rho": 1.0, "beta": 0.5, "buffer": 2, "rule_batch": 2, "rule_limit": 3, "oldest": 3}
+    needed |= {"server_learning_rate": 0.1, "anneal": 20}
+    fields = {field.name for field in scenario().fields(rule=name)}
+    assert_same(scenario().override(rule=name, **{key: value for key, value in needed.items() if key in fields}))
+
+
+@pytest.mark.parametrize("law", [law for law in LAWS if "Own(" not in repr(law)], ids=repr)
+def test_every_law(law: Any) -> None:
+    assert_same(scenario(cluster=asim.Cluster(5, law)))
+    assert through_json(scenario(cluster=asim.Cluster(5, law))).cluster.compute == law
+
+
+@given(clusters())
+@settings(max_examples=40, deadline=None)
+def test_every_cluster(cluster: asim.Cluster) -> None:
+    made = scenario(cluster=cluster)
+    assert_same(made)
+    assert through_json(made).cluster == cluster
+
+
+FAULTS = (
+    faults.Slowdown(worker=1, start=2.0, seconds=math.inf, factor=2.0),
+    faults.Crash(worker=0, time=3.0, restart_after=None),
+    faults.MessageLoss(probability=0.1, timeout=1.0),
+    faults.Sessions(online=delays.Exponential(9.0), offline=delays.Constant(1.0), worker=2),
+    faults.ServerPause(start=1.0, seconds=0.5, every=2.0),
+)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"faults": FAULTS},
+        {"network": asim.Network(latency=delays.Gamma(0.1, 0.5), bandwidth=1e6)},
+        {"network": asim.Network(bandwidth=1e6, upload_bandwidth=math.inf, message_bytes=4.0)},
+        {"network": asim.Network(bandwidth=math.inf, upload_bandwidth=1e3, shared=True, compression=0.1)},
+        {"network": asim.Network(latency=[delays.Constant(float(place)) for place in range(5)])},
+        {"server": asim.Server(slots=2, service=delays.Weibull(1.0, 0.7))},
+        {"server": asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.1))},
+        {"compute": delays.fleet.two_classes(delays.Gamma(1.0, 0.3), 5, slow=2, factor=3.0)},
+        {"compute": delays.VariableSpeed(delays.Constant(1.0), delays.Profile((0.0, 1.0), (1.0, 0.5), period=2.0))},
+        {
+            "compute": delays.VariableSpeed(
+                delays.Exponential(1.0), delays.SlowPeriods(3.0, *2 * (delays.Constant(1.0),))
+            )
+        },
+        {"compute": delays.Empirical(np.random.default_rng(0).gamma(2.0, size=500))},
+        *({"protocol": protocol} for protocol in (protocols.SSP(2), protocols.KSync(3), protocols.RoundRobin())),
+        *({"protocol": make(2)} for make in (protocols.Rennala, protocols.Ringmaster, protocols.KBatchAsync)),
+        {"protocol": protocols.Synchronous(backup=1, cancel=False)},
+    ],
+    ids=lambda parts: repr(parts)[:60],
+)
+def test_every_part_of_a_cluster(parts: dict[str, Any]) -> None:
+    cluster = asim.Cluster(**{"workers": 5, "compute": delays.Constant(1.0), **parts})
+    made = scenario(cluster=cluster)
+    assert_same(made)
+    assert through_json(made).cluster == cluster
+
+
+DIGITS = asim.datasets.digits()
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        asim.workloads.softmax(DIGITS, batch_size=8),
+        asim.workloads.mlp(DIGITS, hidden=(4, 3), batch_size=8),
+        asim.workloads.mlp(asim.datasets.digits(test_fraction=0.5), hidden=(), batch_size=8),
+        asim.workloads.softmax(asim.datasets.as_colour(DIGITS, size=16), batch_size=4),
+        asim.workloads.quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
+    ],
+    ids=lambda workload: repr(workload)[:50],
+)
+def test_workloads_and_data_sets(workload: asim.Workload) -> None:
+    assert_same(scenario(workload=workload))
+
+
+def test_data_set_from_a_folder(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="photographs are read by Pillow")
+    for part, each in (("train", 2), ("val", 1)):
+        for name in ("cat", "dog"):
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(each):
+                image.new("RGB", (8, 8), (number, 9, 200)).save(tmp_path / part / name / f"{number}.png")
+    data = asim.datasets.image_folder(tmp_path, size=4)
+    assert_same(scenario(workload=asim.workloads.softmax(data, batch_size=2)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"commits": None, "seconds": 12.5},
+        {"commits": None, "commits_per_worker": 30},
+        {"record": None},
+        {"record": {"test_loss": 7}},
+        {"seed": 2**31 - 1},
+        {"rule": asim.rules.beside_proxy(asim.rules.momentum_sgd(0.1), momentum=0.5)},
+        {"rule": asim.rules.beside_proxy(asim.rules.downpour(0.1), learning_rate=0.3)},
+        {"rule": asim.rules.downpour(np.float32(0.1))},
+        {"rule": asim.rules.downpour(jnp.asarray(0.1))},
+    ],
+    ids=repr,
+)
+def test_studies(changes: dict[str, Any]) -> None:
+    assert_same(scenario(**changes))
+
+
+def test_it_follows_when_it_is_overridden() -> None:
+    """What was written per worker, or taken from the number of workers, still is."""
+    network = asim.Network(bandwidth=1e6)
+    made = asim.Scenario(
+        asim.Cluster(5, delays.Constant(1.0), network=network),
+        asim.rules.delay_adaptive(0.1),
+        QUADRATIC,
+        commits_per_worker=30,
+    )
+    again = through_json(made)
+    for changes in ({"workers": 8}, {"eigenvalues": [1.0, 2.0, 3.0]}, {"rule": "gem"}):
+        assert again.override(**changes) == made.override(**changes)
+
+
+def own_loss(params: Any, batch: Any, key: jax.Array) -> jax.Array:
+    return jnp.sum(params**2)
+
+
+class OwnLaw:
+    mean, variance = 1.0, 0.0
+
+    def cdf(self, t: Any) -> Any:
+        return np.asarray(t) >= 1.0
+
+    def sample(self, rng: np.random.Generator, size: int) -> Any:
+        return np.ones(size)
+
+
+def swapped() -> asim.Rule:
+    """A rule of the library with another function of the library in it."""
+    import dataclasses
+
+    from asyncsim.rules.rule import from_pulled
+
+    return dataclasses.replace(asim.rules.downpour(0.1), resume=from_pulled)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"workload": asim.Workload(init=lambda key: jnp.zeros(2), loss=own_loss)},
+            "`workload`: .*'own_loss' is of your",
+        ),
+        ({"rule": asim.rules.worker(optimiser=optax.adam(0.1))}, "`rule`"),
+        ({"rule": swapped()}, "`rule`: .*'downpour' is made of functions of your own"),
+        ({"cluster": asim.Cluster(5, OwnLaw())}, "`cluster`: 'OwnLaw' is of your own"),
+        ({"record": {"size": lambda view: jnp.float32(0.0)}}, "`record` names a function of your own"),
+        (
+            {
+                "workload": asim.workloads.softmax(
+                    asim.datasets.Dataset("digits", np.eye(4), np.arange(4), np.eye(4), np.arange(4), classes=4), 2
+                )
+            },
+            "`workload` cannot be made .*the data set 'digits' .4 to train, 4 to test. is not what",
+        ),
+    ],
+    ids=["workload", "optimiser", "swapped", "law", "record", "data"],
+)
+def test_what_has_no_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotByName, match=message):
+        through_json(scenario(**changes))
+
+
+def test_a_rule_with_other_functions_is_another_scenario() -> None:
+    assert scenario(rule=swapped()) != scenario(rule=asim.rules.downpour(0.1))
+
+
+def test_another_precision() -> None:
+    described = scenario().describe()
+    with jax.enable_x64(True), pytest.raises(ValueError, match=r"computed in float32.*Unset JAX_ENABLE_X64"):
+        rebuild(described)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rule": {"name": "gme", "learning_rate": 0.1}},
+        {"rule": {"name": "gem", "learning_rate": 0.1, "colour": 3}},
+        {"rule": {"learning_rate": 0.1}},
+        {"cluster": {"workers": 5}},
+        {"cluster": {"workers": 0, "compute": {"law": "constant", "value": 1.0}}},
+        {"cluster": {"workers": 5, "compute": {"law": "constnat", "value": 1.0}}},
+        {"commits": None},
+        {"workload": {"name": "quadratic", "eigenvalues": "no"}},
+    ],
+    ids=repr,
+)
+def test_damaged_descriptions_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(NotByName):
+        rebuild({**scenario().describe(), **change})

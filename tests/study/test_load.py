@@ -1,0 +1,203 @@
+"""Results found again: from folders of any kind, with scripts that are there, changed or gone."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study.load import load_study
+from asyncsim.study.origin import Origin
+from asyncsim.study.script import study_of
+from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
+from tests.study.problems import assert_same_run, contents, scenario
+
+pytestmark = pytest.mark.usefixtures("empty_pages")
+
+OWN = SCRIPT.replace(
+    "scenario = asim.Scenario(",
+    """
+import jax.numpy as jnp
+
+
+def loss(params, batch, key):
+    return jnp.sum(jnp.square(params))
+
+
+def init(key):
+    return jnp.ones(3)
+
+
+scenario = asim.Scenario(""",
+).replace("asim.workloads.quadratic([1.0, 0.1], noise=0.1)", "asim.Workload(init=init, loss=loss)")
+
+
+@pytest.fixture(autouse=True)
+def own_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASYNCSIM_TAGS", str(tmp_path / "tags.json"))
+    monkeypatch.chdir(tmp_path)
+
+
+def run_script(text: str, out: str = "out", **changes: Any) -> Any:
+    """What `asyncsim run` does with a script."""
+    Path("study.py").write_text(text)
+    study, origin = study_of("study.py").override(**changes), Origin(Path("study.py"), changes)
+    if isinstance(study, asim.Experiment):
+        return study.run(out, origin=origin)
+    run = asim.compare if isinstance(study, asim.Comparison) else asim.run
+    return run(study, out, origin=origin)
+
+
+def assert_same(found: asim.Result, done: asim.Result) -> None:
+    assert found.scenario == done.scenario
+    assert found.summary == done.summary
+    assert (found.folder, found.recomputed) == (done.folder, False)
+    np.testing.assert_array_equal(found.trace.staleness, done.trace.staleness)
+    assert_same_run(found.run, done.run)
+
+
+def without_origin(folder: Path) -> None:
+    """As older versions wrote it."""
+    label = json.loads((folder / "scenario.json").read_text())
+    del label["origin"]
+    (folder / "scenario.json").write_text(json.dumps(label))
+
+
+class TestByName:
+    def test_a_run(self) -> None:
+        done = asim.run(scenario(), "out")
+        before = contents(Path("out"))
+        assert_same(asim.load("out"), done)
+        asim.tags.add("out", "base")
+        shutil.copytree("out", "elsewhere/copy")
+        assert asim.load("base").folder == Path("out").absolute()
+        assert asim.load(Path("elsewhere/copy")).scenario == done.scenario
+        assert contents(Path("out")) == before
+
+    def test_a_file_of_an_older_version(self) -> None:
+        done = asim.run(scenario(), "out")
+        without_origin(Path("out"))
+        assert_same(asim.load("out"), done)
+
+    def test_it_runs_on(self) -> None:
+        done = asim.run(scenario(), "out")
+        again = asim.run(load_study("out").study, "out")
+        assert (again.recomputed, again.summary) == (False, done.summary)
+
+    def test_a_comparison(self) -> None:
+        done = run_script(COMPARISON)
+        Path("study.py").unlink()
+        found = asim.load("out")
+        assert list(found) == ["gem", "downpour"]
+        for name in found:
+            assert_same(found[name], done[name])
+        assert_same(asim.load("out/gem"), done["gem"])
+        assert load_study("out").study.digest == load_study("out").study.override().digest
+
+    def test_origin_is_beside_the_description(self) -> None:
+        run_script(SCRIPT, kappa=2.0)
+        origin = json.loads(Path("out/scenario.json").read_text())["origin"]
+        assert origin["versions"]["asyncsim"] == asim.__version__
+        assert origin["script"]["path"] == str(Path("study.py").absolute())
+        assert origin["changes"] == {"kappa": 2.0}
+        assert origin["rebuild"] == {"commits_per_worker": 50}
+        assert {"date", "command"} <= origin.keys()
+        assert load_study("out").study == study_of("study.py").override(kappa=2.0)
+        assert load_study("out").study.override(workers=8) == study_of("study.py").override(kappa=2.0, workers=8)
+
+
+class TestByScript:
+    def test_parts_of_ones_own(self) -> None:
+        done = run_script(OWN, seed=3)
+        assert_same(asim.load("out"), done)
+
+    def test_a_member_of_a_comparison(self) -> None:
+        done = run_script(COMPARISON.replace(SCRIPT.partition("if __name")[0], OWN.partition("if __name")[0]))
+        for name in done:
+            assert_same(asim.load(f"out/{name}"), done[name])
+            assert_same(asim.load("out")[name], done[name])
+
+    def test_a_script_that_is_gone(self) -> None:
+        done = run_script(OWN)
+        Path("study.py").rename("moved.py")
+        with pytest.raises(ValueError, match=r"`workload`: .* its script '.*study.py' is missing. .*scenario="):
+            asim.load("out")
+        assert_same(asim.load("out", scenario=study_of("moved.py")), done)
+
+    def test_a_script_that_has_changed(self) -> None:
+        done = run_script(OWN)
+        Path("study.py").write_text(OWN + "# a remark\n")
+        with pytest.warns(UserWarning, match="has changed since, but still defines this scenario"):
+            assert_same(asim.load("out"), done)
+        Path("study.py").write_text(OWN.replace("jnp.ones(3)", "jnp.zeros(3)"))
+        with pytest.raises(ValueError, match=r"has changed since and defines another one: `workload.code` is"):
+            asim.load("out")
+        Path("study.py").write_text("scenario = 1 / 0")
+        with pytest.raises(ValueError, match=r"its script fails: .*line 1: ZeroDivisionError"):
+            asim.load("out")
+
+    def test_without_a_script(self) -> None:
+        Path("study.py").write_text(OWN)
+        made = study_of("study.py")
+        done = asim.run(made, "out")
+        with pytest.raises(ValueError, match=r"was not run from a script\. Or give it yourself"):
+            asim.load("out")
+        assert_same(asim.load("out", scenario=made), done)
+        with pytest.raises(ValueError, match=r"`scenario` is another one .* `seed` is 0 there and 1 here"):
+            asim.load("out", scenario=made.override(seed=1))
+
+    def test_an_experiment(self) -> None:
+        done = run_script(EXPERIMENT, base=3.0)
+        found = asim.load("out")
+        assert found.summary == done.summary
+        assert found.experiment.digest == done.experiment.digest
+        Path("study.py").unlink()
+        with pytest.raises(ValueError, match=r"The experiment in 'out' cannot be made again.* is missing"):
+            asim.load("out")
+
+
+class TestRefused:
+    def test_what_is_no_run(self) -> None:
+        for place in ("no", "."):
+            with pytest.raises(ValueError, match="`RUN`"):
+                asim.load(place)
+
+    @pytest.mark.parametrize("content", ["", "[]", "{}", '{"digest": 3}'])
+    def test_a_damaged_label(self, content: str) -> None:
+        Path("out").mkdir()
+        Path("out/scenario.json").write_text(content)
+        with pytest.raises(ValueError, match="is damaged"):
+            asim.load("out")
+
+    def test_a_label_that_was_edited(self) -> None:
+        asim.run(scenario(), "out")
+        text = Path("out/scenario.json").read_text()
+        Path("out/scenario.json").write_text(text.replace('"seed": 0', '"seed": 1'))
+        with pytest.raises(ValueError, match="its digest differs"):
+            asim.load("out")
+
+    def test_no_results_yet(self) -> None:
+        asim.run(scenario(), "out")
+        Path("out/run.npz").unlink()
+        with pytest.raises(FileNotFoundError, match=r"has no 'run.npz' yet. Go on with it: asyncsim run 'out'"):
+            asim.load("out")
+
+    def test_files_of_another(self) -> None:
+        asim.run(scenario(), "out")
+        asim.run(scenario(seed=1), "other")
+        shutil.copy("other/run.npz", "out/run.npz")
+        with pytest.raises(ValueError, match=r"run.npz' is not that of this scenario"):
+            asim.load("out")
+
+    def test_an_interrupted_run(self) -> None:
+        """As far as its last checkpoint."""
+        whole = asim.run(scenario(), "out")
+        notes = {"scenario": whole.scenario.digest, "wall_seconds": 1.0}
+        asim.replay(whole.trace, whole.scenario.rule, whole.scenario.workload, commits=100, record=()).save(
+            "out/run.npz", notes=notes
+        )
+        found = asim.load("out")
+        assert (found.run.commits, found.summary["commits"], len(found.trace)) == (100, 100, 400)
