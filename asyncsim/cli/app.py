@@ -17,6 +17,7 @@ COMMANDS = {
     "staleness": "Predict the staleness of a cluster beside a simulation.",
     "stability": "Predict which step sizes are stable beside a simulation.",
     "trace": "Check a trace, compare it with theory, or export it.",
+    "runs": "List the runs below a folder.",
     "show": "Print the summary and the scenario of a run.",
     "tag": "Give the folder of a run a name by which it is found again.",
     "untag": "Forget a tag.",

@@ -12,7 +12,7 @@ from asyncsim.cli.found import RunFolder
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.folders import tags
-from asyncsim.folders.kept import COMPLETE, DAMAGED, INTERRUPTED, Kept, read_kept
+from asyncsim.folders.kept import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, Kept, read_kept
 from asyncsim.folders.summaries import KEYS
 
 LONGEST = 60  # characters of a value
@@ -45,7 +45,9 @@ def show(kept: Kept, names: list[str]) -> None:
     tagged = f", tagged {', '.join(names)}" if names else ""
     click.echo(f"{kept.folder}: {kept.kind}{tagged}")
     click.echo(_came_from(kept.origin))
-    if kept.state != COMPLETE:
+    if kept.state == RUNNING:
+        click.echo("a process is at work there")
+    elif kept.state != COMPLETE:
         click.echo(f"{REMARKS.get(kept.state, 'no results yet')}; go on with it: asyncsim run {_quoted(kept.folder)}")
     elif kept.kind == "scenario" and kept.summary.keys() >= set(KEYS):
         click.echo()

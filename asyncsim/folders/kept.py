@@ -1,6 +1,7 @@
 """What a folder keeps, as far as its small files tell: the study, its summary, when, and whether it is complete."""
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from asyncsim.folders.labels import (
 )
 
 COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states
+RUNNING = "running"
+HOLDER = ".holder"  # the file in which a process says that it is at work in the folder
 NUMBERS = {SCENARIO: RUN, EXPERIMENT: "numbers.npz"}  # label -> the file that an interrupted study may have already
 
 
@@ -30,7 +33,8 @@ class Kept:
     Attributes:
         folder: The folder.
         kind: "scenario", "comparison" or "experiment".
-        state: "complete"; "interrupted" if there is a checkpoint; "begun" if there is nothing yet; or "damaged".
+        state: "complete"; "running" if a process is at work there; "interrupted" if there is a checkpoint; "begun" if
+            there is nothing yet; or "damaged".
         description: Of the study; empty if it cannot be read.
         origin: Where it came from; empty for older files.
         summary: The numbers; empty if there are none yet.
@@ -78,6 +82,8 @@ def read_kept(folder: Path) -> Kept | None:
         state = INTERRUPTED if any((folder / name).is_dir() for name in content.get("scenarios", {})) else BEGUN
     else:
         state = INTERRUPTED if numbers is not None and (folder / numbers).is_file() else BEGUN
+    if state in (INTERRUPTED, BEGUN) and _is_held(folder):
+        state = RUNNING
     origin = content.get(ORIGIN)
     return Kept(
         folder,
@@ -88,6 +94,22 @@ def read_kept(folder: Path) -> Kept | None:
         summary or {},
         content[DIGEST],
     )
+
+
+def _is_held(folder: Path) -> bool:
+    """Whether a process that is alive, or on another host, says that it works in a folder."""
+    holder = _mapping(folder / HOLDER)
+    if holder is None or not isinstance(holder.get("process"), int):
+        return False
+    if holder.get("host") != socket.gethostname():
+        return True
+    try:
+        os.kill(holder["process"], 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
 
 
 def _mapping(path: Path) -> dict[str, Any] | None:

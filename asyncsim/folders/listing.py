@@ -1,0 +1,187 @@
+"""Lists of runs: every folder below one that keeps a study, what is known of each, and which of them are wanted."""
+
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asyncsim.checks import did_you_mean
+from asyncsim.folders.kept import Kept, read_kept
+from asyncsim.folders.labels import LABELS
+
+ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
+WHEN = "when"  # whose values are texts in the order of time
+NAMED = {"law", "class", "name"}  # entries whose value stands for the whole part
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+CONDITION = re.compile(r"^\s*([\w.]+)\s*(>=|<=|!=|==|>|<|=)\s*(.*?)\s*$")
+
+
+class Condition(NamedTuple):
+    """What a run must satisfy.
+
+    Attributes:
+        field: Name of a value, as in `Row.values`.
+        compare: The comparison.
+        value: The number or text to compare with.
+    """
+
+    field: str
+    compare: Callable[[Any, Any], bool]
+    value: float | str
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether a run with these values satisfies it; not if it has no such value, or one of another kind."""
+        found = values.get(self.field)
+        if isinstance(found, bool):
+            found = str(found).lower()
+        if isinstance(found, (list, tuple)):
+            found = ",".join(map(str, found))
+        if found is None:
+            return False
+        if isinstance(found, (int, float)) != isinstance(self.value, float):
+            return self.compare is operator.ne
+        return self.compare(found, self.value)
+
+
+class Row(NamedTuple):
+    """A run in a list.
+
+    Attributes:
+        name: Its path below the folder that is listed.
+        kept: What its folder keeps.
+        tags: Its tags.
+        values: Name -> value of all that is known of it: "name", "tags", "state", "when", the summary, and the fields
+            of the scenario under their own names and with their path, as in "learning_rate" and "rule.learning_rate".
+    """
+
+    name: str
+    kept: Kept
+    tags: tuple[str, ...]
+    values: Mapping[str, Any]
+
+
+def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
+    """All runs below a folder, and the folder itself, in alphabetical order.
+
+    Args:
+        top: The folder.
+        names: Real path -> tags, as `asyncsim.folders.tags.names_by_place` gives them.
+    """
+    found = []
+    for kept in sorted(kept_below(top), key=lambda kept: str(kept.folder)):
+        name = os.path.relpath(kept.folder, top)
+        tagged = tuple(names.get(os.path.realpath(kept.folder), ())) if names else ()
+        found.append(Row(name, kept, tagged, values_of(name, kept, tagged)))
+    return found
+
+
+def kept_below(top: Path) -> Iterator[Kept]:
+    """What the folders below one keep, without hidden ones; a folder that cannot be read is passed over."""
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            continue
+        if any(name in LABELS for name, is_folder in inside if not is_folder):
+            kept = read_kept(Path(folder))
+            if kept is not None:
+                yield kept
+        waiting += [os.path.join(folder, name) for name, is_folder in inside if is_folder and not name.startswith(".")]
+
+
+def values_of(name: str, kept: Kept, tags: Iterable[str] = ()) -> dict[str, Any]:
+    """All that is known of a run, by name; see `Row`.
+
+    Example:
+        >>> description = {"cluster": {"workers": 4, "compute": {"law": "gamma", "mean": 1.0}}, "rule": {"name": "gem"}}
+        >>> values = values_of("a", Kept(Path("a"), "scenario", "complete", description, summary={"final_loss": 0.5}))
+        >>> values["workers"], values["compute"], values["cluster.compute.mean"], values["rule"], values["final_loss"]
+        (4, 'gamma', 1.0, 'gem', 0.5)
+    """
+    paths = dict(_flat(kept.description)) if kept.kind == "scenario" else {}
+    short: dict[str, Any] = {}
+    for path, value in paths.items():
+        short.setdefault(path.rpartition(".")[2], value)
+    own = {"name": name, "tags": ",".join(tags), "kind": kept.kind, "state": kept.state, WHEN: when_text(kept)}
+    summary = kept.summary if kept.kind == "scenario" else {}
+    return {**short, **paths, **{key: value for key, value in summary.items() if value is not None}, **own}
+
+
+def when_text(kept: Kept) -> str:
+    """When a run was written, as ISO 8601 has it, with a blank in the middle and in local time."""
+    return datetime.fromtimestamp(kept.when).isoformat(" ")
+
+
+def _flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, one in value.items():
+        path = f"{before}.{key}" if before else key
+        if key in NAMED and before:
+            yield before, one
+        elif isinstance(one, Mapping):
+            yield from _flat(one, path)
+        elif one is not None:
+            yield path, one
+
+
+def condition(text: str) -> Condition:
+    """The condition that a text states, as in "workers>10" or "rule=gem".
+
+    Raises:
+        ValueError: If it states none.
+
+    Example:
+        >>> condition("workers >= 10").holds({"workers": 12}), condition("rule=gem").holds({"rule": "agn"})
+        (True, False)
+    """
+    found = CONDITION.match(text)
+    if found is None:
+        raise ValueError(f"`--where` must be a field, a comparison and a value, as in 'workers>10'; got {text!r}.")
+    field, sign, value = found.groups()
+    try:
+        wanted: float | str = value if field == WHEN else float(value)
+    except ValueError:
+        wanted = value.strip("'\"")
+        if sign not in ("=", "==", "!="):
+            raise ValueError(f"`--where` must compare with a number by {sign!r}; got {text!r}.") from None
+    return Condition(ALIASES.get(field, field), COMPARISONS[sign], wanted)
+
+
+def require_field(option: str, field: str, listed: Iterable[Row]) -> str:
+    """The name of a value that at least one run has.
+
+    Raises:
+        ValueError: If none has it; the nearest is named.
+    """
+    known = {name for row in listed for name in row.values}
+    field = ALIASES.get(field, field)
+    if known and field not in known:
+        hint = did_you_mean(field, known, quote="'") or " `asyncsim show RUN` shows what there is."
+        raise ValueError(f"`{option}` names {field!r}, which no run here has.{hint}")
+    return field
+
+
+def sort(listed: Iterable[Row], field: str, reverse: bool = False) -> list[Row]:
+    """Runs in the order of a value, numbers before texts; those without it come last."""
+
+    def key(row: Row) -> tuple[bool, float, str]:
+        value = row.values[field]
+        is_number = isinstance(value, (int, float))
+        return not is_number, float(value) if is_number else 0.0, "" if is_number else str(value)
+
+    has = [row for row in listed if row.values.get(field) not in (None, "")]
+    lacks = [row for row in listed if row.values.get(field) in (None, "")]
+    return [*sorted(has, key=key, reverse=reverse), *lacks]

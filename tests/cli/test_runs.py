@@ -1,0 +1,63 @@
+"""`asyncsim runs`: a line per run, filters, orders, and mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from asyncsim.folders import tags
+from tests.cli.commands import Command, assert_one_line
+from tests.folders.test_listing import a_run
+
+
+@pytest.fixture(autouse=True)
+def some_runs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs, one of them with a tag, and a damaged one."""
+    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
+    tags.add(a_run("runs/first"), "best")
+    a_run("runs/second", workers=20, rule="agn", summary=None)
+    (a_run("runs/third") / "scenario.json").write_text("{")
+
+
+def test_a_line_per_run(command: Command) -> None:
+    lines = command("runs", "--sort", "name").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "first", "second", "third"]
+    assert lines[1].split()[1:6] == ["best", "gem", "4", "40", "0.5"]
+    assert [line.split()[-1] for line in lines[1:]] == ["complete", "begun", "damaged"]
+    assert not any(line.endswith(" ") for line in lines)
+
+
+def test_filters_and_order(command: Command) -> None:
+    def listed(*flags: str) -> list[str]:
+        return [run["name"] for run in json.loads(command("runs", "--json", *flags).out)["runs"]]
+
+    assert listed("--rule", "gem") == ["first"]
+    assert listed("--where", "workers>10", "--where", "state=begun") == ["second"]
+    assert listed("--sort", "workers", "--reverse") == ["second", "first", "third"]
+    assert listed("--sort", "n") == ["first", "second", "third"]
+
+
+def test_everything_as_json(command: Command) -> None:
+    found = json.loads(command("runs", "runs", "--json").out)
+    assert found["folder"] == str(Path("runs").absolute())
+    first = next(run for run in found["runs"] if run["name"] == "first")
+    assert first["summary"]["final_loss"] == 0.5
+    assert first["scenario"]["rule"]["learning_rate"] == 0.1
+    assert (first["tags"], first["workers"], first["state"]) == (["best"], 4, "complete")
+
+
+def test_nothing(command: Command) -> None:
+    done = command("runs", "--rule", "gme")
+    assert (done.status, done.out) == (0, "")
+    assert done.err == "There are no runs below 'runs' like that, of 3. Did you mean 'gem'?\n"
+    Path("empty").mkdir()
+    assert "no runs below 'empty'" in command("runs", "empty").err
+    Path("runs").rename("elsewhere")
+    assert command("runs").status == 0
+
+
+def test_mistakes(command: Command) -> None:
+    assert_one_line(command("runs", "nothing"), 2, "FOLDER must be a folder; 'nothing' is none")
+    assert_one_line(command("runs", "--where", "workers"), 2, "`--where` must be a field, a comparison and a value")
+    assert_one_line(command("runs", "--where", "wokers>1"), 2, "Did you mean 'workers'?")
+    assert_one_line(command("runs", "--sort", "wokers"), 2, "Did you mean 'workers'?")

@@ -1,0 +1,155 @@
+"""Lists of runs: what is found, what damage does, which runs are wanted, and that thousands take no time."""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncsim.folders import listing
+from asyncsim.folders.kept import read_kept
+
+SUMMARY = {"commits": 40, "final_loss": 0.5, "test_accuracy": None, "diverged_at": None}
+
+
+def label(workers: int = 4, rule: str = "gem", **more: Any) -> dict[str, Any]:
+    cluster = {"workers": workers, "compute": {"law": "gamma", "mean": 1.0}}
+    described = {"cluster": cluster, "rule": {"name": rule, "learning_rate": 0.1}, "commits": 40, "seed": 0}
+    return {"digest": "0123456789abcdef", **described, **more}
+
+
+def a_run(place: str, summary: Any = SUMMARY, **changes: Any) -> Path:
+    folder = Path(place)
+    folder.mkdir(parents=True)
+    (folder / "scenario.json").write_text(json.dumps(label(**changes)))
+    if summary is not None:
+        (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+def names(rows: list[listing.Row]) -> list[str]:
+    return [row.name for row in rows]
+
+
+def test_every_run_below_a_folder() -> None:
+    for place in ("runs/a", "runs/deep/er/b", "runs/.unfinished/c", "runs/a/.finished", "other/d"):
+        a_run(place)
+    assert names(listing.rows(Path("runs"), {})) == ["a", "deep/er/b"]
+    assert names(listing.rows(Path("runs/a"), {})) == ["."]
+    assert listing.rows(Path("nothing"), {}) == []
+
+
+def test_states() -> None:
+    assert read_kept(a_run("a")).state == "complete"  # type: ignore[union-attr]
+    folder = a_run("b", summary=None)
+
+    def state() -> str:
+        return read_kept(folder).state  # type: ignore[union-attr]
+
+    assert state() == "begun"
+    (folder / "run.npz").write_text("")
+    assert state() == "interrupted"
+    for holder, expected in (
+        ({"process": os.getpid(), "host": socket.gethostname()}, "running"),
+        ({"process": 2**22 + 1, "host": socket.gethostname()}, "interrupted"),  # more than Linux numbers
+        ({"process": 1, "host": "elsewhere"}, "running"),
+        ({"process": "x"}, "interrupted"),
+    ):
+        (folder / ".holder").write_text(json.dumps(holder))
+        assert state() == expected
+
+
+DAMAGE = (
+    "",
+    "{",
+    "[]",
+    "null",
+    "3",
+    "{}",
+    '{"digest": 3}',
+    '{"digest": "d", "rule": 3}',
+    '{"digest": "d", "cluster": []}',
+)
+
+
+@pytest.mark.parametrize("content", DAMAGE)
+def test_damage_is_listed(content: str) -> None:
+    a_run("runs/good")
+    for name in ("scenario.json", "summary.json"):
+        (a_run(f"runs/bad_{name}") / name).write_text(content)
+    (Path("runs/bytes") / "scenario.json").parent.mkdir()
+    (Path("runs/bytes") / "scenario.json").write_bytes(b"\xff\xfe{")
+    found = {row.name: row.kept.state for row in listing.rows(Path("runs"), {})}
+    assert (found["good"], found["bytes"]) == ("complete", "damaged")
+    assert len(found) == 4
+
+
+class TestConditions:
+    @pytest.mark.parametrize(
+        ("text", "wanted"),
+        [
+            ("workers>10", ["b"]),
+            ("n >= 4", ["a", "b"]),
+            ("rule=gem", ["a"]),
+            ("rule!=gem", ["b"]),
+            ("rule == 'agn'", ["b"]),
+            ("learning_rate<1", ["a", "b"]),
+            ("rule.learning_rate<=0.1", ["a", "b"]),
+            ("cluster.compute.mean=1", ["a", "b"]),
+            ("compute=gamma", ["a", "b"]),
+            ("loss<0.1", []),
+            ("final_loss=0.5", ["a", "b"]),
+            ("state=complete", ["a", "b"]),
+            ("when>2001-01-01", ["a", "b"]),
+            ("when<2001", []),
+            ("rule>10", []),
+            ("workers!=text", ["a", "b"]),
+        ],
+    )
+    def test_they_hold(self, text: str, wanted: list[str]) -> None:
+        a_run("a")
+        a_run("b", workers=20, rule="agn")
+        condition = listing.condition(text)
+        rows = listing.rows(Path("."), {})
+        assert names([row for row in rows if condition.holds(row.values)]) == wanted
+
+    @pytest.mark.parametrize("text", ["", "workers", ">10", "workers>", "workers>>1", "a b>1", "workers>ten", "1+1"])
+    def test_what_is_none(self, text: str) -> None:
+        with pytest.raises(ValueError, match="`--where` must"):
+            listing.condition(text)
+
+    def test_an_unknown_field(self) -> None:
+        a_run("a")
+        with pytest.raises(ValueError, match=r"names 'wokers', which no run here has. Did you mean 'workers'"):
+            listing.require_field("--where", "wokers", listing.rows(Path("."), {}))
+
+
+@given(st.lists(st.none() | st.integers(-5, 5) | st.floats(-5, 5) | st.sampled_from("abc"), max_size=8), st.booleans())
+def test_sorting_is_an_order(values: list[Any], reverse: bool) -> None:
+    kept = read_kept(Path("x"))
+    rows = [listing.Row(str(place), kept, (), {"x": value}) for place, value in enumerate(values)]  # type: ignore[arg-type]
+    found = [row.values["x"] for row in listing.sort(rows, "x", reverse)]
+    assert sorted(map(repr, found)) == sorted(map(repr, values))
+    there = [value for value in found if value is not None]
+    assert found == there + [None] * (len(found) - len(there))
+    numbers = [value for value in there if not isinstance(value, str)]
+    assert numbers == sorted(numbers, reverse=reverse)
+
+
+def test_only_small_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of each run, which makes thousands of runs a matter of a second."""
+    for number in range(20):
+        (a_run(f"runs/{number}") / "run.npz").write_bytes(b"not JSON")
+    read, text_of = [], Path.read_text
+
+    def counted(path: Path, *arguments: Any, **more: Any) -> str:
+        read.append(path.name)
+        return text_of(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    assert len(listing.rows(Path("runs"), {})) == 20
+    assert sorted(read) == 20 * ["scenario.json"] + 20 * ["summary.json"]
