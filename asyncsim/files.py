@@ -18,7 +18,7 @@ DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.tmp")  # name of the file that `atomic_write` writes first
 
 
-def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object], *, sync: bool = True) -> None:
     """Write a file whole or not at all.
 
     `write` fills a temporary file in the same folder, which is flushed to the disk and then renamed to `path`. Whatever
@@ -28,6 +28,8 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
     Args:
         path: The file to write. A symbolic link is followed; the folder must exist.
         write: Called once with the binary file, open for writing.
+        sync: Whether to wait for the disk. Without, a power cut can leave a file with other contents, which must then
+            be noticed where it is read.
 
     Raises:
         OSError: If the file cannot be written; the message names `path` and a remedy; `errno` is kept.
@@ -42,7 +44,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        _write_and_sync(temporary, write)
+        _write(temporary, write, sync)
         os.replace(temporary, target)
     except OSError as error:
         raise _explained(error, target) from error
@@ -141,11 +143,12 @@ def _bytes(part: bytes | str | np.ndarray) -> bytes | memoryview:
     return part.encode() if isinstance(part, str) else part
 
 
-def _write_and_sync(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def _write(path: Path, write: Callable[[BinaryIO], object], sync: bool) -> None:
     with open(path, "xb") as file:
         write(file)
         file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
 
 
 def _explained(error: OSError, target: Path) -> OSError:

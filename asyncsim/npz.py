@@ -51,7 +51,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def write(
-    path: str | os.PathLike[str], arrays: Mapping[str, Any], *, version: int, notes: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, Any],
+    *,
+    version: int,
+    notes: Mapping[str, Any] | None = None,
+    sync: bool = True,
 ) -> None:
     """Write arrays under their names, with the format version; uncompressed, because random bits do not compress.
 
@@ -60,6 +65,7 @@ def write(
         arrays: Name to array.
         version: Format version, at least 1.
         notes: Name to number, string or array: what else is to be known of the file, for `read_notes`.
+        sync: Whether to wait for the disk, as in `atomic_write`; `read` compares checksums.
 
     Raises:
         OSError: If the file cannot be written; an existing file stays whole.
@@ -73,7 +79,8 @@ def write(
         ([1, 2], {'seconds': 0.5})
     """
     named = {**arrays, **{f"{_NOTE}{name}": value for name, value in (notes or {}).items()}}
-    atomic_write(path, lambda file: np.savez(file, **{_VERSION: version}, **named))
+    named[_VERSION] = version
+    atomic_write(path, lambda file: np.savez(file, **named), sync=sync)
 
 
 def read(

@@ -184,7 +184,12 @@ def checked_measures(record: Record | None, resume: Run | None, metrics: Sequenc
 
 
 def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:
-    """Refuse to resume a run of something else."""
+    """Refuse to resume a run of something else, or one whose workers' state was not kept."""
+    if resume.state.rows is None:
+        raise ValueError(
+            "`resume` must have the workers' state, which its file does not hold. Save it with `resumable=True`, or "
+            "replay from the start."
+        )
     if resume.seed != seed:
         raise ValueError(f"`resume` must be a run of the same seed; it has {resume.seed}, not {seed}.")
     if resume.rule != rule:

@@ -43,7 +43,8 @@ class Run:
         commits: Commits replayed.
         workers: n.
         seed: The seed, or the tuple of seeds.
-        state: The compiled loop's state after `commits` commits, to resume from.
+        state: The compiled loop's state after `commits` commits, to resume from; without the workers' part where the
+            run comes from a file that does not hold it.
         rule, workload: What was replayed.
     """
 
@@ -272,17 +273,20 @@ class Run:
         mean = np.where(lost | ~np.isfinite(mean), np.nan, mean)
         return mean if self.several else float(mean)
 
-    def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, resumable: bool = True
+    ) -> None:
         """Write the run as `.npz`, whole or not at all: what was measured, and the state to resume from.
 
         Args:
             path: The file.
             notes: Name -> number, string or array, kept beside the run for `asyncsim.engine.run_file.read_notes`.
+            resumable: Whether to write the workers' state too, which is as large as n central variables.
 
         Raises:
             OSError: If the file cannot be written, say on a full disk; the file that was there stays whole.
         """
-        run_file.write(path, vars(self), notes or {})
+        run_file.write(path, vars(self), notes or {}, resumable=resumable)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], rule: Rule, workload: Workload) -> "Run":

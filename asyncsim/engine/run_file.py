@@ -24,12 +24,20 @@ from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
 from asyncsim.workloads.batches import init_key
 
-FORMAT_VERSION = 2  # 2: `traits` and `digest`, of the trace
+FORMAT_VERSION = 3  # 3: without the workers' state, and so 2 for a run that can be resumed
+ROWS = "state/rows"  # the workers' state: n times as large as all else, and of use only to resume
 _NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss", "worker")
 
 
-def write(path: str | os.PathLike[str], fields: Mapping[str, Any], notes: Mapping[str, Any]) -> None:
-    """Write the fields of a `Run`, and notes beside them; see `Run.save`."""
+def write(
+    path: str | os.PathLike[str],
+    fields: Mapping[str, Any],
+    notes: Mapping[str, Any],
+    *,
+    resumable: bool = True,
+    sync: bool = True,
+) -> None:
+    """Write the fields of a `Run`, and notes beside them; see `Run.save`, and `npz.write` for `sync`."""
     diverged = fields["diverged_at"]
     diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
     arrays: dict[str, Any] = {
@@ -46,7 +54,10 @@ def write(path: str | os.PathLike[str], fields: Mapping[str, Any], notes: Mappin
         **_prefixed("recorded_at/", fields["recorded_at"]),
         **{name: np.asarray(leaf) for name, leaf in _named_leaves(fields["state"]).items()},
     }
-    npz.write(path, arrays, version=FORMAT_VERSION, notes=notes)
+    resumable = resumable and ROWS in arrays
+    if not resumable:
+        arrays.pop(ROWS, None)
+    npz.write(path, arrays, version=FORMAT_VERSION - resumable, notes=notes, sync=sync)
 
 
 def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
@@ -110,6 +121,8 @@ def state_shapes(rule: Rule, params: Packing, traits: tuple[str, ...], workers: 
 
 def _read_state(arrays: npz.Arrays, shapes: Carry) -> Carry:
     leaves = []
+    if ROWS not in arrays:
+        shapes = shapes._replace(rows=None)
     for name, expected in _named_leaves(shapes).items():
         array = arrays[name]
         if array.dtype.kind == "V":  # a dtype that NumPy's files do not know, such as bfloat16

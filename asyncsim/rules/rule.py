@@ -243,9 +243,15 @@ class Rule:
         bound = self.bind(self, workers)
         return bound.sealed() if constructor_of(self) is not None else bound
 
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """All of the rule but the values of its hyper-parameters: rules of one structure share a compiled program."""
+        static = (getattr(self, one.name) for one in fields(self) if one.name not in ("hyper", "seal"))
+        return (frozenset(self.hyper), *static)
+
     def sealed(self) -> "Rule":
         """The rule as a constructor of the library returns it, so that `constructor_of` recognises it."""
-        return replace(self, seal=_code(self))
+        return replace(self, seal=self.structure)
 
     def __repr__(self) -> str:
         settings = {**self.hyper, **dict(self.options)}
@@ -254,17 +260,13 @@ class Rule:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rule):
             return NotImplemented
-        return _code(self) == _code(other) and all(np.array_equal(self.hyper[k], other.hyper[k]) for k in self.hyper)
+        return self.structure == other.structure and all(
+            np.array_equal(self.hyper[k], other.hyper[k]) for k in self.hyper
+        )
 
     def __hash__(self) -> int:
         numbers = ((key, np.shape(value), tuple(np.ravel(value).tolist())) for key, value in self.hyper.items())
-        return hash((_code(self), frozenset(numbers)))
-
-
-def _code(rule: Rule) -> tuple[Any, ...]:
-    """All of a rule but the values of its hyper-parameters."""
-    static = (getattr(rule, one.name) for one in fields(rule) if one.name not in ("hyper", "seal"))
-    return (frozenset(rule.hyper), *static)
+        return hash((self.structure, frozenset(numbers)))
 
 
 def _short(value: Any) -> str:
@@ -293,4 +295,4 @@ def constructor_of(rule: Rule) -> str | None:
         >>> constructor_of(rule), constructor_of(dataclasses.replace(rule, resume=from_pulled))
         ('gem', None)
     """
-    return rule.name if rule.seal == _code(rule) else None
+    return rule.name if rule.seal == rule.structure else None

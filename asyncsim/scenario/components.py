@@ -20,7 +20,12 @@ from asyncsim.scenario.fields import Field, arguments, described_arguments, fiel
 from asyncsim.workloads import Workload
 
 LENGTHS = ("commits", "seconds", "commits_per_worker")
-STUDY_FIELDS = (*LENGTHS, "seed", "record")  # of a scenario, beside those of cluster, rule and workload
+STUDY_FIELDS = (
+    *LENGTHS,
+    "seed",
+    "schedule_seed",
+    "record",
+)  # of a scenario, beside those of cluster, rule and workload
 SET_BY_MEAN = ("latency", "service", "pull_to_commit")  # arguments that are laws: a flag sets the mean, the shape stays
 CUSTOM = "custom"  # name of a component that no constructor of the library made
 
@@ -275,14 +280,16 @@ def rebuild_cluster(
     cluster: Cluster, changes: dict[str, Any], *, workers: int, compute: Any, protocol: protocols.CommitProtocol
 ) -> Cluster:
     """The cluster with some fields changed; those of network and server are removed from `changes`."""
-    return dataclasses.replace(
-        cluster,
-        workers=workers,
-        compute=compute,
-        network=_rebuilt(cluster.network, changes),
-        server=_rebuilt(cluster.server, changes),
-        protocol=protocol,
-    )
+    changed = {
+        "workers": workers,
+        "compute": compute,
+        "network": _rebuilt(cluster.network, changes),
+        "server": _rebuilt(cluster.server, changes),
+        "protocol": protocol,
+    }
+    if all(getattr(cluster, name) is value for name, value in changed.items()):
+        return cluster  # itself, so that what is known of it is not computed again
+    return dataclasses.replace(cluster, **changed)
 
 
 def _cluster_fields(kind: type[Network | Server], present: Network | Server | None) -> list[Field]:

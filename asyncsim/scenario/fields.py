@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from asyncsim import checks
@@ -70,10 +71,18 @@ class Field:
         return _text(self.value)
 
 
-def arguments(constructor: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def arguments(constructor: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """Arguments that a field can set: all except the data."""
+    try:
+        return _arguments(constructor)
+    except TypeError:  # not hashable, such as a partial of a list
+        return _arguments.__wrapped__(constructor)
+
+
+@lru_cache(maxsize=256)
+def _arguments(constructor: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(constructor).parameters
-    return {name: parameter for name, parameter in parameters.items() if name != "data"}
+    return types.MappingProxyType({name: parameter for name, parameter in parameters.items() if name != "data"})
 
 
 def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, Any] | None = None) -> list[Field]:
@@ -115,6 +124,7 @@ def settings(fields: Iterable[Field]) -> str:
     return ", ".join(f"{name} {text}" for name, text in shown.items() if len(text) <= LONGEST)
 
 
+@lru_cache(maxsize=512)
 def described_arguments(docstring: str) -> dict[str, str]:
     """Argument name -> its description, taken from the docstring's `Args:` or `Attributes:` section.
 

@@ -20,6 +20,7 @@ import numpy as np
 from asyncsim import files
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Constant
+from asyncsim.remember import once_for_each
 from asyncsim.rules import CONSTRUCTORS as CONSTRUCTORS_OF_RULES
 from asyncsim.rules import Rule, constructor_of
 from asyncsim.scenario.components import CUSTOM, law_component
@@ -39,6 +40,7 @@ def digest(description: Any) -> str:
     return files.digest(json.dumps(description, sort_keys=True))
 
 
+@once_for_each
 def describe_cluster(cluster: Cluster) -> dict[str, Any]:
     """Workers and compute law; network, server, protocol and faults where they differ from a cluster's defaults."""
     defaults = Cluster(1, Constant(1.0))
@@ -71,6 +73,7 @@ def describe_rule(rule: Rule) -> dict[str, Any]:
     return described
 
 
+@once_for_each
 def describe_workload(workload: Workload) -> dict[str, Any]:
     """Name, options and data set, and hashes of code and data that are not the library's."""
     described = plain(workload.describe())

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ from asyncsim.engine.bind import bind
 from asyncsim.engine.layout import Packing, row_packing
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
 from asyncsim.engine.trial import metrics, try_measures, try_rule
+from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
@@ -52,6 +54,8 @@ class Scenario:
         seconds: Length of the run in simulated seconds.
         commits_per_worker: Length of the run in commits of each worker on average: n times as many in all.
         seed: Seed of the compute times, the mini-batches and the initial parameters.
+        schedule_seed: Seed of the compute times alone; that of all by default. Scenarios that share it share their
+            schedule, and differ in mini-batches and initial parameters only.
         record: Names of what is recorded beside the loss, or name -> number of commits from one record to the next, a
             function of your own, or both; see `asyncsim.replay`. By default, of what the rule has, energy_central,
             energy_proxy and pi_mean are recorded five times per n commits, and pi_median once.
@@ -82,6 +86,7 @@ class Scenario:
     seconds: float | None = None
     commits_per_worker: int | None = None
     seed: int = 0
+    schedule_seed: int | None = None
     record: Record | None = None
 
     def __post_init__(self) -> None:
@@ -91,10 +96,9 @@ class Scenario:
                 raise ValueError(f"`{name}` must be an asyncsim.{kind.__name__}; got {type(value).__name__}.")
         self.rule.for_workers(self.cluster.workers)  # which refuses a rule for another number
         self._check_length()
-        seed = require_integer("seed", self.seed, least=0, remedy="Give the scenario another seed.")
-        object.__setattr__(self, "seed", seed)
-        if self.seed > MOST_SEED:
-            raise ValueError(f"`seed` must be at most {MOST_SEED}; got {self.seed}. Give a smaller one.")
+        object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
+        if self.schedule_seed is not None:
+            object.__setattr__(self, "schedule_seed", _checked_seed("schedule_seed", self.schedule_seed))
         if self.record is not None and not isinstance(self.record, Mapping):
             object.__setattr__(self, "record", tuple(as_mapping(self.record)))
         self._check_record()
@@ -118,7 +122,8 @@ class Scenario:
     @cached_property
     def reportable(self) -> tuple[str, ...]:
         """Names of what this rule and workload can report."""
-        return reportable(self.rule.for_workers(self.cluster.workers), self.workload)
+        rule = self.rule.for_workers(self.cluster.workers)
+        return _reportable_of(self.workload, _Structure(rule))
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -150,6 +155,11 @@ class Scenario:
             >>> Scenario(cluster, rule, workload, commits=8).describe()["cluster"]
             {'workers': 2, 'compute': {'law': 'constant', 'value': 1.0}}
         """
+        return deepcopy(self.description)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """As `describe`, but not to be changed: other scenarios share its parts. It travels with the scenario."""
         return {
             "cluster": describe_cluster(self.scheduled),
             "rule": describe_rule(self.rule.for_workers(self.cluster.workers)),
@@ -157,6 +167,7 @@ class Scenario:
             "commits": self.total,
             "seconds": self.seconds,
             "seed": self.seed,
+            **({} if self.schedule_seed in (None, self.seed) else {"schedule_seed": self.schedule_seed}),
             "record": self.strides,
             "precision": jnp.result_type(float).name,
             **self._describe_own_measures(),
@@ -170,7 +181,7 @@ class Scenario:
     @cached_property
     def digest(self) -> str:
         """Hash of the description: scenarios with equal digests give the same result."""
-        return digest(self.describe())
+        return digest(self.description)
 
     @cached_property
     def scheduled(self) -> Cluster:
@@ -242,8 +253,24 @@ class Scenario:
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
         """The schedule of this scenario; `progress` as in `asyncsim.simulate`."""
-        trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self.seed, progress=progress)
+        seed = self.seed if self.schedule_seed is None else self.schedule_seed
+        trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=seed, progress=progress)
         return bind(self.rule, trace)[1]
+
+    def describe_schedule(self) -> dict[str, Any]:
+        """What decides the schedule, as plain data: scenarios with equal descriptions have equal schedules."""
+        return {
+            "cluster": describe_cluster(self.scheduled),
+            "commits": self.total,
+            "seconds": self.seconds,
+            "seed": self.seed if self.schedule_seed is None else self.schedule_seed,
+            "collect": self.rule.for_workers(self.cluster.workers).collect,
+        }
+
+    @cached_property
+    def schedule_digest(self) -> str:
+        """Hash of `describe_schedule`."""
+        return digest(self.describe_schedule())
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -300,6 +327,7 @@ class Scenario:
             workload=workload,
             **self._length(own),
             seed=own.get("seed", self.seed),
+            schedule_seed=own.get("schedule_seed", self.schedule_seed),
             record=self._named(own["record"]) if "record" in own else self._record_of(rule, workload, cluster.workers),
         )
 
@@ -347,6 +375,31 @@ class Scenario:
             )
         if self.own_measures:
             self._try_record()
+
+
+def _checked_seed(name: str, value: Any) -> int:
+    seed = require_integer(name, value, least=0, remedy="Give the scenario another seed.")
+    if seed > MOST_SEED:
+        raise ValueError(f"`{name}` must be at most {MOST_SEED}; got {seed}. Give a smaller one.")
+    return seed
+
+
+class _Structure:
+    """A rule as a key that equals those of all rules of its structure."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule, self.structure = rule, rule.structure
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Structure) and self.structure == other.structure
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
+
+
+@once_for_each
+def _reportable_of(workload: Workload, structure: _Structure) -> tuple[str, ...]:
+    return reportable(structure.rule, workload)
 
 
 def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:

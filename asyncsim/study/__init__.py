@@ -4,8 +4,10 @@ from asyncsim.folders import tags
 from asyncsim.study import trainers
 from asyncsim.study.compare import Comparison, compare
 from asyncsim.study.experiment import Experiment, Findings
+from asyncsim.study.grid import grid, sample
 from asyncsim.study.load import load
 from asyncsim.study.run import Result, run
+from asyncsim.study.sweep import Sweep, sweep
 from asyncsim.study.time_axis import central_against_time, loss_against_time
 
 __all__ = [
@@ -13,11 +15,15 @@ __all__ = [
     "Experiment",
     "Findings",
     "Result",
+    "Sweep",
     "central_against_time",
     "compare",
+    "grid",
     "load",
     "loss_against_time",
     "run",
+    "sample",
+    "sweep",
     "tags",
     "trainers",
 ]

@@ -136,7 +136,8 @@ def _find_trace(scenario: Scenario, folder: Folder, report: Callable[[Simulated]
     path = folder / TRACE
     if folder.has(TRACE):
         trace = _load(Trace.load, path)
-        _require(read_trace_notes(path).get(OWNER) == scenario.digest, path, "trace", "simulated")
+        owner = read_trace_notes(path).get(OWNER)
+        _require(owner in (scenario.digest, scenario.schedule_digest), path, "trace", "simulated")
         return trace
     trace = _simulate(scenario, report)
     trace.save(path, notes={OWNER: scenario.digest})

@@ -8,7 +8,13 @@ from asyncsim.folders.summaries import KEYS
 from asyncsim.trace import Trace
 
 
-def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: float = 0.0) -> dict[str, Any]:
+def summarise(
+    trace: Trace,
+    run: Run,
+    wall_seconds: float,
+    compile_seconds: float = 0.0,
+    test: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
     """The summary of a run of one seed.
 
     Args:
@@ -16,6 +22,7 @@ def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: floa
         run: The run.
         wall_seconds: Wall time of the replay, including compilation.
         compile_seconds: The part of it in which JAX compiled.
+        test: What `run.evaluate()` gives, where that is known already.
 
     Returns:
         `KEYS` -> number, and then whatever else the workload's `evaluate` measures -> number: `commits` replayed and,
@@ -33,7 +40,7 @@ def summarise(trace: Trace, run: Run, wall_seconds: float, compile_seconds: floa
         (0.75, 0.28125, 2.0)
     """
     done = slice(run.commits)
-    test = run.evaluate()
+    test = run.evaluate() if test is None else test
     working = wall_seconds - compile_seconds
     values = {
         "commits": run.commits,

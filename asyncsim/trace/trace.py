@@ -123,12 +123,13 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         trace.check()
         return trace
 
-    def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, sync: bool = True) -> None:
         """Write the trace as `.npz`, whole or not at all; the name is used as it is.
 
         Args:
             path: The file.
             notes: Name -> number, string or array, kept beside the trace for `read_notes`.
+            sync: Whether to wait for the disk, so that the file survives a power cut.
 
         Raises:
             OSError: If the file cannot be written, say on a full disk; an existing file stays whole.
@@ -139,7 +140,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         own = [columns.pop(name) for name in OWN]
         has_own = any(column.any() for column in own)
         columns |= dict(zip(OWN, own, strict=True)) if has_own else {}
-        npz.write(path, columns, version=FORMAT_VERSION if has_own else FORMAT_VERSION - 1, notes=notes)
+        version = FORMAT_VERSION if has_own else FORMAT_VERSION - 1
+        npz.write(path, columns, version=version, notes=notes, sync=sync)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trace":

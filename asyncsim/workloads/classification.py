@@ -88,6 +88,10 @@ class Evaluation:
     labels: Any
     measures: ClassVar[tuple[str, ...]] = ("test_loss", "test_accuracy")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the copies on the device."""
+        return {name: value for name, value in vars(self).items() if name != "_on_device"}
+
     def __call__(self, params: Params) -> dict[str, jax.Array]:
         """Test loss and accuracy, JAX scalars."""
         return measure(params, *self._on_device, logits=self.logits)

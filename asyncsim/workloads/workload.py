@@ -99,6 +99,10 @@ class Workload:
         name = self.describe()["name"]
         return f"{name}({', '.join(shown)})" if self.name else f"Workload({', '.join([name, *shown])})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again from the rest: the data on the device, and functions ready for the engine."""
+        return {name: value for name, value in vars(self).items() if name not in ("device_data", "loss_and_gradient")}
+
     @property
     def examples(self) -> int:
         """Number of training examples; 0 without `data`."""

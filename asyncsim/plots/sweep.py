@@ -1,0 +1,143 @@
+"""Sweeps in a picture: a measured quantity against a field, with its spread over the seeds; or over two fields."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.plots.page import use_logarithm
+from asyncsim.plots.style import GREY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.lines import Line2D
+
+SIZE = (7.2, 4.6)  # inches
+MARKERS = "osD^vPX*"
+SPREAD = 10.0  # largest over smallest value from which an axis is logarithmic
+Columns = Mapping[str, np.ndarray]
+
+
+def draw_sweep(ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] = ()) -> "list[Line2D]":
+    """Medians over the seeds against a field, with the quartiles as a band.
+
+    Args:
+        ax: Where to draw.
+        settings: One row per setting, with the columns `x`, those of `by`, "lower_quartile", "median" and
+            "upper_quartile", as `asyncsim.study.best.medians` makes them. If several rows are one point, because they
+            differ in other fields, the one with the lowest median is drawn.
+        x: The field on the horizontal axis.
+        y: What the quartiles are of, for the label.
+        by: Fields of which each combination is a line.
+
+    Returns:
+        One line per combination. Where the median of the runs diverged or is missing, the line has a gap and a cross
+        at the upper edge.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> quartiles = {"lower_quartile": [0.3, 0.1], "median": [0.4, 0.2], "upper_quartile": [0.5, 0.3]}
+        >>> columns = {"learning_rate": [0.01, 0.1], **quartiles}
+        >>> settings = {name: np.array(column) for name, column in columns.items()}
+        >>> (line,) = draw_sweep(Figure().subplots(), settings, "learning_rate", "final_loss")
+        >>> line.get_xdata().tolist(), line.get_ydata().tolist()
+        ([0.01, 0.1], [0.4, 0.2])
+    """
+    lines = []
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place in range(len(settings["median"])):
+        groups.setdefault(tuple(settings[name][place].item() for name in by), []).append(place)
+    numeric = settings[x].dtype.kind in "iuf"
+    positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
+    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda one: tuple(map(_in_order, one[0])))):
+        rows = _lowest(settings, x, places)
+        at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
+        low, middle, high = (settings[f][rows] for f in ("lower_quartile", "median", "upper_quartile"))
+        label = ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in zip(by, group, strict=True))
+        lines += ax.plot(at, middle, marker=MARKERS[number % len(MARKERS)], label=label or None)
+        colour = lines[-1].get_color()
+        ax.fill_between(at, low, np.where(np.isnan(high), middle, high), color=colour, alpha=0.18, linewidth=0)
+        lost = at[np.isnan(middle)]
+        if len(lost):
+            style = {"color": colour, "transform": ax.get_xaxis_transform(), "clip_on": False}
+            ax.plot(lost, np.full(len(lost), 0.97 - 0.03 * number), "x", markeredgewidth=2, **style)
+    if np.isnan(settings["median"]).any():
+        ax.text(0.01, 0.97, "×  diverged or missing", transform=ax.transAxes, color=GREY, va="top", size=8.5)
+    if numeric:
+        _spread(ax, settings[x])
+    else:
+        ax.set_xticks(list(positions.values()), list(positions))
+    use_logarithm(ax, settings["median"], settings["lower_quartile"], settings["upper_quartile"])
+    ax.set(xlabel=x.replace("_", " "), ylabel=f"{y.replace('_', ' ')}, median and quartiles")
+    return lines
+
+
+def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str) -> "QuadMesh":
+    """Medians over the seeds as colours over two fields.
+
+    Args:
+        ax: Where to draw.
+        settings: As in `draw_sweep`.
+        x, y: The fields on the axes.
+        of: What the medians are of, for the label of the colour bar.
+
+    Returns:
+        The cells; white where the median of the runs diverged or is missing.
+    """
+    from matplotlib.colors import LogNorm
+
+    columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=_in_order) for name in (x, y))
+    cells = np.full((len(rows), len(columns)), np.nan)
+    for place, value in enumerate(settings["median"]):
+        cell = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
+        cells[cell] = np.fmin(cells[cell], value)
+    known = cells[np.isfinite(cells)]
+    logarithmic = known.size > 0 and known.min() > 0 and known.max() >= SPREAD * known.min()
+    mesh = ax.pcolormesh(cells, cmap="viridis_r", norm=LogNorm() if logarithmic else None, edgecolors="white")
+    ax.set_xticks(np.arange(len(columns)) + 0.5, [_text(value) for value in columns])
+    ax.set_yticks(np.arange(len(rows)) + 0.5, [_text(value) for value in rows])
+    for (row, column), value in np.ndenumerate(cells):
+        if cells.size <= 100:
+            text = "–" if np.isnan(value) else f"{value:.3g}"
+            dark = np.isfinite(value) and mesh.norm(value) > 0.55
+            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=8, color="white" if dark else "black")
+    ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+    ax.tick_params(length=0)
+    ax.figure.colorbar(mesh, ax=ax, label=f"{of.replace('_', ' ')}, median")
+    return mesh
+
+
+def _lowest(settings: Columns, x: str, places: Sequence[int]) -> list[int]:
+    """Of the rows of a line, the one with the lowest median at each value of x, in the order of the values."""
+    chosen: dict[Any, int] = {}
+    for place in places:
+        value = settings[x][place].item()
+        before = chosen.get(value)
+        if before is None or np.nan_to_num(settings["median"][place], nan=np.inf) < np.nan_to_num(
+            settings["median"][before], nan=np.inf
+        ):
+            chosen[value] = place
+    return [chosen[value] for value in sorted(chosen, key=_in_order)]
+
+
+def _spread(ax: "Axes", values: np.ndarray) -> None:
+    """A logarithmic horizontal axis for values of several orders of magnitude, with a tick at each of a few."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    known = np.unique(values[np.isfinite(values)])
+    if known.size and known[0] > 0 and known[-1] >= SPREAD * known[0]:
+        ax.set_xscale("log")
+    if 0 < known.size <= 12:
+        ax.xaxis.set_major_locator(FixedLocator(known))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+
+
+def _in_order(value: Any) -> tuple[bool, Any]:
+    """Numbers before texts."""
+    return isinstance(value, str), value
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

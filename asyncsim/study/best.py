@@ -1,0 +1,116 @@
+"""The best of a sweep: for each group, the setting whose median over the seeds is best, with its quartiles."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.study.sweep_table import SweepTable
+
+SEEDS = ("seed", "schedule_seed")  # fields over which there are medians
+QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
+LARGER_IS_BETTER = ("accuracy",)
+
+
+def medians(table: SweepTable, by: str = "final_loss") -> SweepTable:
+    """Quartiles over the seeds of every setting of the other fields.
+
+    Args:
+        table: Of a sweep.
+        by: The column that is measured.
+
+    Returns:
+        One row per setting: its fields, "runs", and "lower_quartile", "median" and "upper_quartile" of `by`, each one
+        of the measured values. A run that diverged, failed or is missing counts as worst.
+
+    Raises:
+        ValueError: If there is no such column of numbers (the nearest is named).
+    """
+    require_numbers("by", by, table)
+    fields = [name for name in table.fields if name not in SEEDS]
+    worst = -np.inf if is_better_larger(by) else np.inf
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for place in range(table.rows):
+        setting = tuple(table[name][place].item() for name in fields)
+        value = float(table[by][place])
+        groups.setdefault(setting, []).append(worst if np.isnan(value) else value)
+    columns: dict[str, Any] = {name: [setting[i] for setting in groups] for i, name in enumerate(fields)}
+    columns["runs"] = [len(values) for values in groups.values()]
+    for name, share in QUARTILES.items():
+        found = [np.quantile(values, share, method="inverted_cdf") for values in groups.values()]
+        columns[name] = np.where(np.isfinite(found), found, np.nan)
+    return SweepTable(columns, fields)
+
+
+def best(
+    results: Any, by: str = "final_loss", per: str | Sequence[str] = (), *, largest: bool | None = None
+) -> SweepTable:
+    """The best setting of each group: the one whose median over the seeds is best.
+
+    Args:
+        results: A `Sweep`, or its table.
+        by: The column that is measured, such as "final_loss".
+        per: Fields that make the groups: the best step size *per* rule and number of workers. By default all is one.
+        largest: Whether larger is better; by default where `by` is an accuracy.
+
+    Returns:
+        One row per group: all fields in which the runs differ except for the seeds, "runs", and the quartiles of `by`,
+        as `medians` has them; and "at_the_edge", whether a number that was chosen is the smallest or largest of those
+        that were tried, so that the best may lie beyond.
+
+    Raises:
+        ValueError: If a name is unknown (the nearest is named), or one of `per` is not a field in which the runs
+            differ.
+
+    Example:
+        >>> columns = {"workers": [2, 2, 4, 4], "learning_rate": [0.1, 0.2] * 2, "final_loss": [0.5, 0.4, 0.3, 0.6]}
+        >>> table = best(SweepTable(columns, ["workers", "learning_rate"]), per="workers")
+        >>> table["workers"].tolist(), table["learning_rate"].tolist(), table["median"].tolist()
+        ([2, 4], [0.2, 0.1], [0.4, 0.3])
+    """
+    table = results if isinstance(results, SweepTable) else results.table()
+    groups = (per,) if isinstance(per, str) else tuple(per)
+    for name in groups:
+        checks.one_of("per", name, [field for field in table.fields if field not in SEEDS])
+    settings = medians(table, by)
+    larger = is_better_larger(by) if largest is None else largest
+    score = np.where(np.isnan(settings["median"]), -np.inf, settings["median"] * (1 if larger else -1))
+    chosen: dict[tuple[Any, ...], int] = {}
+    for place in range(settings.rows):
+        group = tuple(settings[name][place].item() for name in groups)
+        if group not in chosen or score[place] > score[chosen[group]]:
+            chosen[group] = place
+    places = list(chosen.values())
+    columns = {name: column[places] for name, column in settings.items()}
+    free = [name for name in settings.fields if name not in groups]
+    columns["at_the_edge"] = np.array([_at_the_edge(settings, free, groups, place) for place in places], bool)
+    return SweepTable(columns, settings.fields)
+
+
+def is_better_larger(by: str) -> bool:
+    """Whether a larger value of a column is better.
+
+    Example:
+        >>> is_better_larger("test_accuracy"), is_better_larger("final_loss")
+        (True, False)
+    """
+    return any(word in by for word in LARGER_IS_BETTER)
+
+
+def require_numbers(name: str, column: str, table: Mapping[str, np.ndarray]) -> None:
+    """Refuse a column that a table does not have, or that does not hold numbers."""
+    known = [one for one, values in table.items() if values.dtype.kind in "iuf"]
+    checks.one_of(name, column, known)
+
+
+def _at_the_edge(settings: SweepTable, free: Sequence[str], groups: Sequence[str], place: int) -> bool:
+    same = np.ones(settings.rows, bool)
+    for name in groups:
+        same &= settings[name] == settings[name][place]
+    for name in free:
+        values = settings[name][same]
+        if values.dtype.kind in "iuf" and values.min() < values.max():
+            if settings[name][place] in (values.min(), values.max()):
+                return True
+    return False

@@ -1,0 +1,73 @@
+"""Processes of this machine that compute units: each an executor of its own, so that its death costs only its unit.
+
+They are spawned and never forked: JAX has threads. Each has one CPU device and one thread, ignores Ctrl-C (the process
+that started them answers it, and ends them by SIGTERM, on which a replay keeps what it has), and ends with the process
+that started it.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+
+GRACE = 5.0  # seconds for a process to keep what it has before it is killed
+
+
+def start_process() -> ProcessPoolExecutor:
+    """An executor of one process, which starts with the first task."""
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Start processes that do not run the main program's file again, as `spawn` would have them do.
+
+    What the main program defines reaches them by value; a script without `if __name__ == "__main__"` would otherwise
+    start itself once more in each of them.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def stop_processes(executors: list[ProcessPoolExecutor], *, at_once: bool) -> None:
+    """End processes that have nothing to do; or `at_once`, whatever they do, after a moment to keep what they have."""
+    processes = [process for executor in executors for process in (executor._processes or {}).values()]
+    for executor in executors:
+        executor.shutdown(wait=False, cancel_futures=True)
+    if at_once:
+        for process in processes:
+            with suppress(OSError, ValueError):
+                process.terminate()
+    for process in processes:
+        with suppress(OSError, ValueError, AssertionError):
+            process.join(GRACE)
+            if process.is_alive():
+                process.kill()
+                process.join(GRACE)
+
+
+def _begin() -> None:
+    """Make the new process one that computes: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["NPROC"] = "1"  # threads of XLA
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 1)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

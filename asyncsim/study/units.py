@@ -1,0 +1,223 @@
+"""Units of work: scenarios that are replayed together, over one schedule and by one program.
+
+Scenarios that differ in nothing but numbers that a compiled program takes as arguments (hyper-parameters of the rule
+and, over one schedule, the seed) can be *lanes* of one replay. That pays where a gradient is much cheaper than what
+surrounds it: ten lanes of a quadratic take the time of one, ten of a small network the time of ten. So only small
+problems share a replay, and every other scenario is a unit of its own, computed as by `asyncsim.run`.
+
+A lane is computed by the same operations as a run of its own, in a program of another shape. On CPUs all that has been
+measured is equal to the last bit (`tests/study/test_units.py` watches that); XLA does not promise it, so nothing here
+depends on it: which scenarios make a unit depends on what is asked for, and never on what is there already, so that an
+interrupted sweep ends with the very numbers of one that was not.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from asyncsim.cluster import cost
+from asyncsim.engine import Run, replay
+from asyncsim.engine.arguments import first_shapes
+from asyncsim.engine.chunks import chunk_length
+from asyncsim.engine.layout import Packing
+from asyncsim.engine.plan import plan_for
+from asyncsim.engine.state import Carry
+from asyncsim.remember import once_for_each
+from asyncsim.rules import Rule
+from asyncsim.scenario.fingerprint import digest
+from asyncsim.scenario.scenario import Scenario
+from asyncsim.study.run import Result, Seconds
+from asyncsim.study.stopwatch import Stopwatch
+from asyncsim.study.summary import summarise
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+
+MOST_LANES = 64
+LANE_WORK = 2048  # numbers in the gradients of all lanes of a commit, times the batch: beyond it, lanes gain nothing
+LANE_BYTES = 2**28  # of the state and the losses of all lanes
+_fitting: set[tuple[str, int | None]] = set()  # programs and lengths for which this machine has the memory
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Scenarios that are computed together.
+
+    Attributes:
+        scenarios: One per lane.
+        program: What decides the compiled program: units that share it are best computed by one process.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    program: str
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """Those of the scenarios."""
+        return tuple(scenario.digest for scenario in self.scenarios)
+
+    @cached_property
+    def name(self) -> str:
+        """Hash of the digests."""
+        return digest(self.digests)
+
+    def alone(self) -> "list[Unit]":
+        """Each scenario as a unit of its own."""
+        return [Unit((scenario,), f"{self.program} alone") for scenario in self.scenarios]
+
+
+def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Unit]:
+    """Scenarios put into units, in the order in which they are given.
+
+    Args:
+        scenarios: All that is asked for, in any order. One that occurs twice counts once.
+        lanes: The most scenarios in a unit; by default what pays.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> base = asim.Scenario(cluster, rule, workload, commits=8)
+        >>> [len(unit.scenarios) for unit in units_of(asim.grid(base, learning_rate=[0.1, 0.2], seed=range(3)))]
+        [2, 2, 2]
+    """
+    groups: dict[str, list[Scenario]] = {}
+    for scenario in dict.fromkeys(scenarios):
+        groups.setdefault(lane_key(scenario), []).append(scenario)
+    units = []
+    for group in groups.values():
+        most = lanes or lanes_that_pay(group[0])
+        program = program_of(group[0])
+        for start in range(0, len(group), most):
+            part = tuple(group[start : start + most])
+            units.append(Unit(part, f"{program} {len(part)}"))
+    return units
+
+
+def lane_key(scenario: Scenario) -> str:
+    """Hash of all that the scenarios of a unit have in common."""
+    rule = scenario.rule.for_workers(scenario.cluster.workers)
+    traced = {name for name, value in rule.hyper.items() if not np.ndim(value)}
+    described = {name: value for name, value in scenario.description.items() if name != "seed"}
+    described["rule"] = {name: value for name, value in described["rule"].items() if name not in traced}
+    return digest([described, sorted(traced), scenario.schedule_digest])
+
+
+def program_of(scenario: Scenario) -> str:
+    """Hash of what decides which program is compiled for a scenario."""
+    described = scenario.description
+    rule = {name: value for name, value in described["rule"].items() if name not in scenario.rule.hyper}
+    return digest([rule, described["workload"], described["record"], scenario.cluster.workers])
+
+
+def lanes_that_pay(scenario: Scenario) -> int:
+    """The most scenarios like this one that are worth a replay together."""
+    rule, workload, workers = scenario.rule, scenario.workload, scenario.cluster.workers
+    size = _parameters(workload)
+    by_work = LANE_WORK // (size * workload.batch_size * rule.window)
+    commits = cost.expected_commits(scenario.cluster, scenario.total, scenario.seconds)
+    bytes_each = 4 * (2 * workers * size + (1 + len(scenario.strides)) * commits)
+    return int(max(1, min(by_work, MOST_LANES, LANE_BYTES // bytes_each)))
+
+
+@once_for_each
+def _parameters(workload: Workload) -> int:
+    return Packing.of(first_shapes(workload, jax.random.key(0))).size
+
+
+def compute(unit: Unit, trace: Trace) -> list[tuple[Result, Seconds]]:
+    """Replay a unit over its schedule: for each scenario its result, and its share of the time.
+
+    Raises:
+        ValueError: If this machine does not have the memory, or whatever the replay refuses.
+    """
+    first = unit.scenarios[0]
+    if (unit.program, first.total) not in _fitting:
+        first.require_memory()
+        _fitting.add((unit.program, first.total))
+    together = len(unit.scenarios) > 1
+    rule = stacked([scenario.rule for scenario in unit.scenarios]) if together else first.rule
+    seed = [scenario.seed for scenario in unit.scenarios] if together else first.seed
+    with Stopwatch() as watch:
+        run = replay(trace, rule, first.workload, seed, record=first.recorded)
+    metrics = run.evaluate()
+    runs = split(run, trace, unit.scenarios) if together else [run]
+    share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
+    results = []
+    for place, (scenario, one) in enumerate(zip(unit.scenarios, runs, strict=True)):
+        test = {name: np.atleast_1d(values)[place].item() for name, values in metrics.items()}
+        results.append((Result(scenario, trace, one, summarise(trace, one, **share, test=test)), share))
+    return results
+
+
+def stacked(rules: Sequence[Rule]) -> Rule:
+    """One rule with the hyper-parameters of several of one structure: a value per lane where they differ.
+
+    Example:
+        >>> from asyncsim import rules
+        >>> stacked([rules.gem(0.1), rules.gem(0.2)])
+        gem(learning_rate=[0.1, 0.2], momentum=0.9, kappa=1.0, variant='script')
+    """
+    hyper: dict[str, Any] = dict(rules[0].hyper)
+    for name in hyper:
+        values = [rule.hyper[name] for rule in rules]
+        if any(value != values[0] for value in values):
+            hyper[name] = np.asarray(values)
+    return dataclasses.replace(rules[0], hyper=hyper)
+
+
+def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
+    """The run of each lane, as far as a run of its own would have gone: one that diverges stops with its chunk.
+
+    They cannot be resumed.
+    """
+    run = dataclasses.replace(
+        run,
+        central=jax.tree.map(np.asarray, run.central),  # whose parts cost nothing
+        state=jax.tree.map(np.asarray, run.state._replace(rows=None)),
+    )
+    return [_lane(run, trace, place, scenario) for place, scenario in enumerate(scenarios)]
+
+
+def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
+    def own(array: Any) -> Any:
+        return array[place]
+
+    diverged = run.divergences[place]
+    commits = run.commits if diverged is None else min(run.commits, _stop(run, scenario, diverged, len(trace)))
+    kept = {name: at < commits for name, at in run.recorded_at.items()}
+    return dataclasses.replace(
+        run,
+        loss=np.ascontiguousarray(run.loss[place, :commits]),
+        central=jax.tree.map(own, run.central),
+        diverged_at=diverged,
+        records={name: np.asarray(values[place])[kept[name]] for name, values in run.records.items()},
+        recorded_at={name: at[kept[name]] for name, at in run.recorded_at.items()},
+        worker=run.worker[:commits],
+        digest=run.digest if commits == run.commits else plan_for(trace, run.rule).digest(commits),
+        commits=commits,
+        seed=scenario.seed,
+        state=Carry(
+            central=run.state.central[place : place + 1],
+            server=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state.server),
+            rows=None,  # type: ignore[arg-type]  # a lane is not resumed
+            buffer=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state.buffer),
+        ),
+        rule=scenario.rule.for_workers(run.workers),
+    )
+
+
+def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
+    """Where a replay of one lane stops that diverges at a commit: at the end of the chunk."""
+    workload, rule = scenario.workload, run.rule
+    length = chunk_length(_parameters(workload), workload.batch_size, 1, rule.window)
+    return min(total, (diverged // length + 1) * length)
+
+
+def untimed(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary without what depends on the machine."""
+    return {name: value for name, value in summary.items() if name not in ("wall_seconds", "commits_per_second")}

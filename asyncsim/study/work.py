@@ -1,0 +1,167 @@
+"""What a process does with a unit of a sweep: claim it, compute it, keep the results, and tell what became of them."""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import jax
+
+from asyncsim.engine import ReplayInterrupted
+from asyncsim.scenario.scenario import Scenario
+from asyncsim.study.run import Result
+from asyncsim.study.store import Store
+from asyncsim.study.transport import unpack
+from asyncsim.study.units import Unit, compute
+from asyncsim.trace import Trace
+from asyncsim.version import __version__
+
+BUSY = "busy"  # outcome of a unit that another process has claimed
+KEPT = 4  # schedules that a process keeps at hand
+VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A unit on its way to the process that computes it.
+
+    Attributes:
+        store: Where results are kept.
+        unit: A `Unit`, as bytes.
+        versions: Those of the process that sends it.
+    """
+
+    store: str
+    unit: bytes = field(repr=False)
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a unit.
+
+    Attributes:
+        computed: Digests of the results that this process computed and kept.
+        failed: Digest -> why it failed; what is worth keeping of that is in the store.
+        busy: Whether another process has claimed it, so that nothing was done.
+    """
+
+    computed: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    busy: bool = False
+
+
+class DifferentVersions(RuntimeError):
+    """The process that computes has another asyncsim, or another JAX, than the one that asks."""
+
+
+def work(task: Task) -> Report:
+    """Compute what a unit lacks; runs in the process that computes.
+
+    An error in a replay is kept in the store, with its traceback, and does not count as one of this function.
+
+    Raises:
+        DifferentVersions: If the versions differ.
+        ValueError: If the unit cannot be read here.
+    """
+    require_versions(task.versions)
+    store = Store(Path(task.store))
+    return work_on(unpack(task.unit, store.data), store)
+
+
+def work_on(unit: Unit, store: Store) -> Report:
+    """As `work`, of a unit that is at hand."""
+    with store.claim(unit.digests) as is_mine:
+        if not is_mine:
+            return Report(busy=True)
+        missing = [digest for digest in unit.digests if not store.has(digest)]
+        if not missing:
+            return Report()
+        try:
+            results = compute(unit, _trace(store, unit.scenarios[0]))
+        except ReplayInterrupted:
+            raise
+        except Exception as error:
+            if len(unit.scenarios) == 1:
+                return Report(failed=_fail(store, unit.scenarios[0], error))
+            return _each_alone(unit, store)
+        failed = {}
+        for result, seconds in results:
+            if result.scenario.digest in missing:
+                failed |= _put(store, result, seconds)
+    return Report(tuple(digest for digest in missing if digest not in failed), failed)
+
+
+def require_versions(versions: Mapping[str, str]) -> None:
+    """Refuse to work for a process with other versions: its results would not be those of this one."""
+    for name, version in versions.items():
+        if VERSIONS.get(name) != version:
+            raise DifferentVersions(
+                f"The workers have {name} {VERSIONS.get(name)}, and this process has {name} {version}. Install the "
+                "same on both."
+            )
+
+
+def _each_alone(unit: Unit, store: Store) -> Report:
+    """Compute the scenarios of a unit one by one, because one of them fails; the unit is claimed."""
+    computed: list[str] = []
+    failed: dict[str, str] = {}
+    for one in unit.alone():
+        (scenario,) = one.scenarios
+        if store.has(scenario.digest):
+            continue
+        try:
+            ((result, seconds),) = compute(one, _trace(store, scenario))
+        except ReplayInterrupted:
+            raise
+        except Exception as error:
+            failed |= _fail(store, scenario, error)
+            continue
+        found = _put(store, result, seconds)
+        failed |= found
+        computed += [scenario.digest] * (not found)
+    return Report(tuple(computed), failed)
+
+
+def _put(store: Store, result: Result, seconds: Mapping[str, float]) -> dict[str, str]:
+    """Keep a result; digest -> reason if that is not possible, which the next call may find different."""
+    try:
+        store.put(result, seconds)
+    except OSError as error:
+        return {result.scenario.digest: str(error)}
+    return {}
+
+
+def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
+    """Digest -> reason, kept in the store unless it is the machine's and not the scenario's."""
+    reason = f"{type(error).__name__}: {error}"
+    if not isinstance(error, (OSError, MemoryError)):
+        try:
+            store.fail(scenario, reason, "".join(traceback.format_exception(error)))
+        except OSError as full:
+            reason = f"{reason} (not kept: {full})"
+    return {scenario.digest: reason}
+
+
+def _trace(store: Store, scenario: Scenario) -> Trace:
+    return _read_trace(store, scenario.schedule_digest, _Hidden(scenario))
+
+
+class _Hidden:
+    """A scenario that is no part of a cache's key."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hidden)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=KEPT)
+def _read_trace(store: Store, digest: str, hidden: _Hidden) -> Trace:
+    del digest  # The key.
+    return store.trace(hidden.scenario)
