@@ -99,7 +99,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """The content of a JSON file; None if the file is missing or damaged."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
 
 

@@ -78,8 +78,7 @@ def write(
         ...     read(path, kind="example", version=1)["x"].tolist(), read_notes(path, kind="example", version=1)
         ([1, 2], {'seconds': 0.5})
     """
-    named = {**arrays, **{f"{_NOTE}{name}": value for name, value in (notes or {}).items()}}
-    named[_VERSION] = version
+    named = {_VERSION: version, **arrays, **{f"{_NOTE}{name}": value for name, value in (notes or {}).items()}}
     atomic_write(path, lambda file: np.savez(file, **named), sync=sync)
 
 

@@ -9,13 +9,8 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "asyncsim"
 # From the ground up: a room imports from itself and from those on lower floors.
 FLOORS = (
-<<<<<<< HEAD
-    ("checks", "files", "median", "memory", "trees", "version"),
-    ("folders", "npz"),
-=======
     ("checks", "files", "median", "memory", "remember", "trees", "version"),
-    ("npz", "priors"),
->>>>>>> 6c46ba1 (Sweeps: grids and random draws of scenarios, a store that any number of processes fill, units that share a replay)
+    ("folders", "npz", "priors"),
     ("delays", "energy", "datasets"),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),

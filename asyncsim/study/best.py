@@ -110,7 +110,8 @@ def _at_the_edge(settings: SweepTable, free: Sequence[str], groups: Sequence[str
         same &= settings[name] == settings[name][place]
     for name in free:
         values = settings[name][same]
-        if values.dtype.kind in "iuf" and values.min() < values.max():
-            if settings[name][place] in (values.min(), values.max()):
-                return True
+        if values.dtype.kind not in "iuf" or values.min() == values.max():
+            continue
+        if settings[name][place] in (values.min(), values.max()):
+            return True
     return False

@@ -10,8 +10,6 @@ from asyncsim import checks
 from asyncsim.priors import Prior
 from asyncsim.scenario.scenario import Scenario
 
-DRAWS = "sample"  # of the random streams, one for each field
-
 
 def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
     """Every combination of some fields' values, the last field changing fastest.
@@ -78,7 +76,7 @@ def sample(
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)
         >>> drawn = sample(base, count=3, learning_rate=LogUniform(1e-3, 1), workers=[2, 4], seeds=[0, 1])
         >>> [(s.cluster.workers, s.seed) for s in drawn]
-        [(2, 0), (2, 1), (2, 0), (2, 1), (2, 0), (2, 1)]
+        [(2, 0), (2, 1), (4, 0), (4, 1), (4, 0), (4, 1)]
         >>> drawn[:2] == sample(base, count=1, learning_rate=LogUniform(1e-3, 1), workers=[2, 4], seeds=[0, 1])
         True
     """

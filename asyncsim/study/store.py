@@ -28,10 +28,12 @@ from typing import Any
 
 from asyncsim.engine import Run, run_file
 from asyncsim.files import read_json, require_folder, write_json
+from asyncsim.folders.labels import DIGEST, RUN, SUMMARY, TRACE
+from asyncsim.folders.labels import SCENARIO as LABEL
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
-from asyncsim.study.keep import SUMMARY, make_folder
-from asyncsim.study.run import LABEL, OWNER, RUN, TRACE, Result
+from asyncsim.study.keep import make_folder
+from asyncsim.study.run import OWNER, Result
 from asyncsim.trace import Trace
 from asyncsim.trace.trace import read_notes as read_trace_notes
 
@@ -109,7 +111,7 @@ class Store:
             notes = {OWNER: digest, **seconds, SUMMARY: json.dumps(result.summary)}
             run_file.write(making / RUN, vars(result.run), notes, resumable=False, sync=False)
             self._link_trace(result, making / TRACE)
-            _write_json(making / LABEL, {"digest": digest, **scenario.description})
+            _write_json(making / LABEL, {DIGEST: digest, **scenario.description})
             _write_json(making / SUMMARY, result.summary)
             self._move(making, self.folder(digest))
         finally:

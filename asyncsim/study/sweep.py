@@ -154,7 +154,7 @@ def sweep(
         ...     results = asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0)
         ...     table = results.table()
         >>> table["learning_rate"].tolist(), table["status"].tolist(), table["final_loss"].round(4).tolist()
-        ([0.1, 0.2], ['done', 'done'], [0.3263, 0.2285])
+        ([0.1, 0.2], ['done', 'done'], [0.3068, 0.2111])
     """
     asked = tuple(scenarios)
     _require_scenarios(asked)

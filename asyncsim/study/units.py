@@ -26,6 +26,7 @@ from asyncsim.engine.arguments import first_shapes
 from asyncsim.engine.chunks import chunk_length
 from asyncsim.engine.layout import Packing
 from asyncsim.engine.plan import plan_for
+from asyncsim.engine.quantities import QUANTITIES
 from asyncsim.engine.state import Carry
 from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
@@ -102,7 +103,7 @@ def lane_key(scenario: Scenario) -> str:
     """Hash of all that the scenarios of a unit have in common."""
     rule = scenario.rule.for_workers(scenario.cluster.workers)
     traced = {name for name, value in rule.hyper.items() if not np.ndim(value)}
-    described = {name: value for name, value in scenario.description.items() if name != "seed"}
+    described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
     described["rule"] = {name: value for name, value in described["rule"].items() if name not in traced}
     return digest([described, sorted(traced), scenario.schedule_digest])
 
@@ -171,7 +172,7 @@ def stacked(rules: Sequence[Rule]) -> Rule:
 
 
 def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
-    """The run of each lane, as far as a run of its own would have gone: one that diverges stops with its chunk.
+    """The run of each lane, as far as a run of its own would have gone: one that diverges stops soon after.
 
     They cannot be resumed.
     """
@@ -212,10 +213,19 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
 
 
 def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
-    """Where a replay of one lane stops that diverges at a commit: at the end of the chunk."""
+    """Where a replay of one lane stops that diverges at a commit: with the chunk after it, unless that one waits.
+
+    As `Replayer.advance` has it: a chunk is on its way before the results of the last are looked at, except where
+    something is evaluated.
+    """
     workload, rule = scenario.workload, run.rule
     length = chunk_length(_parameters(workload), workload.batch_size, 1, rule.window)
-    return min(total, (diverged // length + 1) * length)
+    measured = [every for name, every in run.strides.items() if name not in (*QUANTITIES, *run.own)]
+    stop = seen = 0  # chunks handed over, and looked at
+    while seen <= diverged and stop < total:
+        before, stop = stop, min([stop + length, total, *(stop - stop % every + every for every in measured)])
+        seen = stop if any(stop % every == 0 for every in measured) else before
+    return stop
 
 
 def untimed(summary: Mapping[str, Any]) -> dict[str, Any]:

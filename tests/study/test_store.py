@@ -1,0 +1,169 @@
+"""A store: results whole or not at all, found again by their scenario, and what is refused."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study import store as store_module
+from asyncsim.study.store import FOLDERS, open_store
+from asyncsim.study.units import compute, units_of
+from tests.problems import full_disk
+from tests.study.problems import scenario
+
+
+@pytest.fixture(scope="module")
+def result():
+    (unit,) = units_of([scenario(commits=40)])
+    ((found, seconds),) = compute(unit, unit.scenarios[0].simulate())
+    return found, seconds
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(tmp_path / "store")
+
+
+def kept(store, result):
+    store.trace(result[0].scenario)
+    store.put(*result)
+    return result[0].scenario
+
+
+class TestResults:
+    def test_a_result_comes_back(self, store, result):
+        made = kept(store, result)
+        found = store.get(made)
+        assert found is not None
+        np.testing.assert_array_equal(found.run.loss, result[0].run.loss)
+        np.testing.assert_array_equal(found.run.central["x"], result[0].run.central["x"])
+        np.testing.assert_array_equal(found.trace.commit_time, result[0].trace.commit_time)
+        assert found.summary == result[0].summary
+        assert store.has(made.digest)
+        assert store.present() == {made.digest}
+
+    def test_it_is_a_folder_of_a_run(self, store, result, monkeypatch):
+        """`asyncsim.run` finds everything there."""
+        made = kept(store, result)
+        again = asim.run(made, store.folder(made.digest), picture=False)
+        assert not again.recomputed
+        assert again.summary == result[0].summary
+
+    def test_the_workers_state_is_not_kept(self, store, result):
+        made = kept(store, result)
+        found = store.get(made)
+        assert found is not None
+        assert found.run.state.rows is None
+        with pytest.raises(ValueError, match="`resume` must have the workers' state"):
+            asim.replay(found.trace, made.rule, made.workload, resume=found.run)
+
+    def test_a_schedule_is_kept_once(self, store):
+        for one in asim.grid(scenario(commits=40), learning_rate=[0.1, 0.2]):
+            (unit,) = units_of([one])
+            ((found, seconds),) = compute(unit, store.trace(one))
+            store.put(found, seconds)
+        files = [path.stat().st_ino for path in store.path.rglob("*.npz") if path.name != "run.npz"]
+        assert len(files) == 3
+        assert len(set(files)) == 1
+
+    def test_without_hard_links_it_is_copied(self, store, result, monkeypatch):
+        def refuse(*args):
+            raise OSError(store_module.NO_LINKS[0], "no links")
+
+        monkeypatch.setattr(os, "link", refuse)
+        made = kept(store, result)
+        assert store.get(made) is not None
+
+    def test_the_first_of_two_stays(self, store, result):
+        made = kept(store, result)
+        before = (store.folder(made.digest) / "run.npz").stat().st_ino
+        store.put(*result)
+        assert (store.folder(made.digest) / "run.npz").stat().st_ino == before
+        assert not list((store.path / ".making").iterdir())
+
+    def test_nothing_is_there_after_a_full_disk(self, store, result, monkeypatch):
+        monkeypatch.setattr(os, "rename", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            store.put(*result)
+        assert not store.has(result[0].scenario.digest)
+        assert not list((store.path / ".making").iterdir())
+
+    @pytest.mark.parametrize("name", ["run.npz", "trace.npz"])
+    def test_damage_is_noticed(self, store, result, name):
+        made = kept(store, result)
+        path = store.folder(made.digest) / name
+        content = bytearray(path.read_bytes())
+        array = result[0].run.loss if name == "run.npz" else result[0].trace.commit_time
+        content[content.index(array.tobytes()) + 5] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"damaged|holds no"):
+            store.get(made)
+
+    def test_results_under_a_wrong_name_are_noticed(self, store, result):
+        made = kept(store, result)
+        other = scenario(commits=40, seed=5)
+        os.rename(store.folder(made.digest), store.folder(other.digest))
+        with pytest.raises(ValueError, match="holds another scenario's files"):
+            store.get(other)
+
+    def test_discarded(self, store, result):
+        made = kept(store, result)
+        store.discard(made.digest)
+        assert store.get(made) is None
+
+    def test_a_damaged_schedule_is_made_again(self, store, result):
+        made = kept(store, result)
+        (path,) = (store.path / "traces").iterdir()
+        path.write_bytes(b"no trace")
+        np.testing.assert_array_equal(store.trace(made).worker, result[0].trace.worker)
+
+
+class TestStates:
+    def test_all_four(self, store, result):
+        done = kept(store, result)
+        failed, running, missing = (scenario(commits=40, seed=seed) for seed in (1, 2, 3))
+        store.fail(failed, "ValueError: no", "Traceback")
+        with store.claim([running.digest]):
+            states = store.states(one.digest for one in (done, failed, running, missing))
+        assert list(states.values()) == ["done", "failed", "running", "missing"]
+        assert store.failure(failed.digest)["reason"] == "ValueError: no"
+
+    def test_a_result_ends_a_failure(self, store, result):
+        store.fail(result[0].scenario, "once")
+        kept(store, result)
+        assert store.failure(result[0].scenario.digest) is None
+
+
+class TestRefused:
+    def test_other_files(self, tmp_path):
+        (tmp_path / "notes.txt").write_text("mine")
+        with pytest.raises(ValueError, match=r"holds other files, such as 'notes.txt'. Choose another folder"):
+            open_store(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+    def test_a_file(self, tmp_path):
+        (tmp_path / "a").write_text("")
+        with pytest.raises(ValueError, match="is a file"):
+            open_store(tmp_path / "a")
+
+    def test_a_newer_store(self, store):
+        (store.path / "store.json").write_text(json.dumps({"kind": "asyncsim store", "format": 99}))
+        with pytest.raises(ValueError, match="was written by a newer asyncsim \\(format 99"):
+            open_store(store.path)
+
+    def test_no_store_where_there_must_be_one(self, tmp_path):
+        with pytest.raises(ValueError, match="is empty"):
+            open_store(tmp_path, create=False)
+        with pytest.raises(ValueError, match="is not a folder"):
+            open_store(tmp_path / "none", create=False)
+
+    def test_a_store_that_another_process_has_begun(self, store):
+        (store.path / "store.json").unlink()
+        assert open_store(store.path) == store
+        assert {path.name for path in store.path.iterdir()} == {*FOLDERS, "store.json"}
+
+    def test_an_empty_name(self):
+        with pytest.raises(ValueError, match="`store` must be the path of a folder"):
+            open_store("")

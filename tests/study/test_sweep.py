@@ -1,0 +1,207 @@
+"""Sweeps in this process: nothing is computed twice, failures are kept, other processes' work is waited for."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study import work as work_module
+from asyncsim.study.store import Store
+from tests.study.problems import no_replay, scenario
+from tests.study.test_units import assert_same_result
+
+BASE = scenario(commits=40)
+
+
+def many(**fields):
+    return asim.grid(BASE, **(fields or {"learning_rate": [0.1, 0.2], "seed": range(2)}))
+
+
+def sweep(scenarios, place, **options):
+    return asim.sweep(scenarios, place, jobs=0, **options)
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """A computation that fails where the step size is 0.2."""
+    compute = work_module.compute
+
+    def fail(unit, trace):
+        if any(one.rule.hyper["learning_rate"] == 0.2 for one in unit.scenarios):
+            raise ZeroDivisionError("the step size is 0.2")
+        return compute(unit, trace)
+
+    monkeypatch.setattr(work_module, "compute", fail)
+
+
+class TestResults:
+    def test_each_is_that_of_a_run(self, tmp_path):
+        asked = many()
+        results = sweep(asked, tmp_path)
+        assert len(results) == len(results.computed) == 4
+        for one, result in zip(asked, results, strict=True):
+            assert_same_result(result, asim.run(one))
+        assert_same_result(results.result(asked[1]), asim.run(asked[1]))
+
+    def test_nothing_is_computed_again(self, tmp_path, monkeypatch):
+        sweep(many(), tmp_path)
+        monkeypatch.setattr(work_module, "compute", no_replay)
+        assert sweep(many(), tmp_path).computed == ()
+
+    def test_a_larger_grid_adds_to_it(self, tmp_path):
+        first = sweep(many(seed=range(2)), tmp_path)
+        more = sweep(many(seed=range(3)), tmp_path)
+        assert len(first.computed) == 2
+        assert len(more.computed) == 1
+
+    def test_one_that_is_missing_is_computed_as_the_first_time(self, tmp_path):
+        asked = many()
+        results = sweep(asked, tmp_path)
+        before = results.result(asked[2])
+        results.store.discard(asked[2].digest)
+        again = sweep(asked, tmp_path)
+        assert again.computed == (asked[2].digest,)
+        assert_same_result(again.result(asked[2]), before)
+
+    def test_progress(self, tmp_path):
+        told = []
+        sweep(many(seed=range(3)), tmp_path, progress=told.append)
+        assert [(one.done, one.failed, one.total) for one in told] == [(0, 0, 3), (1, 0, 3), (2, 0, 3), (3, 0, 3)]
+
+    def test_seeds_of_one_schedule(self, tmp_path):
+        results = sweep(many(seed=range(3)), tmp_path, shared_schedule=True)
+        times = [result.trace.commit_time for result in results]
+        np.testing.assert_array_equal(times[0], times[2])
+        assert len(list((tmp_path / "traces").iterdir())) == 1
+        assert results.table()["schedule_seed"].tolist() if "schedule_seed" in results.table() else True
+
+    def test_divergence_is_a_result(self, tmp_path):
+        results = sweep(many(rule=["downpour"], learning_rate=[0.1, 1e30]), tmp_path)
+        table = results.table()
+        assert table["status"].tolist() == ["done", "done"]
+        assert np.isnan(table["final_loss"]).tolist() == [False, True]
+        assert table["diverged_at"][1] >= 0
+
+
+class TestFailures:
+    def test_an_error_stops_nobody_else(self, tmp_path, broken):
+        asked = many()
+        results = sweep(asked, tmp_path)
+        assert list(results.states.values()) == ["done", "done", "failed", "failed"]
+        failure = results.store.failure(asked[2].digest)
+        assert failure["reason"] == "ZeroDivisionError: the step size is 0.2"
+        assert "test_sweep.py" in failure["details"]
+        with pytest.raises(ValueError, match=r"has no result: ZeroDivisionError: the step size is 0.2"):
+            results.result(asked[2])
+        assert results.table()["reason"].tolist()[1:3] == ["", "ZeroDivisionError: the step size is 0.2"]
+
+    def test_a_failure_is_not_tried_again_unless_asked(self, tmp_path, broken, monkeypatch):
+        sweep(many(), tmp_path)
+        monkeypatch.undo()
+        assert sweep(many(), tmp_path).computed == ()
+        assert len(sweep(many(), tmp_path, retry_failed=True).computed) == 2
+
+    def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch):
+        put = Store.put
+        first = many()[0].digest
+
+        def fail(self, result, seconds):
+            if result.scenario.digest == first:
+                raise OSError(28, "No space left on device")
+            put(self, result, seconds)
+
+        monkeypatch.setattr(Store, "put", fail)
+        results = sweep(many(), tmp_path)
+        assert len(results.computed) == 3
+        assert list(results.troubles) == [first]
+        assert "No space left" in results.troubles[first]
+        assert list(results.states.values()).count("missing") == 1
+        monkeypatch.undo()
+        assert sweep(many(), tmp_path).computed == (first,)
+
+    def test_ctrl_c_keeps_what_is_done(self, tmp_path):
+        def stop(progress):
+            if progress.done == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            sweep(many(seed=range(4)), tmp_path, progress=stop)
+        assert len(sweep(many(seed=range(4)), tmp_path).computed) == 2
+
+
+class TestOthers:
+    def test_units_that_others_compute_are_waited_for(self, tmp_path):
+        asked = many(seed=range(2))
+        store = sweep(asked, tmp_path).store
+        aside = tmp_path.parent / "aside"
+        store.folder(asked[0].digest).rename(aside)
+
+        def give_back():
+            time.sleep(0.5)
+            aside.rename(store.folder(asked[0].digest))
+
+        with store.claim([asked[0].digest]) as mine:
+            assert mine
+            thread = threading.Thread(target=give_back)
+            thread.start()
+            held = threading.Timer(0.7, lambda: [path.unlink() for path in (tmp_path / "claims").glob("*.json")])
+            held.start()
+            results = sweep(asked, tmp_path)
+            thread.join()
+        assert results.computed == ()
+        assert len(list(results)) == 2
+
+
+class TestRefused:
+    def test_nothing(self, tmp_path):
+        with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
+            sweep([], tmp_path)
+
+    def test_something_else(self, tmp_path):
+        with pytest.raises(ValueError, match="number 2 is a int"):
+            sweep([BASE, 3], tmp_path)
+
+    def test_jobs(self, tmp_path):
+        with pytest.raises(ValueError, match="`jobs` must be an integer of at least 0"):
+            asim.sweep([BASE], tmp_path, jobs=-1)
+
+    def test_a_folder_with_other_files(self, tmp_path):
+        (tmp_path / "a.txt").write_text("")
+        with pytest.raises(ValueError, match="holds other files"):
+            sweep([BASE], tmp_path)
+
+
+class TestTable:
+    def test_columns(self, tmp_path):
+        table = sweep(many(), tmp_path).table()
+        assert table.fields == ["learning_rate", "seed"]
+        assert list(table)[:4] == ["learning_rate", "seed", "commits", "simulated_seconds"]
+        assert list(table)[-2:] == ["status", "digest"]
+        assert table["digest"].tolist() == [one.digest for one in many()]
+        assert table["commits"].tolist() == [40] * 4
+
+    def test_csv_has_all_digits(self, tmp_path):
+        table = sweep(many(), tmp_path / "store").table()
+        table.to_csv(tmp_path / "table.csv")
+        lines = (tmp_path / "table.csv").read_text().splitlines()
+        cells = dict(zip(lines[0].split(","), lines[2].split(","), strict=True))
+        assert float(cells["final_loss"]) == table["final_loss"][1]
+        assert cells["test_accuracy"] == ""
+
+    def test_pandas_if_it_is_there(self, tmp_path):
+        pandas = pytest.importorskip("pandas", reason="the table as a data frame")
+        frame = sweep(many(), tmp_path).table().to_pandas()
+        assert isinstance(frame, pandas.DataFrame)
+        assert frame["seed"].tolist() == [0, 1, 0, 1]
+
+    def test_of_everything_that_a_store_was_asked_for(self, tmp_path):
+        from asyncsim.study.sweep_table import table_of
+
+        sweep(many(seed=range(2)), tmp_path)
+        store = sweep(many(workers=[2, 4]), tmp_path).store
+        table = table_of(store, store.sweeps())
+        rows = set(zip(table["workers"].tolist(), table["seed"].tolist(), strict=True))
+        assert rows == {(4, 0), (4, 1), (2, 0)}
+        assert (table["status"] == "done").all()

@@ -1,0 +1,118 @@
+"""Units: which scenarios share a replay, and that sharing changes nothing."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study.units import compute, stacked, units_of, untimed
+from tests.problems import tree_workload
+from tests.study.problems import scenario
+
+
+def assert_same_result(one, other):
+    """Equal to the last bit, but for the time that it took and what only serves to resume."""
+    np.testing.assert_array_equal(one.run.loss, other.run.loss, strict=True)
+    for a, b in zip(jax.tree.leaves(one.run.central), jax.tree.leaves(other.run.central), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.run.records.keys() == other.run.records.keys()
+    for name, values in one.run.records.items():
+        np.testing.assert_array_equal(values, other.run.records[name], strict=True)
+        np.testing.assert_array_equal(one.run.recorded_at[name], other.run.recorded_at[name], strict=True)
+    for name in ("commits", "workers", "seed", "diverged_at", "traits", "digest", "rule"):
+        assert getattr(one.run, name) == getattr(other.run, name), name
+    assert untimed(one.summary) == untimed(other.summary)
+    assert one.scenario == other.scenario
+
+
+def computed(scenarios, lanes=None):
+    return [result for unit in units_of(scenarios, lanes) for result, _ in compute(unit, unit.scenarios[0].simulate())]
+
+
+class TestWhichShare:
+    def sizes(self, *scenarios, **options):
+        return [len(unit.scenarios) for unit in units_of(scenarios, **options)]
+
+    def test_hyper_parameters_do(self):
+        assert self.sizes(*asim.grid(scenario(), learning_rate=[0.1, 0.2, 0.3], kappa=[1.0, 2.0])) == [6]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"seed": [0, 1]},
+            {"workers": [2, 4]},
+            {"variant": ["paper", "script"]},
+            {"commits": [8, 9]},
+        ],
+        ids=lambda fields: next(iter(fields)),
+    )
+    def test_what_changes_the_schedule_or_the_program_does_not(self, fields):
+        assert self.sizes(*asim.grid(scenario(), **fields)) == [1, 1]
+
+    def test_seeds_do_over_one_schedule(self):
+        from asyncsim.study.sweep import with_shared_schedules
+
+        assert self.sizes(*with_shared_schedules(asim.grid(scenario(), seed=range(3), workers=[2, 4]))) == [3, 3]
+
+    def test_a_network_is_a_unit_of_its_own(self):
+        network = dataclasses.replace(
+            scenario(), workload=asim.workloads.softmax(asim.datasets.digits(), batch_size=16), record=()
+        )
+        assert self.sizes(*asim.grid(network, learning_rate=[0.1, 0.2])) == [1, 1]
+
+    def test_as_many_as_are_allowed(self):
+        many = asim.grid(scenario(), learning_rate=np.linspace(0.1, 1.0, 7))
+        assert self.sizes(*many, lanes=3) == [3, 3, 1]
+
+    def test_twice_the_same_counts_once(self):
+        assert self.sizes(scenario(), scenario()) == [1]
+
+    def test_units_of_one_program_say_so(self):
+        one, other, third = units_of((*asim.grid(scenario(), seed=[0, 1]), scenario(workers=2)))
+        assert one.program == other.program != third.program
+
+
+class TestEqualToRunsOfTheirOwn:
+    """To the last bit on CPUs, which XLA does not promise: if a version of it breaks this, say so in `units`."""
+
+    @pytest.mark.parametrize("rule", ["gem", "downpour", "momentum_sgd", "adaptive_staleness", "agn"])
+    def test_lanes_of_a_quadratic(self, rule):
+        many = asim.grid(scenario(rule=rule, commits=200), learning_rate=[0.01, 0.05, 0.1])
+        together = computed(many)
+        for one, result in zip(many, together, strict=True):
+            assert_same_result(result, asim.run(one))
+
+    def test_one_that_diverges_stops_where_it_would_alone(self, short_chunks):
+        many = asim.grid(scenario(rule="downpour", commits=400, noise=0.0), learning_rate=[0.1, 50.0, 2.0])
+        together = computed(many)
+        assert together[1].run.diverged_at is not None
+        assert together[1].run.commits < 400
+        for one, result in zip(many, together, strict=True):
+            own = asim.run(one)
+            assert untimed(result.summary) == untimed(own.summary)
+            np.testing.assert_array_equal(result.run.loss, own.run.loss)
+            assert result.run.digest == own.run.digest
+
+    def test_seeds_of_one_schedule(self):
+        many = [dataclasses.replace(scenario(commits=100), seed=seed, schedule_seed=7) for seed in (0, 1)]
+        together = computed(many)
+        assert len(units_of(many)) == 1
+        for one, result in zip(many, together, strict=True):
+            assert_same_result(result, asim.run(one))
+        assert not np.array_equal(together[0].run.loss, together[1].run.loss)
+
+    def test_lanes_of_a_network(self):
+        base = dataclasses.replace(scenario(commits=60), workload=tree_workload(), record=())
+        many = asim.grid(base, learning_rate=[0.01, 0.1])
+        for one, result in zip(many, computed(many, lanes=8), strict=True):
+            own = asim.run(one)
+            np.testing.assert_allclose(result.run.loss, own.run.loss, rtol=1e-5)
+
+
+def test_what_differs_is_stacked():
+    rules = [asim.rules.gem(0.1, kappa=1.0), asim.rules.gem(0.1, kappa=2.0)]
+    hyper = stacked(rules).hyper
+    assert hyper["learning_rate"] == 0.1
+    assert hyper["kappa"].tolist() == [1.0, 2.0]

@@ -1,0 +1,38 @@
+"""What is computed once for an object goes with the object."""
+
+import gc
+import weakref
+
+from asyncsim.remember import once_for_each
+
+
+class Thing:
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def test_once_for_each_object_whatever_it_equals():
+    calls = []
+
+    @once_for_each
+    def counted(thing, rest=0):
+        calls.append(rest)
+        return len(calls)
+
+    one, other = Thing(), Thing()
+    assert [counted(one), counted(other), counted(one), counted(one, 5), counted(one, 5)] == [1, 2, 1, 3, 3]
+
+
+def test_nothing_is_kept_alive():
+    @once_for_each
+    def named(thing):
+        return "thing"
+
+    thing = Thing()
+    named(thing)
+    watch = weakref.ref(thing)
+    del thing
+    gc.collect()
+    assert watch() is None
