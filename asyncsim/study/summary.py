@@ -1,5 +1,6 @@
 """The numbers that sum up a run."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from asyncsim.engine import Run
