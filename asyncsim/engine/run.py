@@ -7,7 +7,6 @@ from math import prod
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from asyncsim.engine import run_file
@@ -82,7 +81,7 @@ class Run:
             central, diverged_at = jax.tree.map(lambda leaf: leaf[0], central), diverged_at[0]
         else:
             lead = lambda array: np.moveaxis(array, 1, 0)  # noqa: E731
-        central = jax.tree.map(jnp.asarray, central)
+        central = jax.device_put(central)
         records = {name: lead(values) for name, values in records.items()}
         return cls(seed=seed, loss=lead(loss), records=records, central=central, diverged_at=diverged_at, **rest)
 
@@ -247,7 +246,7 @@ class Run:
         """
         if self.several:
             return evaluate(self.workload, self.central)
-        central = jax.tree.map(lambda leaf: leaf[None], self.central)
+        central = jax.tree.map(lambda leaf: np.asarray(leaf)[None], self.central)
         return {name: float(value[0]) for name, value in evaluate(self.workload, central).items()}
 
     def final_loss(self, last: int = 50) -> Any:
@@ -330,6 +329,6 @@ def evaluate(workload: Workload, central: Any) -> dict[str, np.ndarray]:
     if workload.evaluate is None:
         return {}
     seeds = len(jax.tree.leaves(central)[0])
-    each = (jax.tree.map(lambda leaf: jnp.asarray(leaf[i]), central) for i in range(seeds))  # noqa: B023
+    each = (jax.device_put(jax.tree.map(lambda leaf: leaf[i], central)) for i in range(seeds))  # noqa: B023
     measured = [workload.evaluate(params) for params in each]
     return {name: np.array([one[name] for one in measured]) for name in measured[0]}

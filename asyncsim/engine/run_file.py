@@ -98,7 +98,7 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
         "records": _under("records/", arrays),
         "recorded_at": _under("recorded_at/", arrays),
         "diverged_at": divergences if several else divergences[0],
-        "central": jax.tree.map(lambda leaf: jnp.asarray(leaf if several else leaf[0]), central),
+        "central": jax.device_put(central if several else jax.tree.map(lambda leaf: leaf[0], central)),
         "strides": {name: int(every) for name, every in _under("stride/", arrays).items()},
         "own": {},
         "worker": worker,

@@ -61,12 +61,13 @@ def wrapped(text: str, points: float, size: float, weight: str = "normal") -> li
         ['kappa 2;', 'compute gamma,', 'mean 1']
     """
     from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+    from matplotlib.textpath import text_to_path
 
     font = FontProperties(size=size, weight=weight)
 
     def fits(line: str) -> bool:
-        return not line or TextPath((0, 0), line, prop=font).get_extents().width <= points
+        width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
+        return width <= points
 
     lines = [""]
     for item in re.split("(?<=[,;]) ", text):

@@ -118,8 +118,10 @@ def _freeze_layout(figure: "Figure") -> None:
     The layout's solver adds in an order that differs from run to run, and the last bit of a position can change a
     digit in a PDF.
     """
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine(None)  # "none" would leave a placeholder, for which saving draws everything once more
     for ax in figure.axes:
         left, bottom, width, height = (round(value, DIGITS) for value in ax.get_position().bounds)
         ax.set_position((left, bottom, width, height))

@@ -62,17 +62,18 @@ def _checked_sizes(hidden: Sequence[int]) -> list[int]:
     return [require_integer("hidden", size, least=1, remedy="Leave out layers without units.") for size in hidden]
 
 
+@partial(jax.jit, static_argnums=0)
 def _init(sizes: tuple[int, ...], key: jax.Array) -> Params:
-    keys, shapes, bounds = [], [], []
-    for number, (inputs, outputs) in enumerate(pairwise(sizes)):
-        keys.extend(jax.random.split(jax.random.fold_in(key, number)))
+    keys = jax.vmap(lambda layer: jax.random.split(jax.random.fold_in(key, layer)))(jnp.arange(len(sizes) - 1))
+    shapes, bounds = [], []
+    for inputs, outputs in pairwise(sizes):
         shapes += [(outputs,), (inputs, outputs)]
         bounds += 2 * [inputs**-0.5]
-    tensors = _uniform(keys, shapes, bounds)
+    tensors = _uniform(keys.ravel(), shapes, bounds)
     return [{"bias": bias, "weight": weight} for bias, weight in zip(tensors[::2], tensors[1::2], strict=True)]
 
 
-def _uniform(keys: list[jax.Array], shapes: list[tuple[int, ...]], bounds: list[float]) -> list[jax.Array]:
+def _uniform(keys: jax.Array, shapes: list[tuple[int, ...]], bounds: list[float]) -> list[jax.Array]:
     """Tensors of independent numbers between minus and plus a bound.
 
     Where a number depends only on the key and its own place, as many as the largest tensor needs are drawn for each:
@@ -83,7 +84,7 @@ def _uniform(keys: list[jax.Array], shapes: list[tuple[int, ...]], bounds: list[
         drawn = zip(keys, shapes, bounds, strict=True)
         return [jax.random.uniform(key, shape, minval=-bound, maxval=bound) for key, shape, bound in drawn]
     draw = jax.vmap(lambda key, bound: jax.random.uniform(key, (largest,), minval=-bound, maxval=bound))
-    rows = draw(jnp.stack(keys), jnp.array(bounds))
+    rows = draw(keys, jnp.array(bounds))
     return [row[: prod(shape)].reshape(shape) for row, shape in zip(rows, shapes, strict=True)]
 
 
