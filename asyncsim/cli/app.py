@@ -19,6 +19,7 @@ COMMANDS = {
     "trace": "Check a trace, compare it with theory, or export it.",
     "runs": "List the runs below a folder.",
     "show": "Print the summary and the scenario of a run.",
+    "compare": "Say in what runs differ, in a table and a picture.",
     "tag": "Give the folder of a run a name by which it is found again.",
     "untag": "Forget a tag.",
     "retag": "Give a tag another name.",

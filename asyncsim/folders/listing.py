@@ -112,7 +112,7 @@ def values_of(name: str, kept: Kept, tags: Iterable[str] = ()) -> dict[str, Any]
         >>> values["workers"], values["compute"], values["cluster.compute.mean"], values["rule"], values["final_loss"]
         (4, 'gamma', 1.0, 'gem', 0.5)
     """
-    paths = dict(_flat(kept.description)) if kept.kind == "scenario" else {}
+    paths = dict(flat(kept.description)) if kept.kind == "scenario" else {}
     short: dict[str, Any] = {}
     for path, value in paths.items():
         short.setdefault(path.rpartition(".")[2], value)
@@ -126,13 +126,19 @@ def when_text(kept: Kept) -> str:
     return datetime.fromtimestamp(kept.when).isoformat(" ")
 
 
-def _flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a description with their paths; the name of a part stands for the part.
+
+    Example:
+        >>> dict(flat({"rule": {"name": "gem", "kappa": 2.0}, "seconds": None}))
+        {'rule': 'gem', 'rule.kappa': 2.0}
+    """
     for key, one in value.items():
         path = f"{before}.{key}" if before else key
         if key in NAMED and before:
             yield before, one
         elif isinstance(one, Mapping):
-            yield from _flat(one, path)
+            yield from flat(one, path)
         elif one is not None:
             yield path, one
 

@@ -81,7 +81,7 @@ def _similar(path: Path) -> str | None:
     for folder in dict.fromkeys((path.parent, Path("runs") / path.parent)):
         if folder.is_dir():
             for entry in sorted(folder.iterdir()):
-                if entry.is_dir() and not entry.name.startswith("."):
+                if entry.is_dir() and label_of(entry) is not None:
                     known.setdefault(entry.name, str(entry))
     meant = path.name if path.name in known else nearest(path.name, known)
     return None if meant is None else known[meant]

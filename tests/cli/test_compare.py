@@ -1,0 +1,68 @@
+"""`asyncsim compare`: what differs between runs, whatever can be compared, and what cannot."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Command, assert_one_line
+
+pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+
+
+@pytest.fixture(autouse=True)
+def own_tags(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
+
+
+def test_a_table_and_a_picture(command: Command) -> None:
+    command("run", "study.py", "--tag", "baseline")
+    command("run", "study.py", "--kappa", "2", "--tag", "kappa2")
+    done = command("compare", "baseline", "kappa2")
+    assert done.status == 0, done.err
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[:2] == [["scenario", "baseline", "kappa2"], ["rule.kappa", "1", "2"]]
+    assert ["mean", "staleness", "2.96", "2.96"] in lines
+    assert Path("runs/compare/compare.png").stat().st_size > 10_000
+    numbers = json.loads(Path("runs/compare/compare.json").read_text())
+    assert json.loads(command("compare", "baseline", "kappa2", "--json").out) == numbers
+    assert numbers["scenarios"] == {"rule.kappa": {"baseline": 1.0, "kappa2": 2.0}}
+    losses = {
+        name: json.loads(Path(folder, "summary.json").read_text())["final_loss"]
+        for name, folder in numbers["runs"].items()
+    }
+    assert numbers["results"]["final_loss"] == losses
+
+
+def test_a_comparison_and_another_run(command: Command) -> None:
+    command("run", "both.py")
+    command("run", "study.py", "--learning-rate", "1e6")  # diverges
+    done = command("compare", "runs/both", "runs/study,learning_rate=1000000", "--out", "here", "--json")
+    found = json.loads(done.out)
+    assert list(found["runs"]) == ["both/gem", "both/downpour", "study,learning_rate=1000000"]
+    assert found["scenarios"]["rule"]["both/downpour"] == "downpour"
+    assert found["results"]["diverged_at"]["study,learning_rate=1000000"] is not None
+    assert Path("here/compare.png").is_file()
+
+
+def test_equal_runs_and_one_without_results(command: Command) -> None:
+    command("run", "study.py")
+    command("run", "study.py", "--out", "other/study")
+    done = command("compare", "runs/study", "other/study")
+    assert done.out.startswith("The scenarios are the same.\n")
+    assert "other/study" in done.out
+    for name in ("run.npz", "summary.json"):
+        Path("other/study", name).unlink()
+    assert command("compare", "runs/study", "other/study").status == 0
+
+
+def test_mistakes(command: Command) -> None:
+    command("run", "study.py", "--tag", "baseline")
+    command("run", "powers.py")
+    assert_one_line(command("compare"), 2, "Missing argument 'RUN...'")
+    assert_one_line(command("compare", "baseline"), 1, "`RUN` must name two runs or more; got baseline")
+    assert_one_line(command("compare", "baseline", "basline"), 1, "Did you mean 'baseline'?")
+    assert_one_line(command("compare", "baseline", "runs/powers"), 1, "'runs/powers' is one of an experiment")
+    command("run", "study.py", "--seed", "1")
+    Path("runs/study,seed=1/scenario.json").write_text("{")
+    assert_one_line(command("compare", "baseline", "runs/study,seed=1"), 1, "is damaged")
