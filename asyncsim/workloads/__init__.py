@@ -5,9 +5,28 @@ from asyncsim.workloads.convnet import convnet
 from asyncsim.workloads.mlp import mlp
 from asyncsim.workloads.quadratic import quadratic
 from asyncsim.workloads.softmax import softmax
+from asyncsim.workloads.surface import LANDSCAPES, Landscape, surface
 from asyncsim.workloads.workload import Workload
 
 # Name -> the constructor that rebuilds a workload from its options and data set.
-CONSTRUCTORS = {"alexnet": alexnet, "convnet": convnet, "mlp": mlp, "quadratic": quadratic, "softmax": softmax}
+CONSTRUCTORS = {
+    "alexnet": alexnet,
+    "convnet": convnet,
+    "mlp": mlp,
+    "quadratic": quadratic,
+    "softmax": softmax,
+    "surface": surface,
+}
 
-__all__ = ["CONSTRUCTORS", "Workload", "alexnet", "convnet", "mlp", "quadratic", "softmax"]
+__all__ = [
+    "CONSTRUCTORS",
+    "LANDSCAPES",
+    "Landscape",
+    "Workload",
+    "alexnet",
+    "convnet",
+    "mlp",
+    "quadratic",
+    "softmax",
+    "surface",
+]

@@ -1,0 +1,95 @@
+"""Landscapes of two parameters: their minima, gradients, noise, and that a scenario can be made of them by name."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.scenario.rebuild import rebuild
+from asyncsim.workloads import LANDSCAPES
+from asyncsim.workloads.surface import landscape_of
+
+KEY = jax.random.key(0)
+
+
+def saddle(x, y):
+    return x**2 - y**2
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", LANDSCAPES)
+def test_minima_are_stationary_and_lower_than_what_is_around(name):
+    landscape, workload = LANDSCAPES[name], asim.workloads.surface(name)
+    around = np.array([[0.01, 0.0], [-0.01, 0.0], [0.0, 0.01], [0.0, -0.01]])
+    for minimum in landscape.minima:
+        value, gradient = workload.gradient({"x": jnp.array(minimum)}, None, KEY)
+        assert (float(value), gradient["x"].tolist()) == (0.0, [0.0, 0.0])
+        assert all(float(landscape.function(*(np.array(minimum) + step))) > 0 for step in around)
+    assert workload.init(KEY)["x"].tolist() == pytest.approx(landscape.starts[0])
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_curvatures_of_booth_are_18_and_2():
+    hessian = jax.hessian(lambda x: LANDSCAPES["booth"].function(x[0], x[1]))(jnp.array([4.0, -1.0]))
+    assert np.linalg.eigvalsh(hessian).tolist() == pytest.approx([2.0, 18.0])
+
+
+def test_noise_is_added_to_the_gradient_only():
+    workload = asim.workloads.surface("quadratic", noise=0.5)
+    params = {"x": jnp.array([0.2, -1.0])}
+    value, gradient = workload.gradient(params, workload.noise(KEY), KEY)
+    assert float(value) == float(workload.loss(params, None, KEY)) == float(workload.evaluate(params)["test_loss"])
+    np.testing.assert_allclose(gradient["x"] - jnp.array([2.0, -1.0]), workload.noise(KEY), rtol=1e-5)
+    draws = np.asarray(jax.vmap(workload.noise)(jax.random.split(KEY, 4000)))
+    assert abs(draws.std() / 0.5 - 1) < 4 / (2 * draws.size) ** 0.5
+
+
+def test_heights_are_rows_of_y_and_columns_of_x():
+    heights = LANDSCAPES["beale"].heights([3.0, 0.0, 1.0], [0.5, 0.0])
+    assert heights.shape == (2, 3)
+    assert heights[0, 0] == 0
+    assert heights[1, 2] == pytest.approx(0.5**2 + 1.25**2 + 1.625**2)
+
+
+def scenario(workload):
+    cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+    return asim.Scenario(cluster, asim.rules.downpour(1e-3), workload, commits=4)
+
+
+def test_a_scenario_is_made_again_by_name_and_overridden():
+    one = scenario(asim.workloads.surface("beale", noise=0.1, start=(1.0, 2.0)))
+    assert rebuild(one.describe()) == one
+    other = one.override(landscape="booth", start=[0.0, 1.0])
+    assert landscape_of(other.workload) is LANDSCAPES["booth"]
+    assert other.workload.init(KEY)["x"].tolist() == [0.0, 1.0]
+    usual = scenario(asim.workloads.surface("beale")).override(landscape="booth")
+    assert usual.workload.init(KEY)["x"].tolist() == [90.0, 90.0]  # a start that was not given follows the landscape
+
+
+def test_a_function_of_ones_own():
+    workload = asim.workloads.surface(saddle, start=(1.0, 0.5))
+    assert repr(workload) == "saddle_surface(noise=0.0, start=[1.0, 0.5])"
+    assert landscape_of(workload).function is saddle
+    assert landscape_of(asim.workloads.quadratic([1.0, 2.0])) is None
+    assert scenario(workload) == scenario(asim.workloads.surface(saddle, start=(1.0, 0.5)))
+    assert scenario(workload).describe()["workload"]["code"]
+    assert scenario(workload) != scenario(asim.workloads.surface(LANDSCAPES["booth"].function, start=(1.0, 0.5)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"landscape": "bealle"}, "`landscape` must be one of .* got 'bealle'. Did you mean 'beale'"),
+        ({"landscape": None}, "`landscape` must be one of .* got None"),
+        ({"landscape": lambda x: x}, "`landscape` must be a function of x and y"),
+        ({"landscape": lambda x, y: (x, y)}, "`landscape` must return one number"),
+        ({"noise": -1.0}, "`noise` must not be negative"),
+        ({"start": (1.0,)}, "`start` must be two numbers, x and y; got"),
+        ({"start": (1.0, np.nan)}, "`start` must be finite"),
+    ],
+)
+def test_mistakes(arguments, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        asim.workloads.surface(**arguments)
+    assert "\n" not in str(caught.value)
