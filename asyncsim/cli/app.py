@@ -12,6 +12,7 @@ from asyncsim.version import __version__
 # Name, which is also that of its module unless `MODULES` names another, and a line of help.
 COMMANDS = {
     "run": "Simulate and replay the scenario that a script defines.",
+    "sweep": "Run many scenarios made of one, and keep each result.",
     "rules": "List the update rules, or explain one of them.",
     "figures": "Draw the paper's figures and judge its claims.",
     "staleness": "Predict the staleness of a cluster beside a simulation.",

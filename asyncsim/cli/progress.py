@@ -8,6 +8,7 @@ from rich.console import Console
 
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress
+from asyncsim.study.sweep import SweepProgress
 
 
 class Line(NamedTuple):
@@ -89,3 +90,41 @@ class Bar:
         if self.latest is None or progress.done <= self.latest.done:
             self.close(name)  # another replay: its speed is measured anew
         self.update(f"{name}, seed {seed}", progress)
+
+
+class SweepBar:
+    """A progress bar for many runs; use it as a context.
+
+    Attributes:
+        latest: The last report, None before the first.
+    """
+
+    def __init__(self) -> None:
+        columns = (
+            rich_progress.TextColumn("{task.fields[state]}"),
+            rich_progress.BarColumn(bar_width=30),
+            rich_progress.TimeElapsedColumn(),
+            rich_progress.TimeRemainingColumn(compact=True),
+        )
+        console = Console(stderr=True)
+        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.task = self.bar.add_task("", total=None, state="preparing")
+        self.latest: SweepProgress | None = None
+        self.before = 0
+
+    def __enter__(self) -> "SweepBar":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def update(self, progress: SweepProgress) -> None:
+        """Show how far a sweep has come."""
+        if self.latest is None:  # what was there before says nothing about the speed
+            self.bar.reset(self.task, total=progress.total - progress.done - progress.failed)
+            self.before = progress.done + progress.failed
+        self.latest = progress
+        failed = f", {progress.failed:,} failed" if progress.failed else ""
+        state = f"{progress.done:,} of {progress.total:,} runs{failed}"
+        self.bar.update(self.task, completed=progress.done + progress.failed - self.before, state=state)

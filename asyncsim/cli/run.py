@@ -224,7 +224,7 @@ def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
         raise Interrupted(f"Interrupted; {again} from what has been saved.", stopped) from stopped
 
 
-def find_script(arguments: Iterable[str]) -> int | None:
+def find_script(arguments: Iterable[str], flags: Iterable[str] = FLAGS) -> int | None:
     """Place of the script among the arguments: the first that is neither a flag nor a flag's value.
 
     Example:
@@ -236,7 +236,7 @@ def find_script(arguments: Iterable[str]) -> int | None:
         if value_follows:
             value_follows = False
         elif argument.startswith("-"):
-            value_follows = argument not in FLAGS and "=" not in argument
+            value_follows = argument not in flags and "=" not in argument
         else:
             return place
     return None

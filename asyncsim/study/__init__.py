@@ -2,6 +2,7 @@
 
 from asyncsim.folders import tags
 from asyncsim.study import trainers
+from asyncsim.study.best import best
 from asyncsim.study.compare import Comparison, compare
 from asyncsim.study.experiment import Experiment, Findings
 from asyncsim.study.grid import grid, sample
@@ -16,6 +17,7 @@ __all__ = [
     "Findings",
     "Result",
     "Sweep",
+    "best",
     "central_against_time",
     "compare",
     "grid",

@@ -71,6 +71,16 @@ def holders(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
+def clear(folder: Path) -> None:
+    """Remove what dead processes have left."""
+    for path in folder.glob(f"*{SUFFIX}"):
+        _clear(path)
+    for path in folder.glob(f"{OWN}*"):
+        with suppress(OSError):
+            if _is_void(path, read_json(path)):
+                path.unlink()
+
+
 def this_process() -> dict[str, Any]:
     """What tells this process from all others, on whatever host."""
     return {"host": _host(), "process": os.getpid(), "started": _start_of(os.getpid())}

@@ -28,8 +28,9 @@ from typing import Any
 
 from asyncsim.engine import Run, run_file
 from asyncsim.files import read_json, require_folder, write_json
-from asyncsim.folders.labels import DIGEST, RUN, SUMMARY, TRACE
+from asyncsim.folders.labels import DIGEST, ORIGIN, RUN, STORE, SUMMARY, TRACE
 from asyncsim.folders.labels import SCENARIO as LABEL
+from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
 from asyncsim.study.keep import make_folder
@@ -37,7 +38,7 @@ from asyncsim.study.run import OWNER, Result
 from asyncsim.trace import Trace
 from asyncsim.trace.trace import read_notes as read_trace_notes
 
-MARKER, FORMAT = "store.json", 1
+MARKER, FORMAT = STORE, 1
 TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING = "traces", "failed", "claims", "sweeps", "data", ".making"
 FOLDERS = (TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING)
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
@@ -94,12 +95,13 @@ class Store:
         trace.save(path, notes={OWNER: scenario.schedule_digest}, sync=False)
         return trace
 
-    def put(self, result: Result, seconds: Mapping[str, float]) -> None:
+    def put(self, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
         """Keep a result; if another process was faster, its result stays.
 
         Args:
             result: The result, whose trace is that of `trace`.
             seconds: Notes of the run: its times.
+            origin: Where the scenario came from, as `Origin.describe` tells.
 
         Raises:
             OSError: If it cannot be written; then nothing of it is there.
@@ -111,7 +113,8 @@ class Store:
             notes = {OWNER: digest, **seconds, SUMMARY: json.dumps(result.summary)}
             run_file.write(making / RUN, vars(result.run), notes, resumable=False, sync=False)
             self._link_trace(result, making / TRACE)
-            _write_json(making / LABEL, {DIGEST: digest, **scenario.description})
+            told = {} if origin is None else {ORIGIN: {**origin, "rebuild": hints(scenario)}}
+            _write_json(making / LABEL, {DIGEST: digest, **scenario.description, **told})
             _write_json(making / SUMMARY, result.summary)
             self._move(making, self.folder(digest))
         finally:
@@ -160,6 +163,14 @@ class Store:
         """Why there are no results of a scenario: "reason", "details", "when"; None if it has not failed."""
         found = read_json(self.path / FAILED / f"{digest}.json")
         return found if isinstance(found, dict) else None
+
+    def clear(self) -> None:
+        """Remove what dead processes have left: their claims, and results that they did not finish."""
+        lease.clear(self.path / CLAIMS)
+        running = lease.holders(self.path / CLAIMS)
+        for making in (self.path / MAKING).iterdir():
+            if making.name.partition(".")[0] not in running:
+                shutil.rmtree(making, ignore_errors=True)
 
     def write_sweep(self, name: str, description: Mapping[str, Any]) -> None:
         """Keep what was asked for."""

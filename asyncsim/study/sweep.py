@@ -11,16 +11,17 @@ failed, with its reason in the store, while all others go on. An error in a repl
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from asyncsim import checks
 from asyncsim.scenario.fingerprint import digest
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
+from asyncsim.study.origin import Origin
 from asyncsim.study.run import Result
 from asyncsim.study.seats import Seat, is_death, local_seats, seats_of, tried
 from asyncsim.study.store import CLAIMS, FAILURE, Store, now, open_store
@@ -118,6 +119,7 @@ def sweep(
     retry_failed: bool = False,
     lanes: int | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
+    origin: Origin | None = None,
 ) -> Sweep:
     """Compute what a store lacks of these scenarios, and wait for all of them.
 
@@ -135,6 +137,7 @@ def sweep(
         retry_failed: Try again what failed before.
         lanes: The most scenarios in one replay; by default what pays on a CPU.
         progress: Called with a `SweepProgress` whenever something has happened.
+        origin: Where the scenarios came from, kept beside their results for `asyncsim.load`.
 
     Returns:
         A `Sweep`.
@@ -165,7 +168,9 @@ def sweep(
     place = open_store(store)
     description = asked_for(asked)
     place.write_sweep(digest(description["rows"]), {**description, "when": now()})
-    work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress)
+    told = (origin or Origin()).describe()
+    work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress, told)
+    place.clear()
     if executor is not None:
         with seats_of(executor) as seats:
             work.run(seats)
@@ -174,6 +179,7 @@ def sweep(
     else:
         with local_seats(jobs) as seats:
             work.run(seats)
+    place.clear()
     return Sweep(asked, place, tuple(work.computed), work.troubles)
 
 
@@ -206,6 +212,7 @@ class _Sweeping:
         units: The units of all scenarios, whether they are there or not.
         retry_failed: Whether to try again what failed before.
         progress: Called now and then.
+        origin: Where the scenarios came from.
     """
 
     def __init__(
@@ -215,8 +222,10 @@ class _Sweeping:
         units: Sequence[Unit],
         retry_failed: bool,
         progress: Callable[[SweepProgress], None] | None,
+        origin: Mapping[str, Any],
     ) -> None:
         self.store = store
+        self.origin = origin
         self.progress = progress
         self.begun = time.monotonic()
         self.computed: list[str] = []
@@ -245,7 +254,7 @@ class _Sweeping:
             if unit is None:
                 self._look_at_waiting()
                 continue
-            self._receive(unit, work_on(unit, self.store))
+            self._receive(unit, work_on(unit, self.store, self.origin))
             self._tell()
 
     def run(self, seats: list[Seat]) -> None:
@@ -280,7 +289,7 @@ class _Sweeping:
             if unit is None:
                 return
             try:
-                seat.submit(unit, Task(str(self.store.path.absolute()), self.packer.pack(unit), VERSIONS))
+                seat.submit(unit, self._task(unit))
             except Exception as error:
                 if not is_death(error):
                     raise
@@ -292,6 +301,9 @@ class _Sweeping:
                         "is kept; the same call with another executor goes on."
                     ) from error
                 seat.bury()
+
+    def _task(self, unit: Unit) -> Task:
+        return Task(str(self.store.path.absolute()), self.packer.pack(unit), VERSIONS, self.origin)
 
     def _collect(self, seat: Seat, future: "Future[Report]") -> None:
         """Take the report of a unit that no process died of."""

@@ -106,7 +106,8 @@ def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
 def values_of(scenario: Scenario) -> dict[str, Any]:
     """Field -> value, as plain data; as `Scenario.fields` has them, but a thousand times in half a second."""
     rule = {RULE.field: scenario.rule.name, **_shown(RULE.field, rule_component(scenario.rule).values)}
-    study = {name: getattr(scenario, name) for name in STUDY_FIELDS} | {"record": scenario.strides}
+    study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
+    study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
     return {**_of_cluster(scenario.cluster), **plain(rule), **_of_workload(scenario.workload), **study}
 
 

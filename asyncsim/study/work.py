@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -30,11 +31,13 @@ class Task:
         store: Where results are kept.
         unit: A `Unit`, as bytes.
         versions: Those of the process that sends it.
+        origin: Where the scenarios came from, to be kept beside their results.
     """
 
     store: str
     unit: bytes = field(repr=False)
     versions: Mapping[str, str]
+    origin: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,10 @@ def work(task: Task) -> Report:
     """
     require_versions(task.versions)
     store = Store(Path(task.store))
-    return work_on(unpack(task.unit, store.data), store)
+    return work_on(unpack(task.unit, store.data), store, task.origin)
 
 
-def work_on(unit: Unit, store: Store) -> Report:
+def work_on(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
     """As `work`, of a unit that is at hand."""
     with store.claim(unit.digests) as is_mine:
         if not is_mine:
@@ -85,11 +88,11 @@ def work_on(unit: Unit, store: Store) -> Report:
         except Exception as error:
             if len(unit.scenarios) == 1:
                 return Report(failed=_fail(store, unit.scenarios[0], error))
-            return _each_alone(unit, store)
+            return _each_alone(unit, store, origin)
         failed = {}
         for result, seconds in results:
             if result.scenario.digest in missing:
-                failed |= _put(store, result, seconds)
+                failed |= _put(store, result, seconds, origin)
     return Report(tuple(digest for digest in missing if digest not in failed), failed)
 
 
@@ -103,7 +106,7 @@ def require_versions(versions: Mapping[str, str]) -> None:
             )
 
 
-def _each_alone(unit: Unit, store: Store) -> Report:
+def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
     """Compute the scenarios of a unit one by one, because one of them fails; the unit is claimed."""
     computed: list[str] = []
     failed: dict[str, str] = {}
@@ -118,16 +121,16 @@ def _each_alone(unit: Unit, store: Store) -> Report:
         except Exception as error:
             failed |= _fail(store, scenario, error)
             continue
-        found = _put(store, result, seconds)
+        found = _put(store, result, seconds, origin)
         failed |= found
         computed += [scenario.digest] * (not found)
     return Report(tuple(computed), failed)
 
 
-def _put(store: Store, result: Result, seconds: Mapping[str, float]) -> dict[str, str]:
+def _put(store: Store, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any]) -> dict[str, str]:
     """Keep a result; digest -> reason if that is not possible, which the next call may find different."""
     try:
-        store.put(result, seconds)
+        store.put(result, seconds, origin)
     except OSError as error:
         return {result.scenario.digest: str(error)}
     return {}

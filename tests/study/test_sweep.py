@@ -107,10 +107,10 @@ class TestFailures:
         put = Store.put
         first = many()[0].digest
 
-        def fail(self, result, seconds):
+        def fail(self, result, seconds, origin):
             if result.scenario.digest == first:
                 raise OSError(28, "No space left on device")
-            put(self, result, seconds)
+            put(self, result, seconds, origin)
 
         monkeypatch.setattr(Store, "put", fail)
         results = sweep(many(), tmp_path)

@@ -1,0 +1,117 @@
+"""Processes killed at random moments, here and on a Dask cluster: every result is there, as if nothing had been."""
+
+import os
+import random
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study.units import untimed
+from tests.study import killed
+
+UNITS = 200
+LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))  # as `tests.hostile` sets it: a process takes seconds to start
+KILLS = 6 if LONG else 2
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path, monkeypatch):
+    monkeypatch.setenv(killed.LOG, str(tmp_path / "log"))
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+
+
+class Killer:
+    """Kills a random process whenever a few more runs are done, at a random moment soon after.
+
+    Args:
+        processes: Gives the numbers of the processes that compute.
+    """
+
+    def __init__(self, processes):
+        self.processes = processes
+        self.random = random.Random(0)
+        self.killed = 0
+        self.due = 20
+
+    def __call__(self, progress):
+        if progress.done >= self.due and self.killed < KILLS:
+            self.due += 150 // KILLS
+            threading.Timer(self.random.uniform(0, 0.05), self.kill).start()
+
+    def kill(self):
+        processes = self.processes()
+        if processes:
+            os.kill(self.random.choice(processes), signal.SIGKILL)
+            self.killed += 1
+
+
+def many():
+    return asim.grid(killed.scenario(), seed=range(UNITS))
+
+
+def assert_as_if_nothing_had_been(results, tmp_path, kills):
+    """Every result equals that of a serial sweep bit for bit, and only what was killed was computed twice."""
+    counts = killed.counted()
+    assert len(counts) == UNITS
+    assert sum(counts.values()) <= UNITS + kills
+    assert len(results.computed) == len(set(results.computed))
+    serial = asim.sweep(many(), tmp_path / "serial", jobs=0)
+    for one, other in zip(results, serial, strict=True):
+        np.testing.assert_array_equal(one.run.loss, other.run.loss, strict=True)
+        np.testing.assert_array_equal(one.run.central["x"], other.run.central["x"])
+        assert untimed(one.summary) == untimed(other.summary)
+
+
+def children():
+    """The numbers of this process's children that compute."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                parent = file.read().rpartition(")")[2].split()[1]
+            with open(f"/proc/{entry}/cmdline") as file:
+                command = file.read()
+        except (OSError, NotADirectoryError):
+            continue
+        if parent == str(os.getpid()) and "spawn_main" in command:
+            found.append(int(entry))
+    return found
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="finds the processes to kill in /proc")
+def test_processes_of_this_machine(tmp_path):
+    killer = Killer(children)
+    poisoned = killed.scenario(killed.poison, seed=UNITS)
+    results = asim.sweep([*many(), poisoned], tmp_path / "store", jobs=2, progress=killer)
+    assert killer.killed == KILLS
+    states = list(results.states.values())
+    assert states == ["done"] * UNITS + ["failed"]
+    assert "its process died 3 times" in results.store.failure(poisoned.digest)["reason"]
+    results = asim.Sweep(many(), results.store, results.computed, {})
+    assert_as_if_nothing_had_been(results, tmp_path, KILLS)
+    assert not list((tmp_path / "store" / "claims").glob("*.json"))
+
+
+def test_a_cluster(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="a Dask cluster")
+    import dask
+
+    quiet = {"distributed.logging.distributed": "critical", "distributed.worker.daemon": False}
+    with (
+        dask.config.set(quiet),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        killer = Killer(lambda: list(client.run(os.getpid).values()))
+        poisoned = [killed.scenario(killed.poison, seed=UNITS)] if LONG else []  # which kills four
+        asked = [*many(), *poisoned]
+        results = asim.sweep(asked, tmp_path / "store", executor=client.get_executor(retries=2), progress=killer)
+    assert killer.killed == KILLS
+    assert list(results.states.values()) == ["done"] * UNITS + ["failed"] * len(poisoned)
+    results = asim.Sweep(many(), results.store, results.computed, {})
+    assert_as_if_nothing_had_been(results, tmp_path, KILLS)
