@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
         sweep,
         trainers,
     )
-    from asyncsim.trace import Trace, TraceError
+    from asyncsim.trace import Trace, TraceError, statistics
     from asyncsim.workloads import Workload
 
 __all__ = [
@@ -76,6 +76,7 @@ __all__ = [
     "run",
     "sample",
     "simulate",
+    "statistics",
     "sweep",
     "tags",
     "theory",
@@ -108,7 +109,7 @@ _NAMES = {
         "sweep",
         "trainers",
     ),
-    "trace": ("Trace", "TraceError"),
+    "trace": ("Trace", "TraceError", "statistics"),
     "workloads": ("Workload",),
 }
 _MODULES = ("datasets", "delays", "energy", "plots", "rules", "theory", "workloads")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from asyncsim.checks import did_you_mean, finite
 from asyncsim.cli.command import Group, suggestion
@@ -20,6 +21,8 @@ FORMATS: dict[str, tuple[str, Callable[[Trace, str], None]]] = {
     "chrome": (".json", lambda trace, path: trace.to_chrome(path)),
     "npz": (".npz", lambda trace, path: trace.save(path)),
 }
+
+ALL_STAGES = ("download", "upload", "queue", "service")  # what is in a computation in a log of commits alone
 
 LABELS = {
     "mean_staleness": "mean staleness",
@@ -158,6 +161,7 @@ def _details(found: Statistics) -> list[tuple[str, str]]:
     quantiles = ", ".join(_number(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
     share = found.by_worker.share
     lines = [
+        *_compute(found),
         ("steps per second", _number(found.steps_per_second)),
         ("staleness: median, 90, 99, 100 %", quantiles),
         ("commits waiting, in service, mean", f"{_number(found.waiting)}, {_number(found.in_service)}"),
@@ -167,6 +171,21 @@ def _details(found: Statistics) -> list[tuple[str, str]]:
     for what, counts in (("jobs not committed", found.fates), ("faults", found.faults)):
         text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
         lines.append((what, text or "0"))
+    return lines
+
+
+def _compute(found: Statistics) -> list[tuple[str, str]]:
+    """Durations of computations, and what else may be in them as far as the trace can tell."""
+    times = found.compute
+    lines = [("compute time: mean, cv", f"{_number(times.mean)}, {_number(times.cv)}")]
+    if times.contains and len(times.contains) < len(ALL_STAGES):
+        lines.append(("may be in compute time", ", ".join(times.contains)))
+    elif times.contains:
+        lines.append(("may be in compute time", "network, queue, service"))
+    for label, of_workers in (("mean", times.by_worker_mean), ("cv", times.by_worker_cv)):
+        known = of_workers[np.isfinite(of_workers)]
+        if found.workers > 1 and len(known):
+            lines.append((f"{label} of compute time, by worker", f"{_number(known.min())} to {_number(known.max())}"))
     return lines
 
 

@@ -13,9 +13,12 @@
 | `batch` | `for_batch`, the law of a mini-batch |
 | `fleet` | one law per worker, for workers of different speeds |
 | `speed` | `VariableSpeed`: work done at a `Speed` that changes with time, a `Profile` or `SlowPeriods` |
+| `fitting` | `log_likelihood`, and what the `fit` of every law shares: maximum likelihood from measured durations |
 | `by_name` | the laws that can be chosen by name, and the arguments with which one replaces another |
 | `per_worker` | an argument that is one law for all workers, or one law per worker |
 | `timer` | `Timer`, how long work takes one worker: `steady`, or `slowed` by faults |
+
+Every law but `Scaled` has a `fit(durations, censored=())`: the law of its family that measured durations speak for.
 
 A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
 module of its family, in `__all__` below, in the table of `tests/delays/laws.py`, so that every test of every law runs
@@ -29,6 +32,7 @@ from asyncsim.delays.bounded import Constant, Uniform
 from asyncsim.delays.by_name import CONSTRUCTORS
 from asyncsim.delays.empirical import Empirical
 from asyncsim.delays.exponential import Exponential, ShiftedExponential
+from asyncsim.delays.fitting import log_likelihood
 from asyncsim.delays.gamma import Erlang, Gamma
 from asyncsim.delays.law import Delay, FloatArray
 from asyncsim.delays.mixture import HyperExponential, Mixture, Straggler
@@ -64,6 +68,7 @@ __all__ = [
     "Weibull",
     "fleet",
     "for_batch",
+    "log_likelihood",
     "scaled",
     "slowed",
     "steady",

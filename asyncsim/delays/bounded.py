@@ -1,11 +1,13 @@
 """Laws between two bounds: constant and uniform."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.delays import fitting
 from asyncsim.delays.law import FloatArray, keep_not_negative
 
 
@@ -30,6 +32,28 @@ class Constant:
 
     def __post_init__(self) -> None:
         keep_not_negative(self, value="Give the delay in seconds.")
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Constant":
+        """The value itself, where all durations are equal.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are none, they differ, or a censored one is longer.
+
+        Example:
+            >>> Constant.fit([2.0, 2.0, 2.0])
+            Constant(value=2.0)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a constant law", spread=False)
+        low, high = float(measured.min()), float(np.concatenate([measured, unended]).max())
+        if high - low > fitting.EQUAL * high:
+            remedy = "Fit another law, such as `Gamma`."
+            raise ValueError(f"`durations` must be equal for a constant law; got {low:g} and {high:g}. {remedy}")
+        return cls(float(measured.mean()) if low < high else low)
 
     @property
     def mean(self) -> float:
@@ -81,6 +105,32 @@ class Uniform:
         if self.low > self.high:
             raise ValueError(f"`low` must not exceed `high`; got {self.low!r} > {self.high!r}. Swap the two.")
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Uniform":
+        """Maximum likelihood: from the shortest to the longest duration; longer if a censored one is.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is negative or not finite.
+
+        Example:
+            >>> Uniform.fit([1.0, 3.0, 2.5])
+            Uniform(low=1.0, high=3.0)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a uniform law")
+        low, high = float(measured.min()), float(measured.max())
+        if not (unended > low).any():
+            return cls(low, high)
+        least = max(high, float(unended.max()))
+        # The likelihood (high - low)^-n Π (high - c) falls at the latest where high - low exceeds n times the rest.
+        width = least - low
+        return fitting.maximise(
+            lambda x: cls(low, least + width * math.exp(x[0])), [-math.log(len(measured))], measured, unended
+        )
+
     @property
     def mean(self) -> float:
         """(low + high) / 2."""
@@ -96,6 +146,12 @@ class Uniform:
         if self.low == self.high:
             return Constant(self.low).cdf(t)
         return np.clip((np.asarray(t, dtype=np.float64) - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """-log(high - low) from `low` to `high`, elsewhere minus infinity; the shape of `t`."""
+        t = np.asarray(t, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return np.where((t >= self.low) & (t <= self.high), -np.log(self.high - self.low), -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """low + (high - low) p, for `p` in [0, 1); the shape of `p`."""

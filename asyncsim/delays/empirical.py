@@ -80,6 +80,26 @@ class Empirical:
             raise ValueError(f"`path` {str(path)!r} holds no timings. {_FORM}")
         return cls(timings)
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Empirical":
+        """The law of the durations themselves, each as likely as any other.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: Nothing: this law cannot tell how jobs go on that had not ended yet.
+
+        Raises:
+            ValueError: If there are none, one is negative or not finite, or some are censored.
+
+        Example:
+            >>> Empirical.fit([2.0, 1.0])
+            Empirical(values=(1.0, 2.0))
+        """
+        if len(np.asarray(censored)):
+            remedy = "Leave those jobs out, or fit another law."
+            raise ValueError(f"`censored` must be empty for measured timings; got {np.size(censored)}. {remedy}")
+        return cls(np.asarray(durations, dtype=np.float64).tolist())
+
     @cached_property
     def _sorted(self) -> FloatArray:
         return np.asarray(self.values, dtype=np.float64)

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.delays import fitting
 from asyncsim.delays.law import FloatArray, OfMean, from_zero, keep_not_negative, keep_positive
 
 
@@ -29,6 +30,24 @@ class Exponential(OfMean):
         Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum" (the staleness).
     """
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Exponential":
+        """Maximum likelihood, the sum of all times, censored ones too, over the number of durations.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are no durations, all are 0, or one is negative or not finite.
+
+        Example:
+            >>> Exponential.fit([1.0, 2.0], censored=[3.0])
+            Exponential(mean=3.0)
+        """
+        measured, unended = fitting.observed(durations, censored, law="an exponential law", spread=False)
+        return cls(float(measured.sum() + unended.sum()) / len(measured))
+
     @property
     def variance(self) -> float:
         """The mean squared."""
@@ -37,6 +56,11 @@ class Exponential(OfMean):
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """1 - exp(-t / mean) for t > 0, else 0; the shape of `t`."""
         return -np.expm1(-from_zero(t) / self.mean)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """-log(mean) - t / mean for t >= 0, else minus infinity; the shape of `t`."""
+        t = np.asarray(t, dtype=np.float64)
+        return np.where(t >= 0, -np.log(self.mean) - t / self.mean, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """-mean · log(1 - p), for `p` in [0, 1); the shape of `p`."""
@@ -76,6 +100,25 @@ class ShiftedExponential:
         keep_not_negative(self, shift="Give the shortest delay in seconds.")
         keep_positive(self, tail="Use `Constant` for delays without spread.")
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "ShiftedExponential":
+        """Maximum likelihood: the shift is the shortest duration, the tail what is longer, over their number.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is negative or not finite.
+
+        Example:
+            >>> ShiftedExponential.fit([1.0, 2.0, 3.0])
+            ShiftedExponential(shift=1.0, tail=1.0)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a shifted exponential law")
+        shift = float(measured.min())
+        return cls(shift, float((measured - shift).sum() + from_zero(unended - shift).sum()) / len(measured))
+
     @property
     def mean(self) -> float:
         """Mean of the whole delay, shift + tail."""
@@ -89,6 +132,10 @@ class ShiftedExponential:
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """1 - exp(-(t - shift) / tail) for t > shift, else 0; the shape of `t`."""
         return -np.expm1(-from_zero(np.asarray(t) - self.shift) / self.tail)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """-log(tail) - (t - shift) / tail for t >= shift, else minus infinity; the shape of `t`."""
+        return Exponential(self.tail).log_density(np.asarray(t, dtype=np.float64) - self.shift)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """shift - tail · log(1 - p), for `p` in [0, 1); the shape of `p`."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim.checks import require_integer
+from asyncsim.delays import fitting
 from asyncsim.delays.law import FloatArray, OfMean, OfMeanAndCv, from_zero
 
 RAREST = 1e-6  # probability of a delay above 0: below it, a simulated cluster would stand still in time
@@ -26,6 +27,16 @@ class _GammaFamily(ABC):
 
         shape, scale = self._shape_and_scale()
         return gammainc(shape, from_zero(t) / scale)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """(shape - 1) log t - t / scale - shape · log(scale) - log Γ(shape) for t >= 0, else minus infinity."""
+        from scipy.special import gammaln, xlogy
+
+        shape, scale = self._shape_and_scale()
+        t = np.asarray(t, dtype=np.float64)
+        later = np.maximum(t, 0.0)
+        values = xlogy(shape - 1, later / scale) - later / scale - gammaln(shape) - math.log(scale)
+        return np.where(t >= 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """Inverse of `cdf`, for `p` in [0, 1); the shape of `p`."""
@@ -68,6 +79,30 @@ class Gamma(OfMeanAndCv, _GammaFamily):
                 "one draw in a million is above 0. Give at most 10 000."
             )
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Gamma":
+        """Maximum likelihood: log k - ψ(k) = log(mean) - mean of log(duration), with k = 1 / cv².
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is not positive and finite.
+
+        Example:
+            >>> law = Gamma.fit([1.0, 2.0, 3.0])
+            >>> law.mean, round(law.cv, 3)
+            (2.0, 0.431)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a gamma law", positive=True)
+        mean = float(measured.mean())
+        law = cls(mean, fitting.gamma_shape(math.log(mean) - float(np.log(measured).mean())) ** -0.5)
+        if not len(unended):
+            return law
+        start = np.log([law.mean, law.cv])
+        return fitting.maximise(lambda x: cls(math.exp(x[0]), math.exp(x[1])), start, measured, unended)
+
     def _above_zero(self) -> float:
         """Probability of a delay above the smallest normal float, P ≈ shape·log(scale / float) for a small shape."""
         return (math.log(self.mean) + 2 * math.log(self.cv) - math.log(sys.float_info.min)) / self.cv / self.cv
@@ -102,6 +137,29 @@ class Erlang(OfMean, _GammaFamily):
         shape = require_integer("shape", self.shape, least=1, remedy="Use `Gamma` for a shape between integers.")
         object.__setattr__(self, "shape", shape)
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Erlang":
+        """Maximum likelihood among whole numbers of stages.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is not positive and finite.
+
+        Example:
+            >>> Erlang.fit([1.0, 2.0, 3.0])
+            Erlang(mean=2.0, shape=5)
+        """
+        measured, unended = fitting.observed(durations, censored, law="an Erlang law", positive=True)
+        best = Gamma.fit(measured, unended)
+        least = max(1, math.floor(best.cv**-2))
+        laws = [cls(best.mean, shape) for shape in (least, least + 1)]
+        if len(unended):
+            laws = [_with_mean(cls, law, measured, unended) for law in laws]
+        return max(laws, key=lambda law: fitting.log_likelihood(law, measured, unended))
+
     @property
     def variance(self) -> float:
         """mean² / shape."""
@@ -109,3 +167,9 @@ class Erlang(OfMean, _GammaFamily):
 
     def _shape_and_scale(self) -> tuple[float, float]:
         return float(self.shape), self.mean / self.shape
+
+
+def _with_mean(cls: type[Erlang], law: Erlang, durations: FloatArray, censored: FloatArray) -> Erlang:
+    """The law with as many stages, and the mean of highest likelihood."""
+    start = [math.log(law.mean)]
+    return fitting.maximise(lambda x: cls(math.exp(x[0]), law.shape), start, durations, censored)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,10 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.checks import require_not_negative, require_positive
+from asyncsim.checks import require_integer, require_not_negative, require_positive
+from asyncsim.delays import fitting
 from asyncsim.delays.exponential import Exponential
+from asyncsim.delays.gamma import Gamma
 from asyncsim.delays.law import Delay, FloatArray, keep_positive, require_law
 from asyncsim.delays.scaling import Scaled, scaled
+
+SLOW_SHARES = (0.03, 0.15)  # first guesses of the share of stragglers
+LEAST_PER_COMPONENT = 10  # durations
+MOST_ROUNDS = 500  # of expectation and maximisation
+CONVERGED = 1e-9  # gain of the log-likelihood per duration
 
 
 class Mixed(ABC):
@@ -44,6 +51,12 @@ class Mixed(ABC):
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Σ p · cdf; the shape of `t`."""
         return np.asarray(sum(p * law.cdf(t) for p, law in self._leaves))
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """log Σ p · density, if every component has one; the shape of `t`."""
+        laws: list[tuple[float, Any]] = list(self._leaves)
+        with np.errstate(under="ignore"):
+            return np.logaddexp.reduce([math.log(p) + law.log_density(t) for p, law in laws], axis=0)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Draw `size` independent delays, shape (size,)."""
@@ -93,6 +106,38 @@ class Mixture(Mixed):
         laws = tuple(require_law("laws", law) for law in _listed(self.laws))
         _keep_components(self, "weights", "laws", laws)
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "Mixture":
+        """Maximum likelihood of a mixture of gamma laws, by expectation and maximisation.
+
+        It begins with equal shares of the sorted durations and finds the highest likelihood near there.
+
+        Args:
+            durations: (jobs,) measured, in seconds; ten or more for each law.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+            components: How many laws.
+
+        Raises:
+            ValueError: If there are too few, all are equal, or one is not positive and finite.
+
+        Example:
+            >>> fast, slow = Gamma(1.0, 0.1).quantile, Gamma(5.0, 0.1).quantile
+            >>> shares = np.linspace(0.01, 0.99, 50)
+            >>> law = Mixture.fit(np.concatenate([fast(shares), slow(shares)]))
+            >>> [round(one.mean, 1) for one in law.laws], [round(weight, 2) for weight in law.weights]
+            ([1.0, 5.0], [0.5, 0.5])
+        """
+        measured, unended = _many(durations, censored, "a mixture of gamma laws", components, positive=True)
+        parts = [Gamma.fit(part) for part in _shares(measured, components)]
+        return _improved(
+            measured,
+            unended,
+            lambda weights, laws: cls(weights, laws),
+            [1 / components] * components,
+            parts,
+            _weighted_gamma,
+        )
+
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
         """Probability and law of each component."""
@@ -124,6 +169,35 @@ class HyperExponential(Mixed):
     def __post_init__(self) -> None:
         means = tuple(require_positive("means", mean, remedy="Give them in seconds.") for mean in _listed(self.means))
         _keep_components(self, "probabilities", "means", means)
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "HyperExponential":
+        """Maximum likelihood, by expectation and maximisation.
+
+        Args:
+            durations: (jobs,) measured, in seconds; ten or more for each mean.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+            components: How many means.
+
+        Raises:
+            ValueError: If there are too few, all are equal, or one is negative or not finite.
+
+        Example:
+            >>> law = HyperExponential((0.3, 0.7), (9.0, 1.0))
+            >>> found = HyperExponential.fit(law.sample(np.random.default_rng(0), 20_000))
+            >>> [round(mean) for mean in found.means], [round(p, 1) for p in found.probabilities]
+            ([1, 9], [0.7, 0.3])
+        """
+        measured, unended = _many(durations, censored, "a hyper-exponential law", components)
+        parts = [Exponential(float(part.mean()) or float(measured.mean())) for part in _shares(measured, components)]
+        return _improved(
+            measured,
+            unended,
+            lambda shares, laws: cls(shares, [law.mean for law in laws]),
+            [1 / components] * components,
+            parts,
+            _weighted_exponential,
+        )
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -159,6 +233,39 @@ class Straggler(Mixed):
         require_law("law", self.law)
         object.__setattr__(self, "probability", _probability("probability", self.probability))
         keep_positive(self, factor="10 makes a slow job ten times as long.")
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Straggler":
+        """Maximum likelihood of stragglers among jobs of a gamma law.
+
+        The highest of those that are found from a few first guesses of how many jobs are slow.
+
+        Args:
+            durations: (jobs,) measured, in seconds, twenty or more.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are too few, all are equal, or one is not positive and finite.
+
+        Example:
+            >>> law = Straggler(Gamma(mean=1.0, cv=0.2), probability=0.1, factor=5.0)
+            >>> found = Straggler.fit(law.sample(np.random.default_rng(0), 2000))
+            >>> round(found.law.mean, 1), round(found.probability, 1), round(found.factor)
+            (1.0, 0.1, 5)
+        """
+        measured, unended = _many(durations, censored, "a law with stragglers", 2, positive=True)
+
+        def build(x: FloatArray) -> "Straggler":
+            return cls(Gamma(math.exp(x[0]), math.exp(x[1])), fitting.probability(x[2]), 1 + math.exp(x[3]))
+
+        found = []
+        for share in SLOW_SHARES:
+            cut = float(np.quantile(measured, 1 - share))
+            usual = Gamma.fit(measured[measured <= cut])
+            factor = float(measured[measured >= cut].mean()) / usual.mean
+            start = [math.log(usual.mean), math.log(usual.cv), fitting.coordinate_of(share)]
+            found.append(fitting.maximise(build, [*start, math.log(max(factor - 1, 0.1))], measured, unended))
+        return max(found, key=lambda law: fitting.log_likelihood(law, measured, unended))
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -211,3 +318,79 @@ def _probabilities(name: str, values: object) -> tuple[float, ...]:
 def _listed(values: Any) -> tuple[Any, ...]:
     many = values.ndim if isinstance(values, np.ndarray) else isinstance(values, Sequence)
     return tuple(values) if many else (values,)
+
+
+def _many(
+    durations: ArrayLike, censored: ArrayLike, law: str, components: int, *, positive: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """As `fitting.observed`, and at least ten per component."""
+    components = require_integer("components", components, least=1, remedy="Two is usual.")
+    measured, unended = fitting.observed(durations, censored, law=law, positive=positive)
+    least = LEAST_PER_COMPONENT * components
+    if len(measured) < least:
+        remedy = "Measure more jobs, or fit a law with fewer arguments."
+        raise ValueError(f"`durations` must be at least {least} for {law}; got {len(measured)}. {remedy}")
+    return measured, unended
+
+
+def _shares(durations: FloatArray, components: int) -> list[FloatArray]:
+    """The sorted durations in equal shares, each with some spread."""
+    shares = np.array_split(np.sort(durations), components)
+    return [part if part[-1] > part[0] * (1 + fitting.EQUAL) else durations for part in shares]
+
+
+def _improved(
+    durations: FloatArray,
+    censored: FloatArray,
+    build: Callable[[list[float], list[Any]], Any],
+    weights: list[float],
+    laws: list[Any],
+    refit: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, Any], Any],
+) -> Any:
+    """Expectation and maximisation until the likelihood hardly grows; `refit` fits one component to weighted times."""
+    before = -math.inf
+    with np.errstate(divide="ignore", under="ignore"):
+        for _ in range(MOST_ROUNDS):
+            done = np.stack([math.log(p) + law.log_density(durations) for p, law in zip(weights, laws, strict=True)])
+            rest = np.stack([p * (1 - law.cdf(censored)) for p, law in zip(weights, laws, strict=True)])
+            total = np.logaddexp.reduce(done, axis=0)
+            outlasted = np.maximum(rest.sum(axis=0), fitting.SMALLEST)
+            likelihood = float(total.sum() + np.log(outlasted).sum())
+            if likelihood - before <= CONVERGED * len(durations):
+                break
+            before = likelihood
+            mine, unended = np.exp(done - total), rest / outlasted
+            shares = (mine.sum(axis=1) + unended.sum(axis=1)) / (len(durations) + len(censored))
+            if shares.min() * len(durations) < 1:  # a law that explains less than one job explains nothing
+                break
+            weights = (shares / shares.sum()).tolist()
+            laws = [
+                refit(durations, mine[k], censored, unended[k], law)  # censored jobs end as this law expects
+                for k, law in enumerate(laws)
+            ]
+    order = np.argsort([law.mean for law in laws])
+    return build([weights[k] for k in order], [laws[k] for k in order])
+
+
+def _weighted_exponential(
+    durations: FloatArray, weights: FloatArray, censored: FloatArray, unended: FloatArray, law: Exponential
+) -> Exponential:
+    rest = unended @ (censored + law.mean)  # memoryless: what is left is as long as a whole one
+    return Exponential(float(weights @ durations + rest) / float(weights.sum() + unended.sum()))
+
+
+def _weighted_gamma(
+    durations: FloatArray, weights: FloatArray, censored: FloatArray, unended: FloatArray, law: Gamma
+) -> Gamma:
+    ends = np.array([_expected(law, c) for c in censored]).reshape(len(censored), 2)
+    whole = float(weights.sum() + unended.sum())
+    mean = float(weights @ durations + unended @ ends[:, 0]) / whole
+    excess = math.log(mean) - float(weights @ np.log(durations) + unended @ ends[:, 1]) / whole
+    return Gamma(mean, fitting.gamma_shape(max(excess, 1e-12)) ** -0.5)
+
+
+def _expected(law: Gamma, beyond: float) -> tuple[float, float]:
+    """Mean of a delay and of its logarithm, if it is longer than `beyond`: by the midpoints of a hundred quantiles."""
+    low = float(law.cdf(beyond))
+    delays = np.maximum(law.quantile(np.minimum(low + (1 - low) * (np.arange(100) + 0.5) / 100, 1 - 1e-15)), beyond)
+    return float(delays.mean()), float(np.log(delays).mean())

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.delays import fitting
 from asyncsim.delays.law import FloatArray, OfMeanAndCv, from_zero, keep_not_negative, keep_positive
 
 
@@ -27,6 +28,32 @@ class LogNormal(OfMeanAndCv):
         1.0
     """
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "LogNormal":
+        """Maximum likelihood: μ and σ are mean and standard deviation of the logarithms.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is not positive and finite.
+
+        Example:
+            >>> law = LogNormal.fit([1.0, 2.0, 4.0])
+            >>> round(law.mean, 3), round(law.cv, 3)
+            (2.347, 0.614)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a log-normal law", positive=True)
+        logs = np.log(measured)
+
+        def build(x: FloatArray) -> "LogNormal":
+            variance = math.exp(2 * x[1])
+            return cls(math.exp(x[0] + variance / 2), math.sqrt(math.expm1(variance)))
+
+        start = np.array([logs.mean(), math.log(logs.std())])
+        return fitting.maximise(build, start, measured, unended) if len(unended) else build(start)
+
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Φ((log t - μ) / σ) for t > 0, else 0; the shape of `t`."""
         from scipy.special import ndtr
@@ -34,6 +61,14 @@ class LogNormal(OfMeanAndCv):
         location, spread = self._location_and_spread()
         with np.errstate(divide="ignore"):  # log 0 = -inf is intended: Φ(-inf) = 0
             return ndtr((np.log(from_zero(t)) - location) / spread)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """-((log t - μ) / σ)² / 2 - log(σ t √(2π)) for t > 0, else minus infinity; the shape of `t`."""
+        location, spread = self._location_and_spread()
+        t = np.asarray(t, dtype=np.float64)
+        logs = np.log(np.where(t > 0, t, 1.0))
+        values = -0.5 * ((logs - location) / spread) ** 2 - logs - math.log(spread * math.sqrt(2 * math.pi))
+        return np.where(t > 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """exp(μ + σ Φ⁻¹(p)), for `p` in [0, 1); the shape of `p`."""
@@ -78,6 +113,29 @@ class HalfNormal:
         keep_not_negative(self, base="Give the shortest delay in seconds.")
         keep_positive(self, spread="Use `Constant` for delays without spread.")
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "HalfNormal":
+        """Maximum likelihood: the base is the shortest duration, the spread the root mean square of what is longer.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is negative or not finite.
+
+        Example:
+            >>> law = HalfNormal.fit([1.0, 2.0, 3.0])
+            >>> law.base, round(law.spread, 3)
+            (1.0, 1.291)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a half-normal law")
+        base = float(measured.min())
+        spread = math.sqrt(float(((measured - base) ** 2).mean()))
+        if not len(unended):
+            return cls(base, spread)
+        return fitting.maximise(lambda x: cls(base, math.exp(x[0])), [math.log(spread)], measured, unended)
+
     @property
     def mean(self) -> float:
         """base + spread √(2/π)."""
@@ -93,6 +151,11 @@ class HalfNormal:
         from scipy.special import erf
 
         return erf(from_zero(np.asarray(t) - self.base) / (self.spread * math.sqrt(2)))
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """log(√(2/π) / spread) - ((t - base) / spread)² / 2 for t >= base, else minus infinity; the shape of `t`."""
+        above = (np.asarray(t, dtype=np.float64) - self.base) / self.spread
+        return np.where(above >= 0, math.log(math.sqrt(2 / math.pi) / self.spread) - above * above / 2, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """base - spread Φ⁻¹((1 - p) / 2), for `p` in [0, 1); the shape of `p`."""

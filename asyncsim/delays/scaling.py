@@ -56,6 +56,11 @@ class Scaled:
         """The law's cdf at (t - shift) / scale; the shape of `t`."""
         return self.law.cdf((np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
 
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """The law's logarithm of the density at (t - shift) / scale, less log(scale); the shape of `t`."""
+        inner: Any = self.law
+        return inner.log_density((np.asarray(t, dtype=np.float64) - self.shift) / self.scale) - np.log(self.scale)
+
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """shift + scale · quantile of the law, which must have one; the shape of `p`."""
         inner: Any = self.law

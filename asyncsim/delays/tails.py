@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.delays import fitting
 from asyncsim.delays.law import FloatArray, OfMean, OfMeanAndCv, from_zero, keep_positive
 
 # A Weibull law of shape 0.1 has a cv of 430; with a smaller shape, no sample that fits in memory shows its mean.
@@ -64,6 +65,41 @@ class Weibull(OfMean):
         root: Any = brentq(lambda x: _log_moment_ratio(x) - wanted, 0.0, most)
         return cls(given.mean, 1 / root)
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Weibull":
+        """Maximum likelihood: Σ t^k log t / Σ t^k - 1/k = mean of log(duration), sums over the censored ones too.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is not positive and finite;
+                or if the best shape is below 0.1.
+
+        Example:
+            >>> law = Weibull.fit([1.0, 2.0, 3.0])
+            >>> round(law.mean, 3), round(law.shape, 3)
+            (2.01, 2.739)
+        """
+        from scipy.optimize import brentq
+
+        measured, unended = fitting.observed(durations, censored, law="a Weibull law", positive=True)
+        unended = unended[unended > 0]
+        longest = max(measured.max(), unended.max(initial=0.0))
+        logs = np.log(np.concatenate([measured, unended]) / longest)
+        mean_log = float(logs[: len(measured)].mean())
+
+        def slope(log_shape: float) -> float:
+            shape = math.exp(log_shape)
+            weights = np.exp(shape * logs)
+            return float((weights * logs).sum() / weights.sum()) - 1 / shape - mean_log
+
+        root: Any = brentq(slope, math.log(_LEAST_WEIBULL_SHAPE) - 3, 25.0, xtol=1e-13)
+        shape = math.exp(root)
+        scale = longest * float(np.exp(shape * logs).sum() / len(measured)) ** (1 / shape)
+        return cls(scale * math.gamma(1 + 1 / shape), shape)
+
     @property
     def scale(self) -> float:
         """mean / Γ(1 + 1/shape), which a share 1/e of all delays exceeds."""
@@ -77,6 +113,15 @@ class Weibull(OfMean):
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """1 - exp(-(t / scale)^shape) for t > 0, else 0; the shape of `t`."""
         return -np.expm1(-((from_zero(t) / self.scale) ** self.shape))
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """log(shape / scale) + (shape - 1) log(t / scale) - (t / scale)^shape for t >= 0, else minus infinity."""
+        from scipy.special import xlogy
+
+        t = np.asarray(t, dtype=np.float64)
+        part = np.maximum(t, 0.0) / self.scale
+        values = math.log(self.shape / self.scale) + xlogy(self.shape - 1, part) - part**self.shape
+        return np.where(t >= 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """scale · (-log(1 - p))^(1/shape), for `p` in [0, 1); the shape of `p`."""
@@ -135,6 +180,28 @@ class Pareto:
         shape = 1 + math.hypot(1.0, 1 / given.cv)
         return cls(given.mean * (1 - 1 / shape), shape)
 
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Pareto":
+        """Maximum likelihood: the shortest duration, and shape = number / Σ log(time / minimum), censored times too.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is not positive and finite;
+                or if the best shape is at most 1, so that the mean would be infinite.
+
+        Example:
+            >>> law = Pareto.fit([1.0, 1.2, 1.5])
+            >>> law.minimum, round(law.shape, 3)
+            (1.0, 5.104)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a Pareto law", positive=True)
+        minimum = float(measured.min())
+        times = np.maximum(np.concatenate([measured, unended]), minimum)
+        return cls(minimum, len(measured) / float(np.log(times / minimum).sum()))
+
     @property
     def mean(self) -> float:
         """minimum · shape / (shape - 1)."""
@@ -152,6 +219,12 @@ class Pareto:
         """1 - (minimum / t)^shape for t > minimum, else 0; the shape of `t`."""
         later = np.maximum(np.asarray(t, dtype=np.float64), self.minimum)
         return 1 - (self.minimum / later) ** self.shape
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """log(shape / minimum) - (shape + 1) log(t / minimum) for t >= minimum, else minus infinity."""
+        ratio = np.asarray(t, dtype=np.float64) / self.minimum
+        values = math.log(self.shape / self.minimum) - (self.shape + 1) * np.log(np.maximum(ratio, 1.0))
+        return np.where(ratio >= 1, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """minimum · (1 - p)^(-1/shape), for `p` in [0, 1); the shape of `p`."""

@@ -48,7 +48,7 @@ class TraceReport(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Plain numbers, lists and dictionaries; None for what is not finite."""
         found = self.statistics._asdict()
-        found |= {name: found[name]._asdict() for name in ("staleness", "by_worker")}
+        found |= {name: found[name]._asdict() for name in ("staleness", "by_worker", "compute")}
         predicted = {name: prediction._asdict() for name, prediction in self.predicted.items()}
         return to_plain({"statistics": found, "measured": self.measured, "predicted": predicted})
 

@@ -43,6 +43,25 @@ class WorkerStatistics(NamedTuple):
     utilisation: FloatArray
 
 
+class ComputeStatistics(NamedTuple):
+    """Durations of committed computations, from their start to their finish; NaN where there are none.
+
+    Attributes:
+        mean: In seconds.
+        cv: Coefficient of variation, standard deviation over mean; NaN if the mean is 0.
+        by_worker_mean, by_worker_cv: The same for each worker, arrays of shape (n,).
+        contains: What the trace does not tell apart from computing, and so may be in the durations: "download", where
+            all jobs start when they read; "upload", "queue" and "service", where all finish when they commit. In a
+            log of commits alone it is all four.
+    """
+
+    mean: float
+    cv: float
+    by_worker_mean: FloatArray
+    by_worker_cv: FloatArray
+    contains: tuple[str, ...]
+
+
 class Statistics(NamedTuple):
     """What `statistics` returns. Averages over time are NaN if no time passes.
 
@@ -59,6 +78,7 @@ class Statistics(NamedTuple):
         by_worker: See `WorkerStatistics`.
         fates: Number of jobs that did not commit, by the name of their `Fate` in small letters; every fate is a key.
         faults: Number of faults, by the name of their kind in small letters; every kind is a key.
+        compute: See `ComputeStatistics`.
     """
 
     workers: int
@@ -76,6 +96,7 @@ class Statistics(NamedTuple):
     by_worker: WorkerStatistics
     fates: dict[str, int]
     faults: dict[str, int]
+    compute: ComputeStatistics
 
 
 def statistics(trace: Trace) -> Statistics:
@@ -97,6 +118,8 @@ def statistics(trace: Trace) -> Statistics:
         (1.0, 0.875, 0.125, 0.75)
         >>> found.by_worker.staleness.tolist()
         [0.5, 1.0]
+        >>> found.compute.mean, found.compute.contains  # from a worker's commit to its next
+        (1.75, ('download', 'upload', 'queue', 'service'))
 
     References:
         Little 1961, "A proof for the queuing formula L = λW".
@@ -124,6 +147,7 @@ def statistics(trace: Trace) -> Statistics:
         by_worker=_by_worker(trace, computed),
         fates={fate.name.lower(): int(np.count_nonzero(rest.fate == fate)) for fate in Fate},
         faults={kind.name.lower(): int(np.count_nonzero(trace.faults.kind == kind)) for kind in Fault},
+        compute=_compute(trace, computed),
     )
 
 
@@ -172,3 +196,27 @@ def _by_worker(trace: Trace, computed: TimeColumn) -> WorkerStatistics:
             staleness=np.bincount(trace.worker, trace.staleness, workers) / commits,
             utilisation=np.bincount(trace.worker, computed, workers) / np.float64(trace.seconds),
         )
+
+
+def _compute(trace: Trace, computed: TimeColumn) -> ComputeStatistics:
+    commits = np.bincount(trace.worker, minlength=trace.workers)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(trace.worker, computed, trace.workers) / commits
+        squared = np.bincount(trace.worker, (computed - mean[trace.worker]) ** 2, trace.workers) / commits
+        cv = np.sqrt(squared) / mean
+    spread = float(computed.std()) if len(computed) else float("nan")
+    overall = float(computed.mean()) if len(computed) else float("nan")
+    return ComputeStatistics(overall, _ratio(spread, overall), mean, cv, hidden_stages(trace))
+
+
+def hidden_stages(trace: Trace) -> tuple[str, ...]:
+    """The stages of a job that a trace does not tell apart from computing; see `ComputeStatistics`.
+
+    Example:
+        >>> log = {"worker": [0, 0], "finish_time": [1.0, 3.0], "commit_time": [1.5, 3.5]}
+        >>> hidden_stages(Trace.from_columns(log))
+        ('download',)
+    """
+    before = not np.any(trace.start_time > trace.begin_time)
+    after = not np.any(trace.commit_time > trace.finish_time)
+    return ("download",) * before + ("upload", "queue", "service") * after

@@ -172,6 +172,8 @@ class TestInfo:
         lines = done.out.splitlines()
         assert (done.status, done.err) == (0, "")
         assert max(map(len, lines)) <= 100
+        assert "compute time: mean, cv" in done.out
+        assert "mean of compute time, by worker" in done.out
         report = json.loads(command("info", "queue.npz", "--json").out)
         line = next(line for line in lines if line.startswith("mean staleness"))
         assert line.split()[2:] == [f"{report['measured']['mean_staleness']:.4g}", "7", "(1)"]

@@ -96,3 +96,21 @@ def test_closed_queue():
 
     mean, error = over_seeds(measure, CLOSED_QUEUE, commits=4000)
     assert (np.abs(mean - expected) < 4 * error).all()
+
+
+def test_compute_times():
+    """Against the law of the simulation, worker by worker, and what a log of fewer columns adds to them."""
+    laws = [Gamma(1.0, 0.3), Gamma(2.0, 0.3)]
+    trace = simulate(Cluster(2, laws, server=Server(service=Exponential(0.2))), commits=3000)
+    found = statistics(trace).compute
+    error = 5 * 0.3 / np.sqrt(900)
+    np.testing.assert_allclose(found.by_worker_mean, [1.0, 2.0], rtol=error)
+    np.testing.assert_allclose(found.by_worker_cv, [0.3, 0.3], rtol=5 / np.sqrt(2 * 900))
+    assert found.contains == ("download",)  # no network: nothing shows that it takes no time
+    computed = trace.finish_time - trace.start_time
+    assert (found.mean, found.cv) == pytest.approx((computed.mean(), computed.std() / computed.mean()))
+    alone = statistics(Trace.from_commits(trace.worker, trace.commit_time)).compute
+    assert alone.mean > found.mean + 0.2  # the whole way from a read to a commit
+    assert alone.contains == ("download", "upload", "queue", "service")
+    nobody = statistics(Trace.from_commits([], workers=2)).compute
+    assert np.isnan([nobody.mean, nobody.cv, *nobody.by_worker_mean, *nobody.by_worker_cv]).all()

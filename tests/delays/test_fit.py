@@ -1,0 +1,138 @@
+"""Every law fitted to durations: the densities, the highest likelihood, censoring, and what a law cannot produce."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from asyncsim import delays
+from asyncsim.delays import scaled
+from tests.delays.laws import CASES
+
+# Each law with a density, its arguments far from their bounds: others that are as likely are fitted as well.
+FITTED = [
+    delays.Uniform(0.5, 2.0),
+    delays.Exponential(mean=0.7),
+    delays.ShiftedExponential(shift=1.5, tail=0.5),
+    delays.Gamma(mean=2.0, cv=0.4),
+    delays.Erlang(mean=3.0, shape=5),
+    delays.LogNormal(mean=3.0, cv=0.8),
+    delays.HalfNormal(base=2.0, spread=0.5),
+    delays.Weibull(mean=2.0, shape=0.7),
+    delays.Pareto(minimum=2.0, shape=2.5),
+    delays.HyperExponential((0.7, 0.3), (0.5, 6.0)),
+    delays.Mixture((0.4, 0.6), (delays.Gamma(1.0, 0.2), delays.Gamma(4.0, 0.3))),
+    delays.Straggler(delays.Gamma(1.0, 0.3), probability=0.1, factor=6.0),
+]
+MIXED = (delays.HyperExponential, delays.Mixture, delays.Straggler)
+DURATIONS = 2000
+
+
+def sampled(law):
+    return law.sample(np.random.default_rng(0), DURATIONS)
+
+
+def numbers(law):
+    """The law's arguments in one flat list."""
+    found = []
+    for field in dataclasses.fields(law):
+        value = getattr(law, field.name)
+        parts = value if isinstance(value, tuple) else (value,)
+        for part in parts:
+            found += numbers(part) if dataclasses.is_dataclass(part) else [part]
+    return found
+
+
+def test_the_table_has_every_law_that_can_be_fitted():
+    laws = {type(case.law) for case in CASES}
+    assert laws - {type(law) for law in FITTED} == {delays.Constant, delays.Empirical, delays.Scaled}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.twin is not None], ids=lambda case: repr(case.law))
+def test_densities_are_those_of_scipy(case):
+    times = np.array([0.05, 0.3, 0.51, 0.9, 1.6, 2.2, 3.5, 7.0])
+    np.testing.assert_allclose(case.law.log_density(times), case.twin.logpdf(times), rtol=1e-9, atol=1e-9)
+    assert case.law.log_density(-1.0) == -math.inf
+    assert np.shape(case.law.log_density(1.0)) == ()
+
+
+@pytest.mark.parametrize("law", FITTED, ids=repr)
+class TestEveryFit:
+    def test_no_neighbour_is_more_likely(self, law):
+        """The truth is not, nor is a law whose times are all a little longer or shorter."""
+        durations = sampled(law)[:400]
+        found = type(law).fit(durations)
+        best = delays.log_likelihood(found, durations)
+        others = [law, *(scaled(found, factor) for factor in (0.999, 1.001))]
+        assert best >= max(delays.log_likelihood(other, durations) for other in others) - 1e-6
+
+    def test_recovers_the_law(self, law):
+        found = type(law).fit(sampled(law))
+        if isinstance(law, delays.Erlang):
+            assert found.shape == law.shape
+        np.testing.assert_allclose(numbers(found), numbers(law), rtol=0.25 if isinstance(law, MIXED) else 0.08)
+
+    def test_in_other_units(self, law):
+        durations = sampled(law)[:200]
+        found, other = type(law).fit(durations), type(law).fit(1000 * durations)
+        np.testing.assert_allclose(numbers(scaled(found, 1000.0)), numbers(other), rtol=2e-3)
+
+    def test_jobs_that_had_not_ended_count(self, law):
+        """Cut at the 70 % quantile, the durations alone are too short; with the censored ones, the mean is right."""
+        durations = sampled(law)[: 500 if isinstance(law, MIXED) else DURATIONS]
+        cut = np.quantile(durations, 0.7)
+        ended = durations[durations <= cut]
+        found = type(law).fit(ended, np.full(len(durations) - len(ended), cut))
+        if isinstance(law, (*MIXED, delays.Pareto)):  # the tail beyond the cut is guessed from its beginning
+            assert found.mean > 1.2 * ended.mean()
+        else:
+            assert found.mean == pytest.approx(law.mean, rel=0.12)
+
+    def test_what_no_law_can_be_fitted_to(self, law):
+        for durations, message in (
+            ([1.0, math.nan], "entry 1 is nan"),
+            ([1.0, -1.0], "entry 1 is -1.0"),
+            ([[1.0, 2.0]], "list of numbers"),
+            ("fast", "must be numbers"),
+            ([], "got 0"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                type(law).fit(durations)
+        if not isinstance(law, delays.Exponential):
+            with pytest.raises(ValueError, match=r"Use `Constant\(2\)`"):
+                type(law).fit([2.0] * 50)
+
+
+def test_gamma_and_lognormal_are_those_of_scipy():
+    durations = sampled(FITTED[3])
+    shape, _, scale = stats.gamma.fit(durations, floc=0)
+    found = delays.Gamma.fit(durations)
+    assert (found.mean, found.cv) == pytest.approx((shape * scale, shape**-0.5), rel=1e-4)
+    shape, _, scale = stats.weibull_min.fit(durations, floc=0)
+    found = delays.Weibull.fit(durations)
+    assert (found.scale, found.shape) == pytest.approx((scale, shape), rel=1e-3)
+
+
+@pytest.mark.parametrize("law", [delays.Gamma, delays.LogNormal, delays.Weibull, delays.Pareto, delays.Erlang])
+def test_zero_durations(law):
+    with pytest.raises(ValueError, match=r"`durations` must be positive.*entry 1 is 0\.0\. Leave such jobs out"):
+        law.fit([1.0, 0.0, 2.0])
+
+
+def test_constant_and_empirical():
+    assert delays.Constant.fit([2.0]) == delays.Constant(2.0)
+    for durations, censored in (([1.0, 1.1], ()), ([1.0], [1.5])):
+        with pytest.raises(ValueError, match="must be equal for a constant law"):
+            delays.Constant.fit(durations, censored)
+    assert delays.Empirical.fit(np.array([2.0, 1.0])) == delays.Empirical([1.0, 2.0])
+    with pytest.raises(ValueError, match="`censored` must be empty"):
+        delays.Empirical.fit([1.0], [2.0])
+    with pytest.raises(ValueError, match="`law` must have a density"):
+        delays.log_likelihood(delays.Constant(1.0), [1.0])
+
+
+def test_too_few_for_a_mixture():
+    with pytest.raises(ValueError, match="at least 20 for a law with stragglers; got 3"):
+        delays.Straggler.fit([1.0, 2.0, 3.0])
