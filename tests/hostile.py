@@ -87,9 +87,9 @@ class Ground(NamedTuple):
 
 def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], object]) -> Any:
     """A patch: when a file of this name is written for that time, a share of it reaches the disk, then comes `stop`."""
-    write_and_sync, seen = files._write_and_sync, 0
+    write_file, seen = files._write, 0
 
-    def write(path: Path, fill: Callable[[Any], object]) -> None:
+    def write(path: Path, fill: Callable[[Any], object], sync: bool) -> None:
         nonlocal seen
         if path.name.startswith(f".{name}."):
             seen += 1
@@ -98,9 +98,9 @@ def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], obj
                 fill(buffer)
                 path.write_bytes(buffer.getvalue()[: int(share * buffer.tell())])
                 stop()
-        write_and_sync(path, fill)
+        write_file(path, fill, sync)
 
-    return mock.patch.object(files, "_write_and_sync", write)
+    return mock.patch.object(files, "_write", write)
 
 
 def prepare() -> None:

@@ -27,7 +27,7 @@ COMMANDS = {
     "tags": "List the tags and where they lead.",
     "path": "Print the folder of a tag, as for `cd`.",
 }
-MODULES = dict.fromkeys(("tag", "untag", "retag", "path"), "tags")
+MODULES: dict[str, str] = dict.fromkeys(("tag", "untag", "retag", "path"), "tags")
 FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}
 
 

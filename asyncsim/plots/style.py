@@ -119,7 +119,7 @@ def _freeze_layout(figure: "Figure") -> None:
     digit in a PDF.
     """
     engine = figure.get_layout_engine()
-    if engine is not None:
+    if engine is not None and figure.axes:
         engine.execute(figure)
     figure.set_layout_engine(None)  # "none" would leave a placeholder, for which saving draws everything once more
     for ax in figure.axes:

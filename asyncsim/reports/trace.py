@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim import theory
-from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.cluster import Cluster, Server
+from asyncsim.delays import Constant, Exponential, FloatArray, Gamma
 from asyncsim.files import to_plain
 from asyncsim.reports.diagnose import Diagnosis, diagnose
-from asyncsim.reports.staleness import MOST_QUEUED_WORKERS
+from asyncsim.reports.staleness import MOST_QUEUED_WORKERS, run_prediction
 from asyncsim.trace import Fate, Statistics, Trace, statistics
 from asyncsim.trace.invariants import conservation
 
@@ -98,6 +99,42 @@ def trace_report(trace: Trace) -> TraceReport:
     return TraceReport(found, measured, predicted)
 
 
+def recorded_prediction(trace: Trace) -> FloatArray | None:
+    """The distribution of staleness of the simplest cluster that a recorded trace does not contradict, or None.
+
+    That is one of equal workers which read right after their own commits, and whose jobs have a gamma law with the
+    measured mean and spread, if the server is hardly used; or of exponential workers and an exponential server. As for
+    a simulation, a trace that is too short for it has none.
+
+    Args:
+        trace: A valid trace.
+
+    Returns:
+        Probabilities up to the longest staleness of the trace; or None.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0))
+        >>> recorded_prediction(asim.simulate(cluster, commits=4000, seed=0))[:3].round(2).tolist()
+        [0.26, 0.19, 0.14]
+        >>> recorded_prediction(asim.Trace.from_commits([0, 1, 0])) is None
+        True
+    """
+    if len(trace) < LONG * trace.workers:
+        return None
+    diagnosis = diagnose(trace)
+    if not (diagnosis.asynchronous and diagnosis.fifo and diagnosis.equal):
+        return None
+    job = diagnosis.compute + diagnosis.network
+    if _is_renewal(trace, diagnosis):
+        law = Constant(job) if diagnosis.cv == 0 else Gamma(job, diagnosis.cv)
+        return run_prediction(Cluster(trace.workers, law), trace)
+    if diagnosis.memoryless and diagnosis.slots == 1 and diagnosis.service:
+        server = Server(service=Exponential(diagnosis.service))
+        return run_prediction(Cluster(trace.workers, Exponential(job), server=server), trace)
+    return None
+
+
 def _mean_staleness(trace: Trace, diagnosis: Diagnosis) -> Prediction:
     if diagnosis.asynchronous:
         value = theory.staleness_mean(workers=trace.workers)
@@ -137,9 +174,7 @@ def _queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
 def _spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
     """The prediction of the standard deviation of staleness."""
     job, workers = diagnosis.compute + diagnosis.network, trace.workers
-    stationary = diagnosis.cv == 0 or len(trace) / workers >= 1 / diagnosis.cv**2
-    renewal = job > 0 and stationary and diagnosis.cv <= MOST_SPREAD
-    if diagnosis.at_server <= HARDLY * job and renewal:
+    if _is_renewal(trace, diagnosis):
         law = Constant(job) if diagnosis.cv == 0 else Gamma(job, diagnosis.cv)
         variance = theory.staleness_variance(compute=law, workers=workers)
         assumes = f"gamma law with the measured cv {diagnosis.cv:.3g}, server takes no time; long run"
@@ -150,3 +185,10 @@ def _spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
     else:
         return {}
     return {"staleness_sd": Prediction(math.sqrt(max(variance, 0.0)), assumes)}
+
+
+def _is_renewal(trace: Trace, diagnosis: Diagnosis) -> bool:
+    """Whether the server is hardly used, and the trace is long enough to measure how the jobs spread."""
+    job = diagnosis.compute + diagnosis.network
+    stationary = diagnosis.cv == 0 or len(trace) / trace.workers >= 1 / diagnosis.cv**2
+    return job > 0 and stationary and diagnosis.cv <= MOST_SPREAD and diagnosis.at_server <= HARDLY * job

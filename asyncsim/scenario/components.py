@@ -17,6 +17,7 @@ from asyncsim.delays import Constant, Delay, scaled
 from asyncsim.delays.by_name import law_arguments
 from asyncsim.rules import Rule
 from asyncsim.scenario.fields import Field, arguments, described_arguments, fields_of, kind_of
+from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 LENGTHS = ("commits", "seconds", "commits_per_worker")
@@ -224,14 +225,12 @@ def names_taken() -> frozenset[str]:
     return frozenset(own.union(*(arguments(constructor) for constructor in constructors)))
 
 
-def components_of(cluster: Cluster, rule: Rule, workload: Workload) -> tuple[Component, ...]:
-    """Compute law, protocol, rule and workload, taken apart."""
-    return (
-        law_component(cluster.compute),
-        protocol_component(cluster.protocol),
-        rule_component(rule),
-        workload_component(workload),
+def components_of(cluster: Cluster | Trace, rule: Rule, workload: Workload) -> tuple[Component, ...]:
+    """Compute law, protocol, rule and workload, taken apart; of a recorded trace, rule and workload only."""
+    modelled = (
+        () if isinstance(cluster, Trace) else (law_component(cluster.compute), protocol_component(cluster.protocol))
     )
+    return (*modelled, rule_component(rule), workload_component(workload))
 
 
 def law_component(compute: Any) -> Component:

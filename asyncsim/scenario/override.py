@@ -15,24 +15,31 @@ from asyncsim.scenario.components import (
     shown_name,
 )
 from asyncsim.scenario.fields import arguments
+from asyncsim.scenario.recorded import refuse_cluster_fields
+from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 COUNTS_WORKERS = "rule_workers"  # field of a rule that was given the number of workers: it follows the cluster's
 
 
 def override(
-    cluster: Cluster, rule: Rule, workload: Workload, changes: Mapping[str, Any]
-) -> tuple[Cluster, Rule, Workload]:
+    cluster: Cluster | Trace, rule: Rule, workload: Workload, changes: Mapping[str, Any]
+) -> tuple[Cluster | Trace, Rule, Workload]:
     """The three with some fields changed; see `Scenario.override`.
 
     Raises:
         ValueError: If a field is unknown (the nearest is named) or a value does not fit.
     """
     rest = dict(changes)
+    present = components_of(cluster, rule, workload)
+    if isinstance(cluster, Trace):
+        refuse_cluster_fields(cluster, changes)
+        rule, workload = (component.rebuild(rest) for component in present)
+        _refuse_unknown(rest, present, components_of(cluster, rule, workload))
+        return cluster, rule, workload
     workers = rest.pop("workers", cluster.workers)
     if COUNTS_WORKERS not in changes and "workers" in changes and "workers" in rule.describe():
         rest[COUNTS_WORKERS] = workers
-    present = components_of(cluster, rule, workload)
     compute, protocol, rule, workload = (component.rebuild(rest) for component in present)
     if COUNTS_WORKERS not in changes:
         rest.pop(COUNTS_WORKERS, None)
@@ -42,11 +49,16 @@ def override(
             "one law for all as well."
         )
     changed = rebuild_cluster(cluster, rest, workers=workers, compute=compute, protocol=protocol)
-    for name in rest:
-        known = [field.name for component in present for field in component.fields()]
-        known += ["workers", *(field.name for field in network_and_server_fields()), *STUDY_FIELDS]
-        raise ValueError(unknown_field(name, components_of(changed, rule, workload), known))
+    _refuse_unknown(rest, present, components_of(changed, rule, workload))
     return changed, rule, workload
+
+
+def _refuse_unknown(rest: Mapping[str, Any], before: Iterable[Component], after: Iterable[Component]) -> None:
+    """Refuse what no component took."""
+    for name in rest:
+        known = [field.name for component in before for field in component.fields()]
+        known += ["workers", *(field.name for field in network_and_server_fields()), *STUDY_FIELDS]
+        raise ValueError(unknown_field(name, after, known))
 
 
 def unknown_field(name: str, components: Iterable[Component], known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from asyncsim.rules import Rule
 from asyncsim.rules.proxy import MOMENTUM, RATE
 from asyncsim.scenario.fields import arguments
 from asyncsim.scenario.scenario import Scenario
+from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 BESIDE_PROXY = "_beside_proxy"  # ends the name of a rule that has a proxy beside it
@@ -49,7 +50,11 @@ def hints(scenario: Scenario) -> dict[str, Any]:
 
 
 def rebuild(
-    description: Mapping[str, Any], hints: Mapping[str, Any] | None = None, *, wanted: str | None = None
+    description: Mapping[str, Any],
+    hints: Mapping[str, Any] | None = None,
+    *,
+    wanted: str | None = None,
+    trace: Trace | None = None,
 ) -> Scenario:
     """The scenario of a description.
 
@@ -57,6 +62,7 @@ def rebuild(
         description: What `Scenario.describe` gave, also as JSON has it, where infinity is null.
         hints: What `hints` gave, where that is known.
         wanted: The digest of the scenario, which tells apart what JSON does not.
+        trace: The recorded trace, if there is one in the place of a cluster.
 
     Raises:
         NotByName: If a part of it has no name in the library, or is not made as it was then; says which.
@@ -77,7 +83,7 @@ def rebuild(
     workload = _part("workload", lambda: _workload(description["workload"], hints.get("data")))
     rule = _part("rule", lambda: _rule(description["rule"]))
     different = None
-    for cluster in _part("cluster", lambda: [*_clusters(description["cluster"])]):
+    for cluster in _part("cluster", lambda: [*_clusters(description["cluster"], trace)]):
         made = _part("cluster", lambda cluster=cluster: _scenario(description, cluster, rule, workload))
         different = first_difference(to_plain(description), to_plain(made.describe()))
         if different is None and wanted in (None, made.digest):
@@ -106,7 +112,7 @@ def _require_precision(description: Mapping[str, Any]) -> None:
         raise ValueError(f"It was computed in {there}, and this process computes in {here}. {remedy}")
 
 
-def _scenario(description: Mapping[str, Any], cluster: Cluster, rule: Rule, workload: Workload) -> Scenario:
+def _scenario(description: Mapping[str, Any], cluster: Cluster | Trace, rule: Rule, workload: Workload) -> Scenario:
     names = ("commits", "seconds", "seed", "schedule_seed", "record")
     given = {name: description[name] for name in names if name in description}
     return Scenario(cluster=cluster, rule=rule, workload=workload, **given)
@@ -118,9 +124,8 @@ def _as_written(made: Scenario, hints: Mapping[str, Any]) -> Scenario:
     changes: list[dict[str, Any]] = [{"record": None}] if made.record else []
     if each is not None and total == each * made.cluster.workers:
         changes.append({"commits": None, "commits_per_worker": each})
-    network = made.cluster.network
-    if network.message_bytes is not None:
-        bare = dataclasses.replace(network, message_bytes=None)
+    if isinstance(made.cluster, Cluster) and made.cluster.network.message_bytes is not None:
+        bare = dataclasses.replace(made.cluster.network, message_bytes=None)
         changes.append({"cluster": dataclasses.replace(made.cluster, network=bare)})
     for rule in _rules_that_follow(made.rule):
         changes.append({"rule": rule})
@@ -172,8 +177,13 @@ def _workload(described: Mapping[str, Any], source: Mapping[str, Any] | None) ->
     return workloads.CONSTRUCTORS[name](**values)
 
 
-def _clusters(described: Mapping[str, Any]) -> Iterator[Cluster]:
+def _clusters(described: Mapping[str, Any], trace: Trace | None) -> Iterator[Cluster | Trace]:
     """The cluster of a description, and then what else it may mean: null may be infinity."""
+    if "trace" in described:
+        if trace is None:
+            raise NotByName("it is a recorded trace, whose file is not there")
+        yield trace
+        return
     values = {key: _made(value) for key, value in described.items() if key != "compute"}
     made = Cluster(compute=_compute(described["compute"]), **values)
     yield made

@@ -24,6 +24,7 @@ from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, compo
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
 from asyncsim.scenario.fingerprint import code_of, describe_cluster, describe_rule, describe_workload, digest
 from asyncsim.scenario.override import override
+from asyncsim.scenario.recorded import describe_trace, expected_commits, recorded_commits, refuse_cluster_fields
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
@@ -46,11 +47,11 @@ class Scenario:
     are 40 `commits`.
 
     Attributes:
-        cluster: Who computes, and how fast.
+        cluster: Who computes, and how fast; or a recorded `Trace`, whose schedule is replayed as it is.
         rule: Update rule.
         workload: What is learned.
         commits: Length of the run in commits to the server. Exactly one of commits, seconds and commits_per_worker must
-            be given.
+            be given; with a recorded trace at most one, and by default all of it is replayed.
         seconds: Length of the run in simulated seconds.
         commits_per_worker: Length of the run in commits of each worker on average: n times as many in all.
         seed: Seed of the compute times, the mini-batches and the initial parameters.
@@ -79,7 +80,7 @@ class Scenario:
         (True, False)
     """
 
-    cluster: Cluster
+    cluster: Cluster | Trace
     rule: Rule
     workload: Workload
     commits: int | None = None
@@ -90,15 +91,21 @@ class Scenario:
     record: Record | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("cluster", Cluster), ("rule", Rule), ("workload", Workload)):
+        kinds: dict[str, tuple[type, ...]] = {"cluster": (Cluster, Trace), "rule": (Rule,), "workload": (Workload,)}
+        for name, kind in kinds.items():
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise ValueError(f"`{name}` must be an asyncsim.{kind.__name__}; got {type(value).__name__}.")
+                wanted = " or a ".join(one.__name__ for one in kind)
+                raise ValueError(f"`{name}` must be an asyncsim.{wanted}; got {type(value).__name__}.")
         self.rule.for_workers(self.cluster.workers)  # which refuses a rule for another number
         self._check_length()
         object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
         if self.schedule_seed is not None:
             object.__setattr__(self, "schedule_seed", _checked_seed("schedule_seed", self.schedule_seed))
+        if self.trace is not None:
+            if self.schedule_seed is not None:
+                raise ValueError("`schedule_seed` must be left out with a recorded trace, which is the schedule.")
+            bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
         if self.record is not None and not isinstance(self.record, Mapping):
             object.__setattr__(self, "record", tuple(as_mapping(self.record)))
         self._check_record()
@@ -115,9 +122,21 @@ class Scenario:
         return f"Scenario({what}, {self.cluster.workers} workers, {length}, seed {self.seed})"
 
     @property
+    def trace(self) -> Trace | None:
+        """The recorded trace, if there is one in the place of a cluster."""
+        return self.cluster if isinstance(self.cluster, Trace) else None
+
+    @property
     def total(self) -> int | None:
-        """Number of commits in all; None if the length is given in seconds."""
+        """Number of commits in all; None if it is not known, because the length of a simulation is given in seconds."""
+        if self.trace is not None:
+            return recorded_commits(self.trace, self._lengths)
         return self.commits if self.commits_per_worker is None else self.commits_per_worker * self.cluster.workers
+
+    @property
+    def replayed(self) -> int | None:
+        """How many commits of the schedule are replayed, where that may be fewer than all; else None."""
+        return None if self.trace is None else self.total
 
     @cached_property
     def reportable(self) -> tuple[str, ...]:
@@ -161,17 +180,20 @@ class Scenario:
     def description(self) -> dict[str, Any]:
         """As `describe`, but not to be changed: other scenarios share its parts. It travels with the scenario."""
         return {
-            "cluster": describe_cluster(self.scheduled),
+            "cluster": self._describe_cluster(),
             "rule": describe_rule(self.rule.for_workers(self.cluster.workers)),
             "workload": describe_workload(self.workload),
             "commits": self.total,
-            "seconds": self.seconds,
+            "seconds": self.seconds if self.trace is None else None,
             "seed": self.seed,
             **({} if self.schedule_seed in (None, self.seed) else {"schedule_seed": self.schedule_seed}),
             "record": self.strides,
             "precision": jnp.result_type(float).name,
             **self._describe_own_measures(),
         }
+
+    def _describe_cluster(self) -> dict[str, Any]:
+        return describe_cluster(self.scheduled) if self.trace is None else describe_trace(self.trace)
 
     def _describe_own_measures(self) -> dict[str, Any]:
         """Hashes of the functions of the user's own, if there are any."""
@@ -185,7 +207,13 @@ class Scenario:
 
     @cached_property
     def scheduled(self) -> Cluster:
-        """The cluster as it is simulated: if bandwidth is limited, a message is as large as the parameters."""
+        """The cluster as it is simulated: if bandwidth is limited, a message is as large as the parameters.
+
+        Raises:
+            ValueError: If there is a recorded trace in its place.
+        """
+        if isinstance(self.cluster, Trace):
+            raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")
         network = self.cluster.network
         if not network.limits_bytes or network.message_bytes is not None:
             return self.cluster
@@ -207,7 +235,8 @@ class Scenario:
             Traceback (most recent call last):
             ValueError: `workers` of 1000000000000 takes at least 200 TB of memory; this machine has ... Use fewer.
         """
-        cost.require_memory(self.cluster, self.total, self.seconds)
+        if isinstance(self.cluster, Cluster):
+            cost.require_memory(self.cluster, self.total, self.seconds)
         rule, params = self.rule.for_workers(self.cluster.workers), self._packing
         require_memory(
             rule,
@@ -230,11 +259,17 @@ class Scenario:
             >>> round(Scenario(cluster, rule, workload, commits=10**8).expected_seconds)
             150
         """
-        commits = cost.expected_commits(self.cluster, self.total, self.seconds)
+        commits, cluster = self.expected_commits, self.cluster
         gradients = commits * self._packing.size * self.workload.batch_size * self.rule.window
-        return cost.expected_seconds(self.cluster, self.total, self.seconds) + max(
-            commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND
+        replay = max(commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND)
+        return replay + (
+            cost.expected_seconds(cluster, self.total, self.seconds) if isinstance(cluster, Cluster) else 0.0
         )
+
+    @property
+    def expected_commits(self) -> float:
+        """How many commits the schedule has, roughly if its length is a time."""
+        return expected_commits(self.cluster, self.total, self.seconds)
 
     def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Name -> shape and dtype of one record, of what is recorded while the replay runs.
@@ -252,13 +287,25 @@ class Scenario:
         return Packing.of(first_shapes(self.workload, jax.random.key(0)))
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
-        """The schedule of this scenario; `progress` as in `asyncsim.simulate`."""
+        """The schedule of this scenario, simulated or recorded; `progress` as in `asyncsim.simulate`."""
+        return self.in_steps(self.schedule(progress))
+
+    def schedule(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
+        """The schedule as it is kept: a recorded trace before the server of the rule makes its steps of it."""
+        if self.trace is not None:
+            return self.trace
         seed = self.seed if self.schedule_seed is None else self.schedule_seed
         trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=seed, progress=progress)
+        return self.in_steps(trace)
+
+    def in_steps(self, trace: Trace) -> Trace:
+        """The schedule in the steps that the server of the rule makes."""
         return bind(self.rule, trace)[1]
 
     def describe_schedule(self) -> dict[str, Any]:
         """What decides the schedule, as plain data: scenarios with equal descriptions have equal schedules."""
+        if self.trace is not None:
+            return {"cluster": describe_trace(self.trace)}  # the same for all lengths, seeds and rules
         return {
             "cluster": describe_cluster(self.scheduled),
             "commits": self.total,
@@ -274,7 +321,7 @@ class Scenario:
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """Compute law, protocol, rule and workload, taken apart."""
+        """Compute law, protocol, rule and workload, taken apart; with a recorded trace, rule and workload only."""
         return components_of(self.cluster, self.rule, self.workload)
 
     def fields(self, **components: str) -> tuple[Field, ...]:
@@ -294,7 +341,10 @@ class Scenario:
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
-        law, protocol, rule, workload = (one.fields(components.get(one.kind.field)) for one in self.components)
+        *modelled, rule, workload = (one.fields(components.get(one.kind.field)) for one in self.components)
+        if isinstance(self.cluster, Trace):
+            return (*rule, *workload, *(field for field in study_fields(self) if field.name != "schedule_seed"))
+        law, protocol = modelled
         helps = described_arguments(Cluster.__doc__ or "")
         workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
         cluster = (workers, *law, *protocol, *network_and_server_fields(self.cluster))
@@ -320,6 +370,8 @@ class Scenario:
         """
         own = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
         rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
+        if self.trace is not None:
+            refuse_cluster_fields(self.trace, changes)
         cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
         return Scenario(
             cluster=cluster,
@@ -353,18 +405,24 @@ class Scenario:
         given = {name: changes[name] for name in LENGTHS if changes.get(name) is not None}
         return given or {name: getattr(self, name) for name in LENGTHS}
 
+    @property
+    def _lengths(self) -> dict[str, Any]:
+        """The lengths that are given."""
+        return {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
+
     def _check_length(self) -> None:
-        given = {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
-        if len(given) != 1:
+        given = self._lengths
+        if len(given) > 1 or (not given and self.trace is None):
             found = " and ".join(f"{name}={value!r}" for name, value in given.items()) or "nothing"
-            raise ValueError(
-                f"Exactly one of `commits`, `seconds` and `commits_per_worker` must be given; got {found}."
-            )
+            how_many = "Exactly one" if self.trace is None else "At most one"
+            raise ValueError(f"{how_many} of `commits`, `seconds` and `commits_per_worker` must be given; got {found}.")
         for name in given.keys() & {"commits", "commits_per_worker"}:
             object.__setattr__(self, name, require_integer(name, given[name], least=1, remedy="Ask for 1 or more."))
         if "seconds" in given:
             seconds = require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
             object.__setattr__(self, "seconds", seconds)
+        if self.trace is not None:
+            recorded_commits(self.trace, self._lengths)
 
     def _check_record(self) -> None:
         impossible = [name for name in self.strides if name not in (*self.reportable, *self.own_measures)]

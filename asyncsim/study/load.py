@@ -30,11 +30,10 @@ from asyncsim.scenario.rebuild import NotByName, rebuild
 from asyncsim.study.compare import Comparison
 from asyncsim.study.experiment import FORMAT_VERSION, NUMBERS, Experiment, Findings, summary_of
 from asyncsim.study.origin import Origin, hash_of, origin_in
-from asyncsim.study.run import OWNER, SECONDS, Result
+from asyncsim.study.run import OWNER, SECONDS, Result, load_trace
 from asyncsim.study.script import Study, study_of
 from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
-from asyncsim.trace.trace import read_notes as read_trace_notes
 
 KINDS = {SCENARIO: Scenario, COMPARISON: Comparison, EXPERIMENT: Experiment}
 
@@ -119,12 +118,23 @@ def load_study(run: str | os.PathLike[str]) -> Stored:
 
 
 def _scenario(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Scenario:
-    return rebuild(description_in(content), told.get("rebuild"), wanted=content[DIGEST])
+    description = description_in(content)
+    return rebuild(description, told.get("rebuild"), wanted=content[DIGEST], trace=_recorded(folder, description))
+
+
+def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
+    """The recorded trace of a scenario, from its folder; None if it has none, or the file is not there."""
+    cluster = description.get("cluster")
+    has_one = isinstance(cluster, Mapping) and "trace" in cluster
+    return Trace.load(folder / TRACE) if has_one and (folder / TRACE).is_file() else None
 
 
 def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Comparison:
     hints = told.get("rebuild") or {}
-    scenarios = {name: rebuild(one, hints.get(name)) for name, one in description_in(content)["scenarios"].items()}
+    described = description_in(content)["scenarios"]
+    scenarios = {
+        name: rebuild(one, hints.get(name), trace=_recorded(folder / name, one)) for name, one in described.items()
+    }
     made = Comparison(scenarios, told.get("title") or Comparison.title)
     if made.digest != content[DIGEST]:
         raise NotByName("this asyncsim makes another comparison of it")
@@ -193,21 +203,15 @@ def _result(stored: Stored) -> Result:
     for name in (TRACE, RUN):
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{str(folder)!r} has no {name!r} yet. Go on with it: asyncsim run {str(folder)!r}")
-    trace, run = Trace.load(folder / TRACE), Run.load(folder / RUN, scenario.rule, scenario.workload)
+    trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
+    run = Run.load(folder / RUN, scenario.rule, scenario.workload)
     notes = run_file.read_notes(folder / RUN)
-    owned = {folder / TRACE: read_trace_notes(folder / TRACE).get(OWNER), folder / RUN: notes.get(OWNER)}
-    for path, owner in owned.items():
-        if owner not in owners(scenario):
-            raise ValueError(f"`path` {str(path)!r} is not that of this scenario. Compute it again (`--force`).")
+    if notes.get(OWNER) != scenario.digest:
+        raise ValueError(f"`path` {str(folder / RUN)!r} is not the run of this scenario. Compute it again (`--force`).")
     kept = notes.get(SUMMARY)
     seconds = {name: notes[name] for name in SECONDS if name in notes}
     summary = json.loads(kept) if kept else summarise(trace, run, **{"wall_seconds": 0.0, **seconds})
     return Result(scenario, trace, run, summary, folder, recomputed=False)
-
-
-def owners(scenario: Scenario) -> tuple[str | None, ...]:
-    """The digests that files of a scenario may bear."""
-    return scenario.digest, getattr(scenario, "schedule_digest", None) or scenario.digest
 
 
 def _findings(stored: Stored) -> Findings:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from asyncsim.cluster import Cluster
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
@@ -15,6 +16,7 @@ from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.folders.labels import REPORT, RUN, SUMMARY, TRACE
 from asyncsim.folders.labels import SCENARIO as LABEL
 from asyncsim.reports.staleness import run_prediction
+from asyncsim.reports.trace import recorded_prediction
 from asyncsim.scenario.components import LENGTHS, network_and_server_fields
 from asyncsim.scenario.fields import settings
 from asyncsim.scenario.rebuild import hints
@@ -135,12 +137,23 @@ def _simulate(scenario: Scenario, report: Callable[[Simulated], None] | None) ->
 def _find_trace(scenario: Scenario, folder: Folder, report: Callable[[Simulated], None] | None) -> Trace:
     path = folder / TRACE
     if folder.has(TRACE):
-        trace = _load(Trace.load, path)
-        owner = read_trace_notes(path).get(OWNER)
-        _require(owner in (scenario.digest, scenario.schedule_digest), path, "trace", "simulated")
-        return trace
-    trace = _simulate(scenario, report)
-    trace.save(path, notes={OWNER: scenario.digest})
+        trace = load_trace(scenario, path)
+    else:
+        trace = scenario.schedule() if report is None else scenario.schedule(progress=report)
+        trace.save(path, notes={OWNER: scenario.digest})
+    return scenario.in_steps(trace)
+
+
+def load_trace(scenario: Scenario, path: Path) -> Trace:
+    """The schedule of a scenario from its file, as `Scenario.schedule` gives it.
+
+    Raises:
+        ValueError: If the file is damaged, or belongs to another scenario.
+    """
+    trace = _load(Trace.load, path)
+    owner = read_trace_notes(path).get(OWNER)
+    _require(owner in (scenario.digest, scenario.schedule_digest), path, "trace", "simulated")
+    _require(scenario.trace is None or trace.digest == scenario.trace.digest, path, "trace", "written")
     return trace
 
 
@@ -156,7 +169,7 @@ def _find_run(
         _require(notes.get(OWNER) == scenario.digest, path, "run", "replayed")
     _require(_belongs(trace, scenario, before), folder / TRACE, "trace", "simulated")
     seconds = {name: notes[name] for name in SECONDS if name in notes}
-    if before is not None and _is_finished(before, trace):
+    if before is not None and _is_finished(before, trace, scenario):
         kept = notes.get(SUMMARY)
         return before, json.loads(kept) if kept else summarise(trace, before, **seconds), False
     (folder / SUMMARY).unlink(missing_ok=True)
@@ -192,13 +205,15 @@ def _load(load: Callable[[Path], Loaded], path: Path) -> Loaded:
 
 def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
     """Whether the trace can be this scenario's, and is that of the run as far as the run has got."""
-    if trace.workers != scenario.cluster.workers or scenario.total not in (None, len(trace)):
+    right_length = scenario.trace is not None or scenario.total in (None, len(trace))
+    if trace.workers != scenario.cluster.workers or not right_length:
         return False
     return run is None or plan_for(trace, scenario.rule).digest(run.commits) == run.digest
 
 
-def _is_finished(run: Run, trace: Trace) -> bool:
-    return run.commits == len(trace) or run.diverged_at is not None
+def _is_finished(run: Run, trace: Trace, scenario: Scenario) -> bool:
+    commits = len(trace) if scenario.replayed is None else scenario.replayed
+    return run.commits >= commits or run.diverged_at is not None
 
 
 def _replay(
@@ -218,11 +233,19 @@ def _replay(
     def keep(run: Run) -> None:
         checkpoint(run, so_far())
 
-    go_on = partial(replay, trace, scenario.rule, scenario.workload, scenario.seed, record=scenario.recorded)
+    go_on = partial(
+        replay,
+        trace,
+        scenario.rule,
+        scenario.workload,
+        scenario.seed,
+        record=scenario.recorded,
+        commits=scenario.replayed,
+    )
     done = before
     with Stopwatch() as watch:
         try:
-            while done is None or not _is_finished(done, trace):
+            while done is None or not _is_finished(done, trace, scenario):
                 done = go_on(resume=done, progress=progress, checkpoint=keep, checkpoint_every=CHECKPOINT_EVERY)
         except ReplayInterrupted as interrupted:
             keep(interrupted.run)
@@ -239,7 +262,8 @@ def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> Non
     from asyncsim.plots.style import save_png
 
     title, subtitle = headline(scenario)
-    predicted = run_prediction(scenario.scheduled, trace)
+    known = scenario.trace is None
+    predicted = run_prediction(scenario.scheduled, trace) if known else recorded_prediction(trace)
     page = partial(draw_report, trace=trace, run=run, title=title, subtitle=subtitle, predicted=predicted)
     save_png(path, page, SIZE, owner_of(scenario))
 
@@ -256,10 +280,15 @@ def headline(scenario: Scenario) -> tuple[str, str]:
         gem on quadratic, 2 workers
         learning_rate 0.1, kappa 2; eigenvalues 1.0; compute gamma, mean 1, cv 0.3
     """
-    law, protocol, rule, workload = scenario.components
+    *modelled, rule, workload = scenario.components
     data, name = scenario.workload.dataset, scenario.workload.describe()["name"]
     task = name if data is None else f"{data.name} ({name})"
-    cluster = [*protocol.fields(), *network_and_server_fields(scenario.cluster)]
-    groups = rule.arguments(), workload.arguments(), law.fields(), cluster, study_fields(scenario)
+    groups = [rule.arguments(), workload.arguments()]
+    if isinstance(scenario.cluster, Cluster):
+        law, protocol = modelled
+        groups += [law.fields(), [*protocol.fields(), *network_and_server_fields(scenario.cluster)]]
+    groups.append(study_fields(scenario))
     told = [settings(field for field in group if field.name not in SHOWN_BY_PICTURE) for group in groups]
+    if scenario.trace is not None:
+        told.append("recorded schedule")
     return f"{scenario.rule.name} on {task}, {scenario.cluster.workers} workers", "; ".join(filter(None, told))

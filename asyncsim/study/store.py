@@ -90,10 +90,10 @@ class Store:
         path = self._trace_path(scenario)
         with suppress(FileNotFoundError, ValueError):  # a damaged one is made again
             if read_trace_notes(path).get(OWNER) == scenario.schedule_digest:
-                return Trace.load(path)
-        trace = scenario.simulate()
+                return scenario.in_steps(Trace.load(path))
+        trace = scenario.schedule()
         trace.save(path, notes={OWNER: scenario.schedule_digest}, sync=False)
-        return trace
+        return scenario.in_steps(trace)
 
     def put(self, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
         """Keep a result; if another process was faster, its result stays.
@@ -139,6 +139,7 @@ class Store:
                 f"`store` {str(self.path)!r} holds another scenario's files in {folder.name!r}. Delete that folder; "
                 "the same sweep computes it again."
             )
+        trace = scenario.in_steps(trace)
         return Result(scenario, trace, run, json.loads(notes[SUMMARY]), folder, recomputed=False)
 
     def summary(self, digest: str) -> dict[str, Any] | None:
@@ -195,7 +196,9 @@ class Store:
         try:
             os.link(shared, place)
         except FileNotFoundError:
-            result.trace.save(place, notes={OWNER: result.scenario.schedule_digest})
+            recorded = result.scenario.trace
+            kept = result.trace if recorded is None else recorded
+            kept.save(place, notes={OWNER: result.scenario.schedule_digest})
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise

@@ -25,6 +25,7 @@ from asyncsim.scenario.fingerprint import plain
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.store import DONE, FAILURE, Store
 from asyncsim.study.summary import KEYS
+from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 STATUS, DIGEST, REASON = "status", "digest", "reason"
@@ -112,7 +113,9 @@ def values_of(scenario: Scenario) -> dict[str, Any]:
 
 
 @once_for_each
-def _of_cluster(cluster: Cluster) -> dict[str, Any]:
+def _of_cluster(cluster: Cluster | Trace) -> dict[str, Any]:
+    if isinstance(cluster, Trace):
+        return {"workers": cluster.workers}
     law, protocol = law_component(cluster.compute), protocol_component(cluster.protocol)
     fields = [*law.fields(), *protocol.fields(), *network_and_server_fields(cluster)]
     return plain({"workers": cluster.workers, **{field.name: field.value for field in fields}})

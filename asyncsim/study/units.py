@@ -20,7 +20,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from asyncsim.cluster import cost
 from asyncsim.engine import Run, replay
 from asyncsim.engine.arguments import first_shapes
 from asyncsim.engine.chunks import chunk_length
@@ -120,7 +119,7 @@ def lanes_that_pay(scenario: Scenario) -> int:
     rule, workload, workers = scenario.rule, scenario.workload, scenario.cluster.workers
     size = _parameters(workload)
     by_work = LANE_WORK // (size * workload.batch_size * rule.window)
-    commits = cost.expected_commits(scenario.cluster, scenario.total, scenario.seconds)
+    commits = scenario.expected_commits
     bytes_each = 4 * (2 * workers * size + (1 + len(scenario.strides)) * commits)
     return int(max(1, min(by_work, MOST_LANES, LANE_BYTES // bytes_each)))
 
@@ -144,7 +143,7 @@ def compute(unit: Unit, trace: Trace) -> list[tuple[Result, Seconds]]:
     rule = stacked([scenario.rule for scenario in unit.scenarios]) if together else first.rule
     seed = [scenario.seed for scenario in unit.scenarios] if together else first.seed
     with Stopwatch() as watch:
-        run = replay(trace, rule, first.workload, seed, record=first.recorded)
+        run = replay(trace, rule, first.workload, seed, record=first.recorded, commits=first.replayed)
     metrics = run.evaluate()
     runs = split(run, trace, unit.scenarios) if together else [run]
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from asyncsim import npz
+from asyncsim import files, npz
 from asyncsim.trace import infer_columns, invariants, table
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.error import TraceError
@@ -57,6 +58,19 @@ class Trace(Tables):
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} commits by {self.workers} workers in {self.seconds} s)"
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all that the trace holds, 16 hexadecimal digits: equal for equal traces, whatever file they are from.
+
+        Example:
+            >>> Trace.from_commits([0, 1]).digest == Trace.from_commits([0, 1]).digest
+            True
+        """
+        tables = [(self, COMMIT_COLUMNS), *((getattr(self, beside), names) for beside, names in BESIDE.items())]
+        columns = [(name, getattr(table, name)) for table, names in tables for name in names]
+        parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
+        return files.digest(f"{self.workers}", *parts)
 
     def check(self) -> None:
         """Check every invariant; a million rows take about 0.1 s.

@@ -76,7 +76,7 @@ class TestLength:
             ({"commits_per_worker": None, "seconds": float("nan")}, "`seconds` must be finite and positive; got nan"),
             ({"seed": -1}, "`seed` must be an integer of at least 0; got -1"),
             ({"seed": 2**31}, "`seed` must be at most 2147483647"),
-            ({"cluster": 4}, r"`cluster` must be an asyncsim\.Cluster; got int"),
+            ({"cluster": 4}, r"`cluster` must be an asyncsim\.Cluster or a Trace; got int"),
         ],
     )
     def test_is_checked(self, changes: dict[str, Any], message: str) -> None:

@@ -134,7 +134,7 @@ class TestReadOnly:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
         monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-        monkeypatch.setattr(files, "_write_and_sync", refuse)
+        monkeypatch.setattr(files, "_write", refuse)
         monkeypatch.setattr(Path, "unlink", refuse)
 
     @pytest.mark.usefixtures("read_only")

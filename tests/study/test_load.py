@@ -189,7 +189,7 @@ class TestRefused:
         asim.run(scenario(), "out")
         asim.run(scenario(seed=1), "other")
         shutil.copy("other/run.npz", "out/run.npz")
-        with pytest.raises(ValueError, match=r"run.npz' is not that of this scenario"):
+        with pytest.raises(ValueError, match=r"run.npz' is not the run of this scenario"):
             asim.load("out")
 
     def test_an_interrupted_run(self) -> None:

@@ -1,0 +1,167 @@
+"""Scenarios with a recorded trace in the place of a cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from tests.study.problems import FILES, assert_same_run, contents
+
+pytestmark = pytest.mark.usefixtures("empty_pages")
+
+CLUSTER = asim.Cluster(workers=4, compute=asim.delays.Exponential(1.0))
+TRACE = asim.simulate(CLUSTER, commits=200, seed=3)
+
+
+def scenario(**changes: Any) -> asim.Scenario:
+    made: dict[str, Any] = {
+        "cluster": TRACE,
+        "rule": asim.rules.gem(0.05),
+        "workload": asim.workloads.quadratic([1.0, 0.1], noise=0.1),
+    }
+    return asim.Scenario(**made | changes)
+
+
+class TestLength:
+    @pytest.mark.parametrize(
+        ("given", "total"),
+        [
+            ({}, 200),
+            ({"commits": 60}, 60),
+            ({"commits_per_worker": 10}, 40),
+            ({"seconds": float(TRACE.commit_time[99])}, 100),
+            ({"seconds": 1e9}, 200),
+        ],
+    )
+    def test_it_is_that_of_the_trace_or_shorter(self, given: dict[str, Any], total: int) -> None:
+        made = scenario(**given)
+        assert (made.total, made.cluster.workers) == (total, 4)
+        assert made == scenario(commits=total)
+        assert asim.run(made).run.commits == total
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"commits": 201}, "`commits` must be at most those of the recorded trace, 200; got 201"),
+            ({"commits_per_worker": 51}, "`commits_per_worker` must be at most .* 200 for 4 workers; got 51"),
+            ({"seconds": 1e-9}, "`seconds` must reach the first commit"),
+            ({"commits": 8, "seconds": 1.0}, "At most one of `commits`"),
+            ({"schedule_seed": 1}, "`schedule_seed` must be left out with a recorded trace"),
+            ({"rule": asim.rules.ia2sgd(0.1, workers=5)}, "`workers`"),
+            ({"cluster": "log.csv"}, "`cluster` must be an asyncsim.Cluster or a Trace; got str"),
+        ],
+    )
+    def test_what_does_not_fit(self, given: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            scenario(**given)
+
+    def test_an_empty_trace(self) -> None:
+        with pytest.raises(ValueError, match="`cluster` must be a trace with commits"):
+            scenario(cluster=asim.simulate(CLUSTER, seconds=1e-9))
+
+
+class TestRun:
+    def test_it_equals_the_simulated_one(self) -> None:
+        """A simulated schedule, recorded, gives the same numbers."""
+        simulated = asim.run(scenario(cluster=CLUSTER, commits=200, seed=3))
+        recorded = asim.run(scenario(seed=3))
+        assert_same_run(recorded.run, simulated.run)
+        assert recorded.summary["mean_staleness"] == simulated.summary["mean_staleness"]
+        assert recorded.scenario != simulated.scenario
+
+    def test_the_digest_is_that_of_the_log(self) -> None:
+        again = asim.Trace.from_columns(TRACE.to_columns())
+        assert again.digest == TRACE.digest
+        assert scenario(cluster=again) == scenario()
+        other = asim.simulate(CLUSTER, commits=200, seed=4)
+        assert scenario(cluster=other) != scenario()
+
+    @pytest.mark.whole_pages
+    def test_folder_load_and_resumption(self, tmp_path: Path) -> None:
+        made, out = scenario(commits=150), tmp_path / "log"
+        done = asim.run(made, out)
+        assert set(contents(out)) == FILES
+        assert not asim.run(made, out).recomputed
+        found = asim.load(out)
+        assert found.scenario == made
+        assert found.summary == done.summary
+        assert_same_run(found.run, done.run)
+        part = asim.replay(TRACE, made.rule, made.workload, commits=50, record=made.recorded)
+        part.save(out / "run.npz", notes={"scenario": made.digest})
+        resumed = asim.run(made, out)
+        assert resumed.recomputed
+        assert_same_run(resumed.run, done.run)
+        with pytest.raises(ValueError, match="different scenario: `commits` is 150 there and 200 here"):
+            asim.run(scenario(), out)
+
+    def test_a_server_that_collects(self, tmp_path: Path) -> None:
+        """The file keeps the log as it was, so that another rule can have other steps."""
+        made = scenario(rule=asim.rules.fedbuff(0.1, buffer=4))
+        done = asim.run(made, tmp_path / "log")
+        assert done.trace.steps == 50
+        found = asim.load(tmp_path / "log")
+        assert found.trace.steps == 50
+        assert found.scenario.trace.digest == TRACE.digest
+        assert found.scenario.override(rule="downpour") == made.override(rule="downpour")
+
+    def test_a_file_that_was_exchanged(self, tmp_path: Path) -> None:
+        made = scenario()
+        asim.run(made, tmp_path)
+        other = asim.simulate(CLUSTER, commits=200, seed=4)
+        other.save(tmp_path / "trace.npz", notes={"scenario": made.digest})
+        with pytest.raises(ValueError, match="is not the trace of this scenario"):
+            asim.run(made, tmp_path)
+        with pytest.raises(ValueError, match="cannot be made again"):
+            asim.load(tmp_path)
+
+    def test_a_sweep(self, tmp_path: Path) -> None:
+        made = asim.grid(scenario(commits=100), learning_rate=[0.05, 0.1], seed=range(2))
+        asim.sweep(made, tmp_path / "store", jobs=1)
+        alone = asim.run(made[3])
+        kept = asim.load(tmp_path / "store" / made[3].digest)
+        assert kept.scenario == made[3]
+        np.testing.assert_array_equal(kept.run.loss, alone.run.loss)
+
+
+class TestOverride:
+    def test_rule_and_workload(self) -> None:
+        changed = scenario().override(rule="downpour", learning_rate=0.2, commits=80, seed=2, eigenvalues=[2.0])
+        assert (changed.rule.name, changed.total, changed.seed) == ("downpour", 80, 2)
+        assert changed.trace is TRACE
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"workers": 8},
+            {"compute": "gamma"},
+            {"cv": 0.1},
+            {"latency": 1.0},
+            {"protocol": "ssp"},
+            {"schedule_seed": 1},
+        ],
+        ids=str,
+    )
+    def test_the_cluster_is_refused_in_one_line(self, change: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=f"`{next(iter(change))}` cannot be changed: the schedule is a recorded"):
+            scenario().override(**change)
+
+    def test_an_unknown_field(self) -> None:
+        with pytest.raises(ValueError, match=r"`kapa` is not a field of this scenario. Did you mean `kappa`"):
+            scenario().override(kapa=1.0)
+
+    def test_fields(self) -> None:
+        groups = {field.group for field in scenario().fields(rule="agn")}
+        assert groups == {"Rule", "Workload", "Study"}
+
+
+def test_prediction_of_the_page() -> None:
+    """The distribution beside the recorded staleness, where the log does not contradict what it rests on."""
+    from asyncsim.reports.staleness import run_prediction
+    from asyncsim.reports.trace import recorded_prediction
+
+    trace = asim.simulate(CLUSTER, commits=4000, seed=0)
+    np.testing.assert_allclose(recorded_prediction(trace), run_prediction(CLUSTER, trace), atol=0.02)
+    waiting = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0), protocol=asim.protocols.SSP(1)), commits=4000)
+    assert recorded_prediction(waiting) is None
