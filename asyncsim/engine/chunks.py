@@ -86,6 +86,7 @@ class Feeder:
             schedule=self.schedule(rows),
             events=tuple(self.events(events, start, stop) for events in self.plan.events.values()),
             examples=self.examples(worker, job),
+            keys=None,  # made on the device
             due=tuple(self.due(start, every) for every in self.strides),
             wave_start=self.pad(begins),
             wave_size=self.pad(sizes),

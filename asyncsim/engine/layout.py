@@ -94,6 +94,12 @@ class Packing:
         return jax.tree.unflatten(self.treedef, leaves)
 
 
+@jax.jit
+def copied(tree: Any) -> Any:
+    """The tree in memory of its own; one program in place of one for each leaf."""
+    return jax.tree.map(jnp.copy, tree)
+
+
 @dataclass(frozen=True)
 class Layout:
     """All that is fixed when a replay is compiled.

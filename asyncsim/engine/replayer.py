@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from asyncsim.engine import arguments, loop
@@ -13,7 +12,7 @@ from asyncsim.engine.bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.chunks import Feeder, chunk_length, room
 from asyncsim.engine.commit import FINITE
 from asyncsim.engine.devices import choose_lanes, warn_of_idle_cores
-from asyncsim.engine.layout import Layout, Packing, result_packing, row_packing
+from asyncsim.engine.layout import Layout, Packing, copied, result_packing, row_packing
 from asyncsim.engine.plan import make_plan
 from asyncsim.engine.quantities import Record, as_mapping, by_stride
 from asyncsim.engine.run import Run, evaluate
@@ -74,7 +73,7 @@ class Replayer:
         self.total = arguments.checked_commits(commits, len(trace))
         first = arguments.first_shapes(workload, init_key(self.seeds[0]))
         self.params = Packing.of(first)
-        metrics = try_workload(workload, first, init_key(self.seeds[0]))
+        metrics, self.uses_keys = try_workload(workload, first, init_key(self.seeds[0]))
         info = try_rule(rule, self.params)
         record = record if record is None else as_mapping(record)
         self.strides = arguments.checked_strides(record, resume, self.plan, metrics)
@@ -173,7 +172,7 @@ class Replayer:
             central=self.central(),
             diverged_at=list(self.diverged),
             # The next chunk would reuse the state's memory.
-            state=self.carry if last else jax.tree.map(jnp.copy, self.carry),
+            state=self.carry if last else copied(self.carry),
             rule=self.rule,
             workload=self.workload,
         )
@@ -181,12 +180,13 @@ class Replayer:
     def _start(self) -> tuple[Carry, int]:
         """The state to begin with, and the commits that it has behind it."""
         if self.resume is not None:
-            carry, done = jax.tree.map(jnp.copy, self.resume.state), self.resume.commits
+            carry, done = copied(self.resume.state), self.resume.commits
         else:
             inits = [arguments.first_params(self.workload, init_key(s)) for s in self.seeds]
             first = np.stack([self.params.pack_on_host(params) for params in inits])
-            problem = self.problem._replace(own={})  # what is recorded later needs no other program
-            carry, done = loop.begin(problem, first, layout=self.layout, workers=self.plan.workers), 0
+            # Neither the workload nor what is recorded later needs another program.
+            layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
+            carry, done = loop.begin(self.rule, first, layout=layout, workers=self.plan.workers), 0
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
 
     def _chunk_end(self, start: int) -> int:
@@ -195,6 +195,9 @@ class Replayer:
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
         count, chunk = self.feeder.chunk(start, stop)
+        if self.uses_keys:
+            keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, window=self.feeder.window)
+            chunk = chunk._replace(keys=keys if layout.mesh is None else jax.device_put(keys, layout.everywhere))
         chunk = chunk if layout.now_and_then else chunk._replace(due=())  # a search for divergence records nothing else
         return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
 

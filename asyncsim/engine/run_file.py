@@ -18,7 +18,7 @@ import numpy as np
 from asyncsim import npz
 from asyncsim.engine.layout import Layout, Packing, row_packing
 from asyncsim.engine.loop import begin
-from asyncsim.engine.state import Carry, Problem
+from asyncsim.engine.state import Carry
 from asyncsim.files import DIGEST_DIGITS
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
@@ -113,10 +113,8 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
 def state_shapes(rule: Rule, params: Packing, traits: tuple[str, ...], workers: int, seeds: int) -> Carry:
     """Shapes and dtypes of the state that a replay of this rule and these parameters carries."""
     layout = Layout(params, row_packing(rule, params, traits), traits=traits)
-    keys = jax.random.split(jax.random.key(0), seeds)
-    problem = Problem(rule, gradient=None, noise=None, data=None, keys=keys, own={})
     first = jax.ShapeDtypeStruct((seeds, params.size), params.dtype)
-    return jax.eval_shape(partial(begin, layout=layout, workers=workers), problem, first)
+    return jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first)
 
 
 def _read_state(arrays: npz.Arrays, shapes: Carry) -> Carry:

@@ -69,6 +69,7 @@ class Chunk(NamedTuple):
         schedule: Columns of shape (length,).
         events: One for each of `Layout.events`.
         examples: (length, seeds, batch) int32 example numbers, or None for workloads without data.
+        keys: (length, seeds) random keys, or (length, seeds, window); None where nothing uses them.
         due: (length + 1,) int32 for each group of `Layout.now_and_then`: its records before each commit, and in all.
         wave_start, wave_size: (waves,) int32, or None with one lane.
     """
@@ -78,6 +79,7 @@ class Chunk(NamedTuple):
     schedule: Schedule
     events: tuple[ChunkEvents, ...]
     examples: Any
+    keys: Any
     due: tuple[Any, ...]
     wave_start: Any
     wave_size: Any

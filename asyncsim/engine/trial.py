@@ -19,7 +19,6 @@ from jax.core import Tracer
 from asyncsim.engine.commit import FINITE, measure
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
-from asyncsim.engine.state import weakly_typed
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
 from asyncsim.workloads.workload import as_pytree
@@ -38,6 +37,7 @@ SUMMARY = (  # of `asyncsim.study.summary`
     "commits_per_second",
 )
 RESERVED = frozenset((*COLUMNS, *SUMMARY, *QUANTITIES, FINITE))  # names that no metric may have
+COMPILED = ("jit", "pjit")  # the primitive of a function under `jax.jit`, by versions of JAX
 SEPARATORS = frozenset(",=/\\:\0")  # in flags and in files
 VECTOR_HINT = " An elementwise rule receives all parameters as one vector; with `elementwise=False`, as your pytree."
 
@@ -104,7 +104,7 @@ def try_rule(rule: Rule, params: Packing) -> Info:
 
 def _of_first_seed(rule: Rule) -> Rule:
     """The rule with one value of every hyper-parameter."""
-    several = {name: weakly_typed(value)[0] for name, value in rule.hyper.items() if np.ndim(value)}
+    several = {name: float(np.asarray(value)[0]) for name, value in rule.hyper.items() if np.ndim(value)}
     return replace(rule, hyper={**rule.hyper, **several})
 
 
@@ -172,6 +172,8 @@ def try_measures(
     Raises:
         ValueError: Naming the function that fails, does not return an array or has a name that is taken.
     """
+    if not (names := tuple(names)):
+        return {}
     for name in own:
         if not is_free(name):
             raise ValueError(
@@ -206,11 +208,11 @@ def _try_measure(own: Owned, commit: CommitView) -> Any:
     return returned
 
 
-def try_workload(workload: Workload, params: Any, key: jax.Array) -> tuple[str, ...]:
+def try_workload(workload: Workload, params: Any, key: jax.Array) -> tuple[tuple[str, ...], bool]:
     """Try the functions of a workload on its first parameters.
 
     Returns:
-        Names of what its `evaluate` measures.
+        Names of what its `evaluate` measures, and whether its loss or its mini-batches depend on the random key.
 
     Raises:
         ValueError: Naming the function that fails or returns something unexpected.
@@ -220,8 +222,22 @@ def try_workload(workload: Workload, params: Any, key: jax.Array) -> tuple[str, 
     noise = as_pytree(workload.noise) if workload.data is None and workload.noise else None
     gradient = None if workload.gradient is None else as_pytree(workload.gradient)
     loss = as_pytree(workload.loss) if gradient is None else None
-    _try_loss.eval_shape(loss, gradient, noise, params, batch, key, owner=owner_of(workload))
-    return metrics(workload, params)
+    traced = _try_loss.trace(loss, gradient, noise, params, batch, key, owner=owner_of(workload))
+    jaxpr = traced.jaxpr.jaxpr
+    return metrics(workload, params), uses(jaxpr, jaxpr.invars[-1])
+
+
+def uses(jaxpr: Any, variable: Any) -> bool:
+    """Whether what a traced function returns may depend on one of its arguments."""
+    if any(variable is one for one in jaxpr.outvars):
+        return True
+    for equation in jaxpr.eqns:
+        for place, one in enumerate(equation.invars):
+            if one is variable:
+                inner = equation.params.get("jaxpr") if equation.primitive.name in COMPILED else None
+                if inner is None or uses(inner.jaxpr, inner.jaxpr.invars[place]):
+                    return True
+    return False
 
 
 @partial(jax.jit, static_argnames="owner")

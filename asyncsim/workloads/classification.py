@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 
 from asyncsim.checks import require_integer
 from asyncsim.datasets import Dataset
-from asyncsim.workloads.workload import Params, Workload
+from asyncsim.workloads.workload import Params, Workload, to_device
 
 Logits = Callable[[Params, jax.Array], jax.Array]
 
@@ -99,7 +99,7 @@ class Evaluation:
     @cached_property
     def _on_device(self) -> tuple[jax.Array, jax.Array]:
         with jax.ensure_compile_time_eval():  # cached, so it must not be a tracer where the caller is being compiled
-            return jnp.asarray(self.inputs), jnp.asarray(self.labels)
+            return to_device(self.inputs), to_device(self.labels)
 
 
 def classifier(

@@ -74,12 +74,15 @@ def quadratic(eigenvalues: Sequence[float] | Any, noise: float = 0.0, start: flo
     first = np.asarray(checks.finite("start", start), float)
     if first.shape not in ((), values.shape):
         raise ValueError(f"`start` must be a scalar, or one value per eigenvalue; got shape {first.shape}.")
-    h = jnp.asarray(values)
+    # Made on the host: `jnp` would compile a program for each operation and shape.
+    h, first_x, scale = map(
+        jax.device_put, (values, np.broadcast_to(first, values.shape), np.full(values.shape, noise))
+    )
     return Workload(
-        init=Partial(_start, jnp.broadcast_to(jnp.asarray(first), h.shape)),
+        init=Partial(_start, first_x),
         loss=Partial(_training_loss, h),
         gradient=Partial(_gradient, h),
-        noise=Partial(_draw, jnp.full_like(h, noise)) if noise else None,
+        noise=Partial(_draw, scale) if noise else None,
         evaluate=Partial(_evaluate, h),
         name="quadratic",
         options={"eigenvalues": values.tolist(), "noise": float(noise), "start": first.tolist()},

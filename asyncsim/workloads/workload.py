@@ -123,7 +123,7 @@ class Workload:
     @cached_property
     def device_data(self) -> Batch | None:
         """The training data as JAX arrays, moved to the device once."""
-        return jax.tree.map(jax.numpy.asarray, self.data)
+        return jax.tree.map(to_device, self.data)
 
     def batch(self, seed: int, worker: int, job: int) -> Batch:
         """The mini-batch that a replay gives to a worker's job.
@@ -167,6 +167,11 @@ class Workload:
         if self.dataset is not None:
             described["data"] = self.dataset.describe()
         return {**described, **self.options}
+
+
+def to_device(array: Any) -> jax.Array:
+    """As `jax.numpy.asarray`, which would compile a program for every shape."""
+    return array if isinstance(array, jax.Array) else jax.device_put(np.asarray(array))
 
 
 def as_pytree(function: Callable[..., Any]) -> Partial:

@@ -65,3 +65,13 @@ def test_checkpoints_can_be_resumed(short_chunks):
         np.testing.assert_array_equal(snapshot.loss, whole.loss[: snapshot.commits])
         resumed = asim.replay(trace, rule, workload, resume=snapshot)
         np.testing.assert_array_equal(resumed.loss, whole.loss)
+
+
+def test_a_checkpoint_keeps_its_numbers_while_the_replay_goes_on(short_chunks):
+    """Also of several seeds with one tensor, whose packed form is its own: the next chunk reuses the state's memory."""
+    trace, rule, workload = gamma_trace(commits=40), asim.rules.gem(0.01), noisy_quadratic()
+    snapshots = []
+    asim.replay(trace, rule, workload, seed=(3, 5), checkpoint=snapshots.append, checkpoint_every=0)
+    for snapshot in snapshots[:2]:
+        until = asim.replay(trace, rule, workload, seed=(3, 5), commits=snapshot.commits)
+        np.testing.assert_array_equal(snapshot.central["x"], until.central["x"])

@@ -13,6 +13,7 @@ from asyncsim.engine.layout import Packing
 from asyncsim.engine.trial import RESERVED, metrics, try_rule, try_workload
 from asyncsim.folders.summaries import KEYS
 from asyncsim.rules import Rule, Sent
+from tests.problems import noisy_quadratic, tree_workload
 
 TRACE = asim.Trace.from_commits([0, 1, 0, 1])
 QUADRATIC = asim.workloads.quadratic([1.0, 2.0])
@@ -147,7 +148,7 @@ def test_a_trial_compiles_nothing():
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
-        assert try_workload(own, params, key) == ("norm",)
+        assert try_workload(own, params, key)[0] == ("norm",)
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
     assert any("trace" in event for event in events)
@@ -156,3 +157,22 @@ def test_a_trial_compiles_nothing():
 
 def test_no_metric_can_be_mistaken_for_another_number_of_the_summary():
     assert set(KEYS) - {"test_loss", "test_accuracy"} <= RESERVED
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize(
+    ("own", "uses_key"),
+    [
+        (asim.workloads.quadratic([1.0]), False),
+        (asim.workloads.quadratic([1.0], noise=0.1), True),
+        (asim.workloads.softmax(asim.datasets.digits(), batch_size=4), False),
+        (noisy_quadratic(), True),
+        (tree_workload(), True),
+        (asim.Workload(QUADRATIC.init, jax.jit(lambda params, batch, key: params["x"].sum())), False),
+        (asim.Workload(QUADRATIC.init, jax.jit(lambda params, batch, key: jax.random.uniform(key))), True),
+    ],
+)
+def test_whether_a_workload_uses_its_keys(own, uses_key):
+    """Those of a chunk are drawn only where something depends on them."""
+    key = jax.random.key(0)
+    assert try_workload(own, jax.eval_shape(own.init, key), key)[1] is uses_key
