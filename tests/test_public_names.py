@@ -44,6 +44,8 @@ def test_a_name_that_there_is_not():
         ("asyncsim.main(arguments=['tags'])", "jax scipy matplotlib rich"),
         ("asyncsim.main(arguments=['show', '--help'])", "jax scipy matplotlib"),
         ("asyncsim.main(arguments=['runs', '--json'])", "jax scipy matplotlib"),
+        ("asyncsim.main(arguments=['completion', 'zsh'])", "jax scipy matplotlib rich"),
+        ("asyncsim.main(arguments=['path', '--help'])", "jax scipy matplotlib rich"),
         ("asyncsim.main(arguments=['tag', '--help'])", "jax scipy matplotlib rich"),
         ("asyncsim.datasets.digits()", "jax scipy matplotlib sklearn pandas click rich pooch"),
         ("asyncsim.delays", "jax matplotlib sklearn pandas click rich pooch"),

@@ -1,5 +1,6 @@
 """The `asyncsim` command, and the same command line for a study that is run as a program of its own."""
 
+import os
 import sys
 
 from asyncsim.cli.interrupts import Quitting, quit_from_now_on, raise_from_now_on
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from asyncsim.scenario import Scenario
     from asyncsim.study import Comparison, Experiment
 
+COMPLETE = "_ASYNCSIM_COMPLETE"  # set by a shell that asks what a word may become
 EXTRAS = ("click", "rich")
 
 
@@ -63,6 +65,10 @@ def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[
     from asyncsim.cli.errors import exit_status
 
     if study is None:
+        if COMPLETE in os.environ:
+            from asyncsim.cli.completion import answer
+
+            return answer(os.environ[COMPLETE])
         from asyncsim.cli.app import app
 
         return exit_status(app, "asyncsim", arguments)

@@ -26,6 +26,7 @@ COMMANDS = {
     "retag": "Give a tag another name.",
     "tags": "List the tags and where they lead.",
     "path": "Print the folder of a tag, as for `cd`.",
+    "completion": "Print what makes a shell complete fields, rules and tags.",
 }
 MODULES: dict[str, str] = dict.fromkeys(("tag", "untag", "retag", "path"), "tags")
 FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}

@@ -23,6 +23,7 @@ from asyncsim.cli.run import find_script
 from asyncsim.cli.source import Source, find_source
 from asyncsim.cli.tables import number, print_table, side_by_side, spaced
 from asyncsim.files import to_plain
+from asyncsim.folders import places
 from asyncsim.priors import LogUniform, Prior, Uniform
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
@@ -444,7 +445,7 @@ class StoreName(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Store:
         """The store, or a usage error."""
         try:
-            return open_store(value, create=False)
+            return open_store(places.find(value, what="STORE"), create=False)
         except ValueError as error:
             raise click.UsageError(str(error), ctx) from error
 

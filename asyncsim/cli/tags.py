@@ -45,13 +45,17 @@ def retag(old: str, new: str) -> None:
 
 
 @click.command("tags", cls=Command, params=[json_option("the tags")])
-def command(as_json: bool) -> None:
+@click.option("--names", is_flag=True, help="Print the names alone, a line each.")
+def command(names: bool, as_json: bool) -> None:
     """List the tags and where they lead.
 
     A tag is dangling if nothing is at its place any more, and changed if the folder holds another study than when it
     was tagged.
     """
     found = kept.every()
+    if names:
+        click.echo("".join(f"{name}\n" for name in found), nl=False)
+        return
     states = {name: tag.state for name, tag in found.items()}
 
     def show() -> None:

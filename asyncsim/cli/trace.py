@@ -7,11 +7,15 @@ from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 
 from asyncsim.checks import did_you_mean, finite
 from asyncsim.cli.command import Group, suggestion
+from asyncsim.cli.found import RunFolder
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import number, percent, print_table
+from asyncsim.folders import places
+from asyncsim.folders.labels import TRACE
 from asyncsim.reports.trace import Prediction, TraceReport, trace_report
 from asyncsim.trace import Statistics, Trace
 from asyncsim.trace.start import Start
@@ -35,19 +39,27 @@ LABELS = {
 
 
 class TraceFile(click.ParamType):
-    """The path of a trace, .npz or .csv, that exists."""
+    """A trace, .npz or .csv, or the folder of a run that has one; by its path or its tag."""
 
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The path, or a usage error."""
-        if Path(value).is_dir():
-            inside = Path(value, "trace.npz")
-            hint = suggestion(str(inside) if inside.is_file() else None)
-            self.fail(f"FILE must be a trace, .npz or .csv; {value!r} is a folder.{hint}", param, ctx)
-        if not Path(value).is_file():
-            self.fail(f"FILE must be a trace, .npz or .csv; {value!r} does not exist. Check the name.", param, ctx)
-        return value
+        """The path of the file, or a usage error."""
+        try:
+            place = places.find(value, what="FILE")
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not place.is_dir():
+            return str(place)
+        if not (place / TRACE).is_file():
+            inside = sorted(place.glob(f"*/{TRACE}"))
+            hint = suggestion(str(inside[0].parent) if inside else None)
+            self.fail(f"FILE must be a trace, .npz or .csv; the folder {value!r} has no {TRACE}.{hint}", param, ctx)
+        return str(place / TRACE)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Files, and the tags that begin like this."""
+        return RunFolder().shell_complete(ctx, param, incomplete)
 
 
 class StartTime(click.ParamType):
@@ -78,8 +90,8 @@ START = click.option(
 def command() -> None:
     """Check a trace, compare it with theory, or export it.
 
-    FILE is a trace as asyncsim writes it (.npz) or a CSV file: an exported trace, or the log of a real cluster. A log
-    needs the columns worker and commit_time, and may have any of the others.
+    FILE is a trace as asyncsim writes it (.npz), the folder of a run or its tag, or a CSV file: an exported trace, or
+    the log of a real cluster. A log needs the columns worker and commit_time, and may have any of the others.
     """
 
 

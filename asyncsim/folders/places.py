@@ -72,7 +72,7 @@ def _existing(path: Path, what: str) -> Path:
         return path
     meant = _similar(path)
     hint = f" Did you mean {meant!r}?" if meant else " `asyncsim runs` lists the runs, `asyncsim tags` the tags."
-    raise ValueError(f"{what} must be a path or a tag; there is no {str(path)!r}.{hint}")
+    raise ValueError(f"{what} must be a path or a tag; {str(path)!r} does not exist.{hint}")
 
 
 def _similar(path: Path) -> str | None:

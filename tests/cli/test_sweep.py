@@ -134,7 +134,7 @@ def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
 def test_other_things_than_a_scenario(command, tmp_path):
     (tmp_path / "both.py").write_text(COMPARISON)
     assert_one_line(command("sweep", "both.py", "--grid", "seed=0:2"), 2, "has a comparison")
-    assert_one_line(command("sweep", "table", "nothing"), 2, "is not a folder")
+    assert_one_line(command("sweep", "table", "nothing"), 2, "does not exist")
 
 
 def test_help(command, script):

@@ -12,6 +12,7 @@ import pytest
 
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Exponential, Gamma
+from asyncsim.folders import tags
 from asyncsim.trace import Fate, Trace
 from tests.cli.commands import Command, Done, assert_one_line
 from tests.trace.test_trace import assert_equal
@@ -230,3 +231,16 @@ def test_help(command: Command) -> None:
     text = " ".join(command("--help").out.split())
     for word in ("check", "info", "export", "worker and commit_time"):
         assert word in text
+
+
+def test_a_run_and_its_tag(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a trace is wanted, the folder of a run will do, and its tag."""
+    monkeypatch.setenv("ASYNCSIM_TAGS", "tags.json")
+    Path("runs/gem").mkdir(parents=True)
+    TRACE.save("runs/gem/trace.npz")
+    tags.add("runs/gem", "baseline")
+    wanted = command("check", "trace.npz").out
+    assert command("check", "runs/gem").out == wanted
+    assert command("check", "baseline").out == wanted
+    assert_one_line(command("check", "basline"), 2, "Did you mean 'baseline'?")
+    assert_one_line(command("check", "runs"), 2, "has no trace.npz. Did you mean 'runs/gem'?")

@@ -73,12 +73,12 @@ class TestFind:
 
     def test_a_path_is_no_tag(self) -> None:
         tags.add(folder("a"), "base")
-        with pytest.raises(ValueError, match=r"there is no 'runs/base'"):
+        with pytest.raises(ValueError, match=r"'runs/base' does not exist"):
             places.find("runs/base")
 
     def test_a_run_that_is_near_is_named(self) -> None:
         folder("runs/gem40", "d")
-        with pytest.raises(ValueError, match=r"there is no 'gem4'\. Did you mean 'runs/gem40'\?"):
+        with pytest.raises(ValueError, match=r"'gem4' does not exist\. Did you mean 'runs/gem40'\?"):
             places.find_run("gem4")
         with pytest.raises(ValueError, match=r"'runs' holds no run\. Did you mean 'runs/gem40'\?"):
             places.find_run("runs")
