@@ -36,6 +36,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import files
 from asyncsim.cli import script
+from asyncsim.folders import listing
 from asyncsim.plots import report
 from asyncsim.study import keep
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
@@ -47,7 +48,7 @@ FILES = ("scenario.json", "trace.npz", "run.npz", "summary.json", "report.png")
 PATIENCE = 120  # seconds after which something hangs
 LONGEST = 60  # seconds that a command line may take
 LINES = 3  # on standard error, of what a person is asked to read
-LINES_TRIED = 320  # of some thousand wrong command lines
+LINES_TRIED = 400  # of some thousand wrong command lines
 SHARE = 8  # with --quick, one of so many trials
 CHECKPOINTS = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
 
@@ -232,6 +233,23 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
             return "another summary was believed"
         return "" if json.loads((out / "summary.json").read_text()) == found.summary else "another summary was kept"
 
+    def loaded() -> str:
+        """The very same results are found again without their scenario, or the folder is refused in one line."""
+        try:
+            found = asim.load(out)
+        except ValueError as error:
+            return "" if "\n" not in str(error) else f"several lines: {error}"
+        return "" if found.scenario == scenario() and found.summary == ground.result.summary else "others were loaded"
+
+    label = (out / "scenario.json").read_bytes()
+    for place in ground.chosen(list(range(len(label)))):
+        (out / "scenario.json").write_bytes(changed(label, place, rng))
+        yield Trial(f"load, scenario.json, byte {place}", loaded())
+        listed = listing.rows(out, {})
+        if [row.name for row in listed] != ["."]:
+            yield Trial(f"runs, scenario.json, byte {place}", f"listed {listed}")
+        (out / "scenario.json").write_bytes(label)
+
     for name in ("scenario.json", "summary.json"):
         whole = (out / name).read_bytes()
         for place in ground.chosen(list(range(len(whole)))):
@@ -352,6 +370,7 @@ NAMES = (
 )
 PLACES = ("", " ", "\0", "study.py", "study.py/deeper", "/proc/nowhere", "/dev/null", "x" * 300, "-", "a\nb")
 NO_STUDIES = (".", "missing.py", "trace.npz", "trace.csv", "run.npz", "report.png", "binary.py", "empty.npz", "loop")
+RUNS = ("good", "bad", "both")  # folders: of a run, of one whose files are damaged, and of both of them
 FLAGS = (
     *("--wokers", "--", "---", "-x", "-", "--=3", "--workers", "--workers=", "--json=1", "--js", "--out"),
     *("--help-for", "--help-for=nothing", "--lr", "--LEARNING-RATE", "--learning_rate", "\0", "--\0", "", "--no-json"),
@@ -359,7 +378,21 @@ FLAGS = (
 COMMANDS = (
     *("", "run", "run study.py", "rules", "figures --list", "staleness", "stability", "trace", "trace info trace.npz"),
     *("trace check trace.csv", "trace export trace.npz new.csv"),
+    *(
+        "show good",
+        "runs",
+        "runs good",
+        "compare good bad",
+        "tag good",
+        "untag base",
+        "retag base",
+        "tags",
+        "path base",
+    ),
+    *("completion bash", "run good"),
 )
+ON_RUNS = ("show", "runs", "tag", "compare good", "path", "untag", "retag base", "run", "tag good", "completion")
+CONDITIONS = ("workers>1", "workers", ">", "", "wokers>1", "rule=gem", "rule>gem", "when<2", "\0", "a" * 300)
 WITH_NUMBERS = {  # a line that is right -> flags of it
     "run study.py": "workers commits seconds commits-per-worker seed learning-rate momentum mean cv bandwidth slots",
     "run powers.py": "count",
@@ -395,6 +428,10 @@ def wrong_lines() -> list[list[str]]:
     for path in (*PLACES, *NO_STUDIES):
         lines += [[path], ["run", path], ["run", "--json", path], ["trace", "check", path], ["trace", "info", path]]
         lines += [["trace", "export", path, "new.csv"], ["trace", "export", "trace.npz", path]]
+    for words in ON_RUNS:
+        lines += [[*words.split(), place] for place in (*PLACES, *NO_STUDIES, *RUNS, "base", "bsae")]
+    lines += [["runs", flag, text] for flag in ("--where", "--sort", "--rule") for text in CONDITIONS]
+    lines += [["run", "study.py", "--tag", name] for name in (*PLACES, "base")]
     return lines + [[command, name] for command in ("rules", "figures", "trace", "stability") for name in NAMES]
 
 
@@ -411,6 +448,14 @@ def command_lines(ground: Ground) -> Iterator[Trial]:
     (here / "binary.py").write_bytes(bytes(range(256)))
     (here / "empty.npz").touch()
     (here / "loop").symlink_to("loop")
+    for name in ("good", "both/good"):
+        shutil.copytree(ground.finished, here / name)
+    for name in ("bad", "both/bad"):
+        (here / name).mkdir()
+        for file in FILES:
+            (here / name / file).write_bytes(b'{"digest": "')
+    os.environ["ASYNCSIM_TAGS"] = str(here / "tags.json")
+    asim.tags.add(here / "good", "base")
     lines = wrong_lines()
     for count, line in enumerate(ground.chosen(rng.sample(lines, LINES_TRIED))):
         begun = time.monotonic()

@@ -48,6 +48,8 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
         ValueError: If there is none; names what is near.
     """
     folder = find(text, what=what)
+    if folder.name in ("", ".."):  # so that it has a name, which others are made of
+        folder = Path(os.path.abspath(folder))
     if folder.is_file():
         if folder.name in LABELS or label_of(folder.parent) is not None:
             return folder.parent

@@ -159,6 +159,19 @@ class TestByScript:
             asim.load("out")
 
 
+def test_a_run_of_a_sweep() -> None:
+    """By name, and where parts are of one's own by the script and what the sweep changed."""
+    for text in (SCRIPT, OWN):
+        Path("study.py").write_text(text)
+        base = study_of("study.py").override(seed=4)
+        scenarios = asim.grid(base, learning_rate=[0.1, 0.2], kappa=[1.0, 2.0])
+        asim.sweep(scenarios, "store", jobs=0, origin=Origin(Path("study.py"), {"seed": 4}))
+        for one in scenarios:
+            found = asim.load(f"store/{one.digest}")
+            assert found.scenario == one
+            assert found.summary["commits"] == 200
+
+
 class TestRefused:
     def test_what_is_no_run(self) -> None:
         for place in ("no", "."):
