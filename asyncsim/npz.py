@@ -44,6 +44,10 @@ _ENCRYPTED = 0x1  # bit of a member's flags
 _DEFLATED_AT_MOST = 1032  # bytes that one compressed byte can stand for
 _BLOCK = 1 << 20  # bytes read at once
 _END = struct.Struct("<4s4H2LH")  # the record that ends an archive, if there is no comment behind it
+_LOCAL, _LISTED = struct.Struct("<4s5H3L2H"), struct.Struct("<4s6H3L5H2L")  # before a member, and in the directory
+_NEEDED, _UTF8 = 20, 0x800  # version of the format; flag of a name that is not ASCII
+_FIRST_DAY = 0, 0x21  # no time, 1 January 1980: equal contents make equal files
+MOST_AT_ONCE = 1 << 30  # bytes up to which all sizes and places fit 32 bits with room to spare
 _END_SIGNATURE = b"PK\x05\x06"
 _MOST_COUNTED = 0xFFFF  # members that the record can count
 
@@ -79,7 +83,45 @@ def write(
         ([1, 2], {'seconds': 0.5})
     """
     named = {_VERSION: version, **arrays, **{f"{_NOTE}{name}": value for name, value in (notes or {}).items()}}
-    atomic_write(path, lambda file: np.savez(file, **named), sync=sync)
+    arrays = {name: np.asanyarray(array) for name, array in named.items()}
+    if sum(array.nbytes for array in arrays.values()) > MOST_AT_ONCE:
+        atomic_write(path, lambda file: np.savez(file, **arrays), sync=sync)
+    else:
+        atomic_write(path, lambda file: file.writelines(_archive(arrays)), sync=sync)
+
+
+def _archive(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:
+    """The pieces of the file that `numpy.savez` would write, in a quarter of the time: a sweep writes many small ones.
+
+    References:
+        PKWARE, ".ZIP File Format Specification", 4.3.
+    """
+    pieces: list[bytes | memoryview] = []
+    directory: list[bytes] = []
+    place = 0
+    for name, array in arrays.items():
+        head, body = _npy(array)
+        called = f"{name}{_SUFFIX}".encode()
+        size, flags = len(head) + body.nbytes, 0 if called.isascii() else _UTF8
+        checksum = zlib.crc32(body, zlib.crc32(head))
+        common = (_NEEDED, flags, zipfile.ZIP_STORED, *_FIRST_DAY, checksum, size, size, len(called), 0)
+        pieces += [_LOCAL.pack(b"PK\3\4", *common), called, head, body]
+        directory += [_LISTED.pack(b"PK\1\2", _NEEDED, *common, 0, 0, 0, 0o600 << 16, place), called]
+        place += _LOCAL.size + len(called) + size
+    length = sum(map(len, directory))
+    end = _END.pack(_END_SIGNATURE, 0, 0, len(arrays), len(arrays), length, place, 0)
+    return [*pieces, *directory, end]
+
+
+def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
+    """Header and contents of a .npy file; see `numpy.lib.format`."""
+    by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    told = f"{{'descr': {descr!r}, 'fortran_order': {by_columns}, 'shape': {array.shape!r}, }}".encode("latin1")
+    padded = told + b" " * (-(len(told) + 11) % 64) + b"\n"  # magic, version and length take 10 bytes
+    contents = np.ascontiguousarray(array.T if by_columns else array)
+    body = contents.reshape(-1).view(np.uint8).data if contents.nbytes else memoryview(b"")
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded, body
 
 
 def read(

@@ -39,15 +39,14 @@ def without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def stop_processes(executors: list[ProcessPoolExecutor], *, at_once: bool) -> None:
-    """End processes that have nothing to do; or `at_once`, whatever they do, after a moment to keep what they have."""
+def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
+    """End processes: at once where there is nothing to do, else after a moment to keep what they have."""
     processes = [process for executor in executors for process in (executor._processes or {}).values()]
     for executor in executors:
         executor.shutdown(wait=False, cancel_futures=True)
-    if at_once:
-        for process in processes:
-            with suppress(OSError, ValueError):
-                process.terminate()
+    for process in processes:
+        with suppress(OSError, ValueError):
+            process.terminate()  # one that is idle would take half a second to leave by itself
     for process in processes:
         with suppress(OSError, ValueError, AssertionError):
             process.join(GRACE)

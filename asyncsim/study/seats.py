@@ -8,14 +8,14 @@ suspects are tried again one at a time.
 import os
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from asyncsim.engine.devices import cores
 from asyncsim.study.processes import start_process, stop_processes, without_main
 from asyncsim.study.units import Unit
-from asyncsim.study.work import Report, Task, work
+from asyncsim.study.work import VERSIONS, Report, Task, require_versions, work
 
 KILLED = "KilledWorker"  # Dask's name for the death of every process on which it tried a task
 AHEAD = 2  # units that a process of an executor has at once: one to compute, one to begin with when that is done
@@ -46,16 +46,18 @@ class Seat:
         """Whether a unit can begin; while there are suspects, only one that is alone."""
         return len(self.units) < (1 if self.suspects else self.room)
 
+    def start(self) -> None:
+        """Start the process of a seat of this machine, and what it imports."""
+        self.executor = start_process()
+        with without_main():
+            self.executor.submit(require_versions, VERSIONS)
+
     def submit(self, unit: Unit, task: Task) -> None:
         """Begin a unit."""
         if self.executor is None:
-            self.executor = start_process()
-        if self.owned:
-            with without_main():
-                future = self.executor.submit(work, task)
-        else:
-            future = self.executor.submit(work, task)
-        self.units[future] = unit
+            self.start()
+        with without_main() if self.owned else nullcontext():
+            self.units[self.executor.submit(work, task)] = unit
         self.program = unit.program
 
     def bury(self) -> None:
@@ -66,15 +68,19 @@ class Seat:
 
 
 @contextmanager
-def local_seats(jobs: int | None) -> Iterator[list[Seat]]:
-    """One seat for each of `jobs` processes of this machine, by default one for each core."""
-    seats = [Seat() for _ in range(jobs or cores())]
-    finished = False
+def local_seats(jobs: int | None, units: int) -> Iterator[list[Seat]]:
+    """One seat for each of `jobs` processes of this machine, by default one for each core, but none that is not used.
+
+    The processes are on their way when the block begins.
+    """
+    seats = [Seat() for _ in range(min(jobs or cores(), max(units, 1)))]
     try:
+        if units:
+            for seat in seats:
+                seat.start()
         yield seats
-        finished = True
     finally:
-        stop_processes([seat.executor for seat in seats if seat.executor is not None], at_once=not finished)
+        stop_processes([seat.executor for seat in seats if seat.executor is not None])
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -166,21 +167,22 @@ def sweep(
     if shared_schedule:
         asked = with_shared_schedules(asked)
     place = open_store(store)
-    description = asked_for(asked)
-    place.write_sweep(digest(description["rows"]), {**description, "when": now()})
     told = (origin or Origin()).describe()
     work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress, told)
-    place.clear()
-    if executor is not None:
-        with seats_of(executor) as seats:
-            work.run(seats)
-    elif jobs == 0:
-        work.run_here()
-    else:
-        with local_seats(jobs) as seats:
-            work.run(seats)
+    with _seats(executor, jobs, len(work.queue) + len(work.waiting)) as seats:
+        description = asked_for(asked)
+        place.write_sweep(digest(description["rows"]), {**description, "when": now()})
+        place.clear()
+        work.run(seats) if seats else work.run_here()
     place.clear()
     return Sweep(asked, place, tuple(work.computed), work.troubles)
+
+
+def _seats(executor: Executor | None, jobs: int | None, units: int) -> AbstractContextManager[list[Seat]]:
+    """Where units are computed; nowhere but in this process if there are no jobs."""
+    if executor is not None:
+        return seats_of(executor)
+    return nullcontext([]) if jobs == 0 else local_seats(jobs, units)
 
 
 def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:

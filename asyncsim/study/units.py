@@ -13,6 +13,7 @@ interrupted sweep ends with the very numbers of one that was not.
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,7 +30,7 @@ from asyncsim.engine.quantities import QUANTITIES
 from asyncsim.engine.state import Carry
 from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
-from asyncsim.scenario.fingerprint import digest
+from asyncsim.scenario.fingerprint import digest, plain
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.run import Result, Seconds
 from asyncsim.study.stopwatch import Stopwatch
@@ -65,9 +66,42 @@ class Unit:
         """Hash of the digests."""
         return digest(self.digests)
 
+    def __reduce__(self) -> Any:
+        """On its way to another process: the first scenario whole, and in what the others differ from it."""
+        first, *others = self.scenarios
+        lanes = [(other.rule.hyper, other.seed, other.schedule_seed, other.digest) for other in others]
+        if any(
+            lane_of(first, *lane).description != other.description for lane, other in zip(lanes, others, strict=True)
+        ):
+            return Unit, (self.scenarios, self.program)
+        return _unit_of_lanes, (first, self.program, lanes)
+
     def alone(self) -> "list[Unit]":
         """Each scenario as a unit of its own."""
         return [Unit((scenario,), f"{self.program} alone") for scenario in self.scenarios]
+
+
+def lane_of(first: Scenario, hyper: Mapping[str, Any], seed: int, schedule_seed: int | None, digest: str) -> Scenario:
+    """A scenario that differs from another one as lanes do, without all that is checked when one is made."""
+    lane = copy(first)
+    rule = {**first.description["rule"], **plain({name: hyper[name] for name in hyper})}
+    described = {**first.description, "rule": rule, "seed": seed}
+    described.pop("schedule_seed", None)
+    if schedule_seed not in (None, seed):
+        described["schedule_seed"] = schedule_seed
+    changed = {
+        "rule": dataclasses.replace(first.rule, hyper=hyper),
+        "seed": seed,
+        "schedule_seed": schedule_seed,
+        "description": described,
+        "digest": digest,
+    }
+    vars(lane).update(changed)
+    return lane
+
+
+def _unit_of_lanes(first: Scenario, program: str, lanes: Sequence[tuple[Any, ...]]) -> Unit:
+    return Unit((first, *(lane_of(first, *lane) for lane in lanes)), program)
 
 
 def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Unit]:

@@ -1,0 +1,75 @@
+"""Sweeps beside the same work in two loops that somebody writes by hand, and two processes beside one."""
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study.processes import _begin
+
+STEP_SIZES = tuple(0.01 * k for k in range(1, 11))
+RECORD = {"energy_central": 3, "energy_proxy": 3, "pi_mean": 3, "pi_median": 16}  # what a scenario records by default
+
+
+def base(commits):
+    return asim.Scenario(
+        cluster=asim.Cluster(workers=16, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+        rule=asim.rules.gem(0.1),
+        workload=asim.workloads.quadratic([1.0, 0.5] * 5),
+        commits=commits,
+    )
+
+
+def loop_by_hand(seeds, commits):
+    """All step sizes side by side over the schedule of each seed."""
+    scenario = base(commits)
+    losses = []
+    for seed in seeds:
+        trace = asim.simulate(scenario.cluster, commits=commits, seed=seed)
+        rule = asim.rules.gem(np.array(STEP_SIZES))
+        run = asim.replay(trace, rule, scenario.workload, [seed] * len(STEP_SIZES), record=RECORD)
+        losses.append(run.final_loss())
+    return np.array(losses)
+
+
+def two_loops_by_hand(seeds, commits):
+    halves = range(seeds // 2), range(seeds // 2, seeds)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context, initializer=_begin) as executor:
+        return np.concatenate(list(executor.map(loop_by_hand, halves, [commits, commits])))
+
+
+def test_a_thousand_small_runs(versus, report, scaled, smoke, tmp_path):
+    """The sweep also writes a thousand folders, each with the run, its schedule, its scenario and its summary."""
+    seeds, commits = (4, 60) if smoke else (100, scaled(2000))
+    asked = asim.grid(base(commits), learning_rate=STEP_SIZES, seed=range(seeds))
+    stores = iter(tmp_path / str(number) for number in range(100))
+    by_hand = two_loops_by_hand(seeds, commits)
+    table = asim.sweep(asked, next(stores), jobs=2).table()
+    np.testing.assert_allclose(table["final_loss"].reshape(len(STEP_SIZES), -1).T, by_hand, rtol=1e-5)
+    ratio = versus(
+        lambda: asim.sweep(asked, next(stores), jobs=2),
+        lambda: two_loops_by_hand(seeds, commits),
+        rounds=1 if smoke else 3,
+    )
+    report("1000 small runs in a sweep, over two loops by hand", ratio, "", at_most=1.3)
+
+
+@pytest.mark.parametrize("runs", [200])
+def test_two_processes(runs, report, smoke, tmp_path):
+    small = asim.Scenario(
+        cluster=asim.Cluster(workers=20, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+        rule=asim.rules.gem(0.1),
+        workload=asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32),
+        commits_per_worker=3 if smoke else 400,
+    )
+    asked = asim.grid(small, learning_rate=[0.1, 0.2], seed=range(2 if smoke else runs // 2))
+    seconds = {}
+    for jobs in (1, 2):
+        begun = time.perf_counter()
+        assert len(asim.sweep(asked, tmp_path / str(jobs), jobs=jobs).computed) == len(asked)
+        seconds[jobs] = time.perf_counter() - begun
+    report("200 runs of a small network, two processes", seconds[1] / seconds[2], "times one", at_least=1.8)
