@@ -13,7 +13,8 @@ TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all e
 if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from typing import Any
 
-    from asyncsim import datasets, delays, energy, plots, rules, theory, workloads
+    from asyncsim import calibration, datasets, delays, energy, plots, rules, theory, workloads
+    from asyncsim.calibration import Calibration, calibrate
     from asyncsim.cli import main
     from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
     from asyncsim.engine import CommitView, Progress, ReplayInterrupted, Run, replay, use_all_cores
@@ -41,6 +42,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim.workloads import Workload
 
 __all__ = [
+    "Calibration",
     "Cluster",
     "CommitView",
     "Comparison",
@@ -58,6 +60,8 @@ __all__ = [
     "TraceError",
     "Workload",
     "best",
+    "calibrate",
+    "calibration",
     "central_against_time",
     "citation",
     "compare",
@@ -86,6 +90,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "calibration": ("Calibration", "calibrate"),
     "cli": ("main",),
     "cluster": ("Cluster", "Network", "Server", "faults", "protocols", "simulate"),
     "engine": ("CommitView", "Progress", "ReplayInterrupted", "Run", "replay", "use_all_cores"),
@@ -112,7 +117,7 @@ _NAMES = {
     "trace": ("Trace", "TraceError", "statistics"),
     "workloads": ("Workload",),
 }
-_MODULES = ("datasets", "delays", "energy", "plots", "rules", "theory", "workloads")
+_MODULES = ("calibration", "datasets", "delays", "energy", "plots", "rules", "theory", "workloads")
 _INNER_MODULES = ("cluster", "engine", "reports", "scenario", "study", "trace")  # for `asyncsim.engine.…` and the like
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

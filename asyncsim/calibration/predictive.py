@@ -1,0 +1,97 @@
+"""Does a fitted cluster produce such a log? Statistics of the log beside those of clusters drawn from the fit."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim.calibration.coordinates import FloatArray
+from asyncsim.trace import Trace
+
+SUSPECT = 0.05  # the least p-value, times the number of statistics, below which the model is flagged
+LEAST_SPREAD = 1e-9  # relative to the mean: statistics that never vary are compared to rounding
+
+
+class Check(NamedTuple):
+    """One statistic of the log, and what the fitted model predicts for it.
+
+    Attributes:
+        log: In the log.
+        mean, sd: Over logs that clusters drawn from the fit produce.
+        p_value: How likely these are to be as far from their mean as the log is: t distribution, two-sided.
+    """
+
+    log: float
+    mean: float
+    sd: float
+    p_value: float
+
+
+class Checks(dict[str, Check]):
+    """Statistic -> check; what `Calibration.check` returns."""
+
+    @property
+    def suspect(self) -> tuple[str, ...]:
+        """Those of which the p-value, times the number of all, is below 0.05 (Bonferroni)."""
+        return tuple(name for name, check in self.items() if check.p_value * len(self) < SUSPECT)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the model may have produced the log."""
+        return not self.suspect
+
+    def __repr__(self) -> str:
+        worst = min(self, key=lambda name: self[name].p_value)
+        verdict = f"does not fit: {', '.join(self.suspect)}" if self.suspect else "fits"
+        return f"Checks({len(self)} statistics, {verdict}; least p-value {self[worst].p_value:.2g}, of {worst})"
+
+
+def summary(trace: Trace) -> dict[str, float]:
+    """The statistics that are compared: of commits and their times alone, which every log has.
+
+    Example:
+        >>> found = summary(Trace.from_commits([0, 1] * 20))
+        >>> found["throughput"], found["staleness"]
+        (1.0, 0.975)
+    """
+    gaps = np.diff(trace.commit_time)
+    times, rows = cycles(trace), np.bincount(trace.worker, minlength=trace.workers)
+    middle = float(np.median(times)) if len(times) else 1.0
+    mean_gap = float(gaps.mean()) or 1.0
+    found = {
+        "throughput": len(trace) / trace.seconds,
+        "staleness": float(trace.staleness.mean()),
+        "sd of staleness": float(trace.staleness.std()),
+        "inter-commit time, median": middle,
+        "inter-commit time, 10 %": float(np.quantile(times, 0.1)) / middle,
+        "inter-commit time, 90 %": float(np.quantile(times, 0.9)) / middle,
+        "gap, 5 %": float(np.quantile(gaps, 0.05)) / mean_gap,
+        "gap, 50 %": float(np.quantile(gaps, 0.5)) / mean_gap,
+        "gap, 95 %": float(np.quantile(gaps, 0.95)) / mean_gap,
+    }
+    if trace.workers > 1:
+        found["largest share"] = float(rows.max()) / len(trace)
+        found["smallest share"] = float(rows.min()) / len(trace)
+    return found
+
+
+def cycles(trace: Trace) -> FloatArray:
+    """Times between successive commits of a worker."""
+    order = np.lexsort((trace.commit_time, trace.worker))
+    times, worker = trace.commit_time[order], trace.worker[order]
+    return np.diff(times)[worker[1:] == worker[:-1]]
+
+
+def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Checks:
+    """Two-sided p-values of the log among the replicates."""
+    from scipy.stats import t
+
+    count = len(replicates)
+    checks = Checks()
+    for name, value in log.items():
+        values = np.array([one[name] for one in replicates])
+        mean, sd = float(values.mean()), float(values.std(ddof=1))
+        error = max(sd, LEAST_SPREAD * abs(mean)) * np.sqrt(1 + 1 / count)
+        p_value = float(2 * t.sf(abs(value - mean) / error, count - 1)) if error else float(value == mean)
+        checks[name] = Check(value, mean, sd, p_value)
+    return checks

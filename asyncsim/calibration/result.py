@@ -1,0 +1,343 @@
+"""What a calibration found: a cluster, its parameters with their intervals, and clusters that are as likely."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.calibration.choose import Group
+from asyncsim.calibration.coordinates import FloatArray, law_of, values_of
+from asyncsim.calibration.estimate import DRAWS, Estimate
+from asyncsim.calibration.predictive import Check, Checks, compared, summary
+from asyncsim.checks import did_you_mean, require_integer
+from asyncsim.cluster import Cluster, Network, Server, simulate
+from asyncsim.delays import Delay
+from asyncsim.files import read_json, write_json
+
+FORMAT = "asyncsim calibration"
+FORMAT_VERSION = 1
+LEVEL = 0.9  # of the intervals
+MOST_APART = 10.0  # high over low of an interval, from which the log hardly tells the parameter
+MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
+QUANTILES = 199  # of each stage's durations that are kept for a Q-Q picture
+DRAWS_PER_WORKER = 400  # where each worker has a law of its own
+STAGES = {"compute": "compute", "latency": "network.latency", "service": "server.service"}
+
+
+class Parameter(NamedTuple):
+    """One number of the model.
+
+    Attributes:
+        estimate: Of highest likelihood; NaN if the log does not tell.
+        low, high: Ends of the 90 % interval.
+        method: "likelihood", or "not observed".
+        identifiable: Whether the log tells it: its interval spans less than a factor of ten.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    method: str
+    identifiable: bool
+
+
+class Parameters(dict[str, Parameter]):
+    """Name -> parameter; a name that there is not is refused with the nearest one."""
+
+    def __missing__(self, name: str) -> Parameter:
+        hint = did_you_mean(str(name), self)
+        raise KeyError(f"`parameters` has no {name!r}; it has {', '.join(self)}.{hint}")
+
+
+class StageFit(NamedTuple):
+    """One stage as it was fitted.
+
+    Attributes:
+        groups: All workers, two classes of them, or each.
+        contains: What else may be in its durations.
+        aic: Family -> Akaike's criterion of one law for all workers.
+        refused: Family -> why it was out of the question.
+        p_equal: p-value of equal workers.
+        p_classes: p-value of two classes.
+        law: How far the durations are from the law; None for a constant.
+        quantiles: (2, 199) of the durations and, by the fitted laws, at the same shares.
+    """
+
+    groups: tuple[Group, ...]
+    contains: tuple[str, ...]
+    aic: dict[str, float]
+    refused: dict[str, str]
+    p_equal: float
+    p_classes: float
+    law: Check | None
+    quantiles: FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration:
+    """A cluster fitted to a log, and how sure one is of it.
+
+    Attributes:
+        workers: Number of workers.
+        commits: Commits in the log.
+        seconds: Its length.
+        stages: "compute", and "latency" and "service" where the log tells them, as they were fitted.
+        slots: Commits in service at once.
+        hidden: Stages that the log does not tell.
+        notes: What was found, in sentences.
+        log: Statistics of the log that `check` compares.
+        checked: How many of the log's first commits they are of.
+        method: "likelihood".
+        seed: Of everything that is drawn.
+    """
+
+    workers: int
+    commits: int
+    seconds: float
+    stages: Mapping[str, StageFit]
+    slots: int
+    hidden: tuple[str, ...]
+    notes: tuple[str, ...]
+    log: Mapping[str, float]
+    checked: int
+    method: str = "likelihood"
+    seed: int = 0
+    _kept: dict[Any, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        laws = [f"{name} {_in_words(stage)}" for name, stage in self.stages.items()]
+        hidden = f"; not told: {', '.join(self.hidden)}" if self.hidden else ""
+        return f"Calibration({self.workers} workers, {self.commits:,} commits: {', '.join(laws)}{hidden})"
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster of highest likelihood."""
+        return self.with_workers(self.workers)
+
+    def with_workers(self, workers: int) -> Cluster:
+        """The same cluster with another number of workers.
+
+        The first workers are those of the log. More of them repeat these in order, so that classes keep their shares.
+
+        Raises:
+            ValueError: If `workers` is not an integer of at least 1.
+        """
+        return self._cluster(
+            {name: [group.estimate.law for group in one.groups] for name, one in self.stages.items()}, workers
+        )
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Name -> `Parameter`: the arguments of each law, and of each stage "mean" and "cv"."""
+        found = Parameters()
+        for name, stage in self.stages.items():
+            found |= _parameters(STAGES[name], stage, self.seed)
+        for name in self.hidden:
+            if name not in self.stages:
+                nan = float("nan")
+                found[f"{STAGES[name]}.mean"] = Parameter(nan, nan, nan, "not observed", False)
+        return found
+
+    def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Cluster]:
+        """Clusters that the log speaks for as well, drawn from the normal approximation of the likelihood.
+
+        Args:
+            count: How many.
+            seed: Of the draws; by default that of the calibration.
+            workers: Number of workers; by default as in the log.
+
+        Raises:
+            ValueError: If `count` or `workers` is not an integer of at least 1.
+        """
+        count = require_integer("count", count, least=1, remedy="200 show a band.")
+        generator = np.random.default_rng([self.seed if seed is None else seed, 2])
+        drawn = {
+            name: [group.estimate.draw(generator, count) for group in stage.groups]
+            for name, stage in self.stages.items()
+        }
+        chosen = self.workers if workers is None else workers
+        return [
+            self._cluster({name: [laws[i] for laws in groups] for name, groups in drawn.items()}, chosen)
+            for i in range(count)
+        ]
+
+    def check(self, count: int = 64) -> Checks:
+        """Predictive p-values: statistics of the log among those of logs that clusters drawn from the fit produce.
+
+        Throughput, staleness, shares and inter-commit times; and of each stage the Kolmogorov-Smirnov distance of its
+        durations from the law. Every log begins as the simulated ones do, at time 0 with all workers reading.
+
+        Args:
+            count: How many logs are simulated, each of as many commits (10 000 at most).
+
+        Returns:
+            Statistic -> `Check`; `.fits` says whether the model may have produced the log.
+
+        Raises:
+            ValueError: If `count` is below 8.
+
+        References:
+            Gelman, Meng and Stern 1996, "Posterior predictive assessment of model fitness via realized discrepancies".
+        """
+        count = require_integer("count", count, least=8, remedy="64 tell p-values apart.")
+        if count not in self._kept:
+            clusters = self.sample(count, seed=self.seed + 1)
+            replicates = [
+                summary(simulate(cluster, commits=self.checked, seed=self.seed + i))
+                for i, cluster in enumerate(clusters)
+            ]
+            checks = compared(dict(self.log), replicates)
+            checks |= {f"law of {name}": one.law for name, one in self.stages.items() if one.law is not None}
+            self._kept[count] = Checks(checks)
+        return self._kept[count]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything as JSON, whole or not at all.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
+        stages = {name: _stage_as_json(stage) for name, stage in self.stages.items()}
+        same = ("workers", "commits", "seconds", "slots", "hidden", "notes", "log", "checked", "method", "seed")
+        parameters = {name: parameter._asdict() for name, parameter in self.parameters.items()}
+        fields = {name: getattr(self, name) for name in same}
+        head = {"format": FORMAT, "version": FORMAT_VERSION}
+        write_json(path, {**head, **fields, "parameters": parameters, "stages": stages})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Calibration":
+        """Read what `save` wrote.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If it holds no calibration, or one of a newer asyncsim.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"`path` {str(path)!r} does not exist. Check the name.")
+        found = read_json(path)
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ValueError(f"`path` {str(path)!r} holds no calibration. Write one by `Calibration.save`.")
+        if found["version"] > FORMAT_VERSION:
+            raise ValueError(f"`path` {str(path)!r} was written by a newer asyncsim. Update asyncsim.")
+        try:
+            return cls(
+                workers=found["workers"],
+                commits=found["commits"],
+                seconds=found["seconds"],
+                stages={name: _stage_from_json(stage) for name, stage in found["stages"].items()},
+                slots=found["slots"],
+                hidden=tuple(found["hidden"]),
+                notes=tuple(found["notes"]),
+                log=found["log"],
+                checked=found["checked"],
+                method=found["method"],
+                seed=found["seed"],
+            )
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"`path` {str(path)!r} is damaged: {error!r}. Calibrate again.") from error
+
+    def _cluster(self, laws: Mapping[str, list[Delay]], workers: int) -> Cluster:
+        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        groups = self.stages["compute"].groups
+        compute: Any = laws["compute"][0]
+        if len(groups) > 1:
+            law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
+            compute = [law_of_worker[w % self.workers] for w in range(workers)]
+        network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
+        server = Server(slots=self.slots, service=laws["service"][0]) if "service" in laws else Server()
+        return Cluster(workers, compute, network=network, server=server)
+
+
+def _parameters(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
+    """Of each group of workers; with several, also the mean of all."""
+    found: dict[str, Parameter] = {}
+    count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
+    generator = np.random.default_rng([seed, 3])
+    totals, estimate, workers = np.zeros(count), 0.0, sum(len(group.workers) for group in stage.groups)
+    each: dict[str, Parameter] = {}
+    for group in stage.groups:
+        laws = group.estimate.draw(generator, count)
+        dot = "" if group.label.startswith("[") or not group.label else "."
+        each |= _of_group(f"{prefix}{dot}{group.label}", group.estimate, laws)
+        share = len(group.workers) / workers
+        totals += share * np.array([law.mean for law in laws])
+        estimate += share * group.estimate.law.mean
+    if len(stage.groups) > 1:
+        found[f"{prefix}.mean"] = _parameter(estimate, totals)
+    return found | each
+
+
+def _of_group(prefix: str, one: Estimate, laws: list[Delay]) -> dict[str, Parameter]:
+    """The law's own arguments, then mean and cv where these are not among them."""
+    drawn = np.array([values_of(one.family, law) for law in laws])
+    found = {
+        f"{prefix}.{name}": _parameter(value, drawn[:, i])
+        for i, (name, value) in enumerate(zip(one.names, one.values, strict=True))
+    }
+    moments = np.array([(law.mean, np.sqrt(law.variance) / law.mean if law.mean else 0.0) for law in laws])
+    mean = one.law.mean
+    cv = float(np.sqrt(one.law.variance)) / mean if mean else 0.0
+    derived = {f"{prefix}.mean": _parameter(mean, moments[:, 0]), f"{prefix}.cv": _parameter(cv, moments[:, 1])}
+    return {**{name: one for name, one in derived.items() if name not in found}, **found}
+
+
+def _parameter(estimate: float, drawn: FloatArray) -> Parameter:
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    identifiable = bool(low == high or (low > 0 and high / low < MOST_APART))
+    return Parameter(float(estimate), low, high, "likelihood", identifiable)
+
+
+def _in_words(stage: StageFit) -> str:
+    if len(stage.groups) > 2:
+        means = [group.estimate.law.mean for group in stage.groups]
+        return f"{stage.groups[0].estimate.family}, means {min(means):.3g} to {max(means):.3g} s by worker"
+    words = [f"{group.estimate.family} of mean {group.estimate.law.mean:.3g} s" for group in stage.groups]
+    counts = [f"{len(group.workers)} {group.label}: " if group.label else "" for group in stage.groups]
+    return " and ".join(count + word for count, word in zip(counts, words, strict=True))
+
+
+def _stage_as_json(stage: StageFit) -> dict[str, Any]:
+    groups = [
+        {
+            "label": group.label,
+            "workers": group.workers,
+            "law": group.estimate.family,
+            "arguments": dict(zip(group.estimate.names, group.estimate.values, strict=True)),
+            "covariance": group.estimate.covariance,
+            "jobs": group.estimate.jobs,
+            "log_likelihood": group.estimate.log_likelihood,
+        }
+        for group in stage.groups
+    ]
+    law = None if stage.law is None else stage.law._asdict()
+    return {**stage._asdict(), "groups": groups, "law": law}
+
+
+def _stage_from_json(found: dict[str, Any]) -> StageFit:
+    groups = []
+    for group in found["groups"]:
+        values = tuple(float(value) for value in group["arguments"].values())
+        law_of(group["law"], values)
+        size = len(group["covariance"])
+        covariance = np.array(group["covariance"], np.float64).reshape(size, size)
+        likelihood = np.inf if group["log_likelihood"] is None else group["log_likelihood"]
+        one = Estimate(group["law"], values, covariance, group["jobs"], likelihood)
+        groups.append(Group(group["label"], tuple(group["workers"]), one))
+    return StageFit(
+        groups=tuple(groups),
+        contains=tuple(found["contains"]),
+        aic=found["aic"],
+        refused=found["refused"],
+        p_equal=_number(found["p_equal"]),
+        p_classes=_number(found["p_classes"]),
+        law=None if found["law"] is None else Check(**found["law"]),
+        quantiles=np.array(found["quantiles"], np.float64),
+    )
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,210 @@
+"""What a log shows of each stage of a job: durations of computing, of messages and of service."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.calibration.coordinates import FloatArray
+from asyncsim.trace import Fate, Trace
+from asyncsim.trace.statistics import hidden_stages
+
+LEAST_COMMITS = 30
+ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
+ROUNDING = 1e-9  # of the length of the log: durations below it are differences of equal times
+
+
+class Stage(NamedTuple):
+    """Durations of one stage.
+
+    Attributes:
+        durations, worker: (jobs,) seconds, and whose.
+        censored, censored_worker: (others,) of jobs in flight at the end: how long they had lasted, and whose.
+        contains: Other stages that may be in the durations.
+    """
+
+    durations: FloatArray
+    worker: NDArray[np.int32]
+    censored: FloatArray = np.zeros(0)
+    censored_worker: NDArray[np.int32] = np.zeros(0, np.int32)
+    contains: tuple[str, ...] = ()
+
+
+class Stages(NamedTuple):
+    """All that a log shows.
+
+    Attributes:
+        compute: From start to finish of the computation.
+        latency: One way between worker and server; None where the log does not tell.
+        service: From the server's taking up a commit to its application; None where the log does not tell.
+        slots: The most commits that were in service at once.
+        hidden: Names of the stages that the log does not tell.
+        notes: What was found, in sentences.
+    """
+
+    compute: Stage
+    latency: Stage | None
+    service: Stage | None
+    slots: int
+    hidden: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def stages_of(trace: Trace) -> Stages:
+    """Take a log apart.
+
+    Raises:
+        ValueError: If it has too few commits, no time passes in it, or it is not that of an asynchronous cluster.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> server = asim.Server(service=asim.delays.Constant(0.1))
+        >>> cluster = asim.Cluster(4, asim.delays.Exponential(1.0), server=server)
+        >>> found = stages_of(asim.simulate(cluster, commits=100, seed=0))
+        >>> found.service.durations.round(9).tolist()[:3], found.hidden
+        ([0.1, 0.1, 0.1], ('latency',))
+    """
+    _require_enough(trace)
+    notes: list[str] = []
+    compute = _compute(trace, notes)
+    latency = _latency(trace, notes)
+    service, slots = _service(trace, latency, notes)
+    hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
+    notes += _gaps(trace)
+    if trace.workers == 1:
+        notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
+    return Stages(compute, latency, service, slots, hidden, tuple(notes))
+
+
+def _require_enough(trace: Trace) -> None:
+    if len(trace) < LEAST_COMMITS:
+        remedy = "Record more: 100 for each worker tell the mean within 5 % at a spread of 0.3."
+        raise ValueError(f"`log` must have {LEAST_COMMITS} commits or more; got {len(trace)}. {remedy}")
+    if trace.seconds <= 0 or trace.commit_time[0] == trace.seconds:
+        remedy = "Give the times, in seconds, with their fractions."
+        raise ValueError(f"`log` must have times that differ; all are {trace.seconds:g}. {remedy}")
+    if not trace.closes_step.all():
+        remedy = "Fit its parts by `asyncsim.delays.….fit`."
+        raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
+
+
+def _compute(trace: Trace, notes: list[str]) -> Stage:
+    durations = trace.finish_time - trace.start_time
+    contains = hidden_stages(trace)
+    kept = np.ones(len(trace), np.bool_)
+    first = _first_jobs(trace)
+    if (durations[first] == 0).any():  # as `start="first"` makes it
+        kept = ~first
+        notes.append("The first job of each worker is left out: the log does not show when they began.")
+    rest = trace.unfinished
+    end = np.minimum(rest.end_time, trace.seconds)
+    lasted = end - np.minimum(rest.start_time, end)  # 0 where it never started
+    ended = rest.finish_time <= end
+    # A job counts if it computed: whole if it finished, as long as it lasted if it did not.
+    unended = ~ended & (lasted > 0) & np.isin(rest.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
+    whole = np.concatenate([durations[kept], rest.finish_time[ended] - rest.start_time[ended]])
+    worker = np.concatenate([trace.worker[kept], rest.worker[ended]])
+    return Stage(whole, worker, lasted[unended], rest.worker[unended], contains)
+
+
+def _first_jobs(trace: Trace) -> NDArray[np.bool_]:
+    first = np.zeros(len(trace), np.bool_)
+    first[np.unique(trace.worker, return_index=True)[1]] = True
+    return first
+
+
+def _latency(trace: Trace, notes: list[str]) -> Stage | None:
+    """The ways between worker and server that the log shows: to the worker, from it, or both."""
+    rounding = ROUNDING * trace.seconds
+    reads = ~trace.resumes_own & ~_first_jobs(trace)  # who is there when the run begins need not ask
+    down, up = (trace.start_time - trace.read_time)[reads], trace.arrive_time - trace.finish_time
+    shows_down, shows_up = bool((down > rounding).any()), bool((up > rounding).any())
+    separate = bool((trace.pull_version != trace.version).any())
+    arrives = bool((trace.commit_time - trace.arrive_time > rounding).any())
+    if separate and shows_down:
+        notes.append("Workers pull in a request of their own: latency is that of the reads alone.")
+        return Stage(down, trace.worker[reads])
+    if separate or not (shows_down or (shows_up and arrives)):
+        return None  # up to the commit itself, a message cannot be told from queue and service
+    if not shows_down:
+        return Stage(up, trace.worker)
+    if not shows_up or (not arrives and _differ(down, up)):
+        return Stage(down, trace.worker[reads])
+    notes += _clocks(trace, down, up[reads], trace.worker[reads])
+    return Stage(np.concatenate([down, up]), np.concatenate([trace.worker[reads], trace.worker]))
+
+
+def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Stage | None, int]:
+    """Service as far as the log shows it, and how many commits were in service at once."""
+    rounding = ROUNDING * trace.seconds
+    if (trace.commit_time - trace.serve_time > rounding).any():
+        return Stage(trace.commit_time - trace.serve_time, trace.worker), _most_at_once(trace)
+    before = np.append(0.0, trace.commit_time[:-1])
+    if (trace.commit_time - trace.arrive_time > rounding).any():
+        notes.append("The log lacks `serve_time`: service is counted from the commit before, one at a time.")
+        return Stage(trace.commit_time - np.maximum(trace.arrive_time, before), trace.worker), 1
+    rest = trace.commit_time - trace.finish_time
+    both_ways = latency is not None and len(latency.durations) > len(trace)
+    if both_ways or not (rest > rounding).any():
+        return None, 1
+    upload = 0.0 if latency is None else float(latency.durations.mean())
+    service = trace.commit_time - np.maximum(trace.finish_time + upload, before)
+    less = ", less the mean latency" if latency is not None else ", and contains any latency"
+    notes.append(
+        "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
+        f"commit before{less}."
+    )
+    kept = service > rounding
+    return Stage(service[kept], trace.worker[kept], contains=("upload",)), 1
+
+
+def _differ(first: FloatArray, second: FloatArray) -> bool:
+    from scipy.stats import ks_2samp
+
+    found: Any = ks_2samp(first, second)
+    return bool(found.pvalue < ALIKE)
+
+
+def _most_at_once(trace: Trace) -> int:
+    """The most services that overlap; one that begins when another ends does not overlap with it."""
+    times = np.concatenate([trace.serve_time, trace.commit_time])
+    change = np.repeat([1, -1], len(trace))
+    return max(1, int(np.cumsum(change[np.lexsort((change, times))]).max()))
+
+
+def _clocks(trace: Trace, down: FloatArray, up: FloatArray, worker: NDArray[np.int32]) -> list[str]:
+    """Workers whose clocks differ from the server's: what is added to one way is missing on the other."""
+    half = (down - up) / 2
+    found = []
+    means = np.array([half[worker == w].mean() if (worker == w).sum() > 2 else np.nan for w in range(trace.workers)])
+    if not np.isfinite(means).any():
+        return found
+    common = float(np.nanmedian(means))
+    for w in np.flatnonzero(np.isfinite(means)):
+        mine = half[worker == w]
+        error = float(mine.std()) / np.sqrt(len(mine))
+        off = means[w] - common
+        if abs(off) > 5 * error + ROUNDING * trace.seconds and abs(off) > 0.01 * float((down + up).mean() / 2):
+            sense = "ahead of" if off > 0 else "behind"
+            found.append(f"Worker {w}'s clock is {abs(off):.3g} s {sense} the server's: correct its times.")
+    spread = float(half.std()) / np.sqrt(len(half))
+    if abs(common) > 5 * spread + ROUNDING * trace.seconds:
+        found.append(
+            f"Messages take {2 * abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
+            "back: latency is the mean of both; a `bandwidth` could tell them apart."
+        )
+    return found
+
+
+def _gaps(trace: Trace) -> list[str]:
+    """A time without any commit that is far longer than all others."""
+    gaps = np.diff(trace.commit_time)
+    if len(gaps) < LEAST_COMMITS:
+        return []
+    place = int(gaps.argmax())
+    others = np.delete(gaps, place)
+    longest = float((trace.finish_time - trace.start_time).mean())
+    if gaps[place] > 10 * max(float(others.max()), longest):
+        begin, end = trace.commit_time[place], trace.commit_time[place + 1]
+        return [f"Nothing was committed from {begin:.6g} s to {end:.6g} s: a pause of the cluster or of the log."]
+    return []

@@ -1,0 +1,237 @@
+"""From logs of known clusters back to the clusters, what a log cannot tell, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.calibration.estimate import estimate
+
+HIDDEN = asim.Cluster(
+    workers=6,
+    compute=delays.Straggler(delays.Gamma(1.0, 0.3), probability=0.08, factor=5.0),
+    network=asim.Network(latency=delays.Gamma(0.02, 0.5)),
+    server=asim.Server(service=delays.Gamma(0.05, 0.2)),
+)
+SYNCHRONOUS = asim.Cluster(4, delays.Gamma(1.0, 0.3), protocol=asim.protocols.Synchronous())
+TRUTH = {
+    "compute.law.mean": 1.0,
+    "compute.law.cv": 0.3,
+    "compute.probability": 0.08,
+    "compute.factor": 5.0,
+    "network.latency.mean": 0.02,
+    "network.latency.cv": 0.5,
+    "server.service.mean": 0.05,
+    "server.service.cv": 0.2,
+}
+LAWS = {"compute": "straggler", "latency": "gamma", "service": "gamma"}
+GAMMAS = dict.fromkeys(LAWS, "gamma")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """What comes back from a file."""
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    asim.simulate(HIDDEN, commits=800, seed=3).to_csv(path)
+    return asim.Trace.from_csv(path)
+
+
+@pytest.fixture(scope="module")
+def fit(log):
+    return asim.calibrate(log, law=LAWS, by_worker=False)
+
+
+def within(parameter, truth):
+    """Within four standard errors, an interval of 90 % being 3.29 of them."""
+    error = (parameter.high - parameter.low) / 3.29
+    return abs(parameter.estimate - truth) < 4 * error
+
+
+@pytest.mark.quick
+def test_hidden_parameters_come_back(fit):
+    assert [name for name, truth in TRUTH.items() if not within(fit.parameters[name], truth)] == []
+    assert all(parameter.identifiable for parameter in fit.parameters.values())
+    assert fit.hidden == fit.notes == ()
+    assert fit.cluster.workers == 6
+    assert fit.cluster.server.service.mean == fit.parameters["server.service.mean"].estimate
+    mean = fit.cluster.compute.mean
+    assert fit.parameters["compute.mean"].estimate == mean
+
+
+def test_it_is_kept_whole(fit, tmp_path):
+    fit.save(tmp_path / "fit.json")
+    again = asim.Calibration.load(tmp_path / "fit.json")
+    assert repr(again) == repr(fit)
+    assert again.parameters == fit.parameters
+    assert again.cluster == fit.cluster
+    assert again.sample(3) == fit.sample(3)
+    assert again.log == fit.log
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(ValueError, match="holds no calibration"):
+        asim.Calibration.load(tmp_path / "other.json")
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        asim.Calibration.load(tmp_path / "missing.json")
+
+
+def test_samples_spread_as_the_intervals_say(fit):
+    means = [cluster.server.service.mean for cluster in fit.sample(400)]
+    parameter = fit.parameters["server.service.mean"]
+    inside = np.mean([parameter.low <= mean <= parameter.high for mean in means])
+    assert abs(inside - 0.9) < 5 * math.sqrt(0.09 / 400)
+    assert fit.sample(2, workers=40)[0].workers == fit.with_workers(40).workers == 40
+
+
+def test_the_right_model_fits_and_another_does_not(fit, log):
+    assert fit.check(16).fits
+    wrong = asim.calibrate(log, law={**LAWS, "compute": "exponential"}, by_worker=False)
+    assert "law of compute" in wrong.check(16).suspect
+    assert any("No law fits compute" in note for note in wrong.notes)
+
+
+def test_commits_alone(log):
+    """What the log does not tell is said, and the queue that it hides is noticed."""
+    alone = asim.calibrate(asim.Trace.from_commits(log.worker, log.commit_time), law="gamma", by_worker=False)
+    assert alone.hidden == ("latency", "service")
+    for name in ("network.latency.mean", "server.service.mean"):
+        parameter = alone.parameters[name]
+        assert (parameter.identifiable, parameter.method) == (False, "not observed")
+    assert alone.parameters["compute.mean"].estimate > 1.05 * HIDDEN.compute.mean
+    assert "gap, 5 %" in alone.check(16).suspect
+
+
+def test_fewer_columns(log):
+    """The times that are left out are made up for as far as they can be."""
+    columns = log.to_columns()
+    kept = {name: columns[name][: len(log)] for name in ("worker", "commit_time", "read_time", "finish_time")}
+    read = {**kept, "start_time": columns["start_time"][: len(log)]}
+    arrived = {**read, "arrive_time": columns["arrive_time"][: len(log)]}
+    for table, latency, service in ((kept, None, 0.07), (read, 0.02, 0.05), (arrived, 0.02, 0.05)):
+        found = asim.calibrate(asim.Trace.from_columns(table), law=GAMMAS if latency else "gamma", by_worker=False)
+        assert ("latency" in found.stages) == bool(latency)
+        assert found.parameters["server.service.mean"].estimate == pytest.approx(service, rel=0.1)
+        assert any("The log lacks" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("law", "families"),
+    [
+        (delays.Constant(0.7), {"constant"}),
+        (delays.Gamma(2.0, 0.4), {"gamma"}),
+        (delays.LogNormal(2.0, 0.8), {"lognormal"}),
+        (delays.ShiftedExponential(1.0, 0.5), {"shifted_exponential"}),
+        (delays.Uniform(1.0, 2.0), {"uniform"}),
+    ],
+    ids=repr,
+)
+def test_the_law_of_least_aic(law, families):
+    found = asim.calibrate(asim.simulate(asim.Cluster(3, law), commits=600, seed=2), by_worker=False)
+    assert found.stages["compute"].groups[0].estimate.family in families
+
+
+def test_workers_that_differ():
+    law = delays.Gamma(1.0, 0.3)
+    classes = asim.Cluster(6, delays.fleet.two_classes(law, 6, slow=2, factor=1.5))
+    found = asim.calibrate(asim.simulate(classes, commits=900), law="gamma")
+    assert [group.workers for group in found.stages["compute"].groups] == [(0, 1, 2, 3), (4, 5)]
+    assert within(found.parameters["compute.slow.mean"], 1.5)
+    assert within(found.parameters["compute.fast.mean"], 1.0)
+    assert "Two classes of workers: 4, 5 take 1.5 times as long" in found.notes[0]
+    assert [law.mean > 1.2 for law in found.with_workers(12).compute] == [False] * 4 + [True] * 2 + [False] * 4 + [
+        True
+    ] * 2
+    each = asim.calibrate(asim.simulate(asim.Cluster(4, delays.fleet.linear(law, 4)), commits=800), law="gamma")
+    assert [round(one.mean) for one in each.cluster.compute] == [1, 2, 3, 4]
+    assert "Workers differ" in each.notes[0]
+    assert within(each.parameters["compute[2].mean"], 3.0)
+    equal = asim.calibrate(asim.simulate(asim.Cluster(4, law), commits=400), law="gamma")
+    assert equal.cluster.compute.mean == pytest.approx(1.0, abs=5 * 0.3 / 20)
+    assert equal.stages["compute"].p_equal > 0.01
+
+
+def test_jobs_in_flight_count():
+    """With few jobs a worker, those that last are still in flight when the log ends: without them the mean is low."""
+    cluster = asim.Cluster(200, delays.Exponential(1.0))
+    means = [asim.calibrate(asim.simulate(cluster, commits=150, seed=seed), law="exponential") for seed in range(4)]
+    found = np.array([fit.parameters["compute.mean"].estimate for fit in means])
+    assert abs(found.mean() - 1) < 4 / math.sqrt(600)
+    committed = asim.simulate(cluster, commits=150)
+    assert (committed.finish_time - committed.start_time).mean() < 0.6
+
+
+def test_trends_and_slow_periods_are_said():
+    generator = np.random.default_rng(0)
+    times = np.cumsum(generator.gamma(9, 1 / 9, 600) * np.linspace(1, 1.5, 600))
+    trend = asim.calibrate(asim.Trace.from_commits([0] * 600, times), law="gamma")
+    assert any("it has a trend" in note for note in trend.notes)
+    assert any("One worker only" in note for note in trend.notes)
+    slow = np.repeat(generator.random(60) < 0.3, 10) * 2 + 1
+    times = np.cumsum(generator.gamma(9, 1 / 9, 600) * slow)
+    periods = asim.calibrate(asim.Trace.from_commits([0] * 600, times), law="gamma")
+    assert any("slow periods" in note for note in periods.notes)
+
+
+def test_clocks_and_pauses_are_said(log):
+    ahead = 0.006 * (log.worker == 3)
+    columns = {name: getattr(log, name) for name in ("worker", "read_version", "version", "read_time")}
+    columns |= {"start_time": log.start_time + ahead, "finish_time": log.finish_time + ahead}
+    # A message seems to arrive before it was sent, by this clock: such a log would be refused.
+    arrived = np.maximum(log.arrive_time, columns["finish_time"])
+    columns |= {"arrive_time": arrived, "serve_time": np.maximum(log.serve_time, arrived)}
+    trace = asim.Trace.from_columns({**columns, "commit_time": log.commit_time})
+    found = asim.calibrate(
+        trace, law={"compute": "gamma", "latency": "exponential", "service": "gamma"}, by_worker=False
+    )
+    assert next(note for note in found.notes if "clock" in note).startswith("Worker 3's clock is 0.0")
+    late = log.commit_time + 500.0 * (np.arange(len(log)) >= 400)
+    paused = asim.calibrate(asim.Trace.from_commits(log.worker, late), law="exponential", by_worker=False)
+    assert any("Nothing was committed from" in note for note in paused.notes)
+
+
+def test_intervals_cover():
+    """Of 300 gamma laws drawn at random, 90 % intervals of mean and cv hold the truth: z-scores are standard normal."""
+    generator = np.random.default_rng(1)
+    means, cvs = np.exp(generator.uniform(-3, 3, 300)), generator.uniform(0.1, 1.2, 300)
+    inside = []
+    for mean, cv in zip(means, cvs, strict=True):
+        found = estimate("gamma", delays.Gamma(mean, cv).sample(generator, 200))
+        errors = (np.log(found.values) - np.log([mean, cv])) / np.sqrt(np.diag(found.covariance))
+        inside.append(np.abs(errors) < 1.645)
+    for coverage in np.mean(inside, axis=0):
+        assert abs(coverage - 0.9) < 3.5 * math.sqrt(0.09 / 300)
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (lambda: asim.Trace.from_commits([0, 1] * 5), {}, "`log` must have 30 commits or more; got 10"),
+        (lambda: asim.Trace.from_commits([0] * 40, np.full(40, 0.0)), {}, "must have times that differ"),
+        (lambda: [1.0, 2.0], {}, r"`log` must be a trace; got list. Read a file"),
+        (None, {"method": "npe"}, "`method` must be one of 'likelihood'; got 'npe'"),
+        (None, {"law": "gama"}, "`law` must be one of .* Did you mean 'gamma'"),
+        (None, {"law": {"service": "gamma"}}, "`law` of 'service' must be left out"),
+        (None, {"law": "constant"}, "must be equal for a constant law"),
+        (
+            lambda: asim.Trace.from_commits([0, 1, 1] * 20, np.repeat(np.arange(1.0, 21.0), 3)),
+            {"law": "lognormal"},
+            "must be positive, as a log-normal law never is 0",
+        ),
+        (
+            lambda: asim.simulate(
+                asim.Cluster(4, delays.Gamma(1, 0.3), protocol=asim.protocols.Synchronous()), commits=40
+            ),
+            {},
+            "asynchronous",
+        ),
+    ],
+)
+def test_bad_input(make, options, message):
+    trace = make() if make else asim.Trace.from_commits([0, 1] * 30, np.cumsum(np.linspace(0.5, 1, 60)))
+    with pytest.raises(ValueError, match=message):
+        asim.calibrate(trace, **options)
+
+
+def test_a_misspelt_parameter(fit):
+    with pytest.raises(KeyError, match=r"has no 'compute.men'.*Did you mean `compute.mean`"):
+        fit.parameters["compute.men"]
