@@ -92,6 +92,15 @@ def resident():
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_own_places(tmp_path_factory):
+    """Neither the tags nor the cache of whoever runs the tests are read or written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASYNCSIM_TAGS", str(tmp_path_factory.mktemp("tags") / "tags.json"))
+        patch.setenv("ASYNCSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def x64():
     """JAX in 64-bit mode, for comparisons to rounding."""

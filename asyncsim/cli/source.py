@@ -71,7 +71,7 @@ def of_script(study: Study, path: str) -> Source:
 
 def of_stored(stored: Stored, text: str) -> Source:
     """The study of a folder. One that is changed goes beside it."""
-    folder, told = stored.folder, stored.origin.changes
+    folder, told = near(stored.folder), stored.origin.changes
     base, script = folder, stored.origin.script
     if label_of(folder.parent) is not None or (folder.parent / STORE).is_file():  # in a comparison or a sweep
         base, told = folder.parent.with_name(f"{folder.parent.name},{folder.name}"), {}
@@ -80,6 +80,12 @@ def of_stored(stored: Stored, text: str) -> Source:
     else:
         told = {}
     return Source(stored.study, text, stored.origin, base, folder, told)
+
+
+def near(folder: Path) -> Path:
+    """A path from the working directory, if the folder lies in it."""
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) and folder != here else folder
 
 
 def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path:
