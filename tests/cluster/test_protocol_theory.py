@@ -22,7 +22,7 @@ def run(protocol, law=None, commits=2000, seed=0, workers=N):
     return simulate(Cluster(workers, law or Exponential(1.0), protocol=protocol), commits=commits, seed=seed)
 
 
-def mean_staleness(protocol, law, commits=6000):
+def mean_staleness(protocol, law, commits=3000):
     """Measured mean, and four standard errors plus the share of the jobs in flight at the ends of the window."""
     cluster = Cluster(N, law, protocol=protocol)
     mean, error = over_seeds(lambda t: t.staleness[after_warm_up(t)].mean(), cluster, commits)
@@ -50,9 +50,9 @@ def test_k_async_staleness_is_geometric_for_exponential_times(k):
     shares, error = over_seeds(
         lambda t: np.bincount(t.staleness[after_warm_up(t)], minlength=500)[:60] / len(t.staleness[after_warm_up(t)]),
         Cluster(N, Exponential(1.0), protocol=protocols.KAsync(k)),
-        6000,
+        4000,
     )
-    seen = pmf * 6000 * 16 > 50  # otherwise sixteen seeds are too few for a standard error
+    seen = pmf * 4000 * 16 > 50  # otherwise sixteen seeds are too few for a standard error
     assert (abs(shares - pmf)[seen] < 5 * error[seen]).all()
 
 
@@ -63,9 +63,9 @@ def test_k_batch_async_staleness_for_exponential_times(k):
     measured, error = over_seeds(
         lambda t: (t.staleness[after_warm_up(t)][:, None] >= ages).mean(axis=0),
         Cluster(N, Exponential(1.0), protocol=protocols.KBatchAsync(k)),
-        6000,
+        4000,
     )
-    seen = tail * 6000 * 16 > 50
+    seen = tail * 4000 * 16 > 50
     assert (abs(measured - tail)[seen] < 5 * error[seen]).all()
 
 
@@ -93,7 +93,7 @@ def test_seconds_per_step(protocol, law, seconds):
         first = len(closes) // 10
         return (closes[-1] - closes[first]) / (len(closes) - 1 - first)
 
-    measured, error = over_seeds(measure, Cluster(N, law, protocol=protocol), 4000)
+    measured, error = over_seeds(measure, Cluster(N, law, protocol=protocol), 2000)
     assert abs(measured - seconds) < 4 * error
 
 
@@ -116,10 +116,10 @@ def test_ssp_bound(slack, law):
 @pytest.mark.parametrize("slack", [0, 1, 3])
 def test_ssp_with_two_exponential_workers(slack):
     cluster = Cluster(2, Exponential(1.0), protocol=protocols.SSP(slack))
-    (mean, rate), error = over_seeds(lambda t: (t.staleness.mean(), len(t) / t.seconds), cluster, 10_000)
+    (mean, rate), error = over_seeds(lambda t: (t.staleness.mean(), len(t) / t.seconds), cluster, 5000)
     assert abs(mean - (2 * slack + 1) / (2 * slack + 2)) < 4 * error[0] + 1e-3
     assert abs(rate - 2 * (2 * slack + 2) / (2 * slack + 3)) < 4 * error[1] + 1e-3
-    assert run(protocols.SSP(slack), workers=2, commits=20_000).staleness.max() <= 2 * slack + 1
+    assert run(protocols.SSP(slack), workers=2, commits=5000).staleness.max() <= 2 * slack + 1
 
 
 def test_ssp_without_slack_has_the_timing_of_synchronous_rounds():

@@ -36,7 +36,7 @@ def test_throughput_and_queue_length_of_the_machine_repairman(service_rate):
 @pytest.mark.parametrize("service_rate", [1000.0, 8.0, 2.0])
 def test_mean_staleness_stays_n_minus_one_however_slow_the_server(service_rate):
     cluster = Cluster(N, Exponential(1.0), server=Server(service=Exponential(1 / service_rate)))
-    mean, error = over_seeds(lambda t: t.staleness[after_warm_up(t)].mean(), cluster, 5000)
+    mean, error = over_seeds(lambda t: t.staleness[after_warm_up(t)].mean(), cluster, 3000)
     assert abs(mean - (N - 1)) < 4 * error
 
 
@@ -101,7 +101,7 @@ def test_workers_idle_before_their_read_make_staleness_less_than_n_minus_one(lat
         span = trace.seconds - trace.commit_time[rows][0]
         return trace.staleness[rows].mean(), (len(trace.worker[rows]) - 1) / span
 
-    (staleness, throughput), error = over_seeds(measure, cluster, 3000)
+    (staleness, throughput), error = over_seeds(measure, cluster, 1500)
     assert abs(staleness - expected) < 4 * error[0]
     assert abs(throughput - rate) < 4 * error[1]
     assert expected < N - 1

@@ -88,7 +88,7 @@ def test_time_has_no_unit():
 
 @pytest.mark.parametrize("fraction", [0.8, 1.2])
 def test_second_moments_of_runs_on_either_side_of_the_limit(fraction):
-    workers, commits, runs = 8, 40, 200_000
+    workers, commits, runs = 8, 40, 100_000
     kappa = fraction * theory.exponential_limit(workers)
     squares = many_paths(lambda x: x, workers=workers, learning_rate=kappa, commits=commits, runs=runs) ** 2
     predicted = theory.exponential_moments(kappa, workers, commits)

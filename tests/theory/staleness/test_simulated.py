@@ -29,7 +29,7 @@ class TestAgainstTheSimulator:
         ids=repr,
     )
     def test_distribution_and_variance(self, compute: Delay | Sequence[Delay], workers: int) -> None:
-        pmf = theory.staleness_pmf(compute=compute, workers=workers, size=200 * workers)
+        pmf = theory.staleness_pmf(compute=compute, workers=workers, size=50 * workers)
         cdf = np.cumsum(pmf)
         variance = theory.staleness_variance(compute=compute, workers=workers)
         points = np.unique(np.searchsorted(cdf, [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98]))
