@@ -11,6 +11,7 @@ exactly τ' commits between pull and commit. Right: digits on a cluster whose pu
 """
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -105,6 +106,7 @@ def centre_alone(lag: np.ndarray) -> np.ndarray:
     return 2 * np.sin(np.pi / (2 * (2 * lag + 1)))
 
 
+@cache
 def exact_limit(workers: int, lag: int, left: float) -> float:
     """The strength at which the spectral radius of a round of exchanges passes 1, to four digits."""
     low, high = 0.0, 2.5

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("optimised")  # replays long enough to be w
 
 
 def test_staleness_laws(tmp_path):
-    numbers = run("staleness_laws", tmp_path, workers=8, commits=8000, seeds=6)
+    numbers = run("staleness_laws", tmp_path, workers=8, commits=6000, seeds=6)
     assert (numbers["predicted_mean"] == 7).all()
     np.testing.assert_allclose(numbers["mean"], 7, rtol=0.02)
     assert (abs(numbers["sd"] - numbers["predicted_sd"]) <= 5 * numbers["sd_error"] + 1e-9).all()
@@ -32,7 +32,7 @@ def test_the_law_of_the_compute_time_is_the_limit():
 
 
 def test_error_runtime(tmp_path):
-    numbers = run("error_runtime", tmp_path, workers=8, k=(4,), seconds=60.0, seeds=12, learning_rate=0.2)
+    numbers = run("error_runtime", tmp_path, workers=8, k=(4,), seconds=60.0, seeds=8, learning_rate=0.2)
     assert numbers["protocol"].tolist() == ["asynchronous", "4-async", "synchronous"]
     assert (np.diff(numbers["seconds_to_half"]) > 0).all()  # the fewer gradients per step, the faster
     assert (np.diff(numbers["predicted_end"]) < 0).all()  # and the higher the floor

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("optimised")  # replays long enough to be w
 
 
 def test_stability_map(tmp_path):
-    numbers = run("stability_map", tmp_path, workers=(1, 8), kappas=14, seeds=6)
+    numbers = run("stability_map", tmp_path, workers=(1, 8), kappas=12, seeds=5)
     kappa = numbers["kappa"]
     for n, limit, share in zip(numbers["workers"], numbers["constant_delay"], numbers["constant_map"], strict=True):
         assert limit == theory.constant_delay_limit(n - 1)
@@ -28,7 +28,7 @@ def test_stability_map(tmp_path):
 
 
 def test_noise_floor(tmp_path):
-    numbers = run("noise_floor", tmp_path, workers=(1, 8), shares=(0.2, 0.5), ladder=(2, 8), commits=4000)
+    numbers = run("noise_floor", tmp_path, workers=(1, 8), shares=(0.2, 0.5), ladder=(2, 8), commits=3000)
     assert numbers["largest_z"] < 7  # the largest of 8, seven degrees of freedom: each passes 6.2 once in 1000
     assert np.all(abs(numbers["energy"] - numbers["predicted_energy"]) < 6.2 * numbers["energy_error"])
     assert np.all(numbers["energy_error"] < 0.02 * numbers["energy"])
@@ -37,7 +37,7 @@ def test_noise_floor(tmp_path):
 
 
 def test_implicit_momentum(tmp_path):
-    numbers = run("implicit_momentum", tmp_path, workers=(2, 6), runs=80, schedules=8, commits=3000)
+    numbers = run("implicit_momentum", tmp_path, workers=(2, 6), runs=60, schedules=8, commits=2500)
     np.testing.assert_array_equal(numbers["predicted"], 1 - 1 / numbers["workers"])
     for name, truth in (
         ("averaged", "predicted"),

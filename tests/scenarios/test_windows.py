@@ -7,7 +7,7 @@ from tests.scenarios.run import run
 
 def test_agn_window(tmp_path):
     """Ten workers: accumulated DOWNPOUR fails with every seed where AGN learns with every seed."""
-    numbers = run("agn_window", tmp_path, workers=(10,), windows=(10,), mini_batches=200, seeds=2, batch_size=8)
+    numbers = run("agn_window", tmp_path, workers=(10,), windows=(10,), mini_batches=120, seeds=2, batch_size=8)
     assert dict(zip(numbers["rule"], numbers["failed_seeds"], strict=True)) == {"downpour": 2, "agn": 0, "aeasgd": 0}
     learns = dict(zip(numbers["rule"], numbers["learns_up_to"], strict=True))
     assert learns["downpour"] < 0.1 < learns["agn"]
