@@ -38,6 +38,25 @@ def finite(name: str, value: Any) -> Any:
     return numbers.astype(float) if numbers.ndim else float(numbers)
 
 
+def representable(name: str, value: Any, precision: Any) -> None:
+    """Refuse finite numbers that would be infinite in a precision, a `finfo`.
+
+    Raises:
+        ValueError: If there is one.
+
+    Example:
+        >>> representable("noise", 1e300, np.finfo(np.float32))
+        Traceback (most recent call last):
+        ValueError: `noise` must be at most 3.4e+38, the largest float32 number; got 1e+300. Give a smaller one.
+    """
+    largest, found = float(precision.max), np.abs(np.asarray(value, float)).max(initial=0.0)
+    if largest < found < np.inf:
+        raise ValueError(
+            f"`{name}` must be at most {largest:.3g}, the largest {np.dtype(precision.dtype).name} number; got "
+            f"{value!r}. Give a smaller one."
+        )
+
+
 def not_negative(name: str, value: Any) -> Any:
     """As `finite`, and at least zero."""
     numbers = finite(name, value)

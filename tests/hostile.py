@@ -4,8 +4,7 @@ Writers are killed in the middle of each file, two processes want one folder, by
 is full, hundreds of command lines are wrong, and Ctrl-C comes at any time. What must hold each time: a file is whole or
 not there, a damaged one is refused or made again, the same command afterwards gives the numbers of an undisturbed run,
 and a person reads at most a few lines and never a traceback. Words select the parts whose name holds one of them;
-`--quick` tries a share of each part, `--jobs 2` starts two processes at a time. Every call tries the
-same.
+`--quick` tries a share of each part, `--jobs 2` does two parts at a time. Every call tries the same.
 """
 
 import argparse
@@ -48,6 +47,8 @@ FILES = ("scenario.json", "trace.npz", "run.npz", "summary.json", "report.png")
 PATIENCE = 120  # seconds after which something hangs
 LONGEST = 60  # seconds that a command line may take
 LINES = 3  # on standard error, of what a person is asked to read
+FINISHED = "finished"  # folder of an undisturbed run
+MOST_STATUS = 100  # with which a process leaves
 LINES_TRIED = 400  # of some thousand wrong command lines
 SHARE = 8  # with --quick, one of so many trials
 CHECKPOINTS = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
@@ -73,14 +74,12 @@ class Ground(NamedTuple):
         finished: The folder of an undisturbed run of `scenario()`.
         result: Its result.
         chosen: Which of the trials of a part to do: takes and returns a list.
-        each: Does the trials, some at a time: `(function, trials) -> complaints`.
     """
 
     folder: Path
     finished: Path
     result: asim.Result
     chosen: Callable[[list[Any]], list[Any]]
-    each: Callable[[Callable[[Any], str], list[Any]], Iterator[str]]
 
 
 # Processes of their own, which end in the middle of something.
@@ -176,10 +175,11 @@ def killed(ground: Ground) -> Iterator[Trial]:
             return f"{halves[0]} is not whole"
         return run_again(ground, out, force=force and name == FILES[0])  # by then nobody knew of the new study
 
-    chosen = ground.chosen(trials)
-    for trial, complaint in zip(chosen, ground.each(one, chosen), strict=True):
+    for trial in ground.chosen(trials):
         name, occurrence, share, force = trial
-        yield Trial(f"{share:.0%} of {name}, writing {occurrence}{', --force' if force else ''}", complaint)
+        yield Trial(
+            f"{share:.0%} of {name}, writing {occurrence}{', --force' if force else ''}", complained(one, trial)
+        )
 
 
 def at_once(ground: Ground) -> Iterator[Trial]:
@@ -211,10 +211,9 @@ def at_once(ground: Ground) -> Iterator[Trial]:
             return f"left {sorted(left)}"
         return whose(out, label["seed"])
 
-    chosen = ground.chosen(trials)
-    for (other, forces), complaint in zip(chosen, ground.each(one, chosen), strict=True):
+    for other, forces in ground.chosen(trials):
         kind = "different scenarios" if other else "the same scenario"
-        yield Trial(f"{kind}, {sum(forces)} with force", complaint)
+        yield Trial(f"{kind}, {sum(forces)} with force", complained(one, (other, forces)))
 
 
 def changed_bytes(ground: Ground) -> Iterator[Trial]:
@@ -304,9 +303,8 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
             return words or "nothing was said"
         return run_again(ground, out)
 
-    limits = ground.chosen([0, 10, 3000])
-    for most, complaint in zip(limits, ground.each(one, limits), strict=True):
-        yield Trial(f"files of at most {most} bytes", complaint)
+    for most in ground.chosen([0, 10, 3000]):
+        yield Trial(f"files of at most {most} bytes", complained(one, most))
 
 
 def ctrl_c(ground: Ground) -> Iterator[Trial]:
@@ -341,9 +339,8 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
         halves = [file for file in contents(out / place) if not is_whole(out / place / file)]
         return f"{halves[0]} is not whole" if halves else ""
 
-    shares = ground.chosen([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])
-    for share, complaint in zip(shares, ground.each(one, shares), strict=True):
-        yield Trial(f"after {share * whole:.2f} s", complaint)
+    for share in ground.chosen([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97]):
+        yield Trial(f"after {share * whole:.2f} s", complained(one, share))
 
 
 # Command lines.
@@ -569,47 +566,54 @@ def changed(whole: bytes, place: int, rng: random.Random) -> bytes:
     return whole[:place] + bytes([other]) + whole[place + 1 :]
 
 
-PARTS = {
-    "command lines": command_lines,
-    "changed bytes": changed_bytes,
-    "full disk": full_disk,
-    "two processes at once": at_once,
-    "killed while writing": killed,
+PARTS = {  # those that take longest first
     "Ctrl-C": ctrl_c,
+    "changed bytes": changed_bytes,
+    "command lines": command_lines,
+    "killed while writing": killed,
+    "two processes at once": at_once,
+    "full disk": full_disk,
 }
 
 
+def attempt(name: str, folder: Path, quick: bool) -> None:
+    """Do a part; print a line for it and for all that gave way, and leave with the number of those."""
+    prepare()
+    finished = folder / FINISHED
+    ground = Ground(folder, finished, asim.run(scenario(), finished), lambda trials: trials[:: SHARE if quick else 1])
+    begun, trials, gave_way = time.monotonic(), 0, 0
+    for trial in PARTS[name](ground):
+        trials += 1
+        if trial.complaint:
+            gave_way += 1
+            print(f"GAVE WAY {name}: {trial.title}\n{trial.complaint}", flush=True)
+    print(f"{name:<25}{trials:>6} trials {time.monotonic() - begun:>6.0f} seconds", flush=True)
+    sys.exit(min(gave_way, MOST_STATUS))
+
+
 def main() -> int:
-    """Do the parts, and print a line for each and for all that gave way."""
+    """Do the parts, some at a time, each in a process of its own."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only parts whose name holds one of these words")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="parts at a time")
     parser.add_argument("--quick", action="store_true", help=f"one of {SHARE} trials")
     given = parser.parse_args()
+    words = [word.lower() for word in given.words]
     prepare()
     STARTED.set_forkserver_preload(["asyncsim.study", "asyncsim.plots.report", "tests.conftest"])
-    gave_way = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
-        finished = Path(folder, "finished")
-        ground = Ground(
-            Path(folder),
-            finished,
-            asim.run(scenario(), finished),
-            lambda trials: trials[:: SHARE if given.quick else 1],
-            lambda function, trials: pool.map(partial(complained, function), trials),
-        )
-        for name, part in PARTS.items():
-            if given.words and not any(word.lower() in name.lower() for word in given.words):
-                continue
-            begun, trials = time.monotonic(), 0
-            for trial in part(ground):
-                trials += 1
-                if trial.complaint:
-                    gave_way += 1
-                    print(f"GAVE WAY {name}: {trial.title}\n{trial.complaint}", flush=True)
-            print(f"{name:<25}{trials:>6} trials {time.monotonic() - begun:>6.0f} seconds", flush=True)
-    print(f"{gave_way} gave way" if gave_way else "all held")
-    return int(gave_way > 0)
+        asim.run(scenario(), Path(folder, FINISHED))
+
+        def gave_way(name: str) -> int:
+            process = STARTED.Process(target=attempt, args=(name, Path(folder), given.quick))
+            process.start()
+            process.join()
+            return process.exitcode or 0
+
+        chosen = [name for name in PARTS if not words or any(word in name.lower() for word in words)]
+        held = not any(pool.map(gave_way, chosen))
+    print("all held" if held else "not all held")
+    return int(not held)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from asyncsim import checks
 from asyncsim.engine.commit import FINITE, measure
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
@@ -98,7 +99,7 @@ def try_rule(rule: Rule, params: Packing) -> Info:
         ValueError: Naming the function that fails or returns something unexpected.
     """
     for name, value in rule.hyper.items():
-        require_representable(name, value, params.dtype)
+        checks.representable(name, value, jnp.finfo(params.dtype))
     return _try_rule.eval_shape(_of_first_seed(rule), packing=params)
 
 
@@ -106,16 +107,6 @@ def _of_first_seed(rule: Rule) -> Rule:
     """The rule with one value of every hyper-parameter."""
     several = {name: float(np.asarray(value)[0]) for name, value in rule.hyper.items() if np.ndim(value)}
     return replace(rule, hyper={**rule.hyper, **several})
-
-
-def require_representable(name: str, value: Any, dtype: Any) -> None:
-    """Refuse a hyper-parameter that would be infinite in the parameters' dtype."""
-    largest, found = float(jnp.finfo(dtype).max), np.abs(np.asarray(value, float)).max(initial=0.0)
-    if largest < found < np.inf:
-        raise ValueError(
-            f"`{name}` must be at most {largest:.3g}, the largest {jnp.dtype(dtype).name} number; got {value!r}. "
-            "Give a smaller one."
-        )
 
 
 @partial(jax.jit, static_argnames="packing")

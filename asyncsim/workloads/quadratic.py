@@ -57,7 +57,7 @@ def quadratic(eigenvalues: Sequence[float] | Any, noise: float = 0.0, start: flo
         A `Workload` whose parameters are ``{"x": array of shape (d,)}`` and whose loss is L, without noise.
 
     Raises:
-        ValueError: If an argument is not finite, the noise is negative, or the shapes do not match.
+        ValueError: If an argument is not finite in JAX's precision, the noise is negative, or shapes do not match.
 
     Example:
         >>> import asyncsim as asim
@@ -74,6 +74,8 @@ def quadratic(eigenvalues: Sequence[float] | Any, noise: float = 0.0, start: flo
     first = np.asarray(checks.finite("start", start), float)
     if first.shape not in ((), values.shape):
         raise ValueError(f"`start` must be a scalar, or one value per eigenvalue; got shape {first.shape}.")
+    for name, given in (("eigenvalues", eigenvalues), ("noise", noise), ("start", start)):
+        checks.representable(name, given, jnp.finfo(jnp.result_type(float)))
     # Made on the host: `jnp` would compile a program for each operation and shape.
     h, first_x, scale = map(
         jax.device_put, (values, np.broadcast_to(first, values.shape), np.full(values.shape, noise))

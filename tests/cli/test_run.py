@@ -256,7 +256,7 @@ class TestProcesses:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
         checkpoints = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
         Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
-        flags = ("--commits", "600000", "--record", "none", "--json", "--out", "runs/study")
+        flags = ("--commits", "300000", "--record", "none", "--json", "--out", "runs/study")
         arguments = [sys.executable, "study.py", *flags]
         started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not Path("runs/study/run.npz").exists() and started.poll() is None:
@@ -265,7 +265,7 @@ class TestProcesses:
         out, err = started.communicate(timeout=60)
         assert started.returncode == 128 + number, (out, err)
         assert err.count("\n") == 1
-        assert "of 600,000 commits; the same command continues from there." in err
+        assert "of 300,000 commits; the same command continues from there." in err
         assert set(os.listdir("runs/study")) == {"scenario.json", "trace.npz", "run.npz"}
-        assert 0 < np.load("runs/study/run.npz")["commits"] < 600_000
-        assert json.loads(command("run", "study.py", *flags).out)["commits"] == 600_000
+        assert 0 < np.load("runs/study/run.npz")["commits"] < 300_000
+        assert json.loads(command("run", "study.py", *flags).out)["commits"] == 300_000

@@ -78,6 +78,10 @@ def test_evaluates_the_loss_without_noise() -> None:
         ({"eigenvalues": "high"}, "`eigenvalues` must be a number"),
         ({"eigenvalues": [1.0], "noise": -1.0}, "`noise` must not be negative; got -1.0"),
         ({"eigenvalues": [1.0], "start": np.inf}, "`start` must be finite; got inf"),
+        (
+            {"eigenvalues": [1.0], "noise": 1e300},
+            r"`noise` must be at most 3\.4e\+38, the largest float32",
+        ),
         ({"eigenvalues": [1.0], "start": [1.0, 2.0]}, "`start` must be a scalar, or one value per eigenvalue"),
     ],
 )
