@@ -377,7 +377,7 @@ MUTANTS = (
     Mutant(
         "another scenario's folder is taken",
         "asyncsim/study/keep.py",
-        'if (folder._read_label() or {}).get("digest") == study.digest:',
+        "if (folder._read_label() or {}).get(DIGEST) == study.digest:",
         "if folder._read_label() is not None:",
         "tests/study/test_run.py",
     ),
@@ -401,6 +401,55 @@ MUTANTS = (
         "bool((losses[:, 1] < losses[:, 0]).all())",
         "True",
         "tests/figures",
+    ),
+    # Runs that are found again.
+    Mutant(
+        "an existing tag is taken from its place",
+        "asyncsim/folders/tags.py",
+        "if name in tags and not move:",
+        "if name in tags and False:",
+        "tests/folders/test_tags.py",
+    ),
+    Mutant(
+        "tags are read before the lock is held",
+        "asyncsim/folders/tags.py",
+        """        with FileLock(place.with_name(f".{place.name}.lock"), timeout=PATIENCE):
+            tags = _read(place)""",
+        """        tags = _read(place)
+        with FileLock(place.with_name(f".{place.name}.lock"), timeout=PATIENCE):""",
+        "tests/folders/test_tags.py",
+    ),
+    Mutant(
+        "where a study came from enters the comparison of labels",
+        "asyncsim/folders/labels.py",
+        "if key not in (DIGEST, ORIGIN)}",
+        "if key != DIGEST}",
+        "tests/study/test_load.py",
+    ),
+    Mutant(
+        "a digest that does not fit the description is believed",
+        "asyncsim/scenario/rebuild.py",
+        "if different is None and wanted in (None, made.digest):",
+        "if different is None:",
+        "tests/study/test_load.py tests/scenario/test_rebuild.py",
+    ),
+    Mutant(
+        "a recorded trace is kept in the steps of the rule",
+        "asyncsim/scenario/scenario.py",
+        """        if self.trace is not None:
+            return self.trace
+""",
+        """        if self.trace is not None:
+            return self.in_steps(self.trace)
+""",
+        "tests/scenario/test_recorded.py",
+    ),
+    Mutant(
+        "floats in the names of folders lose digits",
+        "asyncsim/folders/names.py",
+        'return repr(value).removesuffix(".0")',
+        'return f"{value:g}"',
+        "tests/folders/test_names.py",
     ),
 )
 

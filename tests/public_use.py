@@ -1,5 +1,7 @@
 """The public names as a user's typed program has them: pyright reads this file, and `test_public_use.py` runs it."""
 
+import tempfile
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,6 +55,14 @@ def final_losses() -> dict[str, float]:
     losses["several"] = float(several.loss[:, -1].mean())
     result: asim.Result = asim.run(scenario().override(workers=2))
     losses["scenario"] = result.summary["final_loss"]
+    logged = asim.Scenario(recorded, asim.rules.downpour(0.1), workload, record=())
+    losses["recorded"] = asim.run(logged).summary["final_loss"]
+    with tempfile.TemporaryDirectory() as folder:
+        asim.run(scenario(), folder)
+        found = asim.load(folder)
+        tag: str = asim.tags.add(folder, "typed", move=True).name
+        losses["loaded"] = found.summary["final_loss"]
+        asim.tags.remove(tag)
     compared = asim.compare(asim.Comparison({"two": scenario(), "one": scenario().override(kappa=2.0)}))
     losses |= {name: one.summary["final_loss"] for name, one in compared.items()}
     curve = asim.loss_against_time(trace, asim.replay(trace, asim.rules.downpour(0.1), workload), [0.0, 4.0, 8.0])

@@ -1,5 +1,6 @@
 """Default names of folders: different for different changes, and possible on any file system."""
 
+from math import inf, nextafter
 from typing import Any
 
 from hypothesis import given
@@ -35,3 +36,9 @@ def test_other_changes_have_another_name(one: dict[str, Any], other: dict[str, A
     ]
     if text(one) != text(other):
         assert names[0] != names[1] or "0.0" in text(one) + text(other)  # 0 and -0 differ in their sign alone
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_keep_all_their_digits(number: float) -> None:
+    one, next_one = (folder_name("study", {"learning_rate": x}, "a" * 16) for x in (number, nextafter(number, inf)))
+    assert one != next_one
