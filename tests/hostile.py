@@ -25,7 +25,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -40,7 +40,8 @@ from asyncsim.plots import report
 from asyncsim.study import keep
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
 from tests.conftest import compile_quickly
-from tests.study.problems import assert_same_run, scenario
+from tests.study import problems
+from tests.study.problems import assert_same_run
 
 STARTED = multiprocessing.get_context("forkserver")  # never a fork of a process in which JAX has started
 FILES = ("scenario.json", "trace.npz", "run.npz", "summary.json", "report.png")
@@ -51,6 +52,7 @@ FINISHED = "finished"  # folder of an undisturbed run
 MOST_STATUS = 100  # with which a process leaves
 LINES_TRIED = 400  # of some thousand wrong command lines
 SHARE = 8  # with --quick, one of so many trials
+scenario = cache(problems.scenario)  # made once in a process
 CHECKPOINTS = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
 
 

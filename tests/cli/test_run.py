@@ -219,13 +219,13 @@ class TestInterrupts:
         def interrupt(*args: object, **kwargs: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(*((run_module.Scenario, part) if part == "simulate" else (Bar, part)), interrupt)
+        monkeypatch.setattr(*((run_module.Scenario, part) if part == "schedule" else (Bar, part)), interrupt)
         done = command("run", "study.py", *flags)
         assert_one_line(done, 130, "Interrupted")
         return done.err
 
     def test_before_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert "Interrupted. Nothing has been replayed" in self.interrupted(command, monkeypatch, "simulate")
+        assert "Interrupted. Nothing has been replayed" in self.interrupted(command, monkeypatch, "schedule")
 
     def test_during_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "commits; the same command continues from there." in self.interrupted(command, monkeypatch, "update")
