@@ -41,7 +41,7 @@ def test_a_name_that_there_is_not():
     [
         ("asyncsim.main(arguments=['--help'])", "jax scipy matplotlib rich"),
         ("asyncsim.main(arguments=['--version'])", "jax scipy matplotlib rich"),
-        ("asyncsim.main(arguments=['tags'])", "jax scipy matplotlib rich"),
+        ("asyncsim.main(arguments=['tags', '--json'])", "jax scipy matplotlib rich"),
         ("asyncsim.main(arguments=['show', '--help'])", "jax scipy matplotlib"),
         ("asyncsim.main(arguments=['runs', '--json'])", "jax scipy matplotlib"),
         ("asyncsim.main(arguments=['completion', 'zsh'])", "jax scipy matplotlib rich"),

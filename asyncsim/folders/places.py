@@ -57,7 +57,7 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
     if label_of(folder) is None:
         inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and label_of(entry) is not None)
         hint = f" Did you mean {str(inside[0])!r}?" if inside else f" It has none of {', '.join(LABELS)}."
-        raise ValueError(f"{what} must be the folder of a run or a tag; {str(folder)!r} holds no run.{hint}")
+        raise ValueError(f"{what} must be the folder of a run or a tag; {str(text)!r} holds no run.{hint}")
     return folder
 
 

@@ -246,7 +246,7 @@ def test_a_run_without_commits_has_a_summary() -> None:
 
 @pytest.mark.parametrize("out", [5, ""])
 def test_what_is_not_a_folder_is_refused_before_anything_is_computed(out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asim.Scenario, "simulate", no_replay)
+    monkeypatch.setattr(asim.Scenario, "schedule", no_replay)
     experiment = asim.Experiment(lambda: no_replay(), no_replay)
     for ask in (
         lambda: asim.run(scenario(), out),
