@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from typing import Any
 
     from asyncsim import calibration, datasets, delays, energy, plots, rules, theory, workloads
+    from asyncsim.animation import Movie, animate
     from asyncsim.calibration import Calibration, calibrate
     from asyncsim.cli import main
     from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
@@ -47,6 +48,7 @@ __all__ = [
     "CommitView",
     "Comparison",
     "Experiment",
+    "Movie",
     "Network",
     "Progress",
     "ReplayInterrupted",
@@ -59,6 +61,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "Workload",
+    "animate",
     "best",
     "calibrate",
     "calibration",
@@ -90,6 +93,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "animation": ("Movie", "animate"),
     "calibration": ("Calibration", "calibrate"),
     "cli": ("main",),
     "cluster": ("Cluster", "Network", "Server", "faults", "protocols", "simulate"),

@@ -15,6 +15,7 @@ FLOORS = (
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),
     ("plots",),
+    ("animation",),
     ("scenario",),
     ("reports",),
     ("study",),

@@ -21,6 +21,7 @@ from asyncsim.study.keep import Folder, is_picture_of, owner_of
 from asyncsim.study.origin import Origin
 
 NUMBERS = "numbers.npz"
+PAGE, GIF = "movie.html", "movie.gif"
 FILES = (NUMBERS, SUMMARY, REPORT)
 OWNER = "experiment"  # note in the file of numbers: the digest of the experiment that they belong to
 FORMAT_VERSION = 1
@@ -41,6 +42,8 @@ class Experiment:
         title: The line above the picture.
         size: Of the picture, in inches.
         values: Arguments that were overridden.
+        movie: `(**arguments) -> asyncsim.Movie`, with every argument of `compute`: a movie that is kept beside the
+            picture, as the page movie.html and as movie.gif. None for no movie.
 
     Raises:
         ValueError: If an argument has no default.
@@ -66,6 +69,7 @@ class Experiment:
     title: str = "Experiment"
     size: tuple[float, float] = SIZE
     values: Mapping[str, Any] = field(default_factory=dict)
+    movie: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         for name, parameter in inspect.signature(self.compute).parameters.items():
@@ -93,7 +97,7 @@ class Experiment:
     def describe(self) -> dict[str, Any]:
         """The arguments as plain data, and hashes of the code and of the files that the arguments name."""
         arguments = {field.name: _described(field.value) for field in self.fields()}
-        code = fingerprint.code_of(self.compute, self.draw)
+        code = fingerprint.code_of(self.compute, self.draw, *filter(None, [self.movie]))
         return {"experiment": self.compute.__name__, "arguments": arguments, "title": self.title, "code": code}
 
     @cached_property
@@ -104,7 +108,7 @@ class Experiment:
     def run(
         self, out: str | os.PathLike[str] | None = None, *, force: bool = False, origin: Origin | None = None
     ) -> "Findings":
-        """Compute, and with a folder keep numbers.npz, summary.json and report.png there.
+        """Compute, and with a folder keep numbers.npz, summary.json and report.png there, and the movie if it has one.
 
         Args:
             out: Folder; created if missing. Existing numbers of the same experiment are reused.
@@ -118,7 +122,8 @@ class Experiment:
         if out is None:
             numbers = self._compute()
             return Findings(self, numbers, summary_of(numbers))
-        place = Folder(require_folder("out", out), LABEL, FILES)
+        films = () if self.movie is None else (PAGE, GIF)
+        place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
         with place.claim(self, force, (origin or Origin()).describe()) as folder:
             found = folder.has(NUMBERS)
             numbers = self._find_numbers(folder)
@@ -127,6 +132,8 @@ class Experiment:
                 write_json(folder / SUMMARY, summary)
             if not found or not is_picture_of(self, folder / REPORT):
                 self._write_report(folder / REPORT, numbers)
+            if films and not (found and all(map(folder.has, films))):
+                self._write_movie(folder)
         return Findings(self, numbers, summary, place.path, not found)
 
     def _find_numbers(self, folder: Folder) -> dict[str, np.ndarray]:
@@ -150,6 +157,12 @@ class Experiment:
             draw_title(figure, self.title, settings(self.fields()))
 
         save_png(path, page, self.size, owner_of(self))
+
+    def _write_movie(self, folder: Folder) -> None:
+        assert self.movie is not None
+        movie = self.movie(**{field.name: field.value for field in self.fields()})
+        movie.html(folder / PAGE)
+        movie.gif(folder / GIF)
 
     def _compute(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(value) for name, value in self.compute(**self.values).items()}

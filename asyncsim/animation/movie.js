@@ -1,0 +1,632 @@
+// The page of a movie. What is where at a time follows from the film's events alone: `stateAt` is a copy of
+// asyncsim/animation/states.py, `gravityAt` one of gravity.py, and the tests compare them.
+"use strict";
+
+const DOING = ["idle", "reading", "computing", "sending", "waiting", "in service", "down"];
+const [IDLE, READING, COMPUTING, SENDING, WAITING, SERVICE, DOWN] = DOING.keys();
+const COLORS = ["#b4bac3", "#56b4e9", "#0072b2", "#56b4e9", "#e69f00", "#009e73", "#6b7280"];
+const RUNS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const STALENESS = [[0, 158, 115], [230, 159, 0], [213, 60, 0]]; // fresh, as the mean, twice the mean and beyond
+const NEAREST = 0.24, PUSH = 0.15, FALL = 0.3, TURN = 90, SWAY = 0.12, SWAY_JOBS = 7; // as in gravity.py
+const UNITS = 4096, SHADES = 1000; // as in paths.py
+const $ = (id) => document.getElementById(id);
+
+// The film
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+const never = (value) => (value === null ? Infinity : value);
+const column = (values, length) => (Array.isArray(values) ? values : Array(length).fill(values));
+const added = (values) => { let sum = 0; return values.map((value) => (sum += value)); };
+
+// A sorted array: how many of its values are at most `value`.
+function countUpTo(values, value) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] <= value) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// The film as arrays: jobs as in film.py, and what is looked up often.
+function develop(film) {
+  const done = film.jobs, rest = film.rest, m = done.worker.length, k = rest.worker.length;
+  const each = (values) => column(values, m), other = (values) => column(values, k).map(never);
+  const jobs = { worker: [...done.worker, ...rest.worker], closes: each(done.closes) };
+  const end = added(each(done.end));
+  const before = (times, lasted) => each(lasted).map((ticks, j) => times[j] - ticks);
+  const serve = before(end, done.serve), arrive = before(serve, done.arrive), finish = before(arrive, done.finish);
+  const start = before(finish, done.start), begin = before(start, done.begin);
+  const after = (times, lasted) => other(lasted).map((ticks, j) => times[j] + ticks);
+  const begin2 = other(rest.begin), start2 = after(begin2, rest.start), finish2 = after(start2, rest.finish);
+  const end2 = after(finish2, rest.end);
+  const all = { begin: [begin, begin2], start: [start, start2], finish: [finish, finish2], arrive: [arrive, end2],
+    serve: [serve, end2], end: [end, end2] };
+  for (const name in all) jobs[name] = all[name].flat();
+  const closed = [0, ...added(jobs.closes)];
+  jobs.read = [...each(done.stale).map((stale, j) => film.version + closed[j] - stale), ...column(rest.read, k)];
+  const byWorker = Array.from({ length: film.workers }, () => []);
+  const order = jobs.worker.map((_, j) => j).sort((a, b) =>
+    jobs.begin[a] - jobs.begin[b] || (jobs.end[a] === jobs.end[b] ? 0 : jobs.end[a] - jobs.end[b]) ||
+    jobs.read[a] - jobs.read[b] || a - b);
+  for (const j of order) byWorker[jobs.worker[j]].push(j);
+  const made = [0];
+  for (let j = 0; j < film.commits; j++) if (jobs.closes[j]) made.push(j + 1);
+  const readIndex = jobs.read.map((version) => {
+    const index = Math.max(version - film.version, 0);
+    return index < made.length ? made[index] : Infinity;
+  });
+  const stale = Array.from({ length: film.commits }, (_, j) => film.version + closed[j] - jobs.read[j]);
+  const out = Math.max(stale.reduce((sum, value) => sum + value, 0) / Math.max(stale.length, 1), 1);
+  const begins = byWorker.map((own) => own.map((j) => jobs.begin[j]));
+  const down = Array.from({ length: film.workers }, () => []);
+  for (const [worker, first, last] of film.down) down[worker].push([first, never(last)]);
+  if (film.plane && film.plane.slopes) film.plane.z = added(film.plane.slopes);
+  for (const run of film.runs) if (run.path) {
+    run.x = added(run.path[0]);
+    run.y = added(run.path[1]);
+  }
+  return { ...film, jobs, closed, seen: [], byWorker, begins, readIndex, stale, out, down, ticks: end.slice(0, film.commits) };
+}
+
+// States
+
+const place = (film, x, y) => {
+  const [left, right, bottom, top] = film.plane.window;
+  return [left + (x / UNITS) * (right - left), bottom + (y / UNITS) * (top - bottom)];
+};
+
+// Where a job's gradient was taken, in units of the window; null where that is not known.
+function readUnits(film, run, job) {
+  const index = job < 0 ? Infinity : film.readIndex[job];
+  if (index >= run.x.length) return null;
+  if (!run.offsets || job >= film.jobs.closes.length) return [run.x[index], run.y[index]];
+  const dx = run.offsets[0][job], dy = run.offsets[1][job];
+  return dx === null || dy === null ? null : [run.x[index] + dx, run.y[index] + dy];
+}
+
+function stateAt(film, seconds) {
+  const jobs = film.jobs;
+  const now = Math.min(Math.max(seconds * film.per_second, film.start), film.stop);
+  const done = countUpTo(film.ticks, now), version = film.version + film.closed[done];
+  const state = { time: now / film.per_second, now, done, commits: film.row + done, version, stalest: -1,
+    job: [], doing: [], read: [], stale: [], up: [], down: [], queue: [], service: [] };
+  for (let w = 0; w < film.workers; w++) {
+    const count = countUpTo(film.begins[w], now), job = count ? film.byWorker[w][count - 1] : -1;
+    let doing = IDLE;
+    if (film.down[w].some(([first, last]) => first <= now && now < last)) doing = DOWN;
+    else if (job >= 0 && jobs.end[job] > now) {
+      doing = READING + (jobs.start[job] <= now) + (jobs.finish[job] <= now) + (jobs.arrive[job] <= now) +
+        (jobs.serve[job] <= now);
+    }
+    const has = job >= 0 && doing !== IDLE && doing !== DOWN;
+    state.job.push(job);
+    state.doing.push(doing);
+    state.read.push(has ? jobs.read[job] : -1);
+    state.stale.push(has ? version - jobs.read[job] : -1);
+    if (has && (state.stalest < 0 || state.stale[w] > state.stale[state.stalest])) state.stalest = w;
+    if (doing === SENDING) state.up.push(w);
+    if (doing === READING) state.down.push(w);
+    if (doing === WAITING) state.queue.push(w);
+    if (doing === SERVICE) state.service.push(w);
+  }
+  state.queue.sort((a, b) => jobs.arrive[state.job[a]] - jobs.arrive[state.job[b]] || a - b);
+  return state;
+}
+
+const smooth = (share) => { const s = Math.min(Math.max(share, 0), 1); return s * s * (3 - 2 * s); };
+
+function pushed(film, now, most) {
+  const push = PUSH * film.typical;
+  const past = Math.min(countUpTo(film.ticks, now - push), most), last = Math.min(countUpTo(film.ticks, now), most);
+  let recent = 0;
+  for (let k = past; k < last; k++) if (film.jobs.closes[k]) recent += smooth((now - film.ticks[k]) / push);
+  return film.closed[past] + recent;
+}
+
+function distance(film, job, now, all) {
+  const seen = (film.seen[job] ??= countUpTo(film.ticks, film.jobs.begin[job]));
+  const missed = film.version + film.closed[seen] - film.jobs.read[job];
+  const age = Math.max(missed + all - pushed(film, now, seen), 0);
+  return NEAREST + (1 - NEAREST) * (1 - Math.exp(-age / film.out));
+}
+
+function gravityAt(film, state) {
+  const now = state.now, all = pushed(film, now, film.commits), turn = (2 * Math.PI * now) / (TURN * film.typical);
+  return state.job.map((job, w) => {
+    let radius = NEAREST;
+    if (job >= 0) {
+      radius = distance(film, job, now, all);
+      const at = countUpTo(film.begins[w], now) - 1, begin = film.jobs.begin[job];
+      const fallen = smooth((now - begin) / (FALL * film.typical));
+      if (at > 0 && fallen < 1) {
+        const before = distance(film, film.byWorker[w][at - 1], begin, pushed(film, begin, film.commits));
+        radius = before + (radius - before) * fallen;
+      }
+    }
+    const sway = SWAY * Math.sin(2 * Math.PI * (now / (SWAY_JOBS * film.typical) + w * 0.37));
+    const angle = (w * 2 * Math.PI) / film.workers + turn + sway;
+    return [radius * Math.cos(angle), radius * Math.sin(angle)];
+  });
+}
+
+// The state as asyncsim's tests read it.
+function written(film, state) {
+  const { time, commits, version, stalest, up, down, queue, service, doing, read, stale } = state;
+  const central = {}, places = {};
+  for (const run of film.runs) if (run.path) {
+    const there = state.done < run.x.length;
+    central[run.name] = there ? place(film, run.x[state.done], run.y[state.done]) : null;
+    places[run.name] = state.job.map((job) => {
+      const units = readUnits(film, run, job);
+      return units && place(film, ...units);
+    });
+  }
+  return { time, commits, version, stalest, up, down, queue, service, doing, read, stale, central, places,
+    gravity: gravityAt(film, state) };
+}
+
+// Drawing
+
+const screen = { dark: false, still: matchMedia("(prefers-reduced-motion: reduce)").matches, hot: [], chosen: -1 };
+const ink = () => (screen.dark ? "#e8ecf1" : "#1b1f24");
+const soft = () => (screen.dark ? "#98a2b0" : "#6b7280");
+const faint = () => (screen.dark ? "#2a323d" : "#e2e5ea");
+const paper = () => (screen.dark ? "#0e1218" : "#ffffff");
+const number = (value) => {
+  const size = Math.abs(value), text = size >= 1e5 || (size && size < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(3));
+  return text.replace(/-/g, "−").replace("e+", "e");
+};
+
+function staleColor(film, stale) {
+  const share = Math.min(Math.max(stale, 0) / film.out, 2), half = Math.min(Math.floor(share), 1), rest = share - half;
+  const mixed = STALENESS[half].map((from, i) => Math.round(from + (STALENESS[half + 1][i] - from) * rest));
+  return `rgb(${mixed})`;
+}
+
+function fitted(canvas) {
+  const scale = window.devicePixelRatio || 1, { clientWidth: width, clientHeight: height } = canvas;
+  if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return [pen, width, height];
+}
+
+function dot(pen, x, y, radius, fill, line, width = 1.5) {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 2 * Math.PI);
+  if (fill) { pen.fillStyle = fill; pen.fill(); }
+  if (line) { pen.strokeStyle = line; pen.lineWidth = width; pen.stroke(); }
+}
+
+function stroke(pen, points, color, width, alpha = 1) {
+  pen.globalAlpha = alpha;
+  pen.strokeStyle = color;
+  pen.lineWidth = width;
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.stroke();
+  pen.globalAlpha = 1;
+}
+
+function say(pen, text, x, y, { color = ink(), size = 12, weight = "", align = "left", halo = false } = {}) {
+  pen.font = `${weight} ${size}px system-ui, "DejaVu Sans", sans-serif`;
+  pen.textAlign = align;
+  if (halo) { pen.lineJoin = "round"; pen.lineWidth = 4; pen.strokeStyle = paper(); pen.strokeText(text, x, y); }
+  pen.fillStyle = color;
+  pen.fillText(text, x, y);
+}
+
+// The landscape as a picture: bands of equal height, the lowest brightest, with a line between two bands.
+function relief(plane, width, height) {
+  const canvas = document.createElement("canvas");
+  const [w, h] = [Math.max(Math.round(width), 2), Math.max(Math.round(height), 2)];
+  canvas.width = w; canvas.height = h;
+  const pen = canvas.getContext("2d"), image = pen.createImageData(w, h), side = plane.side, bands = 14;
+  const [low, high] = screen.dark ? [[52, 78, 110], [15, 20, 28]] : [[252, 253, 254], [174, 192, 214]];
+  const level = (px, py) => {
+    const x = (px / (w - 1)) * (side - 1), y = (1 - py / (h - 1)) * (side - 1);
+    const i = Math.min(Math.floor(x), side - 2), j = Math.min(Math.floor(y), side - 2), a = x - i, b = y - j;
+    const at = j * side + i, z = plane.z;
+    return ((z[at] * (1 - a) + z[at + 1] * a) * (1 - b) + (z[at + side] * (1 - a) + z[at + side + 1] * a) * b) / (SHADES + 1) * bands;
+  };
+  let above = [];
+  for (let py = 0; py < h; py++) {
+    let left = -1;
+    const row = new Uint8Array(w);
+    for (let px = 0; px < w; px++) {
+      const band = Math.floor(level(px, py)), edge = (left >= 0 && band !== left) || (py && band !== above[px]);
+      const share = band / (bands - 1), shade = edge ? (screen.dark ? 1.35 : 0.93) : 1, at = 4 * (py * w + px);
+      for (let i = 0; i < 3; i++) image.data[at + i] = Math.min((low[i] + (high[i] - low[i]) * share) * shade, 255);
+      image.data[at + 3] = 255;
+      left = band;
+      row[px] = band;
+    }
+    above = row;
+  }
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+
+const reliefs = new Map();
+
+// How panels share the stage: as many columns as make them largest.
+function panels(count, width, height) {
+  let best = null;
+  for (let columns = 1; columns <= count; columns++) {
+    const rows = Math.ceil(count / columns), w = (width - 14 * (columns - 1)) / columns, h = (height - 14 * (rows - 1)) / rows;
+    const size = Math.min(w, 1.35 * h) * Math.min(h, 1.35 * w);
+    if (!best || size > best.size) best = { size, columns, w, h };
+  }
+  return Array.from({ length: count }, (_, i) => ({
+    x: (i % best.columns) * (best.w + 14), y: Math.floor(i / best.columns) * (best.h + 14), w: best.w, h: best.h }));
+}
+
+// How far a message has come, between two ticks.
+const share = (now, first, last) => (last === Infinity ? 0 : last > first ? (now - first) / (last - first) : 1);
+
+function flashes(film, state) {
+  const long = 0.3 * film.typical, found = [];
+  if (screen.still) return found;
+  for (let k = state.done - 1; k >= 0 && film.ticks[k] > state.now - long && found.length < 60; k--) {
+    found.push([k, 1 - (state.now - film.ticks[k]) / long]);
+  }
+  return found;
+}
+
+function drawLandscape(pen, film, state, run, box) {
+  const toX = (x) => box.x + (x / UNITS) * box.w, toY = (y) => box.y + box.h - (y / UNITS) * box.h;
+  pen.save();
+  pen.beginPath();
+  pen.roundRect(box.x, box.y, box.w, box.h, 8);
+  pen.clip();
+  if (film.plane.z) {
+    const key = `${Math.round(box.w)} ${Math.round(box.h)} ${screen.dark}`;
+    if (!reliefs.has(key)) { if (reliefs.size > 4) reliefs.clear(); reliefs.set(key, relief(film.plane, box.w, box.h)); }
+    pen.drawImage(reliefs.get(key), box.x, box.y, box.w, box.h);
+  } else { pen.fillStyle = faint(); pen.fillRect(box.x, box.y, box.w, box.h); }
+  for (const [x, y] of film.plane.minima) {
+    const u = toX(x), v = toY(y);
+    stroke(pen, [[u - 6, v], [u + 6, v]], ink(), 1.5, 0.7);
+    stroke(pen, [[u, v - 6], [u, v + 6]], ink(), 1.5, 0.7);
+  }
+  const last = Math.min(state.done, run.x.length - 1), path = [];
+  for (let k = 0; k <= last; k++) path.push([toX(run.x[k]), toY(run.y[k])]);
+  pen.lineJoin = "round";
+  stroke(pen, path, ink(), 1, 0.28);
+  const tail = Math.max(12, Math.round(film.workers * 1.5));
+  for (let part = 0; part < 6; part++) {
+    const from = Math.max(0, last - Math.round((tail * (6 - part)) / 6));
+    stroke(pen, path.slice(from), ink(), 1.6, 0.16);
+  }
+  const gone = state.done >= run.x.length, [cx, cy] = path[last];
+  const hot = [];
+  const order = state.job.map((_, w) => w).sort((a, b) => state.stale[a] - state.stale[b]);
+  for (const w of order) {
+    const units = readUnits(film, run, state.job[w]);
+    if (!units) continue;
+    let [x, y] = [toX(units[0]), toY(units[1])];
+    const at = film.byWorker[w].indexOf ? countUpTo(film.begins[w], state.now) - 1 : -1;
+    if (!screen.still && at > 0) { // it glides from where it read before
+      const from = readUnits(film, run, film.byWorker[w][at - 1]);
+      const moved = smooth((state.now - film.jobs.begin[state.job[w]]) / (0.2 * film.typical));
+      if (from) [x, y] = [toX(from[0]) + (x - toX(from[0])) * moved, toY(from[1]) + (y - toY(from[1])) * moved];
+    }
+    hot.push([w, x, y]);
+    const off = state.doing[w] === DOWN || state.doing[w] === IDLE, color = off ? soft() : staleColor(film, state.stale[w]);
+    const chosen = w === screen.chosen;
+    if (!off && !gone) stroke(pen, [[x, y], [cx, cy]], color, chosen ? 2.4 : 1.3, chosen ? 1 : 0.5);
+    dot(pen, x, y, chosen ? 6.5 : 4.3, color, paper(), 1.1);
+    if (w === state.stalest || chosen) {
+      dot(pen, x, y, 8.5, null, color, 1.8);
+      say(pen, w, x + 11, y - 7, { size: 12, weight: "700", halo: true });
+    }
+    const j = state.job[w], jobs = film.jobs;
+    if (!gone && (state.doing[w] === SENDING || state.doing[w] === READING)) {
+      const up = state.doing[w] === SENDING;
+      const come = up ? share(state.now, jobs.finish[j], jobs.arrive[j]) : 1 - share(state.now, jobs.begin[j], jobs.start[j]);
+      dot(pen, x + (cx - x) * come, y + (cy - y) * come, 2.8, up ? color : paper(), color, 1.2);
+    }
+  }
+  for (const [k, strength] of flashes(film, state)) {
+    if (k + 1 >= run.x.length) continue;
+    const from = [toX(run.x[k]), toY(run.y[k])], to = [toX(run.x[k + 1]), toY(run.y[k + 1])];
+    stroke(pen, [from, to], staleColor(film, film.stale[k]), 3.4, strength);
+    dot(pen, ...to, 4 + 9 * (1 - strength), null, staleColor(film, film.stale[k]), 1.6 * strength);
+  }
+  if (!gone) {
+    dot(pen, cx, cy, 5.6, ink(), paper(), 1.6);
+    const ex = Math.min(Math.max(cx, box.x + 9), box.x + box.w - 9), ey = Math.min(Math.max(cy, box.y + 9), box.y + box.h - 9);
+    if (ex !== cx || ey !== cy) { // outside the window: an arrow at its rim
+      const angle = Math.atan2(cy - ey, cx - ex), point = (turn, r) => [ex + r * Math.cos(angle + turn), ey + r * Math.sin(angle + turn)];
+      pen.fillStyle = ink();
+      pen.beginPath();
+      [point(0, 8), point(2.5, 7), point(-2.5, 7)].forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+      pen.fill();
+    }
+  }
+  say(pen, run.name, box.x + 11, box.y + 21, { size: 14, weight: "600", halo: true });
+  const loss = lossNow(run, state);
+  const words = gone ? (run.diverged === null ? "the run ends here" : `diverged at commit ${run.diverged}`) : loss === null ? "" : `loss ${number(loss)}`;
+  say(pen, words, box.x + box.w - 11, box.y + 21, { size: 13, align: "right", halo: true, color: gone ? "#d55e00" : ink() });
+  pen.restore();
+  return hot;
+}
+
+function drawGravity(pen, film, state, box) {
+  const radius = Math.min(box.w, box.h) / 2 - 16, ox = box.x + box.w / 2, oy = box.y + box.h / 2;
+  const jobs = film.jobs, hot = [], core = Math.max(10, radius * 0.055);
+  const at = gravityAt(film, state).map(([x, y]) => [ox + radius * x, oy - radius * y]);
+  for (const age of [0, 1, 2]) {
+    const r = radius * (NEAREST + (1 - NEAREST) * (1 - Math.exp(-age)));
+    dot(pen, ox, oy, r, null, faint(), 1);
+    say(pen, age ? `τ = ${number(age * film.out)}` : "fresh", ox, oy - r - 4, { color: soft(), size: 10.5, align: "center" });
+  }
+  const edge = (w, color, alpha, width) => stroke(pen, [at[w], [ox, oy]], color, width, alpha);
+  for (const [k, strength] of flashes(film, state)) edge(jobs.worker[k], staleColor(film, film.stale[k]), 0.75 * strength, 2.2);
+  state.up.forEach((w) => edge(w, staleColor(film, state.stale[w]), 0.85, 1.7));
+  state.down.forEach((w) => edge(w, soft(), 0.45, 1.2));
+  const order = at.map((_, w) => w).sort((a, b) => state.stale[a] - state.stale[b]);
+  const size = Math.max(3.5, Math.min(8, 90 / Math.sqrt(film.workers) / 2.4));
+  for (const w of order) {
+    let [x, y] = at[w];
+    const place = state.queue.indexOf(w);
+    if (place >= 0) { // the queue: a ring around the server
+      const angle = -Math.PI / 2 + (2 * Math.PI * place) / Math.max(state.queue.length, 8);
+      [x, y] = [ox + core * 2.1 * Math.cos(angle), oy + core * 2.1 * Math.sin(angle)];
+    }
+    if (state.doing[w] === SERVICE) [x, y] = [ox, oy];
+    hot.push([w, x, y]);
+    const off = state.doing[w] === DOWN || state.doing[w] === IDLE, color = off ? soft() : staleColor(film, state.stale[w]);
+    pen.globalAlpha = state.doing[w] === DOWN ? 0.3 : off ? 0.6 : 1;
+    if (place < 0 && state.doing[w] !== SERVICE) dot(pen, x, y, w === screen.chosen ? size + 2.5 : size, color, paper(), 1.2);
+    else dot(pen, x, y, size * 0.75, COLORS[state.doing[w]], paper(), 1);
+    pen.globalAlpha = 1;
+    if (w === state.stalest) dot(pen, x, y, size + 4.5, null, color, 2);
+    if (film.workers <= 40 || w === state.stalest || w === screen.chosen) {
+      const out = Math.hypot(x - ox, y - oy) || 1, far = size + 11;
+      if (place < 0) say(pen, w, x + ((x - ox) / out) * far, y + ((y - oy) / out) * far + 4, { color: soft(), size: 11, align: "center" });
+    }
+    const j = state.job[w], up = state.doing[w] === SENDING;
+    if (up || state.doing[w] === READING) {
+      const come = up ? share(state.now, jobs.finish[j], jobs.arrive[j]) : 1 - share(state.now, jobs.begin[j], jobs.start[j]);
+      dot(pen, x + (ox - x) * come, y + (oy - y) * come, 3.4, up ? color : paper(), color, 1.4);
+    }
+  }
+  const glow = flashes(film, state).reduce((most, [, strength]) => Math.max(most, strength), 0);
+  if (glow) { pen.globalAlpha = 0.25 * glow; dot(pen, ox, oy, core * (1.9 - 0.5 * glow), ink()); pen.globalAlpha = 1; }
+  dot(pen, ox, oy, core, ink(), paper(), 2);
+  say(pen, state.version, ox, oy + 4, { color: paper(), size: Math.max(9, core * 0.75), weight: "600", align: "center" });
+  return hot;
+}
+
+function lossNow(run, state) {
+  const index = run.curve ? countUpTo(run.curve[0], state.done) - 1 : -1;
+  return index < 0 ? null : run.curve[1][index];
+}
+
+function drawStaleness(pen, film, state, x, y, w, h) {
+  say(pen, "Staleness of every worker", x, y + 12, { weight: "600" });
+  const top = y + 20, row = (h - 22) / film.workers, most = film.most, left = x + 26, room = w - 60;
+  const every = Math.ceil(11 / row);
+  for (let i = 0; i < film.workers; i++) {
+    const v = top + i * row, stale = state.stale[i], gap = row > 4 ? 1.5 : 0.3;
+    pen.fillStyle = COLORS[state.doing[i]];
+    pen.globalAlpha = screen.chosen >= 0 && screen.chosen !== i ? 0.45 : 1;
+    pen.fillRect(left, v, Math.max(2, (Math.max(stale, 0) / most) * room), Math.max(row - gap, 0.8));
+    pen.globalAlpha = 1;
+    if (i % every === 0 && i !== state.stalest) say(pen, i, left - 5, v + row / 2 + 3.5, { color: soft(), size: 10, align: "right" });
+    if (i === state.stalest || i === screen.chosen) {
+      say(pen, i, left - 5, v + row / 2 + 3.5, { size: 11, weight: "700", align: "right" });
+      say(pen, stale, left + (Math.max(stale, 0) / most) * room + 5, v + row / 2 + 4, { size: 11, weight: "700" });
+    }
+  }
+  screen.rows = { x, top, row, w, count: film.workers };
+}
+
+function drawHistogram(pen, film, state, x, y, w, h) {
+  say(pen, "Staleness of the commits", x, y + 12, { weight: "600" });
+  const size = film.most + 1, counts = new Float64Array(size);
+  for (let k = 0; k < state.done; k++) counts[film.stale[k]]++;
+  const wide = Math.ceil(size / 60), bins = Math.ceil(size / wide), bars = new Float64Array(bins), law = new Float64Array(bins);
+  counts.forEach((count, stale) => (bars[Math.floor(stale / wide)] += state.done ? count / state.done : 0));
+  (film.law || []).forEach((chance, stale) => { if (stale < size) law[Math.floor(stale / wide)] += chance; });
+  const high = Math.max(...law, ...bars, 1e-9) * 1.08, base = y + h - 16, tall = h - 40, step = w / bins;
+  pen.fillStyle = screen.dark ? "#4a9fd0" : "#6aaed6";
+  bars.forEach((bar, i) => pen.fillRect(x + i * step, base - (bar / high) * tall, Math.max(step - 1, 0.7), (bar / high) * tall));
+  if (film.law) {
+    const outline = [];
+    law.forEach((chance, i) => outline.push([x + i * step, base - (chance / high) * tall], [x + (i + 1) * step, base - (chance / high) * tall]));
+    stroke(pen, outline, ink(), 1.4);
+    say(pen, "line: theory", x + w, y + 12, { color: soft(), size: 10.5, align: "right" });
+  }
+  stroke(pen, [[x, base], [x + w, base]], soft(), 1, 0.6);
+  const mean = state.done ? film.staleSum[state.done] / state.done : 0;
+  if (state.done) stroke(pen, [[x + ((mean + 0.5) / wide) * step, base], [x + ((mean + 0.5) / wide) * step, y + 22]], "#d55e00", 1.4, 0.9);
+  say(pen, "0", x, base + 12, { color: soft(), size: 10 });
+  say(pen, state.done ? `mean ${number(mean)}` : "no commit yet", x + w / 2, base + 12, { color: "#d55e00", size: 10.5, align: "center" });
+  say(pen, film.most, x + w, base + 12, { color: soft(), size: 10, align: "right" });
+}
+
+function drawLoss(pen, film, state, x, y, w, h) {
+  const curves = film.runs.filter((run) => run.curve && run.curve[1].length);
+  if (!curves.length) return;
+  say(pen, film.lossName, x, y + 12, { weight: "600" });
+  const values = curves.flatMap((run) => run.curve[1]), log = Math.min(...values) > 0;
+  const top = Math.min(Math.max(...values), 30 * Math.max(...curves.map((run) => run.curve[1][0]))); // what diverges leaves
+  const f = log ? Math.log10 : (value) => value, low = Math.min(...values.map(f)), high = f(top);
+  const base = y + h - 16, tall = h - 42, range = Math.max(high - low, 1e-9);
+  const tick = (commit) => (commit ? film.ticks[Math.min(commit, film.commits) - 1] : film.start);
+  const toX = (commit) => x + ((tick(commit) - film.start) / (film.stop - film.start)) * w;
+  const toY = (value) => base - ((f(Math.min(value, top)) - low) / range) * tall;
+  stroke(pen, [[x, base], [x + w, base]], soft(), 1, 0.6);
+  curves.forEach((run, i) => {
+    const points = run.curve[0].map((commit, j) => [toX(commit), toY(run.curve[1][j])]);
+    const past = countUpTo(run.curve[0], state.done), color = RUNS[film.runs.indexOf(run) % RUNS.length];
+    stroke(pen, points, color, 1.2, 0.22);
+    if (past) { stroke(pen, points.slice(0, past), color, 2); dot(pen, ...points[past - 1], 3, color); }
+    say(pen, run.name, x + w - 2, y + 26 + 13 * i, { color, size: 11, align: "right", weight: "600", halo: true });
+  });
+  say(pen, number(top), x, y + 26, { color: soft(), size: 10, halo: true });
+  say(pen, number(Math.min(...values)), x, base + 12, { color: soft(), size: 10 });
+  say(pen, log ? "logarithmic, against time" : "against time", x + w, base + 12, { color: soft(), size: 10, align: "right" });
+}
+
+function draw(film, state) {
+  let [pen, width, height] = fitted($("stage"));
+  screen.hot = [];
+  if (film.view === "landscape") {
+    const shown = film.runs.filter((run) => run.path), boxes = panels(shown.length, width, height);
+    shown.forEach((run, i) => screen.hot.push(...drawLandscape(pen, film, state, run, boxes[i])));
+  } else screen.hot = drawGravity(pen, film, state, { x: 0, y: 0, w: width, h: height });
+  [pen, width, height] = fitted($("side"));
+  const curves = film.runs.some((run) => run.curve), rest = curves ? 0.27 : 0.34;
+  const bars = height * (1 - rest * (curves ? 2 : 1)) - 10;
+  drawStaleness(pen, film, state, 0, 0, width, bars);
+  drawHistogram(pen, film, state, 0, bars + 12, width, height * rest - 12);
+  if (curves) drawLoss(pen, film, state, 0, bars + 12 + height * rest, width, height * rest - 4);
+}
+
+// The page
+
+const describe = (film, state, w) => {
+  const lines = [`worker ${w}: ${DOING[state.doing[w]]}`];
+  if (state.stale[w] >= 0) lines.push(`read version ${state.read[w]}`, `staleness ${state.stale[w]}`);
+  let commits = 0;
+  for (let k = 0; k < state.done; k++) commits += film.jobs.worker[k] === w;
+  lines.push(`${commits} commits${film.row ? " in this window" : ""}`);
+  for (const run of film.runs) {
+    const units = run.path && state.stale[w] >= 0 && readUnits(film, run, state.job[w]);
+    if (units) lines.push(`${run.name}: read at (${place(film, ...units).map(number).join(", ")})`);
+  }
+  return lines.join("\n");
+};
+
+function open(film) {
+  const first = film.start / film.per_second, last = film.stop / film.per_second, job = film.typical / film.per_second;
+  const asked = /[?&#]t=([^&#]+)/.exec(location.search + location.hash);
+  const speeds = [0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16].map((factor) => factor * film.speed);
+  let time = first, playing = false, speed = 4, before = 0, pointer = null;
+  const decimals = Math.max(0, 1 - Math.floor(Math.log10(job)));
+
+  const show = () => {
+    const state = stateAt(film, time), s = state.stalest;
+    draw(film, state);
+    $("slider").value = Math.round(((time - first) / (last - first)) * 10000);
+    $("slider").setAttribute("aria-valuetext", `${time.toFixed(decimals)} seconds`);
+    $("clock").textContent = `${time.toFixed(decimals)} / ${last.toFixed(decimals)} s`;
+    const behind = s < 0 ? "" : ` · stalest: worker ${s}, ${state.stale[s]} version${state.stale[s] === 1 ? "" : "s"} behind`;
+    $("now").textContent = `version ${state.version} · ${state.commits} commits${behind}`;
+    $("play").textContent = playing ? "Pause" : time >= last ? "Again" : "Play";
+    const w = pointer ? pointed(pointer) : -1;
+    $("tip").hidden = w < 0;
+    if (w >= 0) {
+      $("tip").textContent = describe(film, state, w);
+      const box = $("tip").getBoundingClientRect();
+      $("tip").style.left = `${Math.min(pointer.clientX + 14, innerWidth - box.width - 8)}px`;
+      $("tip").style.top = `${Math.min(pointer.clientY + 14, innerHeight - box.height - 8)}px`;
+    }
+    if (!playing) $("state").textContent = JSON.stringify(written(film, state));
+    return state;
+  };
+  const seek = (to) => { time = Math.min(Math.max(to, first), last); return show(); };
+  const frame = (stamp) => {
+    if (!playing) return;
+    time = Math.min(time + (Math.min(stamp - before, 100) / 1000) * speeds[speed], last);
+    before = stamp;
+    if (time >= last) playing = false;
+    show();
+    requestAnimationFrame(frame);
+  };
+  const play = (on) => {
+    if (on && time >= last) time = first;
+    playing = on;
+    before = performance.now();
+    show();
+    if (on) requestAnimationFrame(frame);
+  };
+  const step = (commits) => {
+    const done = countUpTo(film.ticks, time * film.per_second * (1 + 1e-12)) - 1;
+    const at = commits > 0 ? film.ticks[Math.min(done + commits, film.commits - 1)] : film.ticks.findLast((tick, k) => k <= done + commits);
+    play(false);
+    seek(at === undefined ? first : at / film.per_second);
+  };
+  const faster = (by) => { speed = Math.min(Math.max(speed + by, 0), speeds.length - 1); $("speed").value = speed; };
+  const pointed = (event) => {
+    const canvas = event.target, box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+    if (canvas.id === "side") {
+      const rows = screen.rows, at = Math.floor((y - rows.top) / rows.row);
+      return at >= 0 && at < rows.count ? at : -1;
+    }
+    let best = -1, near = 18 ** 2;
+    for (const [w, u, v] of screen.hot) {
+      const far = (u - x) ** 2 + (v - y) ** 2;
+      if (far <= near) { near = far; best = w; }
+    }
+    return best;
+  };
+  const theme = (dark) => { screen.dark = dark; document.body.classList.toggle("dark", dark); reliefs.clear(); show(); };
+
+  speeds.forEach((value, i) => $("speed").add(new Option(`${number(value)} s/s`, i)));
+  faster(0);
+  $("stage").classList.toggle("several", film.view === "landscape" && film.runs.length > 1);
+  const kinds = [[COMPUTING, "computing"], [READING, "reading or sending"], [WAITING, "waiting"], [SERVICE, "in service"], [IDLE, "idle"], [DOWN, "down"]];
+  const legend = (color, text) => {
+    const entry = document.createElement("span"), patch = document.createElement("i");
+    patch.style.background = color;
+    entry.append(patch, text);
+    $("legend").append(entry);
+  };
+  $("legend").append("bars: ");
+  kinds.forEach(([kind, text]) => legend(COLORS[kind], text));
+  $("legend").append("dots: ");
+  [0, 1, 2].forEach((times) => legend(staleColor(film, times * film.out), times ? `τ = ${number(times * film.out)}${times > 1 ? " or more" : ""}` : "fresh"));
+  $("play").onclick = () => play(!playing);
+  $("back").onclick = () => step(-1);
+  $("forth").onclick = () => step(1);
+  $("slider").oninput = () => {
+    const to = first + ($("slider").value / 10000) * (last - first); // before anything is shown, which moves the slider
+    playing = false;
+    seek(to);
+  };
+  $("speed").onchange = () => { speed = +$("speed").value; };
+  $("theme").onclick = () => theme(!screen.dark);
+  for (const canvas of [$("stage"), $("side")]) {
+    canvas.onpointermove = (event) => { pointer = event; if (!playing) show(); };
+    canvas.onpointerleave = () => { pointer = null; if (!playing) show(); };
+    canvas.onclick = (event) => { pointer = event; const w = pointed(event); screen.chosen = w === screen.chosen ? -1 : w; show(); };
+  }
+  document.onkeydown = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
+    const ten = event.shiftKey ? 10 : 1;
+    const keys = { " ": () => play(!playing), ArrowRight: () => step(ten), ArrowLeft: () => step(-ten), Home: () => seek(first),
+      End: () => { play(false); seek(last); }, "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1), d: () => theme(!screen.dark) };
+    if (!keys[event.key] || (event.key === " " && event.target.tagName === "BUTTON")) return;
+    event.preventDefault();
+    keys[event.key]();
+  };
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  scheme.onchange = () => theme(scheme.matches);
+  screen.dark = scheme.matches;
+  document.body.classList.toggle("dark", screen.dark);
+  addEventListener("resize", () => show());
+  window.movie = { film, stateAt: (seconds) => written(film, stateAt(film, seconds)), seek, play, get playing() { return playing; } };
+  seek(asked && isFinite(asked[1]) ? +asked[1] : first);
+  if (!asked && !screen.still) play(true);
+}
+
+unpack($("film").textContent).then((found) => {
+  const film = develop(found);
+  film.most = Math.max(1, film.peak, ...film.stale);
+  film.staleSum = [0, ...added(film.stale)];
+  open(film);
+});

@@ -1,0 +1,43 @@
+"""Traces and movies on which the animation is tested, small ones."""
+
+import functools
+
+import asyncsim as asim
+from asyncsim import delays, faults, protocols
+
+GAMMA = delays.Gamma(mean=1.0, cv=0.4)
+SLOW = asim.Network(latency=delays.Exponential(0.15))
+TRACES = {
+    "plain": lambda: asim.simulate(asim.Cluster(4, GAMMA), commits=40),
+    "network and queue": lambda: asim.simulate(
+        asim.Cluster(6, GAMMA, network=SLOW, server=asim.Server(service=delays.Constant(0.15))), commits=60
+    ),
+    "crashes": lambda: asim.simulate(
+        asim.Cluster(
+            4, GAMMA, network=SLOW, faults=[faults.Crash(1, 3.0, restart_after=4.0), faults.MessageLoss(0.2, 0.5)]
+        ),
+        commits=40,
+    ),
+    "cancelled": lambda: asim.simulate(asim.Cluster(5, GAMMA, protocol=protocols.Ringmaster(3, stop=True)), commits=40),
+    "several a step": lambda: asim.simulate(asim.Cluster(5, GAMMA, protocol=protocols.KBatchAsync(3)), commits=40),
+    "own values": lambda: asim.simulate(
+        asim.Cluster(4, GAMMA, server=asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.1))),
+        commits=40,
+    ),
+    "ties": lambda: asim.simulate(asim.Cluster(4, delays.Constant(1.0)), commits=40),
+}
+POINTS = ("central", "read")
+
+
+@functools.cache
+def trace_of(name):
+    """One of the traces above, simulated once."""
+    return TRACES[name]()
+
+
+@functools.cache
+def two_runs(name="network and queue"):
+    """DOWNPOUR and elastic averaging on Booth's function: reads of one are central variables, of the other not."""
+    trace, workload = trace_of(name), asim.workloads.surface("booth", start=(8.0, 6.0))
+    chosen = {"DOWNPOUR": asim.rules.downpour(0.02), "elastic": asim.rules.aeasgd(0.02, window=2, rho=5.0)}
+    return trace, {name: asim.replay(trace, rule, workload, record=POINTS) for name, rule in chosen.items()}

@@ -1,0 +1,167 @@
+"""The page in a real browser: the same states as in Python, its controls, and that nothing leaves it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.animation import gravity
+from tests.animation.browser import Watched, started
+from tests.animation.problems import TRACES, trace_of, two_runs
+
+
+@pytest.fixture(scope="module")
+def browser():
+    driver, browser = started()
+    yield browser
+    browser.close()
+    driver.stop()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    movie = asim.animate(*two_runs(), predicted=np.full(12, 1 / 12))
+    path = tmp_path_factory.mktemp("page") / "two.html"
+    movie.html(path)
+    return movie, path
+
+
+def agree(movie, seconds, found):
+    """Whether a page's state is that of Python: whole numbers exactly, places to rounding."""
+    state = movie.at(seconds)
+    wanted = state.plain()
+    places, central = found.pop("places"), found.pop("central")
+    drifted = np.array(found.pop("gravity"))
+    assert {name: found[name] for name in found if name != "time"} == {
+        name: wanted[name] for name in wanted if name not in ("time", "places", "central")
+    }
+    assert found["time"] == pytest.approx(wanted["time"])
+    assert central == {name: point and pytest.approx(point) for name, point in wanted["central"].items()}
+    for name, points in places.items():
+        assert points == [point and pytest.approx(point) for point in wanted["places"][name]]
+    assert drifted == pytest.approx(gravity.places(movie.states, seconds), abs=1e-9)
+
+
+def moments(movie):
+    """Times all over the film, those of commits among them."""
+    first, last = movie.states.film.seconds
+    ticks = movie.states.commit_ticks[::9] / movie.states.film.per_second
+    return [*np.linspace(first, last, 12).tolist(), *ticks.tolist()]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_the_page_shows_the_states_of_the_trace(name, browser, tmp_path):
+    trace = trace_of(name)
+    movie = asim.animate(*two_runs(name)) if name == "several a step" else asim.animate(trace)
+    movie.html(tmp_path / "page.html")
+    with Watched(browser, tmp_path / "page.html", "?t=0") as watched:
+        watched.wait("window.movie !== undefined")
+        for now in moments(movie):
+            agree(movie, now, watched.page.evaluate("now => movie.stateAt(now)", now))
+
+
+def test_a_window_and_reads_of_ones_own(browser, tmp_path):
+    trace, runs = two_runs()
+    movie = asim.animate(trace, runs, start=3.0, stop=7.0)
+    movie.html(tmp_path / "page.html")
+    with Watched(browser, tmp_path / "page.html", "?t=3") as watched:
+        watched.wait("window.movie !== undefined")
+        for now in moments(movie):
+            agree(movie, now, watched.page.evaluate("now => movie.stateAt(now)", now))
+
+
+def test_the_address_gives_the_time_and_the_state_stands_in_the_document(two, browser):
+    movie, path = two
+    with Watched(browser, path, "?t=6.2") as watched:
+        watched.wait("document.getElementById('state').textContent !== ''")
+        agree(movie, 6.2, json.loads(watched.page.text_content("#state")))
+        state = movie.at(6.2)
+        stalest = f"stalest: worker {state.stalest}, {state.stale[state.stalest]} version"
+        now = watched.page.text_content("#now")
+        assert now.startswith(f"version {state.version} · {state.commits} commits · {stalest}")
+
+
+def test_the_controls(two, browser):
+    movie, path = two
+    last = movie.states.film.seconds[1]
+    with Watched(browser, path, "?t=5") as watched:
+        page = watched.page
+        watched.wait("window.movie !== undefined")
+
+        def commits():
+            return json.loads(page.text_content("#state"))["commits"]
+
+        before = commits()
+        page.keyboard.press("ArrowRight")
+        page.click("#forth")
+        assert commits() == before + 2
+        page.keyboard.press("ArrowLeft")
+        page.click("#back")
+        assert commits() == before
+        page.keyboard.press("Shift+ArrowRight")
+        assert commits() == before + 10
+        page.keyboard.press("End")
+        assert (commits(), page.text_content("#play")) == (len(trace_of("network and queue")), "Again")
+        page.keyboard.press("Home")
+        assert commits() == 0
+        page.fill("#slider", "5000")
+        assert json.loads(page.text_content("#state"))["time"] == pytest.approx(last / 2, rel=1e-3)
+        page.select_option("#speed", "8")
+        page.click("#play")
+        assert page.evaluate("movie.playing")
+        watched.wait("!movie.playing")  # to the end
+        assert commits() == movie.at(last).commits
+
+
+def test_a_worker_tells_its_numbers(two, browser):
+    movie, path = two
+    with Watched(browser, path, "?t=6.2", viewport={"width": 1100, "height": 760}) as watched:
+        watched.wait("window.movie !== undefined")
+        box = watched.page.locator("#side").bounding_box()
+        watched.page.mouse.move(box["x"] + 60, box["y"] + 28)  # the first of the bars
+        state = movie.at(6.2)
+        text = watched.page.text_content("#tip")
+        assert text.startswith("worker 0: ")
+        assert f"staleness {state.stale[0]}\n" in text
+        assert f"read version {state.read[0]}\n" in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
+        {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
+    ],
+)
+def test_it_is_not_blank_and_fits_its_width(two, browser, options, tmp_path):
+    from PIL import Image
+
+    with Watched(browser, two[1], "?t=6.2", **options) as watched:
+        watched.wait("window.movie !== undefined")
+        width = watched.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= options["viewport"]["width"]
+        for canvas in ("#stage", "#side"):
+            watched.page.locator(canvas).screenshot(path=tmp_path / "shot.png")
+            with Image.open(tmp_path / "shot.png") as shot:
+                assert len(shot.convert("RGB").getcolors(10**6)) > 30
+        dark = watched.page.evaluate("document.body.classList.contains('dark')")
+        assert dark == (options["color_scheme"] == "dark")
+
+
+def test_it_plays_by_itself_unless_motion_is_unwanted(two, browser):
+    for wanted, playing in (("no-preference", True), ("reduce", False)):
+        with Watched(browser, two[1], reduced_motion=wanted) as watched:
+            watched.wait("window.movie !== undefined")
+            assert watched.page.evaluate("movie.playing") == playing
+
+
+def test_what_a_user_wrote_is_text(browser, tmp_path):
+    trace, runs = two_runs()
+    evil = "</script><img src=x onerror=document.title='caught'>"
+    asim.animate(trace, {evil: runs["DOWNPOUR"]}, title=evil, subtitle=evil).html(tmp_path / "page.html")
+    with Watched(browser, tmp_path / "page.html", "?t=1") as watched:
+        watched.wait("window.movie !== undefined")
+        assert watched.page.title() == evil
+        assert watched.page.text_content("h1") == evil
+        assert watched.page.locator("img").count() == 0
