@@ -78,7 +78,7 @@ def quadratic(eigenvalues: Sequence[float] | Any, noise: float = 0.0, start: flo
         checks.representable(name, given, jnp.finfo(jnp.result_type(float)))
     # Made on the host: `jnp` would compile a program for each operation and shape.
     h, first_x, scale = map(
-        jax.device_put, (values, np.broadcast_to(first, values.shape), np.full(values.shape, noise))
+        jax.device_put, (values, np.broadcast_to(first, values.shape), np.full(values.shape, float(noise)))
     )
     return Workload(
         init=Partial(_start, first_x),

@@ -69,6 +69,13 @@ def test_evaluates_the_loss_without_noise() -> None:
     assert {name: float(value) for name, value in measured.items()} == {"test_loss": 9.0}
 
 
+def test_whole_numbers_are_numbers() -> None:
+    whole, real = (asim.workloads.quadratic(one, noise=one[0], start=one[0]) for one in ([2, 1], [2.0, 1.0]))
+    for made in ("init", "noise"):
+        a, b = (jax.tree.leaves(getattr(workload, made)(jax.random.key(0))) for workload in (whole, real))
+        np.testing.assert_array_equal(a, b, strict=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
