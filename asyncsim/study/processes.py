@@ -58,6 +58,7 @@ def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
 def _begin() -> None:
     """Make the new process one that computes: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that claims are given back
     os.environ["NPROC"] = "1"  # threads of XLA
     import jax
 

@@ -116,7 +116,7 @@ def run(
     scenario.require_memory()
     if out is None:
         trace = _simulate(scenario, simulating)
-        replayed, seconds = _replay(scenario, trace, None, {}, progress, lambda run, seconds: None)
+        replayed, seconds = replay_to_end(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds))
     place = Folder(require_folder("out", out), LABEL, FILES)
     told = {**(origin or Origin()).describe(), "rebuild": hints(scenario)}
@@ -177,7 +177,7 @@ def _find_run(
     def checkpoint(run: Run, seconds: Seconds, **further: Any) -> None:
         run.save(path, notes={OWNER: scenario.digest, **seconds, **further})
 
-    done, seconds = _replay(scenario, trace, before, seconds, progress, checkpoint)
+    done, seconds = replay_to_end(scenario, trace, before, seconds, progress, checkpoint)
     try:
         summary = summarise(trace, done, **seconds)
     except BaseException:  # Ctrl-C included: what has been replayed is not lost
@@ -216,7 +216,7 @@ def _is_finished(run: Run, trace: Trace, scenario: Scenario) -> bool:
     return run.commits >= commits or run.diverged_at is not None
 
 
-def _replay(
+def replay_to_end(
     scenario: Scenario,
     trace: Trace,
     before: Run | None,
@@ -224,7 +224,19 @@ def _replay(
     progress: Callable[[Progress], None] | None,
     checkpoint: Callable[[Run, Seconds], None],
 ) -> tuple[Run, Seconds]:
-    """Replay to the end, with a checkpoint now and then and on Ctrl-C."""
+    """Replay to the end, with a checkpoint now and then and on Ctrl-C.
+
+    Args:
+        scenario: What to replay.
+        trace: Its schedule.
+        before: What had been replayed, or None.
+        seconds: The time that it had taken.
+        progress: As in `run`.
+        checkpoint: Keeps the run so far, and the time so far.
+
+    Returns:
+        The run, and the time that it took in all.
+    """
 
     def so_far() -> Seconds:
         spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}

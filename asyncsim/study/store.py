@@ -6,7 +6,8 @@
     failed/DIGEST.json     why there are no results
     claims/DIGEST.json     who is computing them
     sweeps/SWEEP.json      what was asked for
-    data/HASH.npy          large arrays that scenarios are made of, for other processes
+    data/HASH.bin          large arrays that scenarios are made of, for other processes
+    unfinished/DIGEST.npz  checkpoints of long runs
 
 A folder of results is put together beside its place and renamed, so that it is there whole or not at all. A result that
 is there is never computed again. What is read is compared with its checksums, and with the scenario that it should
@@ -34,13 +35,13 @@ from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
 from asyncsim.study.keep import make_folder
-from asyncsim.study.run import OWNER, Result
+from asyncsim.study.run import OWNER, Result, load_trace
 from asyncsim.trace import Trace
-from asyncsim.trace.trace import read_notes as read_trace_notes
 
 MARKER, FORMAT = STORE, 1
 TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING = "traces", "failed", "claims", "sweeps", "data", ".making"
-FOLDERS = (TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING)
+UNFINISHED = "unfinished"
+FOLDERS = (UNFINISHED, TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING)
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
 NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
@@ -89,11 +90,16 @@ class Store:
         """The schedule of a scenario: from the store, or else simulated and kept there."""
         path = self._trace_path(scenario)
         with suppress(FileNotFoundError, ValueError):  # a damaged one is made again
-            if read_trace_notes(path).get(OWNER) == scenario.schedule_digest:
-                return scenario.in_steps(Trace.load(path))
+            return scenario.in_steps(load_trace(scenario, path))
         trace = scenario.schedule()
         trace.save(path, notes={OWNER: scenario.schedule_digest}, sync=False)
         return scenario.in_steps(trace)
+
+    def unfinished(self, digest: str) -> Path:
+        """The file of a long run's checkpoints; its folder is there."""
+        folder = self.path / UNFINISHED
+        folder.mkdir(exist_ok=True)
+        return folder / f"{digest}.npz"
 
     def put(self, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
         """Keep a result; if another process was faster, its result stays.
@@ -119,7 +125,8 @@ class Store:
             self._move(making, self.folder(digest))
         finally:
             shutil.rmtree(making, ignore_errors=True)
-        (self.path / FAILED / f"{digest}.json").unlink(missing_ok=True)
+        for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
+            file.unlink(missing_ok=True)
 
     def get(self, scenario: Scenario) -> Result | None:
         """The result of a scenario, None if it is not there.
@@ -132,14 +139,12 @@ class Store:
             return None
         run = Run.load(folder / RUN, scenario.rule, scenario.workload)
         notes = run_file.read_notes(folder / RUN)
-        trace = Trace.load(folder / TRACE)
-        owned = read_trace_notes(folder / TRACE).get(OWNER) in (scenario.digest, scenario.schedule_digest)
-        if notes.get(OWNER) != scenario.digest or not owned:
+        if notes.get(OWNER) != scenario.digest:
             raise ValueError(
                 f"`store` {str(self.path)!r} holds another scenario's files in {folder.name!r}. Delete that folder; "
                 "the same sweep computes it again."
             )
-        trace = scenario.in_steps(trace)
+        trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
         return Result(scenario, trace, run, json.loads(notes[SUMMARY]), folder, recomputed=False)
 
     def summary(self, digest: str) -> dict[str, Any] | None:
@@ -149,7 +154,8 @@ class Store:
 
     def discard(self, digest: str) -> None:
         """Remove the results of a scenario, or why there are none."""
-        (self.path / FAILED / f"{digest}.json").unlink(missing_ok=True)
+        for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
+            file.unlink(missing_ok=True)
         aside = self.path / MAKING / f"{digest}.{secrets.token_hex(8)}"
         with suppress(FileNotFoundError):
             os.rename(self.folder(digest), aside)

@@ -199,6 +199,9 @@ def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]
     first: dict[str, int] = {}
     changed = []
     for scenario in scenarios:
+        if scenario.trace is not None:  # a recorded one, which all seeds have anyway
+            changed.append(scenario)
+            continue
         of_all = replace(scenario, seed=0, schedule_seed=None).schedule_digest
         seed = first.setdefault(of_all, scenario.seed)
         changed.append(replace(scenario, schedule_seed=seed))

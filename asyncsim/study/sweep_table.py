@@ -109,7 +109,8 @@ def values_of(scenario: Scenario) -> dict[str, Any]:
     rule = {RULE.field: scenario.rule.name, **_shown(RULE.field, rule_component(scenario.rule).values)}
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
     study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
-    return {**_of_cluster(scenario.cluster), **plain(rule), **_of_workload(scenario.workload), **study}
+    cluster = {} if scenario.trace is not None else _of_cluster(scenario.cluster)
+    return {**cluster, **plain(rule), **_of_workload(scenario.workload), **study}
 
 
 @once_for_each

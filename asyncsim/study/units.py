@@ -13,15 +13,17 @@ interrupted sweep ends with the very numbers of one that was not.
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from asyncsim.engine import Run, replay
+from asyncsim.engine import Run, replay, run_file
 from asyncsim.engine.arguments import first_shapes
 from asyncsim.engine.chunks import chunk_length
 from asyncsim.engine.layout import Packing
@@ -32,7 +34,7 @@ from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
 from asyncsim.scenario.fingerprint import digest, plain
 from asyncsim.scenario.scenario import Scenario
-from asyncsim.study.run import Result, Seconds
+from asyncsim.study.run import OWNER, SECONDS, Result, Seconds, replay_to_end
 from asyncsim.study.stopwatch import Stopwatch
 from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
@@ -163,29 +165,54 @@ def _parameters(workload: Workload) -> int:
     return Packing.of(first_shapes(workload, jax.random.key(0))).size
 
 
-def compute(unit: Unit, trace: Trace) -> list[tuple[Result, Seconds]]:
+def compute(unit: Unit, trace: Trace, unfinished: Path | None = None) -> list[tuple[Result, Seconds]]:
     """Replay a unit over its schedule: for each scenario its result, and its share of the time.
 
+    Args:
+        unit: The unit.
+        trace: The schedule of its scenarios.
+        unfinished: File for checkpoints of a scenario that is alone: the next call goes on from there.
+
     Raises:
+        ReplayInterrupted: On Ctrl-C or SIGTERM.
         ValueError: If this machine does not have the memory, or whatever the replay refuses.
     """
     first = unit.scenarios[0]
     if (unit.program, first.total) not in _fitting:
         first.require_memory()
         _fitting.add((unit.program, first.total))
-    together = len(unit.scenarios) > 1
-    rule = stacked([scenario.rule for scenario in unit.scenarios]) if together else first.rule
-    seed = [scenario.seed for scenario in unit.scenarios] if together else first.seed
+    if len(unit.scenarios) == 1:
+        run, seconds = _alone(first, trace, unfinished)
+        return [(Result(first, trace, run, summarise(trace, run, **seconds)), seconds)]
+    rule = stacked([scenario.rule for scenario in unit.scenarios])
+    seeds = [scenario.seed for scenario in unit.scenarios]
     with Stopwatch() as watch:
-        run = replay(trace, rule, first.workload, seed, record=first.recorded, commits=first.replayed)
+        run = replay(trace, rule, first.workload, seeds, record=first.recorded, commits=first.replayed)
     metrics = run.evaluate()
-    runs = split(run, trace, unit.scenarios) if together else [run]
+    runs = split(run, trace, unit.scenarios)
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
     results = []
     for place, (scenario, one) in enumerate(zip(unit.scenarios, runs, strict=True)):
-        test = {name: np.atleast_1d(values)[place].item() for name, values in metrics.items()}
+        test = {name: values[place].item() for name, values in metrics.items()}
         results.append((Result(scenario, trace, one, summarise(trace, one, **share, test=test)), share))
     return results
+
+
+def _alone(scenario: Scenario, trace: Trace, unfinished: Path | None) -> tuple[Run, Seconds]:
+    """The run of one scenario, from its last checkpoint if there is one."""
+    before, seconds = None, {}
+    if unfinished is not None and unfinished.is_file():
+        with suppress(ValueError):  # a damaged one, or another scenario's: from the start
+            notes = run_file.read_notes(unfinished)
+            if notes.get(OWNER) == scenario.digest:
+                before = Run.load(unfinished, scenario.rule, scenario.workload)
+                seconds = {name: float(notes[name]) for name in SECONDS}
+
+    def keep(run: Run, seconds: Seconds) -> None:
+        if unfinished is not None:
+            run.save(unfinished, notes={OWNER: scenario.digest, **seconds})
+
+    return replay_to_end(scenario, trace, before, seconds, None, keep)
 
 
 def stacked(rules: Sequence[Rule]) -> Rule:

@@ -82,7 +82,7 @@ def work_on(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
         if not missing:
             return Report()
         try:
-            results = compute(unit, _trace(store, unit.scenarios[0]))
+            results = compute(unit, _trace(store, unit.scenarios[0]), store.unfinished(unit.digests[0]))
         except ReplayInterrupted:
             raise
         except Exception as error:
@@ -115,7 +115,7 @@ def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
         if store.has(scenario.digest):
             continue
         try:
-            ((result, seconds),) = compute(one, _trace(store, scenario))
+            ((result, seconds),) = compute(one, _trace(store, scenario), store.unfinished(scenario.digest))
         except ReplayInterrupted:
             raise
         except Exception as error:

@@ -86,7 +86,7 @@ def test_draws(command, script):
 def test_a_failure_has_a_status(command, script, monkeypatch):
     from asyncsim.study import work
 
-    def fail(unit, trace):
+    def fail(unit, trace, unfinished):
         raise ZeroDivisionError("no")
 
     monkeypatch.setattr(work, "compute", fail)

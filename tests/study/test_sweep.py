@@ -1,5 +1,6 @@
 """Sweeps in this process: nothing is computed twice, failures are kept, other processes' work is waited for."""
 
+import dataclasses
 import threading
 import time
 
@@ -28,10 +29,10 @@ def broken(monkeypatch):
     """A computation that fails where the step size is 0.2."""
     compute = work_module.compute
 
-    def fail(unit, trace):
+    def fail(unit, trace, unfinished):
         if any(one.rule.hyper["learning_rate"] == 0.2 for one in unit.scenarios):
             raise ZeroDivisionError("the step size is 0.2")
-        return compute(unit, trace)
+        return compute(unit, trace, unfinished)
 
     monkeypatch.setattr(work_module, "compute", fail)
 
@@ -205,3 +206,40 @@ class TestTable:
         rows = set(zip(table["workers"].tolist(), table["seed"].tolist(), strict=True))
         assert rows == {(4, 0), (4, 1), (2, 0)}
         assert (table["status"] == "done").all()
+
+
+class TestLongRuns:
+    def test_a_checkpoint_is_gone_on_from(self, tmp_path, short_chunks, monkeypatch):
+        """A unit that is interrupted ends as if it had not been."""
+        from asyncsim.engine import ReplayInterrupted
+        from asyncsim.study import units
+
+        one = dataclasses.replace(scenario(commits=400), workload=asim.workloads.quadratic([1.0, 0.1] * 800, noise=0.1))
+        replay = units.replay_to_end
+        begun = []
+
+        def interrupted(scenario, trace, before, seconds, progress, checkpoint):
+            begun.append(0 if before is None else before.commits)
+
+            def stop(progress):
+                if len(begun) == 1 and progress.done >= 192:
+                    raise KeyboardInterrupt
+
+            return replay(scenario, trace, before, seconds, stop, checkpoint)
+
+        monkeypatch.setattr(units, "replay_to_end", interrupted)
+        with pytest.raises(ReplayInterrupted):
+            sweep([one], tmp_path)
+        results = sweep([one], tmp_path)
+        assert begun == [0, 192]
+        assert_same_result(next(iter(results)), asim.run(one))
+        assert not list((tmp_path / "unfinished").iterdir())
+
+    def test_a_recorded_schedule(self, tmp_path):
+        trace = asim.Trace.from_commits([0, 1, 1, 0, 1, 0])
+        base = asim.Scenario(trace, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]))
+        asked = asim.grid(base, learning_rate=[0.1, 0.2], seed=range(2))
+        results = sweep(asked, tmp_path, shared_schedule=True)
+        for one, result in zip(asked, results, strict=True):
+            assert_same_result(result, asim.run(one))
+        assert results.table().fields == ["learning_rate", "seed"]
