@@ -77,6 +77,8 @@ into the folder of a tag.
   eval "$(asyncsim completion bash)"       # in ~/.bashrc
   eval "$(asyncsim completion zsh)"        # in ~/.zshrc, after compinit
   asyncsim completion fish | source        # in ~/.config/fish/config.fish
+
+What there is to complete is kept in the user's cache, or where ASYNCSIM_CACHE says.
 """
 
 

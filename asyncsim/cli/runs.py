@@ -25,7 +25,8 @@ what a run has.
 
 \b
   asyncsim runs --rule gem --sort final_loss
-  asyncsim runs --where "workers>10" --where "state=complete" --where "when>2026-11-01"
+  asyncsim runs --where "workers>10" --where "state=complete"
+  asyncsim runs --where "when>2026-11-01" --json
 """
 
 

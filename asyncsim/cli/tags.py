@@ -20,8 +20,9 @@ from asyncsim.folders import tags as kept
 def tag(run: Path, name: str | None, move: bool) -> None:
     """Give RUN the tag NAME, by default the name of its folder.
 
-    RUN is a folder or a file. Wherever a command takes a run, it then takes NAME. The tag of another place is not taken
-    from it, except with --move.
+    RUN is a folder or a file. Wherever a command takes a run, it then takes NAME; a file or folder of that name in the
+    working directory goes first, and a warning says so. The tag of another place is not taken from it, except with
+    --move. Tags are kept in the user's data folder, or where ASYNCSIM_TAGS says.
     """
     made = kept.add(run, name, move=move)
     click.echo(f"{made.name} → {made.place}")

@@ -52,7 +52,9 @@ def test_help_is_short_and_fits(command: Command) -> None:
     lines = command("run", "--help").out.splitlines()
     assert len(lines) < 40
     assert "--learning-rate NUMBER" not in " ".join(lines)
-    for arguments in ((), ("run",), ("run", "study.py"), ("figures",), ("rules",), ("trace",), ("staleness",)):
+    found_again = ("runs", "show", "compare", "tag", "untag", "retag", "tags", "path", "completion")
+    others = ("run", "figures", "rules", "trace", "staleness", *found_again)
+    for arguments in ((), ("run", "study.py"), *((name,) for name in others)):
         done = command(*arguments, "-h")
         assert done.status == 0
         assert max(map(len, done.out.splitlines())) <= 80
