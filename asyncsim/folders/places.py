@@ -6,7 +6,7 @@ from pathlib import Path
 
 from asyncsim.checks import nearest
 from asyncsim.folders import tags
-from asyncsim.folders.labels import LABELS, label_of
+from asyncsim.folders.labels import LABELS, STORE, label_of
 
 
 def find(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
@@ -54,6 +54,9 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
         if folder.name in LABELS or label_of(folder.parent) is not None:
             return folder.parent
         raise ValueError(f"{what} must be the folder of a run or a tag; {str(text)!r} is a file.")
+    if (folder / STORE).is_file():
+        text = tags.quoted(str(text))
+        raise ValueError(f"{what} must be one run; {text} is the store of a sweep. See: asyncsim sweep table {text}")
     if label_of(folder) is None:
         inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and label_of(entry) is not None)
         hint = f" Did you mean {str(inside[0])!r}?" if inside else f" It has none of {', '.join(LABELS)}."
