@@ -57,6 +57,7 @@ class TestAdd:
             tags.add("no")
 
 
+@pytest.mark.quick
 class TestFind:
     def test_an_unknown_tag_names_the_nearest(self) -> None:
         tags.add(folder("a"), "baseline")

@@ -77,6 +77,7 @@ class TestByName:
         assert asim.load(Path("elsewhere/copy")).scenario == done.scenario
         assert contents(Path("out")) == before
 
+    @pytest.mark.quick
     def test_a_file_of_an_older_version(self) -> None:
         done = asim.run(scenario(), "out")
         without_origin(Path("out"))
