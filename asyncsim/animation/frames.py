@@ -23,9 +23,9 @@ LARGE = (820, 700)
 COLORS = ("#B4BAC3", SKY, BLUE, SKY, AMBER, GREEN, SLATE)  # of DOING
 SCALE = (GREEN, AMBER, "#D53C00")  # fresh, as stale as the mean, twice as stale
 BANDS = 14
-PALETTE = 96  # colours of a GIF
-KEPT = (*COLORS, *SCALE, VERMILION, INK)
-PATCH = 6  # lines of a picture that a colour takes to be kept
+PALETTE = 160  # colours of a GIF
+KEPT = ("#FFFFFF", *COLORS, *SCALE, VERMILION, INK)
+MOST_KEPT, PATCH = 30, 6  # lines of a picture that a colour takes to be kept
 TAIL = 1.5  # commits of each worker in the strong end of a trail
 FLASH = 0.3  # of a typical job: how long a commit is seen
 
@@ -65,10 +65,12 @@ def write_gif(
     pictures = [Image.fromarray(pixels) for pixels in draw_frames(movie, times(movie, frames), size)]
     shown = pictures[:: max(1, len(pictures) // 6)]
     width, height = pictures[0].size
-    strip = Image.new("RGB", (width, (height + PATCH * len(KEPT)) * len(shown)))
+    strip = Image.new("RGB", (width, (height + PATCH * MOST_KEPT) * len(shown)))
     for place, picture in enumerate(shown):
         strip.paste(picture, (0, place * height))
-    for place, color in enumerate(KEPT):  # which would else be too rare for a place in the palette
+    between = stale_colors(np.arange(0, 21, 2), 10.0)  # the scale of staleness, from fresh to stale
+    kept = [*KEPT, *((int(r), int(g), int(b)) for r, g, b in (255 * between).round())]
+    for place, color in enumerate(kept):  # which would else be too rare for a place in the palette
         top = height * len(shown) + PATCH * len(shown) * place
         strip.paste(color, (0, top, width, top + PATCH * len(shown)))
     palette = strip.quantize(PALETTE, dither=Image.Dither.NONE)
@@ -122,7 +124,7 @@ class Scene:
     def __init__(self, figure: Any, movie: Shown) -> None:
         self.movie, self.film = movie, movie.states.film
         self.mean = gravity.scale(self.film)
-        self.most = max(1, *self.film_staleness(), 1)
+        self.most = max(1, *self.film_staleness())
         width, height = figure.get_size_inches() * DPI
         side, top, bottom = 150 / width, 1 - 38 / height, 30 / height
         names = list(movie.names) if movie.view == "landscape" else [""]

@@ -72,8 +72,9 @@ def events(film: Film) -> dict[str, Any]:
         "finish": _column(_lasted(start, finish)),
         "end": _column(_lasted(finish, end)),
     }
-    closed = film.version + int(jobs.closes[: film.commits].sum())
-    live = (closed - jobs.read)[jobs.begin <= film.stop][film.commits :]
+    closed = np.concatenate([[0], np.cumsum(jobs.closes[: film.commits])])
+    last = np.searchsorted(jobs.end[: film.commits], np.minimum(jobs.end, film.stop), side="right")
+    live = (film.version + closed[last] - jobs.read)[film.commits :]  # of those that do not commit in the window
     job = film.typical / film.per_second
     first, last = film.seconds
     names = ("workers", "per_second", "start", "stop", "row", "version", "commits", "typical")

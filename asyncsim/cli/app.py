@@ -21,6 +21,7 @@ COMMANDS = {
     "runs": "List the runs below a folder.",
     "show": "Print the summary and the scenario of a run.",
     "compare": "Say in what runs differ, in a table and a picture.",
+    "animate": "Show a run moving, as a page, a GIF or an MP4.",
     "tag": "Give the folder of a run a name by which it is found again.",
     "untag": "Forget a tag.",
     "retag": "Give a tag another name.",
