@@ -14,10 +14,11 @@ from asyncsim.cli.tables import number, percent
 from asyncsim.folders import listing, tags
 from asyncsim.folders.kept import DAMAGED
 from asyncsim.folders.listing import WHEN, Row
+from asyncsim.folders.names import value_text
 
 DEFAULT = "runs"
-HEADS = ("name", "tags", "rule", "n", "commits", "final loss", "accuracy", "when", "state")
-TEXT = (0, 1, 2, 7, 8)  # columns set flush left
+HEADS = ("name", "swept", "tags", "rule", "n", "commits", "final loss", "accuracy", "when", "state")
+TEXT = (0, 1, 2, 3, 8, 9)  # columns set flush left
 HELP = """List the runs below FOLDER, which is runs/ by default.
 
 FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when; `asyncsim show RUN` shows
@@ -91,11 +92,12 @@ def cells(row: Row) -> tuple[str, ...]:
     values, when = row.values, row.values[WHEN][: len("2026-01-01 00:00")]
     if row.kept.kind != "scenario" or row.kept.state == DAMAGED:
         what = {"comparison": f"{len(row.kept.description.get('scenarios', {}))} scenarios"}.get(row.kept.kind)
-        return (row.name, ", ".join(row.tags), what or row.kept.kind, "", "", "", "", when, row.kept.state)
+        return (row.name, "", ", ".join(row.tags), what or row.kept.kind, "", "", "", "", when, row.kept.state)
     loss = "diverged" if values.get("diverged_at") is not None else _number(values.get("final_loss"))
     accuracy = values.get("test_accuracy")
     return (
         row.name,
+        ",".join(f"{name}={value_text(value)}" for name, value in row.swept.items()),
         ", ".join(row.tags),
         str(values.get("rule", "")),
         str(values.get("workers", "")),
@@ -113,6 +115,7 @@ def as_plain(row: Row) -> dict[str, Any]:
         "name": row.name,
         "folder": str(row.kept.folder.absolute()),
         "tags": list(row.tags),
+        "swept": row.swept,
         "kind": row.kept.kind,
         "state": row.kept.state,
         "when": datetime.fromtimestamp(row.kept.when).astimezone().isoformat(timespec="seconds"),

@@ -9,6 +9,7 @@ from asyncsim.files import read_json
 SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"
 LABELS = (SCENARIO, COMPARISON, EXPERIMENT)
 STORE = "store.json"  # says that the folder is the store of a sweep, with the folders of its runs in it
+SWEEPS = "sweeps"  # the folder of a store that says what was asked for
 TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.png"
 DIGEST, ORIGIN = "digest", "origin"  # entries of a label beside the description: its hash, and where it came from
 

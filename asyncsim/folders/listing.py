@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim.checks import did_you_mean
+from asyncsim.files import read_json
 from asyncsim.folders.kept import Kept, read_kept
-from asyncsim.folders.labels import LABELS
+from asyncsim.folders.labels import LABELS, STORE, SWEEPS
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
 WHEN = "when"  # whose values are texts in the order of time
@@ -61,6 +62,7 @@ class Row(NamedTuple):
         name: Its path below the folder that is listed.
         kept: What its folder keeps.
         tags: Its tags.
+        swept: Field -> value, of a run in the store of a sweep: what the sweep changed.
         values: Name -> value of all that is known of it: "name", "tags", "state", "when", the summary, and the fields
             of the scenario under their own names and with their path, as in "learning_rate" and "rule.learning_rate".
     """
@@ -69,6 +71,7 @@ class Row(NamedTuple):
     kept: Kept
     tags: tuple[str, ...]
     values: Mapping[str, Any]
+    swept: Mapping[str, Any] = {}
 
 
 def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
@@ -79,10 +82,30 @@ def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
         names: Real path -> tags, as `asyncsim.folders.tags.names_by_place` gives them.
     """
     found = []
+    stores: dict[Path, dict[str, dict[str, Any]]] = {}
     for kept in sorted(kept_below(top), key=lambda kept: str(kept.folder)):
         name = os.path.relpath(kept.folder, top)
         tagged = tuple(names.get(os.path.realpath(kept.folder), ())) if names else ()
-        found.append(Row(name, kept, tagged, values_of(name, kept, tagged)))
+        store = kept.folder.parent
+        if store not in stores:
+            stores[store] = swept_in(store)
+        swept = stores[store].get(kept.digest or "", {})
+        found.append(Row(name, kept, tagged, values_of(name, kept, tagged), swept))
+    return found
+
+
+def swept_in(store: Path) -> dict[str, dict[str, Any]]:
+    """Digest -> field -> value, of what the sweeps of a store changed; nothing for a folder that is none."""
+    found: dict[str, dict[str, Any]] = {}
+    if not (store / STORE).is_file():
+        return found
+    for path in sorted((store / SWEEPS).glob("*.json")):
+        asked = read_json(path)
+        if not isinstance(asked, dict) or not all(isinstance(asked.get(name), list) for name in ("fields", "rows")):
+            continue
+        for row in (row for row in asked["rows"] if isinstance(row, list) and row and isinstance(row[0], str)):
+            values = zip(asked["fields"], row[1:], strict=False)
+            found.setdefault(row[0], {}).update({name: value for name, value in values if value is not None})
     return found
 
 

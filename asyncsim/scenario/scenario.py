@@ -78,6 +78,12 @@ class Scenario:
         Scenario(downpour on quadratic, 8 workers, 1000 commits, seed 0)
         >>> scenario.override(commits=400) == scenario, scenario.override(kappa=2.0) == scenario
         (True, False)
+
+        The schedule of a real cluster, from its log:
+
+        >>> log = asim.Trace.from_commits([0, 1, 0, 2, 1, 2], commit_time=[0.9, 1.0, 1.8, 2.1, 2.2, 3.3])
+        >>> Scenario(log, asim.rules.gem(learning_rate=0.05), asim.workloads.quadratic([1.0, 0.1]))
+        Scenario(gem on quadratic, 3 workers, 6 commits, seed 0)
     """
 
     cluster: Cluster | Trace

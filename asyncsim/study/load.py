@@ -25,6 +25,7 @@ from asyncsim.folders.labels import (
     description_in,
     label_of,
 )
+from asyncsim.folders.listing import swept_in
 from asyncsim.folders.places import find_run
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.rebuild import NotByName, rebuild
@@ -33,7 +34,6 @@ from asyncsim.study.experiment import FORMAT_VERSION, NUMBERS, Experiment, Findi
 from asyncsim.study.origin import Origin, hash_of, origin_in
 from asyncsim.study.run import OWNER, SECONDS, Result, load_trace
 from asyncsim.study.script import Study, study_of
-from asyncsim.study.store import SWEEPS
 from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
 
@@ -158,7 +158,7 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason}"
     origin = origin_in(told)
     if origin is not None and (label.parent.parent / STORE).is_file():
-        origin = origin.with_changes(_swept(label.parent, content[DIGEST]))
+        origin = origin.with_changes(swept_in(label.parent.parent).get(content[DIGEST], {}))
     if origin is None or origin.script is None:
         raise ValueError(f"{refused}, and it was not run from a script.{by_hand}")
     script = str(origin.script)
@@ -177,18 +177,6 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     if changed:
         warnings.warn(f"The script {script!r} has changed since, but still defines this {kind}.", stacklevel=2)
     return study
-
-
-def _swept(folder: Path, digest: str) -> dict[str, Any]:
-    """The values that a sweep gave to the fields of one of its scenarios."""
-    for path in sorted((folder.parent / SWEEPS).glob("*.json")):
-        asked = read_json(path)
-        rows = asked.get("rows", []) if isinstance(asked, dict) else []
-        row = next((row for row in rows if row and row[0] == digest), None)
-        if row is not None:
-            values = zip(asked["fields"], row[1:], strict=True)
-            return {name: value for name, value in values if value is not None}
-    return {}
 
 
 def _member(study: Study, origin: Origin) -> Study:

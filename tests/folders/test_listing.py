@@ -43,6 +43,20 @@ def test_every_run_below_a_folder() -> None:
     assert listing.rows(Path("nothing"), {}) == []
 
 
+def test_what_a_sweep_changed() -> None:
+    folder = a_run("sweep/0123456789abcdef")
+    Path("sweep/store.json").write_text("{}")
+    Path("sweep/sweeps").mkdir()
+    rows = [["0123456789abcdef", 0.1, None], ["another", 0.2, 3]]
+    asked = {"fields": ["learning_rate", "window"], "rows": rows}
+    Path("sweep/sweeps/a.json").write_text(json.dumps(asked))
+    Path("sweep/sweeps/b.json").write_text("{")
+    assert listing.rows(Path("sweep"), {})[0].swept == {"learning_rate": 0.1}
+    assert listing.rows(folder, {})[0].swept == {"learning_rate": 0.1}
+    Path("sweep/store.json").unlink()
+    assert listing.rows(Path("sweep"), {})[0].swept == {}
+
+
 def test_states() -> None:
     assert read_kept(a_run("a")).state == "complete"  # type: ignore[union-attr]
     folder = a_run("b", summary=None)
