@@ -345,6 +345,19 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
         yield Trial(f"after {share * whole:.2f} s", complained(one, share))
 
 
+def sweeps(ground: Ground) -> Iterator[Trial]:
+    """Processes that compute a sweep are killed at random moments, here and on a Dask cluster; one run kills them all.
+
+    The tests of this, with two hundred runs and six kills.
+    """
+    long = {**os.environ, "ASYNCSIM_LONG_TESTS": "1"}
+    for name in ground.chosen(["test_processes_of_this_machine", "test_a_cluster"]):
+        place = f"tests/study/test_killed.py::{name}"
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", place]
+        done = subprocess.run(command, cwd=Path(__file__).parents[1], env=long, capture_output=True, text=True)
+        yield Trial(name, "" if done.returncode == 0 else done.stdout[-2000:])
+
+
 # Command lines.
 
 NUMBERS = (
@@ -569,6 +582,7 @@ def changed(whole: bytes, place: int, rng: random.Random) -> bytes:
 
 
 PARTS = {  # those that take longest first
+    "sweeps": sweeps,
     "Ctrl-C": ctrl_c,
     "changed bytes": changed_bytes,
     "command lines": command_lines,

@@ -14,7 +14,7 @@ from asyncsim.study.units import untimed
 from tests.study import killed
 
 LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))  # as `tests.hostile` sets it: a process takes seconds to start
-UNITS, KILLS = (200, 6) if LONG else (60, 2)
+UNITS, KILLS = (200, 6) if LONG else (40, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ class Killer:
         self.processes = processes
         self.random = random.Random(0)
         self.planned, self.killed = 0, 0
-        self.due = 10
+        self.due = UNITS // (KILLS + 1)
 
     def __call__(self, progress):
         if progress.done >= self.due and self.planned < KILLS:
