@@ -18,9 +18,8 @@ from asyncsim.cli.trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine.devices import use_all_cores
 from asyncsim.folders.places import find_run
-from asyncsim.reports.staleness import run_prediction
 from asyncsim.study.load import load
-from asyncsim.study.run import Result, headline
+from asyncsim.study.run import Result, headline, predicted_staleness
 
 NAME = "animate"
 KINDS = (".html", ".gif", ".mp4")
@@ -139,7 +138,7 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
     sizes = {sum(leaf.size for leaf in _leaves(run)) for run in runs.values()}
     if view == "landscape" or (view is None and sizes == {2}):
         view, runs = "landscape", {name: recorded(result, sizes) for name, result in results.items()}
-    predicted = run_prediction(first.scenario.scheduled, first.trace)
+    predicted = predicted_staleness(first.scenario, first.trace)
     return animate(first.trace, runs, view=view, predicted=predicted, title=title, subtitle=subtitle, **options)
 
 

@@ -16,10 +16,6 @@ Words = dict[str, dict[str, Any]]
 VARIABLE = "ASYNCSIM_CACHE"
 LIBRARY = Path(__file__).parents[1]
 OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
-ARGUMENTS: dict[str, Any] = {"run": "script", "sweep": "script", "sweep status": "run", "sweep table": "run"}
-ARGUMENTS |= {"sweep plot": "run", "path": "tag", "untag": "tag", "retag": "tag", "runs": "file"}
-ARGUMENTS |= dict.fromkeys(("show", "compare", "tag", "trace check", "trace info", "trace export"), "run")
-ARGUMENTS["completion"] = ["bash", "zsh", "fish"]
 FILES = ("--out", "--store", "--csv", "--scheduler-file")  # options that take a path
 FIELDS = ("--sort", "--x", "--y", "--by")  # options that take the name of a field
 
@@ -54,14 +50,22 @@ def make_vocabulary() -> Words:
         words: Words = {}
         for name, help in COMMANDS.items():
             command = app.get_command(context, name)
-            words[name] = {"help": help, "options": _options(command, name, values), "argument": ARGUMENTS.get(name)}
+            words[name] = {
+                "help": help,
+                "options": _options(command, name, values),
+                "argument": _argument(command, name),
+            }
             own = sweep.COMMANDS if name == "sweep" else getattr(command, "commands", {})
             for inner, one in own.items():
                 key = f"{name} {inner}"
                 line = one.get_short_help_str(limit=80)
-                words[key] = {"help": line, "options": _options(one, key, values), "argument": ARGUMENTS.get(key)}
+                words[key] = {"help": line, "options": _options(one, key, values), "argument": _argument(one, key)}
     words["rules"]["argument"] = sorted(CONSTRUCTORS)
     return words
+
+
+def _entry(command: Any, name: str, help: str, values: dict[str, list[str]]) -> dict[str, Any]:
+    return {"help": help, "options": _options(command, name, values), "argument": _argument(command, name)}
 
 
 def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
@@ -92,6 +96,22 @@ def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str,
 
         found["--rule"]["values"] = sorted(CONSTRUCTORS)
     return found
+
+
+def _argument(command: Any, name: str) -> Any:
+    """What the first argument of a command is: "script", "run", "tag", "file", a list of words, or None."""
+    from asyncsim.cli.found import RunFolder, TagName
+    from asyncsim.cli.sweep import StoreName
+    from asyncsim.cli.trace import TraceFile
+
+    if name in OF_A_SCRIPT:
+        return "script"
+    first = next((param.type for param in command.params if isinstance(param, click.Argument)), None)
+    if isinstance(first, click.Choice):
+        return [*map(str, first.choices)]
+    kinds: dict[str, tuple[type, ...]] = {"run": (RunFolder, TraceFile, StoreName), "tag": (TagName,)}
+    kinds["file"] = (click.Path,)
+    return next((kind for kind, types in kinds.items() if isinstance(first, types)), None)
 
 
 def _line(help: str | None) -> str:

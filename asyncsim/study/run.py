@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from asyncsim.cluster import Cluster
 from asyncsim.cluster.simulation import Simulated
+from asyncsim.delays import FloatArray
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
 from asyncsim.files import read_json, require_folder, write_json
@@ -274,10 +275,23 @@ def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> Non
     from asyncsim.plots.style import save_png
 
     title, subtitle = headline(scenario)
-    known = scenario.trace is None
-    predicted = run_prediction(scenario.scheduled, trace) if known else recorded_prediction(trace)
+    predicted = predicted_staleness(scenario, trace)
     page = partial(draw_report, trace=trace, run=run, title=title, subtitle=subtitle, predicted=predicted)
     save_png(path, page, SIZE, owner_of(scenario))
+
+
+def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
+    """The distribution of staleness to be shown beside that of a run, from its cluster or else from its recorded trace.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Exponential(1.0))
+        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> scenario = asim.Scenario(cluster, rule, workload, commits=400)
+        >>> predicted_staleness(scenario, scenario.simulate())[:3].tolist()
+        [0.5, 0.25, 0.125]
+    """
+    return run_prediction(scenario.scheduled, trace) if scenario.trace is None else recorded_prediction(trace)
 
 
 def headline(scenario: Scenario) -> tuple[str, str]:

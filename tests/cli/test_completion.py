@@ -57,7 +57,7 @@ def test_fields_and_their_values(words: Words, command: str) -> None:
 
 def test_tags_and_files(words: Words) -> None:
     both = ["baseline", "my best run"]
-    for line in (("show",), ("compare", "baseline"), ("run",), ("trace", "info"), ("tag",)):
+    for line in (("show",), ("compare", "baseline"), ("run",), ("trace", "info"), ("tag",), ("sweep", "table")):
         assert offered(words, *line, "") == [*both, "file"]
     for line in (("path",), ("untag",), ("retag",)):
         assert offered(words, *line, "my") == ["my best run"]
