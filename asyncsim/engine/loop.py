@@ -17,10 +17,19 @@ from jax.sharding import PartitionSpec
 
 from asyncsim.engine.commit import CHANGES, apply_commit, changed_offsets, first_buffer, measure, take_local_steps
 from asyncsim.engine.layout import Layout, first_row
+from asyncsim.engine.plan import BUFFER, RESUME
 from asyncsim.engine.rows import at, put_at, put_row, take_row
 from asyncsim.engine.state import Carry, Chunk, ChunkEvents, Problem, weakly_typed
 from asyncsim.rules import Rule
 from asyncsim.workloads.batches import job_key
+
+
+def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
+    """The rule without what `begin` does not call: rules that begin alike share its program."""
+    if BUFFER in traits or RESUME in traits:  # it asks for the shapes of `send`, or what `resume` uses
+        return rule
+    kept: dict[str, Any] = {name: getattr(rule, name) for name in ("start", "start_server", "elementwise")}
+    return Rule(rule.hyper, name="", **kept, send=kept["start"])
 
 
 @partial(jax.jit, static_argnames=("layout", "workers"))

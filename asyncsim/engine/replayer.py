@@ -184,9 +184,10 @@ class Replayer:
         else:
             inits = [arguments.first_params(self.workload, init_key(s)) for s in self.seeds]
             first = np.stack([self.params.pack_on_host(params) for params in inits])
-            # Neither the workload nor what is recorded later needs another program.
+            # Neither the workload nor what is recorded later needs another program, and seldom another rule.
             layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
-            carry, done = loop.begin(self.rule, first, layout=layout, workers=self.plan.workers), 0
+            rule = loop.as_begun(self.rule, layout.traits)
+            carry, done = loop.begin(rule, first, layout=layout, workers=self.plan.workers), 0
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
 
     def _chunk_end(self, start: int) -> int:

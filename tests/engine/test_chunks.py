@@ -8,7 +8,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine import chunks
-from asyncsim.engine.loop import replay_chunk
+from asyncsim.engine.loop import begin, replay_chunk
 from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 
@@ -81,6 +81,14 @@ def test_hyper_parameters_may_differ_from_seed_to_seed(x64):
     for place, rate in enumerate(rates):
         single = asim.replay(trace, asim.rules.gem(rate, kappa=2.0), workload, seed=5)
         np.testing.assert_allclose(sweep.loss[place], single.loss, rtol=1e-9)
+
+
+def test_rules_that_begin_alike_share_a_program():
+    trace, workload = gamma_trace(), noisy_quadratic()
+    asim.replay(trace, asim.rules.downpour(0.1), workload)
+    before = begin._cache_size()
+    asim.replay(trace, asim.rules.adaptive_staleness(0.1), workload, record=("energy_central",), seed=2, lanes=3)
+    assert begin._cache_size() == before
 
 
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])
