@@ -86,13 +86,14 @@ class Film:
         return self.start / self.per_second, self.stop / self.per_second
 
 
-def make_film(trace: Trace, start: float = 0.0, stop: float | None = None) -> Film:
+def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, most: int = MOST_COMMITS) -> Film:
     """The events of a trace between two times.
 
     Args:
         trace: The trace.
         start: First second.
         stop: Last second; by default the time of the last commit.
+        most: Commits that it may hold.
 
     Raises:
         ValueError: If no time passes, the window is empty, or it holds more commits than a page can.
@@ -107,7 +108,7 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None) -> Fi
     fine = max(TICKS_PER_JOB / job, TICKS_PER_COMMIT * len(trace) / trace.seconds)
     per_second = 10.0 ** math.ceil(math.log10(fine))
     first, after = (int(np.searchsorted(trace.commit_time, at, side)) for at, side in ((begin, "left"), (end, "right")))
-    _require_few(trace, first, after)
+    _require_few(trace, first, after, most)
     done = np.zeros(len(trace), bool)
     done[first:] = trace.begin_time[first:] <= end
     rest = trace.unfinished
@@ -157,10 +158,10 @@ def _window(trace: Trace, start: float, stop: float | None) -> tuple[float, floa
     return begin, last
 
 
-def _require_few(trace: Trace, first: int, after: int) -> None:
-    if after - first > MOST_COMMITS:
-        begin, end = trace.commit_time[first], trace.commit_time[first + MOST_COMMITS - 1]
+def _require_few(trace: Trace, first: int, after: int, most: int) -> None:
+    if after - first > most:
+        begin, end = trace.commit_time[first], trace.commit_time[first + most - 1]
         raise ValueError(
-            f"`trace` has {after - first:,} commits in this window, and a movie holds {MOST_COMMITS:,}. Give `start` "
+            f"`trace` has {after - first:,} commits in this window, and a movie holds {most:,}. Give `start` "
             f"and `stop`: start={math.floor(begin)}, stop={math.floor(end) or float(f'{end:.2g}')}, say."
         )

@@ -23,7 +23,7 @@ INDENT = re.compile(r"^\s+", re.MULTILINE)
 
 
 def fill(name: str, words: dict[str, str], film: dict[str, Any]) -> str:
-    """The page of the package's files name.html, name.css and name.js.
+    """The page of the package's files name.html, name.css and name.js, with what pages share in common.css and .js.
 
     A policy forbids everything but this very script and this very style: whatever a title holds, the browser neither
     runs it nor asks anybody for it.
@@ -33,7 +33,8 @@ def fill(name: str, words: dict[str, str], film: dict[str, Any]) -> str:
         words: Placeholder -> plain text.
         film: What the script shows.
     """
-    page, style, script = (_source(f"{name}.{kind}") for kind in ("html", "css", "js"))
+    page = _source(f"{name}.html")
+    style, script = (_source(f"common.{kind}") + _source(f"{name}.{kind}") for kind in ("css", "js"))
     style, script = INDENT.sub("", style), INDENT.sub("", COMMENT.sub("", script))
     text = json.dumps(to_plain(film), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     parts = {

@@ -1,7 +1,7 @@
 """`asyncsim run`: the command line of a study."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,11 @@ from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.engine.devices import use_all_cores
 from asyncsim.folders import tags
-from asyncsim.folders.labels import RUN, label_of
+from asyncsim.folders.labels import REPORT_PAGE, RUN, label_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
-from asyncsim.study import Comparison, Experiment, compare, run
+from asyncsim.study import Comparison, Experiment, Result, compare, run
+from asyncsim.study.html import write_html
 from asyncsim.study.origin import Origin
 from asyncsim.study.script import Study
 
@@ -43,7 +44,7 @@ folder of a run, or its tag, which goes on where it stopped. Each of its fields 
   asyncsim rules                               the rules
 """
 LONG = 120.0  # seconds that are worth a word beforehand
-FLAGS = ("--json", "--force", "--help", "-h")  # all other options take a value
+FLAGS = ("--json", "--html", "--force", "--help", "-h")  # all other options take a value
 
 
 class RunCommand(click.Command):
@@ -88,6 +89,7 @@ def output_options(default: str) -> list[click.Option]:
         out_option(f"{default}, and what is changed", out_help),
         click.Option(["--tag"], type=NewTag(), metavar="NAME", help=tag_help),
         json_option("the summary"),
+        click.Option(["--html"], is_flag=True, help="Write report.html too: curves with values, the whole timeline."),
         click.Option(["--force"], is_flag=True, help=force_help),
     ]
 
@@ -110,15 +112,17 @@ def study_command(source: Source) -> FieldCommand:
     study, name = source.study, source.folder.name
     has_components = not isinstance(study, Experiment)
 
-    def callback(out: str | None, tag: str | None, as_json: bool, force: bool, **given: Any) -> None:
+    def callback(out: str | None, tag: str | None, as_json: bool, html: bool, force: bool, **given: Any) -> None:
         changes = {key: value for key, value in given.items() if value is not None}
         try:
             changed = study.override(**changes)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
+        if html and isinstance(study, Experiment):
+            raise click.UsageError("`--html` is for scenarios and comparisons; an experiment draws its report itself.")
         place = out or str(place_of(source, changed, changes))
         with tagged(tag, place):
-            run_study(changed, name, place, as_json, force, source.origin.with_changes(changes))
+            run_study(changed, name, place, as_json, force, source.origin.with_changes(changes), html=html)
 
     return FieldCommand(
         name=name,
@@ -132,11 +136,15 @@ def study_command(source: Source) -> FieldCommand:
 
 
 class Finished(NamedTuple):
-    """What a study gave: its summary, how a person reads it, and whether anything was computed and not found."""
+    """What a study gave: its summary, how a person reads it, whether anything was computed and not found, and its runs.
+
+    The runs are named by their folders within that of the study.
+    """
 
     summary: dict[str, Any]
     show: Callable[[Any], None]
     recomputed: bool
+    results: Mapping[str, Result] = {}
 
 
 @contextmanager
@@ -155,7 +163,9 @@ def tagged(name: str | None, folder: str) -> Iterator[None]:
             tags.add(folder, name, move=held is not None)
 
 
-def run_study(study: Study, name: str, out: str, as_json: bool, force: bool, origin: Origin) -> None:
+def run_study(
+    study: Study, name: str, out: str, as_json: bool, force: bool, origin: Origin, *, html: bool = False
+) -> None:
     """Run a study with a progress bar, and print what it gave."""
     use_all_cores()  # here for a script that is a program of its own
     with Bar() as bar:
@@ -164,6 +174,8 @@ def run_study(study: Study, name: str, out: str, as_json: bool, force: bool, ori
         else:
             with explained_interrupts(bar, force):
                 finished = run_replays(study, name, out, force, bar, origin)
+    for folder, result in finished.results.items() if html else ():
+        write_html(result, Path(out, folder, REPORT_PAGE))
 
     def show() -> None:
         finished.show(finished.summary)
@@ -180,11 +192,12 @@ def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, 
         bar.expect(next(iter(study.scenarios)))
         results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force, origin=origin)
         summaries = {key: result.summary for key, result in results.items()}
-        return Finished(summaries, print_comparison, any(result.recomputed for result in results.values()))
+        recomputed = any(result.recomputed for result in results.values())
+        return Finished(summaries, print_comparison, recomputed, results)
     bar.expect(name)
     update, simulate = partial(bar.update, name), partial(bar.simulate, name)
     result = run(study, out, progress=update, simulating=simulate, force=force, origin=origin)
-    return Finished(result.summary, print_summary, result.recomputed)
+    return Finished(result.summary, print_summary, result.recomputed, {"": result})
 
 
 def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:

@@ -11,6 +11,7 @@ LABELS = (SCENARIO, COMPARISON, EXPERIMENT)
 STORE = "store.json"  # says that the folder is the store of a sweep, with the folders of its runs in it
 SWEEPS = "sweeps"  # the folder of a store that says what was asked for
 TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.png"
+REPORT_PAGE = "report.html"  # where it is asked for
 DIGEST, ORIGIN = "digest", "origin"  # entries of a label beside the description: its hash, and where it came from
 
 

@@ -14,7 +14,7 @@ from asyncsim.delays import FloatArray
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
 from asyncsim.files import read_json, require_folder, write_json
-from asyncsim.folders.labels import REPORT, RUN, SUMMARY, TRACE
+from asyncsim.folders.labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE
 from asyncsim.folders.labels import SCENARIO as LABEL
 from asyncsim.reports.staleness import run_prediction
 from asyncsim.reports.trace import recorded_prediction
@@ -29,7 +29,7 @@ from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
 from asyncsim.trace.trace import read_notes as read_trace_notes
 
-FILES = (TRACE, RUN, SUMMARY, REPORT)
+FILES = (TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)
 CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down
 SHOWN_BY_PICTURE = (*LENGTHS, "record")  # need not be repeated in a subtitle
 SHORT = ("final_loss", "test_accuracy", "diverged_at")  # of a summary, in one line

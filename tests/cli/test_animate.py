@@ -37,3 +37,15 @@ def test_mistakes(command: Command) -> None:
         (("runs/powers",), 1, ("is an experiment, which holds no run",)),
     ):
         assert_one_line(command("animate", *arguments), status, *words)
+
+
+def test_an_interactive_report(command: Command) -> None:
+    assert command("run", "study.py", "--html").status == 0
+    page = Path("runs/study/report.html").read_text(encoding="utf-8")
+    assert "<title>gem on quadratic, 4 workers</title>" in page
+    done = command("run", "--html", "study.py")  # a flag, not the script's name
+    assert "found there" in done.out
+    assert Path("runs/study/report.html").read_text(encoding="utf-8") == page
+    command("run", "both.py", "--html")
+    assert {path.parent.name for path in Path("runs/both").rglob("report.html")} == {"gem", "downpour"}
+    assert_one_line(command("run", "powers.py", "--html"), 2, "`--html` is for scenarios and comparisons")

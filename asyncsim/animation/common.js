@@ -1,0 +1,119 @@
+// What the pages of asyncsim/animation share: how a film is unpacked, and how things are drawn.
+"use strict";
+const DOING = ["idle", "reading", "computing", "sending", "waiting", "in service", "down"];
+const [IDLE, READING, COMPUTING, SENDING, WAITING, SERVICE, DOWN] = DOING.keys();
+const COLORS = ["#b4bac3", "#56b4e9", "#0072b2", "#56b4e9", "#e69f00", "#009e73", "#6b7280"];
+const RUNS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const $ = (id) => document.getElementById(id);
+
+// The film
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+const never = (value) => (value === null ? Infinity : value);
+const column = (values, length) => (Array.isArray(values) ? values : Array(length).fill(values));
+const added = (values) => { let sum = 0; return values.map((value) => (sum += value)); };
+
+// A sorted array: how many of its values are at most `value`.
+function countUpTo(values, value) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] <= value) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// The film as arrays: jobs as in film.py, and what is looked up often.
+function develop(film) {
+  const done = film.jobs, rest = film.rest, m = done.worker.length, k = rest.worker.length;
+  const each = (values) => column(values, m), other = (values) => column(values, k).map(never);
+  const jobs = { worker: [...done.worker, ...rest.worker], closes: each(done.closes) };
+  const end = added(each(done.end));
+  const before = (times, lasted) => each(lasted).map((ticks, j) => times[j] - ticks);
+  const serve = before(end, done.serve), arrive = before(serve, done.arrive), finish = before(arrive, done.finish);
+  const start = before(finish, done.start), begin = before(start, done.begin);
+  const after = (times, lasted) => other(lasted).map((ticks, j) => times[j] + ticks);
+  const begin2 = other(rest.begin), start2 = after(begin2, rest.start), finish2 = after(start2, rest.finish);
+  const end2 = after(finish2, rest.end);
+  const all = { begin: [begin, begin2], start: [start, start2], finish: [finish, finish2], arrive: [arrive, end2],
+    serve: [serve, end2], end: [end, end2] };
+  for (const name in all) jobs[name] = all[name].flat();
+  const closed = [0, ...added(jobs.closes)];
+  jobs.read = [...each(done.stale).map((stale, j) => film.version + closed[j] - stale), ...column(rest.read, k)];
+  const byWorker = Array.from({ length: film.workers }, () => []);
+  const order = jobs.worker.map((_, j) => j).sort((a, b) =>
+    jobs.begin[a] - jobs.begin[b] || (jobs.end[a] === jobs.end[b] ? 0 : jobs.end[a] - jobs.end[b]) ||
+    jobs.read[a] - jobs.read[b] || a - b);
+  for (const j of order) byWorker[jobs.worker[j]].push(j);
+  const made = [0];
+  for (let j = 0; j < film.commits; j++) if (jobs.closes[j]) made.push(j + 1);
+  const readIndex = jobs.read.map((version) => {
+    const index = Math.max(version - film.version, 0);
+    return index < made.length ? made[index] : Infinity;
+  });
+  const stale = Array.from({ length: film.commits }, (_, j) => film.version + closed[j] - jobs.read[j]);
+  const out = Math.max(stale.reduce((sum, value) => sum + value, 0) / Math.max(stale.length, 1), 1);
+  const begins = byWorker.map((own) => own.map((j) => jobs.begin[j]));
+  const down = Array.from({ length: film.workers }, () => []);
+  for (const [worker, first, last] of film.down) down[worker].push([first, never(last)]);
+  if (film.plane && film.plane.slopes) film.plane.z = added(film.plane.slopes);
+  for (const run of film.runs) if (run.path) {
+    run.x = added(run.path[0]);
+    run.y = added(run.path[1]);
+  }
+  return { ...film, jobs, closed, seen: [], byWorker, begins, readIndex, stale, out, down, ticks: end.slice(0, film.commits) };
+}
+
+// Drawing
+
+const screen = { dark: false, still: matchMedia("(prefers-reduced-motion: reduce)").matches, hot: [], chosen: -1 };
+const ink = () => (screen.dark ? "#e8ecf1" : "#1b1f24");
+const soft = () => (screen.dark ? "#98a2b0" : "#6b7280");
+const faint = () => (screen.dark ? "#2a323d" : "#e2e5ea");
+const paper = () => (screen.dark ? "#0e1218" : "#ffffff");
+const number = (value) => {
+  const size = Math.abs(value), text = size >= 1e5 || (size && size < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(3));
+  return text.replace(".0e", "e").replace(/-/g, "−").replace("e+", "e");
+};
+
+function fitted(canvas) {
+  const scale = window.devicePixelRatio || 1, { clientWidth: width, clientHeight: height } = canvas;
+  if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return [pen, width, height];
+}
+
+function dot(pen, x, y, radius, fill, line, width = 1.5) {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 2 * Math.PI);
+  if (fill) { pen.fillStyle = fill; pen.fill(); }
+  if (line) { pen.strokeStyle = line; pen.lineWidth = width; pen.stroke(); }
+}
+
+function stroke(pen, points, color, width, alpha = 1) {
+  pen.globalAlpha = alpha;
+  pen.strokeStyle = color;
+  pen.lineWidth = width;
+  pen.beginPath();
+  points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.stroke();
+  pen.globalAlpha = 1;
+}
+
+function say(pen, text, x, y, { color = ink(), size = 12, weight = "", align = "left", halo = false } = {}) {
+  pen.font = `${weight} ${size}px system-ui, "DejaVu Sans", sans-serif`;
+  pen.textAlign = align;
+  if (halo) { pen.lineJoin = "round"; pen.lineWidth = 4; pen.strokeStyle = paper(); pen.strokeText(text, x, y); }
+  pen.fillStyle = color;
+  pen.fillText(text, x, y);
+}
