@@ -1,5 +1,6 @@
 """Names of runs on the command line: paths and tags, and what a shell offers to complete them."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,3 +49,12 @@ def tags_like(incomplete: str) -> list[CompletionItem]:
     except (OSError, ValueError):
         return []
     return [CompletionItem(name, help=str(tag.place)) for name, tag in found.items() if name.startswith(incomplete)]
+
+
+def tags_by_place() -> dict[str, list[str]]:
+    """Real path -> tags; none, with a warning, if their file cannot be read."""
+    try:
+        return tags.names_by_place()
+    except (OSError, ValueError) as error:
+        warnings.warn(str(error), stacklevel=2)
+        return {}

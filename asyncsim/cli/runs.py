@@ -9,9 +9,10 @@ import click
 
 from asyncsim.checks import did_you_mean
 from asyncsim.cli.command import Command
+from asyncsim.cli.found import tags_by_place
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import number, percent
-from asyncsim.folders import listing, tags
+from asyncsim.folders import listing
 from asyncsim.folders.kept import DAMAGED
 from asyncsim.folders.listing import WHEN, Row
 from asyncsim.folders.names import value_text
@@ -53,7 +54,7 @@ def command(
     top = Path(folder or DEFAULT)
     if folder is not None and not top.is_dir():
         raise click.UsageError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
-    everything = listing.rows(top, tags.names_by_place())
+    everything = listing.rows(top, tags_by_place())
     try:
         conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
         for one in conditions:

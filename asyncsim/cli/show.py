@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from asyncsim.cli.command import Command
-from asyncsim.cli.found import RunFolder
+from asyncsim.cli.found import RunFolder, tags_by_place
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.folders import tags
@@ -26,7 +26,7 @@ def command(run: Path, as_json: bool) -> None:
     """Print the summary and the scenario of RUN, a folder or a tag."""
     kept = read_kept(run)
     assert kept is not None, "RunFolder has seen it"
-    names = tags.names_by_place().get(os.path.realpath(run), [])
+    names = tags_by_place().get(os.path.realpath(run), [])
     results = {
         "folder": str(run.absolute()),
         "tags": names,

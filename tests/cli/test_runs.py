@@ -61,3 +61,13 @@ def test_mistakes(command: Command) -> None:
     assert_one_line(command("runs", "--where", "workers"), 2, "`--where` must be a field, a comparison and a value")
     assert_one_line(command("runs", "--where", "wokers>1"), 2, "Did you mean 'workers'?")
     assert_one_line(command("runs", "--sort", "wokers"), 2, "Did you mean 'workers'?")
+
+
+@pytest.mark.filterwarnings("always")
+def test_damaged_tags_are_no_reason_to_list_nothing(command: Command) -> None:
+    Path("tags.json").write_text("{")
+    done = command("runs")
+    assert done.status == 0
+    assert "first" in done.out
+    assert done.err.startswith("Warning: The file of the tags")
+    assert command("show", "./runs/first").status == 0
