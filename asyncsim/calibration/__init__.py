@@ -7,12 +7,31 @@
 | `choose` | one law for all workers, two classes of them, or one each; Akaike's criterion, likelihood ratios |
 | `estimate` | a fitted law and the normal approximation of its likelihood; `coordinates` names its arguments |
 | `shape`, `predictive` | does the law fit, does the cluster produce such a log |
+| `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
+| `avo` | Adversarial Variational Optimization, for any simulator; `critic` is its network |
+| `blocks` | a trace as many nearly independent observations |
 | `result` | `Calibration`: cluster, parameters, samples, checks, file |
 """
 
+from asyncsim.calibration.avo import Avo, avo
+from asyncsim.calibration.blocks import blocks
 from asyncsim.calibration.calibrate import calibrate
 from asyncsim.calibration.predictive import Check, Checks
 from asyncsim.calibration.result import Calibration, Parameter
+from asyncsim.calibration.what_if import ladder, what_if
 from asyncsim.priors import LogUniform, Uniform
 
-__all__ = ["Calibration", "Check", "Checks", "LogUniform", "Parameter", "Uniform", "calibrate"]
+__all__ = [
+    "Avo",
+    "Calibration",
+    "Check",
+    "Checks",
+    "LogUniform",
+    "Parameter",
+    "Uniform",
+    "avo",
+    "blocks",
+    "calibrate",
+    "ladder",
+    "what_if",
+]

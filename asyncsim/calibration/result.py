@@ -20,6 +20,7 @@ from asyncsim.files import read_json, write_json
 
 FORMAT = "asyncsim calibration"
 FORMAT_VERSION = 1
+LIKELIHOOD, WHOLE_JOBS = "likelihood", "likelihood of whole jobs"
 LEVEL = 0.9  # of the intervals
 MOST_APART = 10.0  # high over low of an interval, from which the log hardly tells the parameter
 MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
@@ -34,7 +35,8 @@ class Parameter(NamedTuple):
     Attributes:
         estimate: Of highest likelihood; NaN if the log does not tell.
         low, high: Ends of the 90 % interval.
-        method: "likelihood", or "not observed".
+        method: "likelihood"; "likelihood of whole jobs", where network, queue and service may be in them, because the
+            log tells neither; or "not observed".
         identifiable: Whether the log tells it: its interval spans less than a factor of ten.
     """
 
@@ -135,7 +137,9 @@ class Calibration:
         """Name -> `Parameter`: the arguments of each law, and of each stage "mean" and "cv"."""
         found = Parameters()
         for name, stage in self.stages.items():
-            found |= _parameters(STAGES[name], stage, self.seed)
+            whole = name == "compute" and "queue" in stage.contains and "service" in self.hidden
+            parameters = _parameters(STAGES[name], stage, self.seed)
+            found |= {key: one._replace(method=WHOLE_JOBS if whole else LIKELIHOOD) for key, one in parameters.items()}
         for name in self.hidden:
             if name not in self.stages:
                 nan = float("nan")
@@ -288,7 +292,7 @@ def _of_group(prefix: str, one: Estimate, laws: list[Delay]) -> dict[str, Parame
 def _parameter(estimate: float, drawn: FloatArray) -> Parameter:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     identifiable = bool(low == high or (low > 0 and high / low < MOST_APART))
-    return Parameter(float(estimate), low, high, "likelihood", identifiable)
+    return Parameter(float(estimate), low, high, LIKELIHOOD, identifiable)
 
 
 def _in_words(stage: StageFit) -> str:

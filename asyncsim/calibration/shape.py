@@ -37,7 +37,8 @@ def law_check(stage: Stage, groups: tuple[Group, ...], workers: int, seed: int) 
         return None
     count = len(stage.durations)
     distance = _distance(positions(stage, groups, workers))
-    family = groups[0].estimate.family
+    first = groups[0].estimate
+    family = first.family
     if len(groups) > 1 or family not in CLOSED:
         chance: Any = stats.kstwo(count)
         return Check(distance, float(chance.mean()), float(chance.std()), float(chance.sf(distance)))
@@ -45,7 +46,7 @@ def law_check(stage: Stage, groups: tuple[Group, ...], workers: int, seed: int) 
     size = min(count, MOST_DURATIONS)
     distances = []
     for _ in range(REFITS):
-        sample = groups[0].estimate.law.sample(generator, size)
+        sample = first.law.sample(generator, size)
         distances.append(_distance(CLASSES[family].fit(sample).cdf(sample)) * np.sqrt(size / count))
     # Of the largest of many nearly normal deviations, so that its logarithm is nearly normal.
     logs = np.log(distances)

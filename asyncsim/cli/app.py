@@ -17,6 +17,7 @@ COMMANDS = {
     "figures": "Draw the paper's figures and judge its claims.",
     "staleness": "Predict the staleness of a cluster beside a simulation.",
     "stability": "Predict which step sizes are stable beside a simulation.",
+    "calibrate": "Fit a cluster to the log of a real one, with intervals.",
     "trace": "Check a trace, compare it with theory, or export it.",
     "runs": "List the runs below a folder.",
     "show": "Print the summary and the scenario of a run.",

@@ -3,6 +3,7 @@
 Matplotlib is imported when they run, not before.
 """
 
+from asyncsim.plots.calibration import draw_band, draw_proposal, draw_quantiles
 from asyncsim.plots.comparison import draw_comparison, draw_final_losses
 from asyncsim.plots.page import draw_title
 from asyncsim.plots.report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
@@ -13,11 +14,14 @@ from asyncsim.plots.throughput import draw_throughput
 from asyncsim.plots.timeline import draw_timeline
 
 __all__ = [
+    "draw_band",
     "draw_comparison",
     "draw_energies",
     "draw_final_losses",
     "draw_loss",
     "draw_pi",
+    "draw_proposal",
+    "draw_quantiles",
     "draw_report",
     "draw_seeds",
     "draw_shares",

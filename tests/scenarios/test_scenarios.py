@@ -78,3 +78,31 @@ def test_the_quadratic_of_the_ringmaster_paper():
     assert float(value) == pytest.approx((x - best) @ matrix @ (x - best) / 2, rel=1e-5)
     np.testing.assert_allclose(gradient, matrix @ x - b + 0.5, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(script["start"](d, None), np.array([3.0, *[0.0] * (d - 1)]))
+
+
+def test_avo_poisson(tmp_path):
+    numbers = run("avo_poisson", tmp_path, points=500, entropies=(), steps=4)  # version 1 as in the next two
+    assert numbers["run"].tolist() == ["version 2"]
+    assert numbers["mean_history_0"].shape == (5, 1)
+
+
+def test_avo_multi(tmp_path):
+    script = load("avo_multi")
+    generator = np.random.default_rng(0)
+    drawn = script["simulator"](generator, np.tile([1.0, -1.0], (100_000, 1)))
+    sources = [1.0, -1.0, 0.0, 1 / 3, 2.0]
+    error = np.cov(drawn.T).diagonal() ** 0.5 / 100_000**0.5
+    assert (abs(drawn.mean(axis=0) - script["MIXING"] @ sources) < 5 * error).all()
+    assert np.isfinite(run("avo_multi", tmp_path, points=500, epochs=2)["mean"]).all()
+
+
+def test_avo_weinberg(tmp_path):
+    """The sampler against the mean c / 4 and the second moment 2 / 5 of its density."""
+    script = load("avo_weinberg")
+    theta = np.array([(0.2, 0.4), (0.6, 0.3)])
+    for one, c in zip(theta, script["asymmetry"](theta), strict=True):
+        drawn = script["simulator"](np.random.default_rng(0), np.tile(one, (100_000, 1)))
+        assert drawn.mean() == pytest.approx(c / 4, abs=5 * drawn.std() / 100_000**0.5)
+        assert (drawn**2).mean() == pytest.approx(0.4, abs=5 * (drawn**2).std() / 100_000**0.5)
+    numbers = run("avo_weinberg", tmp_path, points=500, entropies=(0.0,), epochs=2)
+    assert np.isfinite(numbers["energy"]).all()

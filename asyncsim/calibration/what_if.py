@@ -1,0 +1,93 @@
+"""What a fitted cluster would do with another number of workers, with the band that the fit leaves open."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim import theory
+from asyncsim.calibration.result import LEVEL, Calibration
+from asyncsim.checks import require_integer
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.delays import Constant, Exponential
+from asyncsim.delays.per_worker import expand
+
+LEAST_PER_WORKER = 60  # commits of a simulation
+LEAST_COMMITS = 2000
+WARM_UP = 0.2  # share of the commits that do not count
+
+
+def what_if(
+    fit: Calibration, workers: Sequence[int], *, draws: int = 16, seed: int = 0
+) -> dict[str, NDArray[np.float64]]:
+    """Throughput and mean staleness against the number of workers.
+
+    For each number, clusters drawn from the fit are simulated, each once; the band holds what the log leaves open and
+    the chance of a run of some 60 commits a worker.
+
+    Args:
+        fit: The calibration.
+        workers: Numbers of workers; more than the log's repeat its workers in order.
+        draws: Clusters for each number.
+        seed: Of the simulations.
+
+    Returns:
+        Arrays of the length of `workers`: "workers"; "throughput" (the median, in commits per second),
+        "throughput_low" and "throughput_high" (5 and 95 %), and the same for "staleness"; "predicted_throughput",
+        where theory knows it (no service, or an exponential one), otherwise NaN; and "predicted_staleness", n - 1.
+
+    Raises:
+        ValueError: If a number is not an integer of at least 1.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> log = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=1000)
+        >>> found = what_if(asim.calibrate(log, law="exponential"), [4, 8], draws=4)
+        >>> found["throughput"].round().tolist(), found["predicted_staleness"].tolist()
+        ([4.0, 8.0], [3.0, 7.0])
+    """
+    numbers = [require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers]
+    rows = []
+    for n in numbers:
+        commits = max(LEAST_COMMITS, LEAST_PER_WORKER * n)
+        found = [_simulated(one, commits, seed + i) for i, one in enumerate(fit.sample(draws, seed=seed, workers=n))]
+        ends = np.quantile(found, [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        rows.append([*ends.T.ravel(), _predicted(fit.with_workers(n)), n - 1])
+    names = [f"{name}{end}" for name in ("throughput", "staleness") for end in ("", "_low", "_high")]
+    columns = np.array(rows, np.float64).T
+    return {
+        "workers": np.array(numbers),
+        **dict(zip([*names, "predicted_throughput", "predicted_staleness"], columns, strict=True)),
+    }
+
+
+def ladder(least: int, most: int, steps: int = 6) -> list[int]:
+    """Whole numbers from one to another, evenly.
+
+    Example:
+        >>> ladder(1, 40), ladder(12, 12)
+        ([1, 9, 17, 24, 32, 40], [12])
+    """
+    return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
+
+
+def _simulated(cluster: Cluster, commits: int, seed: int) -> tuple[float, float]:
+    trace = simulate(cluster, commits=commits, seed=seed)
+    begin = int(WARM_UP * commits)
+    rate = (commits - 1 - begin) / (trace.commit_time[-1] - trace.commit_time[begin])
+    return rate, float(trace.staleness[begin:].mean())
+
+
+def _predicted(cluster: Cluster) -> float:
+    """Commits per second in the long run; NaN where no closed form is known."""
+    latency = expand(cluster.network.latency, 1)[0].mean
+    means = [law.mean for law in cluster.laws]
+    if cluster.server.is_instant:
+        return float(sum(1 / (mean + 2 * latency) for mean in means))
+    if isinstance(cluster.server.service, Exponential) and len(set(means)) == 1:
+        delays = [Constant(means[0]), Constant(2 * latency)]
+        network = theory.mean_value_analysis(
+            workers=cluster.workers, service=cluster.server.service, delays=delays, slots=cluster.server.slots
+        )
+        return network.throughput
+    return float("nan")

@@ -1,0 +1,149 @@
+"""`asyncsim calibrate`: from a log to a cluster, with a table, a picture and a scenario that uses it."""
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asyncsim.calibration import Calibration, Parameter, calibrate, ladder, what_if
+from asyncsim.calibration.coordinates import CLASSES
+from asyncsim.calibration.predictive import Checks
+from asyncsim.calibration.result import LIKELIHOOD
+from asyncsim.calibration.script import scenario_script
+from asyncsim.cli.command import Command
+from asyncsim.cli.output import json_option, out_option, print_results
+from asyncsim.cli.tables import number, print_table
+from asyncsim.cli.trace import START, TraceFile, load
+from asyncsim.files import atomic_write, to_plain
+from asyncsim.plots import draw_band, draw_quantiles, draw_title
+from asyncsim.plots.style import save_png
+from asyncsim.study.keep import make_folder
+
+DEFAULT = Path("runs", "calibrate")
+SIZE = (10.0, 8.0)  # inches
+BEYOND = 3  # times the log's number of workers, up to which the picture asks what if
+LABELS = {"throughput": "commits per second", "staleness": "mean staleness"}
+MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
+
+
+OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), json_option("the fit")]
+
+
+@click.command(cls=Command, params=OUTPUT)
+@click.argument("file", type=TraceFile())
+@click.option(
+    "--law",
+    metavar="NAME",
+    help=f"Law of the compute times: {', '.join(CLASSES)}. [the one of least AIC]",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of intervals and checks. [0]")
+@click.option("--quick", is_flag=True, help="Leave out what is simulated: the check of the model, and what if.")
+@START
+def command(file: str, law: str | None, seed: int, quick: bool, start: Any, out: str | None, as_json: bool) -> None:
+    """Fit a cluster to the log in FILE: laws, their parameters with 90 % intervals, and what the log cannot tell.
+
+    FILE is a CSV log with the columns worker and commit_time; start_time, finish_time, arrive_time and serve_time let
+    it tell computing, messages and service apart. The folder gets fit.json, calibration.png and scenario.py, which
+    answers what more workers would do.
+    """
+    try:
+        fit = calibrate(load(file, start), law=law, seed=seed)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    checks = None if quick else fit.check()
+    folder = Path(out or DEFAULT)
+    make_folder(folder)
+    fit.save(folder / "fit.json")
+    kept = write_script(folder, Path(file).name, fit.workers)
+    numbers = None if quick else what_if(fit, ladder(1, max(BEYOND * fit.workers, 4)), seed=seed)
+    save_png(folder / "calibration.png", partial(draw, fit, numbers, Path(file).name), SIZE)
+    print_results(as_json_of(fit, checks), as_json, lambda: show(fit, checks, folder, kept))
+
+
+def as_json_of(fit: Calibration, checks: Checks | None) -> Any:
+    """Parameters, what was found, and the checks, as plain data."""
+    parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
+    judged = None if checks is None else {name: check._asdict() for name, check in checks.items()}
+    fits = None if checks is None else checks.fits
+    told = {"parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
+    return to_plain({**told, "checks": judged, "fits": fits})
+
+
+def write_script(folder: Path, log: str, workers: int) -> bool:
+    """Write scenario.py unless there is one that somebody changed; whether such a one was kept."""
+    path, text = folder / "scenario.py", scenario_script(log, str(folder), workers)
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        return True
+    atomic_write(path, lambda file: file.write(text.encode()))
+    return False
+
+
+def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> None:
+    """The table, what was found, and what is where."""
+    click.echo(f"{fit.commits:,} commits by {fit.workers:,} workers in {number(fit.seconds)} s\n")
+    for name, stage in fit.stages.items():
+        families = {group.estimate.family for group in stage.groups}
+        beside = sorted(stage.aic.items(), key=lambda item: item[1])[1:3]
+        worse = ", ".join(f"{other} {value - min(stage.aic.values()):+.3g}" for other, value in beside)
+        click.echo(f"{name}: {', '.join(sorted(families))}{f' (AIC of the next: {worse})' if worse else ''}")
+    click.echo()
+    rows = [
+        (name, _number(one.estimate), _number(one.low), _number(one.high), _told(one))
+        for name, one in list(fit.parameters.items())[:MOST_ROWS]
+    ]
+    print_table(("parameter", "estimate", "5 %", "95 %", "told by the log"), rows, folded=(0,))
+    if len(fit.parameters) > MOST_ROWS:
+        click.echo(f"and {len(fit.parameters) - MOST_ROWS:,} more in fit.json")
+    for note in fit.notes:
+        click.echo(f"\n{note}")
+    if checks is not None:
+        click.echo(f"\n{_judgement(checks)}")
+    click.echo(f"\nFit, picture and scenario in {folder}" + ("; your changed scenario.py was kept" if kept else ""))
+    click.echo(f"What if there were more workers: asyncsim run {folder / 'scenario.py'} --workers {2 * fit.workers}")
+
+
+def draw(fit: Calibration, numbers: Any, log: str, figure: Any) -> None:
+    """Quantiles of each stage above; throughput and staleness against the number of workers below."""
+    grid = figure.add_gridspec(1 if numbers is None else 2, 6)
+    width = 6 // len(fit.stages)
+    for place, (name, stage) in enumerate(fit.stages.items()):
+        ax = figure.add_subplot(grid[0, place * width : (place + 1) * width])
+        draw_quantiles(ax, *stage.quantiles)
+        families = sorted({group.estimate.family for group in stage.groups})
+        ax.set(title=f"{name}: {', '.join(families)}")
+    if numbers is not None:
+        for place, (name, label) in enumerate(LABELS.items()):
+            ax = figure.add_subplot(grid[1, 3 * place : 3 * place + 3])
+            predicted = numbers[f"predicted_{name}"]
+            ends = [numbers[f"{name}{end}"] for end in ("_low", "", "_high")]
+            known = predicted if all(map(math.isfinite, predicted)) else None
+            draw_band(ax, numbers["workers"], *ends, theory=known)
+            ax.axvline(fit.workers, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
+            ax.set(ylabel=label, ylim=(0, None))
+            ax.legend(fontsize="small")
+    hidden = f"; not told by the log: {', '.join(fit.hidden)}" if fit.hidden else ""
+    draw_title(figure, f"A cluster fitted to {log}", f"{fit.commits:,} commits, {fit.workers:,} workers{hidden}")
+
+
+def _judgement(checks: Checks) -> str:
+    worst = min(checks, key=lambda name: checks[name].p_value)
+    if checks.fits:
+        least = f"the least p-value is {number(checks[worst].p_value)} ({worst})"
+        return f"The model produces such logs: of {len(checks)} statistics, {least}."
+    parts = [
+        f"{name}: {number(checks[name].log)} in the log, {number(checks[name].mean)} by the model"
+        for name in checks.suspect
+    ]
+    return f"The model does NOT produce such logs ({'; '.join(parts)}). Log more columns, or name another law."
+
+
+def _told(parameter: Parameter) -> str:
+    if not parameter.identifiable:
+        return "no"
+    return "yes" if parameter.method == LIKELIHOOD else "of whole jobs"
+
+
+def _number(value: float) -> str:
+    return number(None if math.isnan(value) else value)

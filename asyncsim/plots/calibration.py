@@ -1,0 +1,96 @@
+"""What a calibration found: quantiles of data and law, proposals, and bands of what a fitted cluster would do."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim.plots.style import BLUE, GREY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+WIDTH = 4  # standard deviations of a proposal that are drawn to each side
+POINTS = 201
+
+
+def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color: str = BLUE) -> "list[Line2D]":
+    """Quantiles of measured durations against those of a law at the same shares: on the diagonal, the law fits.
+
+    Args:
+        ax: Where to draw.
+        measured: (shares,) seconds.
+        predicted: (shares,) seconds, by the law.
+        color: Of the points.
+
+    Returns:
+        The points.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> points = draw_quantiles(Figure().subplots(), [1.0, 2.0, 3.0], [1.1, 2.0, 2.8])
+        >>> points[0].get_xdata().tolist()
+        [1.1, 2.0, 2.8]
+    """
+    found, law = np.asarray(measured, float), np.asarray(predicted, float)
+    ends = [min(found.min(), law.min()), max(found.max(), law.max())]
+    ax.plot(ends, ends, color=GREY, linewidth=1, zorder=1)
+    points = ax.plot(law, found, "o", color=color, markersize=3, alpha=0.8)
+    ax.set(xlabel="by the fitted law, seconds", ylabel="in the log, seconds")
+    return points
+
+
+def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Line2D]":
+    """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared.
+
+    Args:
+        ax: Where to draw.
+        mean, sd: Of the proposal.
+        style: Of the line.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> line = draw_proposal(Figure().subplots(), 2.0, 0.5)[0]
+        >>> float(line.get_ydata().max())
+        1.0
+    """
+    away = np.linspace(-WIDTH, WIDTH, POINTS)
+    return ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
+
+
+def draw_band(
+    ax: "Axes",
+    workers: Sequence[int] | NDArray[np.int64],
+    low: ArrayLike,
+    middle: ArrayLike,
+    high: ArrayLike,
+    theory: ArrayLike | None = None,
+    color: str = BLUE,
+) -> "list[Line2D]":
+    """What clusters drawn from a fit do against the number of workers: median, 90 % band, and theory's curve.
+
+    Args:
+        ax: Where to draw.
+        workers: (points,) numbers of workers.
+        low, middle, high: (points,) 5, 50 and 95 %.
+        theory: (points,) by a closed form; None where there is none.
+        color: Of median and band.
+
+    Returns:
+        The median, and theory's curve if there is one.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> lines = draw_band(Figure().subplots(), [1, 2], [0.9, 1.8], [1.0, 2.0], [1.1, 2.2], theory=[1.0, 2.0])
+        >>> len(lines)
+        2
+    """
+    places = np.asarray(workers)
+    ax.fill_between(places, np.asarray(low), np.asarray(high), color=color, alpha=0.25, linewidth=0, label="90 %")
+    lines = ax.plot(places, np.asarray(middle), "o-", color=color, markersize=4, label="fitted cluster, simulated")
+    if theory is not None:
+        lines += ax.plot(places, np.asarray(theory), "--", color=GREY, label="theory")
+    ax.set(xlabel="workers")
+    return lines
