@@ -30,10 +30,10 @@ class RunFolder(click.ParamType):
 
     name = "run"
 
-    def __init__(self, find: Callable[..., Path] = places.find_run) -> None:
+    def __init__(self, find: Callable[..., Path | str] = places.find_run) -> None:
         self.find = find
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
         """The path; an error of one line if there is none."""
         return self.find(value, what=f"`{param.human_readable_name}`" if param is not None else "`RUN`")
 

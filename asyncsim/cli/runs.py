@@ -9,10 +9,10 @@ import click
 
 from asyncsim.checks import did_you_mean
 from asyncsim.cli.command import Command
-from asyncsim.cli.found import tags_by_place
+from asyncsim.cli.found import RunFolder, tags_by_place
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import number, percent
-from asyncsim.folders import listing
+from asyncsim.folders import listing, places
 from asyncsim.folders.kept import DAMAGED
 from asyncsim.folders.listing import WHEN, Row
 from asyncsim.folders.names import value_text
@@ -20,7 +20,7 @@ from asyncsim.folders.names import value_text
 DEFAULT = "runs"
 HEADS = ("name", "swept", "tags", "rule", "n", "commits", "final loss", "accuracy", "when", "state")
 TEXT = (0, 1, 2, 3, 8, 9)  # columns set flush left
-HELP = """List the runs below FOLDER, which is runs/ by default.
+HELP = """List the runs below FOLDER, a folder or a tag; runs/ by default.
 
 FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when; `asyncsim show RUN` shows
 what a run has.
@@ -37,7 +37,7 @@ what a run has.
     cls=Command,
     help=HELP,
     params=[
-        click.Argument(["folder"], required=False, type=click.Path()),
+        click.Argument(["folder"], required=False, type=RunFolder(lambda text, what: text)),
         click.Option(["--rule"], metavar="NAME", help="Only runs of this rule."),
         click.Option(
             ["--where"], multiple=True, metavar="CONDITION", help='Only these, as in "workers>10"; may be repeated.'
@@ -51,9 +51,7 @@ def command(
     folder: str | None, rule: str | None, where: tuple[str, ...], sort: str, reverse: bool, as_json: bool
 ) -> None:
     """List the runs below a folder."""
-    top = Path(folder or DEFAULT)
-    if folder is not None and not top.is_dir():
-        raise click.UsageError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
+    top = Path(DEFAULT) if folder is None else _top(folder)
     everything = listing.rows(top, tags_by_place())
     try:
         conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
@@ -66,6 +64,17 @@ def command(
     found = listing.sort(found, order, reverse)
     results = {"folder": str(top.absolute()), "runs": [as_plain(row) for row in found]}
     print_results(_finite(results), as_json, lambda: show(found, everything, top, rule))
+
+
+def _top(folder: str) -> Path:
+    """The folder that is listed, by its path or its tag."""
+    try:
+        top = places.find(folder, what="FOLDER")
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if not top.is_dir():
+        raise click.UsageError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
+    return top
 
 
 def show(found: list[Row], everything: list[Row], top: Path, rule: str | None) -> None:
