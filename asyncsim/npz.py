@@ -61,6 +61,7 @@ def write(
     version: int,
     notes: Mapping[str, Any] | None = None,
     sync: bool = True,
+    new: bool = False,
 ) -> None:
     """Write arrays under their names, with the format version; uncompressed, because random bits do not compress.
 
@@ -70,6 +71,7 @@ def write(
         version: Format version, at least 1.
         notes: Name to number, string or array: what else is to be known of the file, for `read_notes`.
         sync: Whether to wait for the disk, as in `atomic_write`; `read` compares checksums.
+        new: Write the file in place and do not wait for the disk: for one in a folder that nobody reads yet.
 
     Raises:
         OSError: If the file cannot be written; an existing file stays whole.
@@ -84,7 +86,11 @@ def write(
     """
     named = {_VERSION: version, **arrays, **{f"{_NOTE}{name}": value for name, value in (notes or {}).items()}}
     arrays = {name: np.asanyarray(array) for name, array in named.items()}
-    if sum(array.nbytes for array in arrays.values()) > MOST_AT_ONCE:
+    large = sum(array.nbytes for array in arrays.values()) > MOST_AT_ONCE
+    if new and not large:
+        with open(path, "xb") as file:
+            file.writelines(_archive(arrays))
+    elif large:
         atomic_write(path, lambda file: np.savez(file, **arrays), sync=sync)
     else:
         atomic_write(path, lambda file: file.writelines(_archive(arrays)), sync=sync)

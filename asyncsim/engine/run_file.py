@@ -35,9 +35,9 @@ def write(
     notes: Mapping[str, Any],
     *,
     resumable: bool = True,
-    sync: bool = True,
+    new: bool = False,
 ) -> None:
-    """Write the fields of a `Run`, and notes beside them; see `Run.save`, and `npz.write` for `sync`."""
+    """Write the fields of a `Run`, and notes beside them; see `Run.save`, and `npz.write` for `new`."""
     diverged = fields["diverged_at"]
     diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
     arrays: dict[str, Any] = {
@@ -57,7 +57,7 @@ def write(
     resumable = resumable and ROWS in arrays
     if not resumable:
         arrays.pop(ROWS, None)
-    npz.write(path, arrays, version=FORMAT_VERSION - resumable, notes=notes, sync=sync)
+    npz.write(path, arrays, version=FORMAT_VERSION - resumable, notes=notes, new=new)
 
 
 def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:

@@ -27,6 +27,7 @@ LASTS = 60.0  # seconds for which a claim holds that nobody renews
 RENEWED = LASTS / 4  # seconds from one renewal to the next: a slow file system may miss one
 SUFFIX = ".json"
 OWN = ".process."  # beginning of the name of a process's own file
+_held: list[list[str]] = []  # the claims of this process, for each block
 NO_LINKS = (errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -46,6 +47,7 @@ def claimed(folder: Path, names: Iterable[str]) -> Iterator[bool]:
     """
     held: list[str] = []
     mine = False
+    _held.append(held)
     try:
         for name in names:
             path = os.path.join(folder, f"{name}{SUFFIX}")
@@ -55,10 +57,16 @@ def claimed(folder: Path, names: Iterable[str]) -> Iterator[bool]:
             held.append(path)
         if not mine:
             _remove(held)
-            held = []
+            held.clear()
         yield mine
     finally:
         _remove(held)
+        _held.pop()
+
+
+def is_held() -> bool:
+    """Whether this process holds a claim, or is about to."""
+    return bool(_held)
 
 
 def holders(folder: Path) -> dict[str, dict[str, Any]]:

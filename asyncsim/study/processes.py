@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 
+from asyncsim.study import lease
+
 GRACE = 5.0  # seconds for a process to keep what it has before it is killed
 
 
@@ -58,7 +60,7 @@ def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
 def _begin() -> None:
     """Make the new process one that computes: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that claims are given back
+    signal.signal(signal.SIGTERM, _leave)
     os.environ["NPROC"] = "1"  # threads of XLA
     import jax
 
@@ -66,6 +68,13 @@ def _begin() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _leave(number: int, frame: object) -> None:
+    """Give back what is claimed, in an orderly way; a process that has nothing to do ends at once."""
+    if lease.is_held():
+        sys.exit(128 + number)
+    os._exit(128 + number)
 
 
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:

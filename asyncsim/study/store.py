@@ -117,7 +117,7 @@ class Store:
         making.mkdir()
         try:
             notes = {OWNER: digest, **seconds, SUMMARY: json.dumps(result.summary)}
-            run_file.write(making / RUN, vars(result.run), notes, resumable=False, sync=False)
+            run_file.write(making / RUN, vars(result.run), notes, resumable=False, new=True)
             self._link_trace(result, making / TRACE)
             told = {} if origin is None else {ORIGIN: {**origin, "rebuild": hints(scenario)}}
             _write_json(making / LABEL, {DIGEST: digest, **scenario.description, **told})

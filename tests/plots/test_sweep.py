@@ -1,0 +1,47 @@
+"""Pictures of sweeps hold the medians and quartiles that they are given."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from asyncsim.plots.sweep import draw_heat, draw_sweep
+
+SETTINGS = {
+    "learning_rate": np.array([0.01, 0.1, 1.0, 0.01, 0.1, 1.0]),
+    "workers": np.array([4, 4, 4, 2, 2, 2]),
+    "lower_quartile": np.array([0.3, 0.1, np.nan, 0.5, 0.2, 0.1]),
+    "median": np.array([0.4, 0.2, np.nan, 0.6, 0.3, 0.2]),
+    "upper_quartile": np.array([0.5, 0.3, np.nan, 0.7, np.nan, 0.3]),
+}
+
+
+def test_a_line_for_each_group_in_order():
+    ax = Figure().subplots()
+    lines = draw_sweep(ax, SETTINGS, "learning_rate", "final_loss", ["workers"])
+    assert [line.get_label() for line in lines] == ["workers 2", "workers 4"]
+    np.testing.assert_array_equal(lines[0].get_ydata(), [0.6, 0.3, 0.2])
+    np.testing.assert_array_equal(lines[1].get_ydata(), [0.4, 0.2, np.nan])
+    assert ax.get_xscale() == "log"
+    assert ax.get_ylabel() == "final loss, median and quartiles"
+    assert "×  diverged or missing" in [text.get_text() for text in ax.texts]
+
+
+def test_of_several_rows_at_a_point_the_lowest_is_drawn():
+    (line,) = draw_sweep(Figure().subplots(), SETTINGS, "learning_rate", "final_loss")
+    np.testing.assert_array_equal(line.get_ydata(), [0.4, 0.2, 0.2])
+
+
+def test_words_on_the_horizontal_axis():
+    ax = Figure().subplots()
+    settings = {**SETTINGS, "rule": np.array(["gem", "agn", "gem", "agn", "gem", "agn"])}
+    (line,) = draw_sweep(ax, settings, "rule", "final_loss")
+    names = [label.get_text() for label in ax.get_xticklabels()]
+    at = dict(zip(names, ax.get_xticks(), strict=True))
+    found = dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
+    assert found[at["gem"]] == 0.3
+    assert found[at["agn"]] == 0.2
+
+
+def test_a_cell_for_each_pair():
+    mesh = draw_heat(Figure().subplots(), SETTINGS, "learning_rate", "workers", "final_loss")
+    cells = np.ma.filled(mesh.get_array(), np.nan).reshape(2, 3)
+    np.testing.assert_array_equal(cells, [[0.6, 0.3, 0.2], [0.4, 0.2, np.nan]])
