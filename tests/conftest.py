@@ -76,6 +76,10 @@ class ProgramsDropped:
     def __init__(self):
         self.least = resident()
 
+    def pytest_collection_finish(self, session):
+        gc.collect()
+        gc.freeze()  # what has been imported stays: no collection need look at it again
+
     def pytest_runtest_teardown(self, item, nextitem):
         last = nextitem is None or nextitem.path != item.path
         if resident() > self.least + (self.GROWTH_AT_LAST if last else self.GROWTH):

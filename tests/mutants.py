@@ -140,6 +140,20 @@ MUTANTS = (
         "tests/engine/test_against_reference.py",
     ),
     Mutant(
+        "a compiled loss never uses its key",
+        "asyncsim/engine/trial.py",
+        "inner is None or uses(",
+        "inner is not None and uses(",
+        "tests/engine/test_trial.py -k keys",
+    ),
+    Mutant(
+        "a local step has the key of the one before",
+        "asyncsim/engine/loop.py",
+        "jnp.arange(window, dtype=jnp.int32)[None]",
+        "jnp.arange(window, dtype=jnp.int32)[None] - 1",
+        "tests/engine/test_local_steps.py",
+    ),
+    Mutant(
         "a record of now and then is overwritten",
         "asyncsim/engine/chunks.py",
         "1 << (-(-length // every)).bit_length()",
