@@ -55,7 +55,7 @@ class Report:
     busy: bool = False
 
 
-class DifferentVersions(RuntimeError):
+class DifferentVersions(ValueError):
     """The process that computes has another asyncsim, or another JAX, than the one that asks."""
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 import threading
 import time
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.study import work as work_module
 from asyncsim.study.store import Store
+from asyncsim.study.transport import unpack
 from tests.study.problems import no_replay, scenario
 from tests.study.test_units import assert_same_result
 
@@ -153,6 +156,62 @@ class TestOthers:
             thread.join()
         assert results.computed == ()
         assert len(list(results)) == 2
+
+
+class TestExecutors:
+    def test_any_executor(self, tmp_path):
+        with ThreadPoolExecutor(2) as executor:
+            results = asim.sweep(many(seed=range(3)), tmp_path, executor=executor)
+        for one, result in zip(many(seed=range(3)), results, strict=True):
+            assert_same_result(result, asim.run(one))
+
+    def test_one_that_has_broken_down(self, tmp_path):
+        class Broken(Executor):
+            def submit(self, *arguments):
+                raise BrokenExecutor("a process died")
+
+        with pytest.raises(RuntimeError, match="`executor` has broken down"):
+            asim.sweep([BASE], tmp_path, executor=Broken())
+
+    def test_workers_with_another_version(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(import_module("asyncsim.study.sweep"), "VERSIONS", {"asyncsim": "9.9"})
+        with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match=r"this process has asyncsim 9\.9"):
+            asim.sweep([BASE], tmp_path, executor=executor)
+
+    def test_suspects_are_tried_alone(self, tmp_path):
+        """Of several units that were there when a process died, the guilty one fails and the others finish."""
+        guilty = many(seed=range(4))[2].digest
+
+        class Shared(Executor):
+            """Computes nothing before it has four units; one of them kills the process, and all of them with it."""
+
+            _max_workers = 2
+
+            def __init__(self):
+                self.futures, self.most = [], 0
+
+            def submit(self, function, task):
+                future = Future()
+                self.futures.append((future, function, task))
+                self.most = max(self.most, len(self.futures))
+                threading.Timer(0.05, self.work).start()
+                return future
+
+            def work(self):
+                taken, self.futures = self.futures, []
+                units = [unpack(task.unit, Store(tmp_path).data) for _, _, task in taken]
+                if any(guilty in unit.digests for unit in units):
+                    for future, _, _ in taken:
+                        future.set_exception(BrokenExecutor("a process died"))
+                    return
+                for future, function, task in taken:
+                    future.set_result(function(task))
+
+        executor = Shared()
+        results = asim.sweep(many(seed=range(4)), tmp_path, executor=executor)
+        assert executor.most > 1
+        assert [results.states[one.digest] for one in many(seed=range(4))] == ["done", "done", "failed", "done"]
+        assert results.troubles[guilty].startswith("its process died 3 times")
 
 
 class TestRefused:
