@@ -1,5 +1,7 @@
 """The scenario script that `asyncsim calibrate` writes."""
 
+import re
+
 TEMPLATE = '''"""What the cluster that was calibrated from {log} would do with another number of workers.
 
     asyncsim run {folder}/scenario.py --workers 40
@@ -68,3 +70,14 @@ def scenario_script(log: str, folder: str, workers: int) -> str:
     """
     safe = [text.replace("\\", "/").replace('"', "'") for text in (log, folder)]
     return TEMPLATE.format(log=safe[0], folder=safe[1], workers=workers)
+
+
+def own_part(script: str) -> str:
+    """A script without what differs from log to log, so that one that somebody changed is noticed.
+
+    Example:
+        >>> first, second = scenario_script("a.csv", "runs/a", 4), scenario_script("b.csv", "runs/b", 5)
+        >>> own_part(first) == own_part(second), own_part(first) == own_part(first + "x = 1")
+        (True, False)
+    """
+    return re.sub(r"workers=\d+, least", "", script[script.find("from pathlib") :])

@@ -11,7 +11,7 @@ from asyncsim.calibration import Calibration, Parameter, calibrate, ladder, what
 from asyncsim.calibration.coordinates import CLASSES
 from asyncsim.calibration.predictive import Checks
 from asyncsim.calibration.result import LIKELIHOOD
-from asyncsim.calibration.script import scenario_script
+from asyncsim.calibration.script import own_part, scenario_script
 from asyncsim.cli.command import Command
 from asyncsim.cli.output import json_option, out_option, print_results
 from asyncsim.cli.tables import number, print_table
@@ -74,7 +74,7 @@ def as_json_of(fit: Calibration, checks: Checks | None) -> Any:
 def write_script(folder: Path, log: str, workers: int) -> bool:
     """Write scenario.py unless there is one that somebody changed; whether such a one was kept."""
     path, text = folder / "scenario.py", scenario_script(log, str(folder), workers)
-    if path.exists() and path.read_text(encoding="utf-8") != text:
+    if path.exists() and own_part(path.read_text(encoding="utf-8")) != own_part(text):
         return True
     atomic_write(path, lambda file: file.write(text.encode()))
     return False

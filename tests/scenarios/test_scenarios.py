@@ -106,3 +106,18 @@ def test_avo_weinberg(tmp_path):
         assert (drawn**2).mean() == pytest.approx(0.4, abs=5 * (drawn**2).std() / 100_000**0.5)
     numbers = run("avo_weinberg", tmp_path, points=500, entropies=(0.0,), epochs=2)
     assert np.isfinite(numbers["energy"]).all()
+
+
+def test_thesis_calibration(tmp_path):
+    """The closed form is what is simulated, and the three numbers are those of `thesis_cluster`."""
+    script = load("thesis_calibration")
+    for workers, window in ((4, 500), (30, 250), (7, 600)):
+        server = asim.Server(service=asim.delays.Constant(0.388))
+        cluster = asim.Cluster(workers, asim.delays.Constant(window * 0.412), server=server)
+        trace = asim.simulate(cluster, commits=round(script["MINI_BATCHES"] / window))
+        times = script["predicted"]((0.412, 0.388, 34.0), np.array(workers), np.array(window))
+        assert float(times) == pytest.approx(34.0 + trace.seconds)
+    numbers = run("thesis_calibration", tmp_path, resamples=20)
+    assert numbers["median_error"] < 0.045
+    for found, known, error in zip(numbers["seconds"], (0.412, 0.388, 34.0), (0.02, 0.02, 12.0), strict=True):
+        assert found == pytest.approx(known, abs=error)
