@@ -6,8 +6,8 @@ fitted, by the least sum of |log(measured / predicted)| (the likelihood of Lapla
 move); their 90 % intervals come from fits to resampled combinations. Then each number of workers is left out in turn
 and predicted from the others.
 
-Found: .413 s for a mini-batch (.384 to .438), .394 s for a commit (.380 to .431), 36 s to start up (9 to 51); the median
-error is 4.0 %, and 5.7 % for numbers of workers that were left out. So start-up is hardly told by the table.
+Found: .413 s for a mini-batch (.384 to .438), .394 s for a commit (.380 to .431), 36 s to start up (9 to 51); the
+median error is 4.0 %, and 5.7 % for numbers of workers that were left out. So start-up is hardly told by the table.
 
     asyncsim run scenarios/thesis_calibration.py
 """
@@ -102,7 +102,7 @@ def draw(figure, numbers) -> None:
     error = float(numbers["median_error_left_out"])
     title = f"Left out and predicted: median error {error:.1%}"
     ax.set(xlabel="predicted from other numbers of workers, seconds", ylabel="measured, seconds", title=title)
-    ax.legend()
+    ax.legend(loc="lower right")
 
 
 experiment = asim.Experiment(compute, draw, title="A real cluster, calibrated", size=(10.4, 6.8))
