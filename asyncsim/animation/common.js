@@ -4,6 +4,7 @@ const DOING = ["idle", "reading", "computing", "sending", "waiting", "in service
 const [IDLE, READING, COMPUTING, SENDING, WAITING, SERVICE, DOWN] = DOING.keys();
 const COLORS = ["#b4bac3", "#56b4e9", "#0072b2", "#56b4e9", "#e69f00", "#009e73", "#6b7280"];
 const RUNS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const RUNS_ON_DARK = ["#4fa9e0", "#f08a3c", "#35c49a", "#e3a0c4", "#f0b840", "#8fd0f5"];
 const $ = (id) => document.getElementById(id);
 
 // The film
@@ -76,6 +77,7 @@ const ink = () => (screen.dark ? "#e8ecf1" : "#1b1f24");
 const soft = () => (screen.dark ? "#98a2b0" : "#6b7280");
 const faint = () => (screen.dark ? "#2a323d" : "#e2e5ea");
 const paper = () => (screen.dark ? "#0e1218" : "#ffffff");
+const runColor = (i) => (screen.dark ? RUNS_ON_DARK : RUNS)[i % RUNS.length];
 const number = (value) => {
   const size = Math.abs(value), text = size >= 1e5 || (size && size < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(3));
   return text.replace(".0e", "e").replace(/-/g, "−").replace("e+", "e");

@@ -193,13 +193,13 @@ function drawLandscape(pen, film, state, run, box) {
     stroke(pen, path.slice(from), ink(), 1.6, 0.16);
   }
   const gone = state.done >= run.x.length, [cx, cy] = path[last];
-  const hot = [];
+  const hot = [], named = [];
   const order = state.job.map((_, w) => w).sort((a, b) => state.stale[a] - state.stale[b]);
   for (const w of order) {
     const units = readUnits(film, run, state.job[w]);
     if (!units) continue;
     let [x, y] = [toX(units[0]), toY(units[1])];
-    const at = film.byWorker[w].indexOf ? countUpTo(film.begins[w], state.now) - 1 : -1;
+    const at = countUpTo(film.begins[w], state.now) - 1;
     if (!screen.still && at > 0) { // it glides from where it read before
       const from = readUnits(film, run, film.byWorker[w][at - 1]);
       const moved = smooth((state.now - film.jobs.begin[state.job[w]]) / (0.2 * film.typical));
@@ -212,7 +212,8 @@ function drawLandscape(pen, film, state, run, box) {
     dot(pen, x, y, chosen ? 6.5 : 4.3, color, paper(), 1.1);
     if (w === state.stalest || chosen) {
       dot(pen, x, y, 8.5, null, color, 1.8);
-      say(pen, w, x + 11, y - 7, { size: 12, weight: "700", halo: true });
+      const far = Math.hypot(x - cx, y - cy) || 1; // its number: on the side where the centre is not
+      named.push([w, x + (17 * (x - cx)) / far, y + (17 * (y - cy)) / far + 4]);
     }
     const j = state.job[w], jobs = film.jobs;
     if (!gone && (state.doing[w] === SENDING || state.doing[w] === READING)) {
@@ -238,6 +239,7 @@ function drawLandscape(pen, film, state, run, box) {
       pen.fill();
     }
   }
+  for (const [w, x, y] of named) say(pen, w, x, y, { size: 12, weight: "700", align: "center", halo: true });
   say(pen, run.name, box.x + 11, box.y + 21, { size: 14, weight: "600", halo: true });
   const loss = lossNow(run, state);
   const words = gone ? (run.diverged === null ? "the run ends here" : `diverged at commit ${run.diverged}`) : loss === null ? "" : `loss ${number(loss)}`;
@@ -355,7 +357,7 @@ function drawLoss(pen, film, state, x, y, w, h) {
   stroke(pen, [[x, base], [x + w, base]], soft(), 1, 0.6);
   curves.forEach((run, i) => {
     const points = run.curve[0].map((commit, j) => [toX(commit), toY(run.curve[1][j])]);
-    const past = countUpTo(run.curve[0], state.done), color = RUNS[film.runs.indexOf(run) % RUNS.length];
+    const past = countUpTo(run.curve[0], state.done), color = runColor(film.runs.indexOf(run));
     stroke(pen, points, color, 1.2, 0.22);
     if (past) { stroke(pen, points.slice(0, past), color, 2); dot(pen, ...points[past - 1], 3, color); }
     say(pen, run.name, x + w - 2, y + 26 + 13 * i, { color, size: 11, align: "right", weight: "600", halo: true });

@@ -72,7 +72,7 @@ function curves(one) {
     const toY = (y) => base - ((f(y) - f(low)) / (f(high) - f(low) || 1)) * (base - GAP.top);
     axes(pen, width, height, { toX, toY, xs: ticksOf(0, last, 6), ys: log ? decades(low, high) : ticksOf(low, high || 1, 5) }, one.x);
     one.lines.forEach((line, i) => {
-      const color = RUNS[(line.color ?? i) % RUNS.length], pieces = [[]];
+      const color = runColor(line.color ?? i), pieces = [[]];
       line.x.forEach((x, k) => (line.y[k] === null ? pieces.push([]) : pieces.at(-1).push([toX(x), toY(line.y[k])])));
       pieces.forEach((piece) => stroke(pen, piece, color, 1.8));
       if (one.lines.length > 1) say(pen, line.name, width - GAP.right - 4, GAP.top + 12 + 15 * i, { color, weight: "600", align: "right", halo: true });
@@ -84,7 +84,7 @@ function curves(one) {
       const near = Math.max(countUpTo(line.x, x) - 1, 0);
       if (!words.length) words.push(`${one.x} ${number(line.x[near])}`);
       if (line.y[near] === null) return;
-      dot(pen, toX(line.x[near]), toY(line.y[near]), 4, RUNS[(line.color ?? i) % RUNS.length], paper());
+      dot(pen, toX(line.x[near]), toY(line.y[near]), 4, runColor(line.color ?? i), paper());
       words.push(`${line.name} ${number(line.y[near])}`);
     });
     stroke(pen, [[pointer, GAP.top], [pointer, base]], soft(), 1, 0.5);

@@ -136,6 +136,9 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
             raise ValueError(f"`RUN` {str(folder)!r} holds runs of different schedules. {remedy}")
     runs = {name: result.run for name, result in results.items()}
     sizes = {sum(leaf.size for leaf in _leaves(run)) for run in runs.values()}
+    if view == "landscape" and sizes != {2} and "directions" not in options:
+        remedy = "Give --principal for the plane in which it moves most, or --view gravity."
+        raise click.UsageError(f"`--view` landscape is for two parameters; this model has {max(sizes):,}. {remedy}")
     if view == "landscape" or (view is None and sizes == {2}):
         view, runs = "landscape", {name: recorded(result, sizes) for name, result in results.items()}
     predicted = predicted_staleness(first.scenario, first.trace)

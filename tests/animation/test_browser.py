@@ -7,16 +7,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.animation import gravity
-from tests.animation.browser import Watched, started
+from tests.animation.browser import Watched
 from tests.animation.problems import TRACES, trace_of, two_runs
-
-
-@pytest.fixture(scope="module")
-def browser():
-    driver, browser = started()
-    yield browser
-    browser.close()
-    driver.stop()
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +42,13 @@ def moments(movie):
     return [*np.linspace(first, last, 12).tolist(), *ticks.tolist()]
 
 
+def agree_always(movie, page):
+    """Whether the page agrees at all of `moments`."""
+    times = moments(movie)
+    for now, found in zip(times, page.evaluate("times => times.map((now) => movie.stateAt(now))", times), strict=True):
+        agree(movie, now, found)
+
+
 @pytest.mark.parametrize("name", TRACES)
 def test_the_page_shows_the_states_of_the_trace(name, browser, tmp_path):
     trace = trace_of(name)
@@ -57,8 +56,7 @@ def test_the_page_shows_the_states_of_the_trace(name, browser, tmp_path):
     movie.html(tmp_path / "page.html")
     with Watched(browser, tmp_path / "page.html", "?t=0") as watched:
         watched.wait("window.movie !== undefined")
-        for now in moments(movie):
-            agree(movie, now, watched.page.evaluate("now => movie.stateAt(now)", now))
+        agree_always(movie, watched.page)
 
 
 def test_a_window_and_reads_of_ones_own(browser, tmp_path):
@@ -67,8 +65,7 @@ def test_a_window_and_reads_of_ones_own(browser, tmp_path):
     movie.html(tmp_path / "page.html")
     with Watched(browser, tmp_path / "page.html", "?t=3") as watched:
         watched.wait("window.movie !== undefined")
-        for now in moments(movie):
-            agree(movie, now, watched.page.evaluate("now => movie.stateAt(now)", now))
+        agree_always(movie, watched.page)
 
 
 def test_the_address_gives_the_time_and_the_state_stands_in_the_document(two, browser):

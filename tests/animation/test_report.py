@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.animation.report import report_page
-from tests.animation.browser import Watched, started
+from tests.animation.browser import Watched
 from tests.animation.problems import trace_of
 from tests.animation.test_movie import EVIL, film_in
 
@@ -50,34 +50,29 @@ def test_several_seeds_are_refused():
         report_page(trace, run, "two")
 
 
-def test_the_report_in_a_browser(result, tmp_path):
-    driver, browser = started()
+def test_the_report_in_a_browser(result, browser, tmp_path):
     trace, run = result
     path = tmp_path / "report.html"
     path.write_text(report_page(trace, run, EVIL, tables={"Summary": [("commits", EVIL)]}), encoding="utf-8")
-    try:
-        for width, scheme in ((1200, "light"), (390, "dark")):
-            viewport = {"width": width, "height": 900}
-            with Watched(browser, path, viewport=viewport, color_scheme=scheme) as watched:
-                page = watched.page
-                watched.wait("window.report !== undefined && document.getElementById('state').textContent !== ''")
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-                assert page.text_content("h1") == page.text_content("td") == EVIL
-                assert page.locator("canvas").count() == 5
-                whole = json.loads(page.text_content("#state"))
-                assert (whole["from"], whole["version"]) == (0, trace.steps)
-                page.focus("#timeline")
-                page.keyboard.press("+")
-                nearer = json.loads(page.text_content("#state"))
-                assert nearer["to"] - nearer["from"] == pytest.approx(0.6 * (whole["to"] - whole["from"]), rel=1e-6)
-                assert nearer["version"] == np.count_nonzero(trace.commit_time <= nearer["to"])
-                page.keyboard.press("0")
-                page.click("#in")
-                page.click("#all")
-                assert json.loads(page.text_content("#state")) == whole
-                box = page.locator("#timeline").bounding_box()
-                page.mouse.move(box["x"] + 40, box["y"] + 8)
-                assert page.text_content("#tip").startswith("worker 0 at ")
-    finally:
-        browser.close()
-        driver.stop()
+    for width, scheme in ((1200, "light"), (390, "dark")):
+        viewport = {"width": width, "height": 900}
+        with Watched(browser, path, viewport=viewport, color_scheme=scheme) as watched:
+            page = watched.page
+            watched.wait("window.report !== undefined && document.getElementById('state').textContent !== ''")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.text_content("h1") == page.text_content("td") == EVIL
+            assert page.locator("canvas").count() == 5
+            whole = json.loads(page.text_content("#state"))
+            assert (whole["from"], whole["version"]) == (0, trace.steps)
+            page.focus("#timeline")
+            page.keyboard.press("+")
+            nearer = json.loads(page.text_content("#state"))
+            assert nearer["to"] - nearer["from"] == pytest.approx(0.6 * (whole["to"] - whole["from"]), rel=1e-6)
+            assert nearer["version"] == np.count_nonzero(trace.commit_time <= nearer["to"])
+            page.keyboard.press("0")
+            page.click("#in")
+            page.click("#all")
+            assert json.loads(page.text_content("#state")) == whole
+            box = page.locator("#timeline").bounding_box()
+            page.mouse.move(box["x"] + 40, box["y"] + 8)
+            assert page.text_content("#tip").startswith("worker 0 at ")

@@ -34,7 +34,7 @@ def test_mistakes(command: Command) -> None:
         (("runs/study", "--out", "movie.avi"), 2, ("`--out` must end in .html, .gif or .mp4", "'.avi'")),
         (("runs/study", "--out", "no/movie.html"), 2, ("`--out` must be in a folder that exists; 'no' does not",)),
         (("runs/study", "--start", "99"), 1, ("`start` must be before `stop`",)),
-        (("runs/powers",), 1, ("is an experiment, which holds no run",)),
+        (("runs/powers", "--view", "gravity"), 1, ("is an experiment, which holds no run",)),
     ):
         assert_one_line(command("animate", *arguments), status, *words)
 
