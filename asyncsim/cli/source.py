@@ -1,5 +1,6 @@
 """What `asyncsim run` runs, and into which folder: a script, the folder of a run, or its tag."""
 
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,7 +75,8 @@ def of_stored(stored: Stored, text: str) -> Source:
     folder, told = near(stored.folder), stored.origin.changes
     base, script = folder, stored.origin.script
     if label_of(folder.parent) is not None or (folder.parent / STORE).is_file():  # in a comparison or a sweep
-        base, told = folder.parent.with_name(f"{folder.parent.name},{folder.name}"), {}
+        parent = Path(os.path.abspath(folder.parent))
+        base, told = near(parent.with_name(f"{parent.name},{folder.name}")), {}
     elif script is not None and folder_name(script.stem, told, stored.study.digest) == folder.name:
         base = folder.with_name(script.stem)
     else:

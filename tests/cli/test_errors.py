@@ -36,7 +36,7 @@ def test_no_memory_is_no_bug(command: Command, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_warning_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """`gem` and `dana` both have variants, of different names."""
-    monkeypatch.setattr(importlib.import_module("asyncsim.cli.run"), "run_study", lambda *args: None)
+    monkeypatch.setattr(importlib.import_module("asyncsim.cli.run"), "run_study", lambda *args, **more: None)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         done = command("run", "study.py", "--rule", "dana")

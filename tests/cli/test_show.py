@@ -1,5 +1,6 @@
 """`asyncsim show`, and `asyncsim run` of a folder or a tag: runs that are found again."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -82,6 +83,13 @@ class TestRunAgain:
         assert command("run", "runs/both/gem", "--kappa", "2").status == 0
         assert Path("runs/both,gem,kappa=2/summary.json").is_file()
         assert set(json.loads(command("run", "runs/both", "--json").out)) == {"gem", "downpour"}
+        with contextlib.chdir("runs/both"):
+            assert "gem, found there" in command("run", "gem").out
+            assert command("run", "gem", "--kappa", "3").status == 0
+        assert Path("runs/both,gem,kappa=3/summary.json").is_file()
+        with contextlib.chdir("runs/both/gem"):
+            assert "found there" in command("run", ".").out
+            assert command("show", ".").status == 0
 
     def test_parts_of_ones_own(self, command: Command) -> None:
         Path("study.py").write_text(OWN)
