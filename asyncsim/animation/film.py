@@ -107,7 +107,8 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
     job = seconds_per_job(trace)
     fine = max(TICKS_PER_JOB / job, TICKS_PER_COMMIT * len(trace) / trace.seconds)
     per_second = 10.0 ** math.ceil(math.log10(fine))
-    first, after = (int(np.searchsorted(trace.commit_time, at, side)) for at, side in ((begin, "left"), (end, "right")))
+    first = int(np.searchsorted(trace.commit_time, begin))
+    after = int(np.searchsorted(trace.commit_time, end, side="right"))
     _require_few(trace, first, after, most)
     done = np.zeros(len(trace), bool)
     done[first:] = trace.begin_time[first:] <= end

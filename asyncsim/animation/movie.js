@@ -243,7 +243,9 @@ function drawLandscape(pen, film, state, run, box) {
   say(pen, run.name, box.x + 11, box.y + 21, { size: 14, weight: "600", halo: true });
   const loss = lossNow(run, state);
   const words = gone ? (run.diverged === null ? "the run ends here" : `diverged at commit ${run.diverged}`) : loss === null ? "" : `loss ${number(loss)}`;
-  say(pen, words, box.x + box.w - 11, box.y + 21, { size: 13, align: "right", halo: true, color: gone ? "#d55e00" : ink() });
+  const narrow = box.w < 260; // then below the name, not beside it
+  const at = narrow ? [box.x + 11, box.y + 39] : [box.x + box.w - 11, box.y + 21];
+  say(pen, words, ...at, { size: 13, align: narrow ? "left" : "right", halo: true, color: gone ? "#d55e00" : ink() });
   pen.restore();
   return hot;
 }

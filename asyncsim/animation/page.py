@@ -77,6 +77,7 @@ def events(film: Film) -> dict[str, Any]:
     last = np.searchsorted(jobs.end[: film.commits], np.minimum(jobs.end, film.stop), side="right")
     live = (film.version + closed[last] - jobs.read)[film.commits :]  # of those that do not commit in the window
     job = film.typical / film.per_second
+    slowest, fastest = (jobs * job for jobs in JOBS_PER_SECOND)
     first, last = film.seconds
     names = ("workers", "per_second", "start", "stop", "row", "version", "commits", "typical")
     return {
@@ -85,7 +86,7 @@ def events(film: Film) -> dict[str, Any]:
         "rest": rest,
         "down": film.down.tolist(),
         "peak": int(live.max(initial=1)),
-        "speed": float(f"{np.clip((last - first) / WATCHED, *(jobs * job for jobs in JOBS_PER_SECOND)):.2g}"),
+        "speed": float(f"{min(max((last - first) / WATCHED, slowest), fastest):.2g}"),
     }
 
 
@@ -93,9 +94,10 @@ def plane_part(plane: Plane) -> dict[str, Any]:
     """A plane for the page."""
     window = [plane.low[0], plane.high[0], plane.low[1], plane.high[1]]
     units = [plane.round(np.array(minimum)).astype(int).tolist() for minimum in plane.minima]
-    heights = None if plane.heights is None else plane.heights.ravel()
     found: dict[str, Any] = {"window": window, "minima": units, "names": plane.names}
-    return found if heights is None else {**found, "side": len(plane.heights), "slopes": np.diff(heights, prepend=0)}
+    if plane.heights is None:
+        return found
+    return {**found, "side": len(plane.heights), "slopes": np.diff(plane.heights.ravel(), prepend=0)}
 
 
 def path_part(path: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ UNITS = 2**12  # whole numbers across the window: finer than any screen
 REACH = 4  # windows beside the window in which places are still told apart
 GRID, COARSE_GRID = 60, 24  # points of a side, of heights that cost nothing and of a model's loss
 SHADES = 1000
-MARGIN = 0.12  # of the window, around what it must hold
+MARGIN = 0.15  # of the window, around what it must hold
 MOST_AWAY = 1.5  # times the distance from the start to the minima, as far as anything is shown
 WIDEST = 2.5  # times the least that a window must hold: overshoots are shown as far as this
 PRINCIPAL = "principal"
@@ -129,6 +129,9 @@ def make_plane(
     """
     first = next(iter(runs.values()))
     ways = {name: _recorded(name, run, "central")[0] for name, run in runs.items()}
+    sizes = {name: way.shape[1] for name, way in ways.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"`run` must hold runs of one model; they have {sizes} parameters. Choose view='gravity'.")
     origin, axes, names = _axes(first, np.concatenate([*ways.values()]), directions)
     flat = Plane(origin, axes, np.zeros(2), np.ones(2), names=names)
     landscape = landscape_of(first.workload)
@@ -153,7 +156,10 @@ def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Pa
     window = plane.project(way[film.row : min(film.row + film.commits, end) + 1])
     bad = np.flatnonzero(~np.isfinite(window).all(axis=1))
     units = plane.round(window[: bad[0]] if len(bad) else window)
-    units = units if len(units) else np.zeros((1, 2))
+    if not len(units):
+        what = f"ends after {run.commits:,} commits" if run.diverged_at is None else f"diverged at commit {end:,}"
+        at = film.seconds[0]
+        raise ValueError(f"`start` must be before the end of the run {name!r}, which {what}; {at:g} s is later.")
     rows = _rows(film, trace)
     index = np.minimum(read_index(film)[: len(rows)], len(units) - 1)
     taken = np.full((len(rows), 2), np.nan)

@@ -103,6 +103,13 @@ def test_a_gif_has_its_frames_and_stays_small(view, tmp_path):
     assert times(movie, 8)[[0, -1]].tolist() == list(movie.states.film.seconds)
 
 
+def test_one_worker_and_one_commit(tmp_path):
+    movie = asim.animate(asim.Trace.from_commits([0]))
+    assert film_in(movie.page())["peak"] == 1
+    movie.gif(tmp_path / "movie.gif", seconds=0.2, rate=10.0, size=(320, 200))
+    assert (tmp_path / "movie.gif").is_file()
+
+
 def test_colours_go_from_fresh_to_stale():
     colors = stale_colors(np.array([0, 5, 10, 99]), 5.0)
     assert colors[2].tolist() == colors[3].tolist()

@@ -116,4 +116,11 @@ def test_more_mistakes():
         asim.animate(trace_of("ties"), many)
     with pytest.raises(ValueError, match=r"`trace` must be an asyncsim.Trace; got Run"):
         asim.animate(many)
+    two = replayed(asim.workloads.surface("booth"))
+    with pytest.raises(ValueError, match="`run` must hold runs of one model"):
+        asim.animate(trace_of("plain"), {"two": two, "three": many}, view="landscape")
+    short = replayed(asim.workloads.surface("booth"), commits=5)
+    assert asim.animate(trace_of("plain"), short).at(9.0).central["downpour"] is None
+    with pytest.raises(ValueError, match="`start` must be before the end of the run 'downpour', which ends after 5"):
+        asim.animate(trace_of("plain"), short, start=5.0)
     assert jax.tree.leaves(many.central)[0].shape == (3,)
