@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from asyncsim import memory
 from asyncsim.checks import did_you_mean
@@ -401,10 +402,15 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
     settings = medians(table, by)
     click.echo(f"{spaced(by).capitalize()}, quartiles over the seeds:")
     names = [*settings.fields, "runs", *QUARTILES]
-    rows = sorted(zip(*(settings[name].tolist() for name in settings.fields), range(settings.rows), strict=True))
-    cells = [[_cell(settings[name][row[-1]].item()) for name in names] for row in rows]
+    rows = sorted(range(settings.rows), key=lambda row: [_in_order(settings[name][row]) for name in settings.fields])
+    cells = [[_cell(settings[name][row].item()) for name in names] for row in rows]
     texts = [place for place, name in enumerate(settings.fields) if settings[name].dtype.kind not in "iuf"]
     _print([QUARTILES.get(name, name) for name in names], cells, texts)
+
+
+def _in_order(value: Any) -> Any:
+    """What a column is sorted by; a number that does not exist comes last."""
+    return (math.inf if value != value else value) if isinstance(value, np.floating) else value
 
 
 def _print(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.study.sweep_table import SweepTable
+from asyncsim.study.sweep_table import SweepTable, column
 
 SEEDS = ("seed", "schedule_seed")  # fields over which there are medians
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
@@ -32,10 +32,10 @@ def medians(table: SweepTable, by: str = "final_loss") -> SweepTable:
     worst = -np.inf if is_better_larger(by) else np.inf
     groups: dict[tuple[Any, ...], list[float]] = {}
     for place in range(table.rows):
-        setting = tuple(table[name][place].item() for name in fields)
+        setting = values_at(table, fields, place)
         value = float(table[by][place])
         groups.setdefault(setting, []).append(worst if np.isnan(value) else value)
-    columns: dict[str, Any] = {name: [setting[i] for setting in groups] for i, name in enumerate(fields)}
+    columns: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
     columns["runs"] = [len(values) for values in groups.values()]
     for name, share in QUARTILES.items():
         found = [np.quantile(values, share, method="inverted_cdf") for values in groups.values()]
@@ -78,11 +78,11 @@ def best(
     score = np.where(np.isnan(settings["median"]), -np.inf, settings["median"] * (1 if larger else -1))
     chosen: dict[tuple[Any, ...], int] = {}
     for place in range(settings.rows):
-        group = tuple(settings[name][place].item() for name in groups)
+        group = values_at(settings, groups, place)
         if group not in chosen or score[place] > score[chosen[group]]:
             chosen[group] = place
     places = list(chosen.values())
-    columns = {name: column[places] for name, column in settings.items()}
+    columns = {name: values[places] for name, values in settings.items()}
     free = [name for name in settings.fields if name not in groups]
     columns["at_the_edge"] = np.array([_at_the_edge(settings, free, groups, place) for place in places], bool)
     return SweepTable(columns, settings.fields)
@@ -104,14 +104,18 @@ def require_numbers(name: str, column: str, table: Mapping[str, np.ndarray]) -> 
     checks.one_of(name, column, known)
 
 
+def values_at(table: Mapping[str, np.ndarray], names: Sequence[str], row: int) -> tuple[Any, ...]:
+    """The values of some columns in a row; None where there is none, which is equal to itself, as NaN is not."""
+    values = (table[name][row].item() for name in names)
+    return tuple(None if value != value else value for value in values)
+
+
 def _at_the_edge(settings: SweepTable, free: Sequence[str], groups: Sequence[str], place: int) -> bool:
-    same = np.ones(settings.rows, bool)
-    for name in groups:
-        same &= settings[name] == settings[name][place]
+    here = values_at(settings, groups, place)
+    same = [row for row in range(settings.rows) if values_at(settings, groups, row) == here]
     for name in free:
-        values = settings[name][same]
-        if values.dtype.kind not in "iuf" or values.min() == values.max():
-            continue
-        if settings[name][place] in (values.min(), values.max()):
+        tried = [value for row in same for value in values_at(settings, [name], row) if value is not None]
+        varied = tried and settings[name].dtype.kind in "iuf" and min(tried) < max(tried)
+        if varied and settings[name][place] in (min(tried), max(tried)):
             return True
     return False

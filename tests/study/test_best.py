@@ -46,6 +46,18 @@ def test_the_best_of_each_group():
     assert found["at_the_edge"].tolist() == [True, True]
 
 
+def test_a_field_that_some_do_not_have():
+    """A law without a coefficient of variation is one setting, not one for each seed."""
+    columns = {
+        "compute": np.array(["gamma", "gamma", "exponential", "exponential"]),
+        "cv": np.array([0.3, 0.3, NAN, NAN]),
+        "final_loss": np.array([0.1, 0.2, 0.3, 0.4]),
+    }
+    found = best(SweepTable(columns, ["compute", "cv"]), per=["compute", "cv"])
+    assert found["runs"].tolist() == [2, 2]
+    assert found["compute"].tolist() == ["gamma", "exponential"]
+
+
 def test_an_accuracy_is_best_when_it_is_largest():
     found = best(TABLE, by="test_accuracy", per=["workers"])
     assert found["learning_rate"].tolist() == [0.2, 0.1]
