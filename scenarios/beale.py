@@ -19,6 +19,7 @@ from asyncsim import delays, rules
 from asyncsim.plots.style import BLUE, GREEN, INK, PINK, VERMILION
 
 COLORS = (VERMILION, BLUE, GREEN, PINK)
+WINDOW = ((-2.9, 4.0), (-1.7, 2.9))
 MINIMUM = asim.workloads.LANDSCAPES["beale"].minima[0]
 
 
@@ -71,7 +72,8 @@ def movie(**arguments) -> asim.Movie:
     """The four rules, in panels that move in step."""
     trace, runs = replays(**{**arguments, "start": tuple(arguments["start"])})
     words = "The cross is the minimum; each dot is a worker where it read, and its line to the centre is its staleness."
-    return asim.animate(trace, runs, title="Four rules on Beale's function, one schedule", subtitle=words)
+    title = "Four rules on Beale's function, one schedule"
+    return asim.animate(trace, runs, title=title, subtitle=words, window=WINDOW)
 
 
 def draw(figure, numbers) -> None:

@@ -19,7 +19,7 @@ from asyncsim.workloads.surface import Point, landscape_of
 
 UNITS = 2**12  # whole numbers across the window: finer than any screen
 REACH = 4  # windows beside the window in which places are still told apart
-GRID, COARSE_GRID = 60, 24  # points of a side, of heights that cost nothing and of a model's loss
+GRID, COARSE_GRID = 52, 24  # points of a side, of heights that cost nothing and of a model's loss
 SHADES = 1000
 MARGIN = 0.15  # of the window, around what it must hold
 MOST_AWAY = 1.5  # times the distance from the start to the minima, as far as anything is shown

@@ -10,4 +10,5 @@ arguments = {field.name: field.value for field in script["experiment"].fields()}
 trace, runs = script["replays"](**arguments)
 pair = {name: runs[name] for name in ("DOWNPOUR", "GEM")}
 title = "Twenty workers on Beale's function: DOWNPOUR beside GEM, one schedule"
-asim.animate(trace, pair, stop=24.0, title=title).gif(Path(__file__).with_suffix(".gif"), seconds=12.0, rate=12.0)
+movie = asim.animate(trace, pair, stop=24.0, window=script["WINDOW"], title=title)
+movie.gif(Path(__file__).with_suffix(".gif"), seconds=12.0, rate=12.0)
