@@ -100,7 +100,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str) -> "QuadMe
     for (row, column), value in np.ndenumerate(cells):
         if cells.size <= 100:
             text = "–" if np.isnan(value) else f"{value:.3g}"
-            dark = np.isfinite(value) and mesh.norm(value) > 0.55
+            dark = np.isfinite(value) and np.asarray(mesh.norm(value)) > 0.55
             ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=8, color="white" if dark else "black")
     ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
     ax.tick_params(length=0)
@@ -129,7 +129,7 @@ def _spread(ax: "Axes", values: np.ndarray) -> None:
     if known.size and known[0] > 0 and known[-1] >= SPREAD * known[0]:
         ax.set_xscale("log")
     if 0 < known.size <= 12:
-        ax.xaxis.set_major_locator(FixedLocator(known))
+        ax.xaxis.set_major_locator(FixedLocator(known.tolist()))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
 

@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from multiprocessing.process import BaseProcess
 
 from asyncsim.study import lease
 
@@ -77,6 +78,6 @@ def _leave(number: int, frame: object) -> None:
     os._exit(128 + number)
 
 
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+def _end_with(parent: BaseProcess) -> None:
     parent.join()
     os._exit(1)

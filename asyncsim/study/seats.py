@@ -46,18 +46,18 @@ class Seat:
         """Whether a unit can begin; while there are suspects, only one that is alone."""
         return len(self.units) < (1 if self.suspects else self.room)
 
-    def start(self) -> None:
+    def start(self) -> Executor:
         """Start the process of a seat of this machine, and what it imports."""
-        self.executor = start_process()
+        executor = self.executor = start_process()
         with without_main():
-            self.executor.submit(require_versions, VERSIONS)
+            executor.submit(require_versions, VERSIONS)
+        return executor
 
     def submit(self, unit: Unit, task: Task) -> None:
         """Begin a unit."""
-        if self.executor is None:
-            self.start()
+        executor = self.executor or self.start()
         with without_main() if self.owned else nullcontext():
-            self.units[self.executor.submit(work, task)] = unit
+            self.units[executor.submit(work, task)] = unit
         self.program = unit.program
 
     def bury(self) -> None:

@@ -1,6 +1,5 @@
 """The numbers that sum up a run."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from asyncsim.engine import Run
@@ -14,7 +13,8 @@ def summarise(
     run: Run,
     wall_seconds: float,
     compile_seconds: float = 0.0,
-    test: Mapping[str, float] | None = None,
+    *,
+    test: Any = None,
 ) -> dict[str, Any]:
     """The summary of a run of one seed.
 
@@ -23,7 +23,7 @@ def summarise(
         run: The run.
         wall_seconds: Wall time of the replay, including compilation.
         compile_seconds: The part of it in which JAX compiled.
-        test: What `run.evaluate()` gives, where that is known already.
+        test: What `run.evaluate()` gives, name -> float, where that is known already.
 
     Returns:
         `KEYS` -> number, and then whatever else the workload's `evaluate` measures -> number: `commits` replayed and,

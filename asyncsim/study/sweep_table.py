@@ -71,7 +71,7 @@ class SweepTable(dict[str, np.ndarray]):
             ImportError: If pandas is not installed.
         """
         try:
-            import pandas
+            import pandas  # type: ignore[import-not-found]
         except ImportError as error:
             raise ImportError("`to_pandas` needs pandas, which is not installed. Run: pip install pandas") from error
         return pandas.DataFrame(dict(self))

@@ -60,7 +60,7 @@ class Packer:
             def persistent_id(self, obj: Any) -> Any:
                 if isinstance(obj, np.ndarray) and obj.nbytes >= LARGE and not obj.dtype.hasobject:
                     return packer._name_array(obj, obj)
-                if isinstance(obj, jax.Array) and not jax.dtypes.issubdtype(obj.dtype, jax.dtypes.prng_key):
+                if isinstance(obj, jax.Array) and not jax.numpy.issubdtype(obj.dtype, jax.dtypes.prng_key):
                     return ("jax", *packer._name_array(obj, np.asarray(obj))) if obj.nbytes >= LARGE else None
                 if _travels_by_value(obj) and id(obj) not in within:
                     return packer._name_function(obj, (*within, id(obj)))

@@ -38,7 +38,9 @@ def test_they_end_with_the_one_that_started_them(tmp_path, monkeypatch):
     endless = SCRIPT.replace("commits=20", "commits=10_000_000")
     (tmp_path / "study.py").write_text(endless)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    process = subprocess.Popen([sys.executable, "study.py"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "study.py"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     claims, deadline = tmp_path / "store" / "claims", time.monotonic() + 90
     while time.monotonic() < deadline and not list(claims.glob("*.json")):
         time.sleep(0.05)
