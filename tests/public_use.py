@@ -72,6 +72,8 @@ def final_losses() -> dict[str, float]:
     norms = asim.replay(
         trace, asim.rules.heavy_ball(0.1, momentum=[-0.2, 0.2]), workload, (0, 1), record={"norm": (norm, 2)}
     )
+    movie: asim.Movie = asim.animate(trace, {"all": recording}, view="gravity", predicted=[0.5, 0.5], title="Typed")
+    losses["moved"] = float(movie.at(8.0).version)
     losses["norm"] = float(norms.records["norm"].mean())
     return losses | {"late": float(curve[-1]), "staleness": float(trace.staleness.mean())}
 
