@@ -251,7 +251,7 @@ function drawLandscape(pen, film, state, run, box) {
 }
 
 function drawGravity(pen, film, state, box) {
-  const radius = Math.min(box.w, box.h) / 2 - 16, ox = box.x + box.w / 2, oy = box.y + box.h / 2;
+  const radius = Math.min(box.w, box.h) / 2 - 26, ox = box.x + box.w / 2, oy = box.y + box.h / 2;
   const jobs = film.jobs, hot = [], core = Math.max(10, radius * 0.055);
   const at = gravityAt(film, state).map(([x, y]) => [ox + radius * x, oy - radius * y]);
   for (const age of [0, 1, 2]) {
@@ -312,7 +312,7 @@ function drawStaleness(pen, film, state, x, y, w, h) {
     pen.globalAlpha = screen.chosen >= 0 && screen.chosen !== i ? 0.45 : 1;
     pen.fillRect(left, v, Math.max(2, (Math.max(stale, 0) / most) * room), Math.max(row - gap, 0.8));
     pen.globalAlpha = 1;
-    if (i % every === 0 && i !== state.stalest) say(pen, i, left - 5, v + row / 2 + 3.5, { color: soft(), size: 10, align: "right" });
+    if (i % every === 0 && Math.abs(i - state.stalest) * row >= 11) say(pen, i, left - 5, v + row / 2 + 3.5, { color: soft(), size: 10, align: "right" });
     if (i === state.stalest || i === screen.chosen) {
       say(pen, i, left - 5, v + row / 2 + 3.5, { size: 11, weight: "700", align: "right" });
       say(pen, stale, left + (Math.max(stale, 0) / most) * room + 5, v + row / 2 + 4, { size: 11, weight: "700" });
