@@ -11,6 +11,14 @@
 | `avo` | Adversarial Variational Optimization, for any simulator; `critic` is its network |
 | `blocks` | a trace as many nearly independent observations |
 | `result` | `Calibration`: cluster, parameters, samples, checks, file |
+
+How often the 90 % intervals hold the truth: clusters of 12 workers, 1200 commits each, drawn from wide priors, the law
+named (gamma); 300 with all columns (standard error .017), 600 with commits alone (.012).
+
+| log | compute mean | compute cv | latency mean | latency cv | service mean | service cv |
+|---|---|---|---|---|---|---|
+| all columns | .893 | .889 | .907 | .887 | .897 | .907 |
+| commits alone, no network or service | .868 | .877 | | | | |
 """
 
 from asyncsim.calibration.avo import Avo, avo

@@ -90,6 +90,7 @@ def calibrate(
         seconds=log.seconds,
         stages=fitted,
         slots=found.slots,
+        separate=found.separate,
         hidden=found.hidden,
         notes=tuple(notes),
         log=summary(_beginning(log, checked)),
@@ -147,8 +148,8 @@ def _unequal(name: str, choice: Choice) -> list[str]:
 def _hidden(found: Stages) -> str:
     inside = ", ".join(found.compute.contains)
     return (
-        f"The log does not tell {' and '.join(found.hidden)}: they take no time, or compute contains them ({inside}). "
-        "Log `start_time`, `finish_time`, `arrive_time` and `serve_time` to tell them apart."
+        f"Not told by the log: {' and '.join(found.hidden)}. No time passes there, or compute contains it ({inside}); "
+        "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to tell them apart."
     )
 
 

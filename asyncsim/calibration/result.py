@@ -15,7 +15,7 @@ from asyncsim.calibration.estimate import DRAWS, Estimate
 from asyncsim.calibration.predictive import Check, Checks, compared, summary
 from asyncsim.checks import did_you_mean, require_integer
 from asyncsim.cluster import Cluster, Network, Server, simulate
-from asyncsim.delays import Delay
+from asyncsim.delays import Constant, Delay
 from asyncsim.files import read_json, write_json
 
 FORMAT = "asyncsim calibration"
@@ -89,6 +89,7 @@ class Calibration:
         seconds: Its length.
         stages: "compute", and "latency" and "service" where the log tells them, as they were fitted.
         slots: Commits in service at once.
+        separate: Whether workers pull in a request of their own.
         hidden: Stages that the log does not tell.
         notes: What was found, in sentences.
         log: Statistics of the log that `check` compares.
@@ -102,6 +103,7 @@ class Calibration:
     seconds: float
     stages: Mapping[str, StageFit]
     slots: int
+    separate: bool
     hidden: tuple[str, ...]
     notes: tuple[str, ...]
     log: Mapping[str, float]
@@ -206,7 +208,19 @@ class Calibration:
             OSError: If the file cannot be written.
         """
         stages = {name: _stage_as_json(stage) for name, stage in self.stages.items()}
-        same = ("workers", "commits", "seconds", "slots", "hidden", "notes", "log", "checked", "method", "seed")
+        same = (
+            "workers",
+            "commits",
+            "seconds",
+            "slots",
+            "separate",
+            "hidden",
+            "notes",
+            "log",
+            "checked",
+            "method",
+            "seed",
+        )
         parameters = {name: parameter._asdict() for name, parameter in self.parameters.items()}
         fields = {name: getattr(self, name) for name in same}
         head = {"format": FORMAT, "version": FORMAT_VERSION}
@@ -234,6 +248,7 @@ class Calibration:
                 seconds=found["seconds"],
                 stages={name: _stage_from_json(stage) for name, stage in found["stages"].items()},
                 slots=found["slots"],
+                separate=found["separate"],
                 hidden=tuple(found["hidden"]),
                 notes=tuple(found["notes"]),
                 log=found["log"],
@@ -252,7 +267,8 @@ class Calibration:
             law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
             compute = [law_of_worker[w % self.workers] for w in range(workers)]
         network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
-        server = Server(slots=self.slots, service=laws["service"][0]) if "service" in laws else Server()
+        service = laws["service"][0] if "service" in laws else Constant(0.0)
+        server = Server(slots=self.slots, service=service, atomic=not self.separate)
         return Cluster(workers, compute, network=network, server=server)
 
 

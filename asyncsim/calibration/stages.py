@@ -40,6 +40,7 @@ class Stages(NamedTuple):
         slots: The most commits that were in service at once.
         hidden: Names of the stages that the log does not tell.
         notes: What was found, in sentences.
+        separate: Whether workers pull in a request of their own, so that others commit in between.
     """
 
     compute: Stage
@@ -48,6 +49,7 @@ class Stages(NamedTuple):
     slots: int
     hidden: tuple[str, ...]
     notes: tuple[str, ...]
+    separate: bool
 
 
 def stages_of(trace: Trace) -> Stages:
@@ -73,7 +75,8 @@ def stages_of(trace: Trace) -> Stages:
     notes += _gaps(trace)
     if trace.workers == 1:
         notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
-    return Stages(compute, latency, service, slots, hidden, tuple(notes))
+    separate = bool((trace.pull_version != trace.version).any())
+    return Stages(compute, latency, service, slots, hidden, tuple(notes), separate)
 
 
 def _require_enough(trace: Trace) -> None:

@@ -12,7 +12,7 @@ from asyncsim.delays.law import FloatArray
 LEAST = 2  # durations: one alone has no spread
 EQUAL = 1e-9  # relative spread below which durations differ by rounding only
 SMALLEST = 1e-300  # probability of outlasting a censored duration, so that its logarithm is finite
-PRECISION = 1e-9  # of the coordinates and of the log-likelihood
+PRECISION = 1e-6  # of the coordinates and of the log-likelihood: far below a standard error
 MOST_STEPS = 4000
 
 

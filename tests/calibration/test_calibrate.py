@@ -156,8 +156,19 @@ def test_jobs_in_flight_count():
     means = [asim.calibrate(asim.simulate(cluster, commits=150, seed=seed), law="exponential") for seed in range(4)]
     found = np.array([fit.parameters["compute.mean"].estimate for fit in means])
     assert abs(found.mean() - 1) < 4 / math.sqrt(600)
+    assert means[0].stages["compute"].law is None
     committed = asim.simulate(cluster, commits=150)
     assert (committed.finish_time - committed.start_time).mean() < 0.6
+
+
+def test_a_server_with_requests_of_its_own():
+    server = asim.Server(service=delays.Gamma(0.05, 0.2), atomic=False)
+    network = asim.Network(latency=delays.Gamma(0.05, 0.5))
+    cluster = asim.Cluster(4, delays.Gamma(1.0, 0.3), network=network, server=server)
+    found = asim.calibrate(asim.simulate(cluster, commits=400), law=GAMMAS, by_worker=False)
+    assert not found.cluster.server.atomic
+    assert within(found.parameters["network.latency.mean"], 0.05)
+    assert found.check(8).fits
 
 
 def test_trends_and_slow_periods_are_said():
