@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import asyncsim as asim
@@ -29,13 +30,18 @@ class GapScenario(asim.Scenario):
 
     gap: int = 0
 
-    def describe(self) -> dict[str, Any]:
+    @cached_property
+    def description(self) -> dict[str, Any]:
         """The scenario as plain data, the gap included."""
-        return {**super().describe(), "gap": self.gap}
+        return {**super().description, "gap": self.gap}
 
-    def simulate(self, progress: Callable[[Simulated], None] | None = None) -> asim.Trace:
+    def describe_schedule(self) -> dict[str, Any]:
+        """What decides the schedule, the gap included."""
+        return {**super().describe_schedule(), "gap": self.gap}
+
+    def schedule(self, progress: Callable[[Simulated], None] | None = None) -> asim.Trace:
         """The schedule of this scenario; `progress` as in `asyncsim.simulate`."""
-        return with_gap(super().simulate(progress), self.gap)
+        return with_gap(super().schedule(progress), self.gap)
 
     def override(self, **changes: Any) -> asim.Scenario:
         """The scenario with some fields changed, and the same gap."""
