@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WIDTH = 4  # standard deviations of a proposal that are drawn to each side
 POINTS = 201
+ROUNDING = 1e-9  # relative: what differs by less is the same
 
 
 def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color: str = BLUE) -> "list[Line2D]":
@@ -35,8 +36,11 @@ def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color:
         [1.1, 2.0, 2.8]
     """
     found, law = np.asarray(measured, float), np.asarray(predicted, float)
-    ends = [min(found.min(), law.min()), max(found.max(), law.max())]
-    ax.plot(ends, ends, color=GREY, linewidth=1, zorder=1)
+    low, high = min(found.min(), law.min()), max(found.max(), law.max())
+    if high - low < ROUNDING * high:  # a constant: axes that magnify rounding errors would show nothing else
+        low, high = 0.9 * low, 1.1 * high
+        ax.set(xlim=(low, high), ylim=(low, high))
+    ax.plot([low, high], [low, high], color=GREY, linewidth=1, zorder=1)
     points = ax.plot(law, found, "o", color=color, markersize=3, alpha=0.8)
     ax.set(xlabel="by the fitted law, seconds", ylabel="in the log, seconds")
     return points
