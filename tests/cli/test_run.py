@@ -252,8 +252,13 @@ class TestBar:
 
 class TestProcesses:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_and_the_same_command_again(self, command: Command, number: signal.Signals) -> None:
+    def test_a_signal_and_the_same_command_again(
+        self, command: Command, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
+        run_module = importlib.import_module("asyncsim.study.run")
+        # The script below changes it, here as well when the command is given again: to be put back afterwards.
+        monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", run_module.CHECKPOINT_EVERY)
         checkpoints = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
         Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
         flags = ("--commits", "300000", "--record", "none", "--json", "--out", "runs/study")
