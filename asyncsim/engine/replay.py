@@ -128,9 +128,13 @@ def replay(
     """
     replayer = Replayer(trace, rule, workload, seed, record=record, commits=commits, resume=resume, lanes=lanes)
     due = time.monotonic() + checkpoint_every
+    finished = replayer.finished(stop_on_divergence)
     with _deferred_interrupt() as interrupted:
-        while not replayer.finished(stop_on_divergence):
+        while not finished:
             replayer.advance()
+            # Asked before a checkpoint, which looks at results that are else looked at later: where a replay that
+            # diverges stops must not depend on when checkpoints are made.
+            finished = replayer.finished(stop_on_divergence)
             if progress is not None:
                 _report(replayer, progress)
             if interrupted:

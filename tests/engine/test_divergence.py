@@ -55,6 +55,14 @@ def test_a_diverged_replay_stops_early_unless_told_not_to(stop, short_chunks):
     assert run.diverged_at < 100
 
 
+def test_where_it_stops_does_not_depend_on_checkpoints(short_chunks):
+    trace, rule = gamma_trace(commits=300), asim.rules.downpour(300.0)
+    alone = asim.replay(trace, rule, WORKLOAD)
+    watched = asim.replay(trace, rule, WORKLOAD, checkpoint=lambda run: None, checkpoint_every=0)
+    assert alone.commits < len(trace)
+    assert (watched.commits, watched.diverged_at) == (alone.commits, alone.diverged_at)
+
+
 def test_a_nan_in_the_data_is_found_where_it_is_read():
     inputs, targets = (np.array(column) for column in tree_workload().data)
     inputs[5] = np.nan
