@@ -3,7 +3,6 @@
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from asyncsim.version import __version__
 BUSY = "busy"  # outcome of a unit that another process has claimed
 KEPT = 4  # schedules that a process keeps at hand
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
+_traces: dict[tuple[Path, str], Trace] = {}  # by store and digest, the oldest first
 
 
 @dataclass(frozen=True)
@@ -148,23 +148,11 @@ def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
 
 
 def _trace(store: Store, scenario: Scenario) -> Trace:
-    return _read_trace(store, scenario.schedule_digest, _Hidden(scenario))
-
-
-class _Hidden:
-    """A scenario that is no part of a cache's key."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hidden)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@lru_cache(maxsize=KEPT)
-def _read_trace(store: Store, digest: str, hidden: _Hidden) -> Trace:
-    del digest  # The key.
-    return store.trace(hidden.scenario)
+    """The schedule of a scenario; the last few are kept at hand."""
+    place = store.path, scenario.schedule_digest
+    if place not in _traces:
+        trace = store.trace(scenario)
+        while len(_traces) >= KEPT:
+            del _traces[next(iter(_traces))]
+        _traces[place] = trace
+    return _traces[place]
