@@ -16,6 +16,7 @@ Words = dict[str, dict[str, Any]]
 VARIABLE = "ASYNCSIM_CACHE"
 LIBRARY = Path(__file__).parents[1]
 OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
+ROOMS = ("cli", "cli/sweep", "cluster", "delays", "rules", "scenario", "workloads", "study")  # that the words are of
 FILES = ("--out", "--store", "--csv", "--scheduler-file")  # options that take a path
 FIELDS = ("--sort", "--x", "--y", "--by")  # options that take the name of a field
 
@@ -75,7 +76,7 @@ def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str,
     params = list(command.params)
     if name in OF_A_SCRIPT:
         from asyncsim.cli.run import output_options
-        from asyncsim.cli.sweep import sweep_options
+        from asyncsim.cli.sweep.run import sweep_options
 
         params = [*map(field_option, all_fields()), *(output_options if name == "run" else sweep_options)("")]
     found: dict[str, dict[str, Any]] = {"--help": {"help": "Show this message and exit.", "is_flag": True}}
@@ -101,7 +102,7 @@ def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str,
 def _argument(command: Any, name: str) -> Any:
     """What the first argument of a command is: "script", "run", "tag", "file", a list of words, or None."""
     from asyncsim.cli.found import RunFolder, TagName
-    from asyncsim.cli.sweep import StoreName
+    from asyncsim.cli.sweep.stored import StoreName
     from asyncsim.cli.trace import TraceFile
 
     if name in OF_A_SCRIPT:
@@ -130,6 +131,6 @@ def _cache() -> Path:
 
 def _stamp() -> str:
     """What changes whenever a file of the library does."""
-    rooms = (LIBRARY / room for room in ("cli", "cluster", "delays", "rules", "scenario", "workloads", "study"))
+    rooms = (LIBRARY / room for room in ROOMS)
     newest = max(entry.stat().st_mtime_ns for room in rooms for entry in os.scandir(room))
     return json.dumps([__version__, newest, str(LIBRARY)])

@@ -42,6 +42,7 @@ def powers(base: float = 2.0, count: int = 4, rule: str = "gem"):
 
 experiment = asim.Experiment(powers, draw=lambda figure, numbers: figure.subplots().plot(numbers["power"]))
 """
+GRID = ("--grid", "learning_rate=.02,.05", "--grid", "seed=0:3", "--commits", "40")  # of `asyncsim sweep study.py`
 
 
 class Done(NamedTuple):

@@ -1,37 +1,10 @@
-"""`asyncsim sweep`: a grid from the command line, what a store holds, and one line for every mistake."""
+"""`asyncsim sweep SCRIPT`: a grid from the command line, and one line for every mistake."""
 
-import csv
 import json
 
 import pytest
 
-from asyncsim.scenario.fields import Field
-from asyncsim.study.sweep import sweep
-from tests.cli.commands import COMPARISON, assert_one_line
-
-GRID = ("--grid", "learning_rate=.02,.05", "--grid", "seed=0:3", "--commits", "40")
-
-
-@pytest.fixture(autouse=True)
-def here(monkeypatch):
-    """Computed in this process, which has compiled already."""
-    from asyncsim.cli import sweep as module
-
-    monkeypatch.setattr(
-        module, "sweep", lambda scenarios, store, jobs, executor, **more: sweep(scenarios, store, 0, **more)
-    )
-
-
-@pytest.fixture
-def script(scripts):
-    return "study.py"
-
-
-@pytest.fixture
-def done(command, script):
-    found = command("sweep", script, *GRID, "--store", "store", "--json")
-    assert found.status == 0, found.err
-    return json.loads(found.out)
+from tests.cli.commands import COMPARISON, GRID, assert_one_line
 
 
 def test_a_grid(done):
@@ -46,33 +19,6 @@ def test_for_people(command, script):
     assert found.status == 0
     assert "Final loss, quartiles over the seeds:" in found.out
     assert "Results in runs/study,sweep: asyncsim sweep table runs/study,sweep" in found.out
-
-
-def test_status(done, command):
-    assert json.loads(command("sweep", "status", "store", "--json").out) == {
-        "done": 6,
-        "running": 0,
-        "failed": 0,
-        "missing": 0,
-        "reasons": {},
-    }
-    assert command("sweep", "status", "store").out.split()[:2] == ["done", "6"]
-
-
-def test_table(done, command, tmp_path):
-    assert json.loads(command("sweep", "table", "store", "--json").out) == done
-    assert command("sweep", "table", "store", "--csv", "all.csv").status == 0
-    with open("all.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["final_loss"]) for row in rows] == done["columns"]["final_loss"]
-    assert "learning rate" in command("sweep", "table", "store").out
-
-
-def test_plot(done, command, tmp_path):
-    found = json.loads(command("sweep", "plot", "store", "--x", "learning_rate", "--json").out)
-    assert (tmp_path / found["picture"]).read_bytes()[1:4] == b"PNG"
-    assert found["best"]["columns"]["learning_rate"] == [0.05]
-    assert "The lowest final loss" in command("sweep", "plot", "store", "--x", "learning_rate", "--out", "a.png").out
 
 
 def test_draws(command, script):
@@ -123,7 +69,7 @@ def test_many_runs_want_a_word(command, script):
 
 
 def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
-    from asyncsim.cli import sweep as module
+    from asyncsim.cli.sweep import scheduler as module
 
     assert_one_line(command("sweep", script, "--scheduler-file", "no.json"), 1, "'no.json' is not a file")
     pytest.importorskip("distributed", reason="a Dask cluster")
@@ -140,11 +86,3 @@ def test_other_things_than_a_scenario(command, tmp_path):
 def test_help(command, script):
     assert "--grid" in command("sweep", "--help").out
     assert "--learning-rate" in command("sweep", script, "--help").out
-
-
-def test_values():
-    from asyncsim.cli.sweep import parse_values
-
-    assert parse_values(Field("seed", "integer", ""), "4:0:-2") == [4, 2]
-    assert parse_values(Field("on", "switch", ""), "true,false") == [True, False]
-    assert parse_values(Field("rule", "text", "", choices=("gem", "agn")), "agn, gem") == ["agn", "gem"]

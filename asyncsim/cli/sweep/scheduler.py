@@ -1,0 +1,42 @@
+"""A Dask cluster that computes a sweep, and what to say where it cannot be reached."""
+
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+REACHED = 5.0  # seconds in which a scheduler must answer
+
+
+@contextmanager
+def dask_executor(address: str | None, file: str | None) -> Any:
+    """The executor of a Dask cluster.
+
+    Raises:
+        click.ClickException: If Dask is not installed, or the scheduler does not answer.
+    """
+    if file is not None and not Path(file).is_file():
+        raise click.ClickException(f"`--scheduler-file` {file!r} is not a file. Has the scheduler been started?")
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise click.ClickException(
+            "a Dask cluster needs dask[distributed], which is not installed. Run: pip install 'asyncsim[cluster]'"
+        ) from error
+    import logging
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is worth knowing is said here
+    where = f"`--scheduler-file` {file!r}" if file is not None else f"`--scheduler` {address!r}"
+    try:
+        client = Client(address, scheduler_file=file, timeout=REACHED, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise click.ClickException(f"{where} cannot be reached within {REACHED:g} seconds: {reason}") from error
+    try:
+        if not client.nthreads():
+            raise click.ClickException(f"{where} has no workers yet. Start some: dask worker …")
+        yield client.get_executor()
+    finally:
+        with suppress(Exception):
+            client.close(timeout=REACHED)

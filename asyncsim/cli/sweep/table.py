@@ -1,0 +1,41 @@
+"""`asyncsim sweep table`: one row a run."""
+
+import click
+
+from asyncsim.cli.command import Command
+from asyncsim.cli.output import json_option, print_results
+from asyncsim.cli.sweep.rows import as_records, cell, print_rows
+from asyncsim.cli.sweep.stored import asked, store_argument
+from asyncsim.study.store import Store
+from asyncsim.study.sweep_table import DIGEST
+
+
+def show_table(store: Store, csv: str | None, as_json: bool) -> None:
+    """One row a run: the fields in which the runs differ, the summary, the state."""
+    table = asked(store)
+    if csv is not None:
+        table.to_csv(csv)
+        click.echo(f"{table.rows:,} rows in {csv}", err=as_json)
+        if not as_json:
+            return
+
+    def show() -> None:
+        names = [*table.fields, "final_loss", "test_accuracy", "diverged_at", "status", DIGEST]
+        cells = [[cell(value) for value in table[name].tolist()] for name in names]
+        rows = list(zip(*cells, strict=True))
+        texts = [place for place, name in enumerate(names) if table[name].dtype.kind not in "iuf"]
+        print_rows(names, rows, texts)
+
+    print_results(as_records(table), as_json, show)
+
+
+command = Command(
+    "table",
+    params=[
+        store_argument(),
+        click.Option(["--csv"], metavar="FILE", help="Write the table with all digits there."),
+        json_option("the table"),
+    ],
+    callback=show_table,
+    help=show_table.__doc__,
+)

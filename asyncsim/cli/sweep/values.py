@@ -1,0 +1,109 @@
+"""What is swept: values of fields, from the texts of `--grid` and `--sample`, and the scenarios made of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from asyncsim.checks import did_you_mean
+from asyncsim.priors import LogUniform, Prior, Uniform
+from asyncsim.scenario import Scenario
+from asyncsim.scenario.catalogue import all_fields
+from asyncsim.scenario.fields import Field
+from asyncsim.study.grid import grid, sample
+
+DRAWS = {"uniform": Uniform, "loguniform": LogUniform}
+
+
+def made(
+    base: Scenario, axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any], count: int, seed: int
+) -> tuple[Scenario, ...]:
+    """The scenarios of a grid, of random draws, or of each draw with a grid."""
+    if not draws:
+        return grid(base, **axes)
+    drawn = sample(base, count=count, seed=seed, seeds=axes.get("seed"), **draws)
+    rest = {name: values for name, values in axes.items() if name != "seed"}
+    return tuple(one for each in drawn for one in grid(each, **rest)) if rest else drawn
+
+
+def axes_of(base: Scenario, texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Field -> values, of texts such as "learning_rate=.01,.1" and "seed=0:10".
+
+    Raises:
+        ValueError: If a field is unknown (the nearest is named), given twice, or has no values, or a value is not of
+            its kind (named by its place).
+    """
+    known = {field.name: field for field in (*all_fields(), *base.fields())}
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        name, values = _split("--grid", text, known, axes)
+        axes[name] = parse_values(known[name], values)
+    return axes
+
+
+def draws_of(base: Scenario, texts: Iterable[str]) -> dict[str, Prior | list[Any]]:
+    """Field -> distribution or choices, of texts such as "learning_rate=loguniform:1e-3:1"."""
+    known = {field.name: field for field in (*all_fields(), *base.fields())}
+    draws: dict[str, Prior | list[Any]] = {}
+    for text in texts:
+        name, values = _split("--sample", text, known, draws)
+        kind, *numbers = values.split(":")
+        if kind.lower() not in DRAWS:
+            draws[name] = parse_values(known[name], values)
+            continue
+        try:
+            low, high = map(float, numbers)
+        except ValueError:
+            raise ValueError(f"`--sample {text}` must end in {kind}:LOW:HIGH, two numbers.") from None
+        draws[name] = DRAWS[kind.lower()](low, high)
+    return draws
+
+
+def _split(flag: str, text: str, known: Mapping[str, Field], taken: Mapping[str, Any]) -> tuple[str, str]:
+    name, equals, values = text.partition("=")
+    name = name.strip().lstrip("-").replace("-", "_")
+    if name not in known:
+        raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
+    if not equals:
+        raise ValueError(f"`{flag} {text}` must be FIELD=VALUES, such as {name}=…; it has no `=`.")
+    if name in taken:
+        raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
+    return name, values
+
+
+def parse_values(field: Field, text: str) -> list[Any]:
+    """The values that a text lists for a field.
+
+    Raises:
+        ValueError: If there are none, or one is not of the field's kind; names its place.
+
+    Example:
+        >>> seed, hidden = Field("seed", "integer", ""), Field("hidden", "integers", "")
+        >>> parse_values(seed, "0:3"), parse_values(seed, "0:10:5,20"), parse_values(hidden, "64,32;16")
+        ([0, 1, 2], [0, 5, 20], [[64, 32], [16]])
+    """
+    lists = field.kind in ("integers", "numbers", "names")
+    values: list[Any] = []
+    for place, part in enumerate(part.strip() for part in text.split(";" if lists else ",")):
+        if not part:
+            raise ValueError(f"`{field.name}` has an empty value number {place + 1} in {text!r}.")
+        try:
+            values += _range(field, part) if field.kind == "integer" and ":" in part else [field.parse(part)]
+        except ValueError as error:
+            hint = " A range first:end is for whole numbers." if ":" in part and field.kind != "integer" else ""
+            raise ValueError(f"`{field.name}` does not take its value number {place + 1}: {error}{hint}") from None
+    return values
+
+
+def _range(field: Field, text: str) -> list[int]:
+    ends = [field.parse(part) for part in text.split(":")]
+    if len(ends) > 3 or (len(ends) == 3 and ends[2] == 0):
+        raise ValueError(f"{text!r} is not a range first:end or first:end:step.")
+    if not range(*ends):
+        raise ValueError(f"{text!r} is an empty range; its end is left out.")
+    return list(range(*ends))
+
+
+def required_count(count: int | None, draws: Mapping[str, Any]) -> int:
+    """The number of draws, which must be given."""
+    if count is None:
+        raise ValueError(f"`--count` must be given with `--sample {next(iter(draws))}=…`: the number of draws.")
+    return count
