@@ -53,6 +53,18 @@ def say_how_long(figure_set: FigureSet, names: tuple[str, ...]) -> None:
         click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
 
 
+def say_what_is_not_used(figure_set: FigureSet) -> None:
+    """Say that runs of other versions are there, if they are."""
+    unused = figure_set.cache().unused()
+    if unused:
+        words = (
+            f"{unused[0].name!r} and {len(unused) - 1} others hold" if len(unused) > 1 else f"{unused[0].name!r} holds"
+        )
+        click.echo(
+            f"{unused[0].parent}: {words} runs of other versions. They are not used and may be deleted.", err=True
+        )
+
+
 def state_of(made: MadeFigure) -> str:
     """What was done for a figure, in words."""
     if made.computed:
@@ -111,6 +123,7 @@ def command(
     use_all_cores()
     try:
         with figure_set.claim():
+            say_what_is_not_used(figure_set)
             if force:
                 figure_set.forget(names)
             made = make_all(figure_set, names)

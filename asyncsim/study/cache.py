@@ -1,29 +1,27 @@
 """Runs that are computed once: a cache from scenarios to what figures need of their runs, shared by whoever asks."""
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from asyncsim import npz
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant
 from asyncsim.engine import Progress, replay
-from asyncsim.files import remove_temporary_files
 from asyncsim.rules import downpour
 from asyncsim.scenario.scenario import Scenario
-from asyncsim.study.keep import locked, make_folder
 from asyncsim.study.run import Result, run
+from asyncsim.study.store import Store, open_store
+from asyncsim.study.work import obtain
 from asyncsim.version import __version__
 from asyncsim.workloads import Workload
 
-FORMAT_VERSION = 1
+VERSIONS = f"asyncsim-{__version__},jax-{jax.__version__}"  # name of a folder: what other ones computed is not used
 COLUMNS = ("worker", "staleness", "commit_time")  # of the trace, as far as figures need them
 COMPILING = 8.0  # seconds that one of the larger networks' programs takes to compile
 PROBED = 8  # workers in a probe of the speed, and commits of each
@@ -66,11 +64,12 @@ class CachedRun:
 class RunCache:
     """Where runs come from: the cache if it holds them, otherwise a replay.
 
-    A run is found by its scenario, so that all figures that need the same run share it.
+    A run is found by its scenario, so that all figures that need the same run share it; and so do all processes that
+    ask at the same time.
 
     Attributes:
-        folder: Where runs are stored: one file for each scenario and version of asyncsim and JAX, and the checkpoints
-            of an unfinished run. None stores nothing.
+        folder: Where results are kept: a store (`asyncsim.study.store`) for each version of asyncsim and JAX, as
+            sweeps have them. None keeps nothing.
         progress: Called with the scenario and an `asyncsim.engine.Progress` after every chunk of a replay.
 
     Example:
@@ -87,60 +86,32 @@ class RunCache:
 
     def has(self, scenario: Scenario) -> bool:
         """Whether the cache holds the run of a scenario."""
-        return self.folder is not None and self._file(self.folder, scenario).is_file()
+        return self.folder is not None and Store(self.folder / VERSIONS).has(scenario.digest)
 
     def get(self, scenario: Scenario) -> CachedRun:
         """The run of a scenario, replayed if the cache does not hold it.
 
         Raises:
             ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
-            ValueError: If another process replays this scenario for the same cache.
             OSError: If a file cannot be written.
         """
         progress = None if self.progress is None else partial(self.progress, scenario)
         if self.folder is None:
             return cached_run(run(scenario, progress=progress))
-        file, unfinished = self._file(self.folder, scenario), self._unfinished(self.folder, scenario)
-        found = read(file)
-        if found is not None:
-            return found
-        make_folder(self.folder)
-        with locked(self.folder, scenario.digest):
-            found = read(file)  # which another process may have written by now
-            if found is not None:
-                return found
-            remove_temporary_files(self.folder, (file.name,))
-            computed = cached_run(run(scenario, unfinished, progress=progress, picture=False))
-            npz.write(file, to_arrays(computed), version=FORMAT_VERSION)
-            shutil.rmtree(unfinished)  # with all workers' parameters, a hundred times as large as the file
-        return computed
+        return cached_run(obtain(scenario, open_store(self.folder / VERSIONS), progress=progress))
 
     def forget(self, scenario: Scenario) -> None:
         """Remove a run and its checkpoints, so that the next `get` replays it from the start."""
-        if self.folder is None or not self.folder.is_dir():
-            return
-        with locked(self.folder, scenario.digest):
-            self._file(self.folder, scenario).unlink(missing_ok=True)
-            shutil.rmtree(self._unfinished(self.folder, scenario), ignore_errors=True)
+        if self.folder is not None and (self.folder / VERSIONS).is_dir():
+            open_store(self.folder / VERSIONS).discard(scenario.digest)
 
-    @staticmethod
-    def _file(folder: Path, scenario: Scenario) -> Path:
-        return folder / f"{scenario.digest}_{__version__}_{jax.__version__}.npz"
-
-    @staticmethod
-    def _unfinished(folder: Path, scenario: Scenario) -> Path:
-        return folder / "unfinished" / scenario.digest
+    def unused(self) -> list[Path]:
+        """What the folder holds and this cache does not use: runs of other versions, which may be deleted."""
+        found = [] if self.folder is None or not self.folder.is_dir() else self.folder.iterdir()
+        return sorted(path for path in found if path.name != VERSIONS)
 
 
 UNCACHED = RunCache()  # replays whatever it is asked for
-
-
-def read(file: Path) -> CachedRun | None:
-    """A run from its file; None if there is no file or it is damaged, because the run can be computed again."""
-    try:
-        return from_arrays(npz.read(file, kind="run", version=FORMAT_VERSION))
-    except (FileNotFoundError, ValueError):
-        return None
 
 
 def cached_run(result: Result) -> CachedRun:
@@ -161,26 +132,6 @@ def cached_run(result: Result) -> CachedRun:
         test_accuracy=_or_nan(summary["test_accuracy"]),
         final_loss=np.nan if replayed.diverged_at is not None else _or_nan(summary["final_loss"]),
     )
-
-
-def to_arrays(cached: CachedRun) -> dict[str, Any]:
-    """The run as named arrays."""
-    single = {name: value for name, value in vars(cached).items() if not isinstance(value, Mapping)}
-    single["diverged_at"] = -1 if cached.diverged_at is None else cached.diverged_at
-    records = {f"records.{name}": values for name, values in cached.records.items()}
-    return {**single, **records, **{f"recorded_at.{name}": at for name, at in cached.recorded_at.items()}}
-
-
-def from_arrays(arrays: Mapping[str, np.ndarray]) -> CachedRun:
-    """The inverse of `to_arrays`."""
-    own = {name: value for name, value in arrays.items() if "." not in name}
-    single: dict[str, Any] = {name: value.item() if value.shape == () else value for name, value in own.items()}
-    single["diverged_at"] = None if single["diverged_at"] < 0 else single["diverged_at"]
-    return CachedRun(**single, records=_below(arrays, "records."), recorded_at=_below(arrays, "recorded_at."))
-
-
-def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
 
 
 def _or_nan(value: float | None) -> float:

@@ -120,7 +120,7 @@ class FigureSet:
             found = self._label()["scale"]
             if found != self.scale:
                 raise ValueError(f"`out` {str(self.out)!r} holds figures of scale {found}. Choose another folder.")
-            for folder in filter(Path.is_dir, (self.out, self.out / NUMBERS, self.out / RUNS)):
+            for folder in filter(Path.is_dir, (self.out, self.out / NUMBERS)):
                 remove_temporary_files(folder)
             yield
 

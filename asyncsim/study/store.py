@@ -19,7 +19,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +27,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Run, run_file
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.folders.labels import DIGEST, ORIGIN, RUN, STORE, SUMMARY, TRACE
@@ -86,12 +87,12 @@ class Store:
         """Claim scenarios for a block; see `asyncsim.study.lease.claimed`."""
         return lease.claimed(self.path / CLAIMS, digests)
 
-    def trace(self, scenario: Scenario) -> Trace:
-        """The schedule of a scenario: from the store, or else simulated and kept there."""
+    def trace(self, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
+        """The schedule of a scenario: from the store, or else simulated and kept there; `simulating` is told of that."""
         path = self._trace_path(scenario)
         with suppress(FileNotFoundError, ValueError):  # a damaged one is made again
             return scenario.in_steps(load_trace(scenario, path))
-        trace = scenario.schedule()
+        trace = scenario.schedule() if simulating is None else scenario.schedule(progress=simulating)
         trace.save(path, notes={OWNER: scenario.schedule_digest}, sync=False)
         return scenario.in_steps(trace)
 

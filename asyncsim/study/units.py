@@ -12,7 +12,7 @@ interrupted sweep ends with the very numbers of one that was not.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from asyncsim.engine import Run, replay, run_file
+from asyncsim.engine import Progress, Run, replay, run_file
 from asyncsim.engine.arguments import first_shapes
 from asyncsim.engine.chunks import chunk_length
 from asyncsim.engine.layout import Packing
@@ -165,13 +165,19 @@ def _parameters(workload: Workload) -> int:
     return Packing.of(first_shapes(workload, jax.random.key(0))).size
 
 
-def compute(unit: Unit, trace: Trace, unfinished: Path | None = None) -> list[tuple[Result, Seconds]]:
+def compute(
+    unit: Unit,
+    trace: Trace,
+    unfinished: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[tuple[Result, Seconds]]:
     """Replay a unit over its schedule: for each scenario its result, and its share of the time.
 
     Args:
         unit: The unit.
         trace: The schedule of its scenarios.
         unfinished: File for checkpoints of a scenario that is alone: the next call goes on from there.
+        progress: Called after every chunk of a scenario that is alone.
 
     Raises:
         ReplayInterrupted: On Ctrl-C or SIGTERM.
@@ -182,7 +188,7 @@ def compute(unit: Unit, trace: Trace, unfinished: Path | None = None) -> list[tu
         first.require_memory()
         _fitting.add((unit.program, first.total))
     if len(unit.scenarios) == 1:
-        run, seconds = _alone(first, trace, unfinished)
+        run, seconds = _alone(first, trace, unfinished, progress)
         return [(Result(first, trace, run, summarise(trace, run, **seconds)), seconds)]
     rule = stacked([scenario.rule for scenario in unit.scenarios])
     seeds = [scenario.seed for scenario in unit.scenarios]
@@ -198,7 +204,9 @@ def compute(unit: Unit, trace: Trace, unfinished: Path | None = None) -> list[tu
     return results
 
 
-def _alone(scenario: Scenario, trace: Trace, unfinished: Path | None) -> tuple[Run, Seconds]:
+def _alone(
+    scenario: Scenario, trace: Trace, unfinished: Path | None, progress: Callable[[Progress], None] | None
+) -> tuple[Run, Seconds]:
     """The run of one scenario, from its last checkpoint if there is one."""
     before, seconds = None, {}
     if unfinished is not None and unfinished.is_file():
@@ -212,7 +220,7 @@ def _alone(scenario: Scenario, trace: Trace, unfinished: Path | None) -> tuple[R
         if unfinished is not None:
             run.save(unfinished, notes={OWNER: scenario.digest, **seconds})
 
-    return replay_to_end(scenario, trace, before, seconds, None, keep)
+    return replay_to_end(scenario, trace, before, seconds, progress, keep)
 
 
 def stacked(rules: Sequence[Rule]) -> Rule:

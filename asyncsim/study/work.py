@@ -1,24 +1,31 @@
-"""What a process does with a unit of a sweep: claim it, compute it, keep the results, and tell what became of them."""
+"""What a process does with a unit of a sweep: claim it, compute it, keep the results, and tell what became of them.
 
+`obtain` does the same with one scenario that somebody waits for, as comparisons and figures do.
+"""
+
+import time
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from asyncsim.engine import ReplayInterrupted
+from asyncsim.cluster.simulation import Simulated
+from asyncsim.engine import Progress, ReplayInterrupted
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.run import Result
 from asyncsim.study.store import Store
 from asyncsim.study.transport import unpack
-from asyncsim.study.units import Unit, compute
+from asyncsim.study.units import Unit, compute, program_of
 from asyncsim.trace import Trace
 from asyncsim.version import __version__
 
 BUSY = "busy"  # outcome of a unit that another process has claimed
 KEPT = 4  # schedules that a process keeps at hand
+PATIENCE = 0.2  # seconds until a scenario that another process computes is looked at again
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
 _traces: dict[tuple[Path, str], Trace] = {}  # by store and digest, the oldest first
 
@@ -96,6 +103,55 @@ def work_on(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
     return Report(tuple(digest for digest in missing if digest not in failed), failed)
 
 
+def obtain(
+    scenario: Scenario,
+    store: Store,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    simulating: Callable[[Simulated], None] | None = None,
+    origin: Mapping[str, Any] | None = None,
+) -> Result:
+    """The result of one scenario: found in the store, or computed in this process, unless another one computes it.
+
+    Then it is waited for, and taken over if that process dies. A result whose files are damaged is computed again, with
+    a warning.
+
+    Args:
+        scenario: What is wanted.
+        store: Where results are kept.
+        progress: Called after every chunk of a replay in this process.
+        simulating: The same for its schedule.
+        origin: Where the scenario came from, as `Origin.describe` tells.
+
+    Raises:
+        ReplayInterrupted: On Ctrl-C; the next call resumes from a checkpoint.
+        ValueError: Whatever the replay refuses.
+        OSError: If the result cannot be written.
+    """
+    digest = scenario.digest
+    while True:
+        found = _found(store, scenario)
+        if found is not None:
+            return found
+        with store.claim([digest]) as is_mine:
+            if is_mine and not store.has(digest):
+                unit = Unit((scenario,), program_of(scenario))
+                trace = _trace(store, scenario, simulating)
+                ((result, seconds),) = compute(unit, trace, store.unfinished(digest), progress)
+                store.put(result, seconds, origin)
+                return replace(result, folder=store.folder(digest))
+        time.sleep(0.0 if is_mine else PATIENCE)
+
+
+def _found(store: Store, scenario: Scenario) -> Result | None:
+    try:
+        return store.get(scenario)
+    except (ValueError, FileNotFoundError) as error:
+        warnings.warn(f"{error} It is computed again.", stacklevel=3)
+        store.discard(scenario.digest)
+        return None
+
+
 def require_versions(versions: Mapping[str, str]) -> None:
     """Refuse to work for a process with other versions: its results would not be those of this one."""
     for name, version in versions.items():
@@ -147,11 +203,11 @@ def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
     return {scenario.digest: reason}
 
 
-def _trace(store: Store, scenario: Scenario) -> Trace:
+def _trace(store: Store, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
     """The schedule of a scenario; the last few are kept at hand."""
     place = store.path, scenario.schedule_digest
     if place not in _traces:
-        trace = store.trace(scenario)
+        trace = store.trace(scenario, simulating)
         while len(_traces) >= KEPT:
             del _traces[next(iter(_traces))]
         _traces[place] = trace

@@ -1,14 +1,16 @@
 """The cache of runs: a cached run is the run, it is not replayed again, and what is damaged is replaced."""
 
-import os
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
-from asyncsim.study import cache, keep
+from asyncsim.study import cache, work
 from asyncsim.study.cache import RunCache, cached_run, estimate, in_words
+from asyncsim.study.store import open_store
 
 WORKLOAD = asim.workloads.quadratic([1.0, 0.1])
 RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
@@ -31,8 +33,9 @@ def assert_same(one, other):
             np.testing.assert_array_equal(value[key], theirs[key])
 
 
-def the_file(folder):
-    (file,) = (path for path in folder.iterdir() if path.is_file())
+def the_run(folder):
+    """The file of the one run that a cache holds."""
+    (file,) = folder.glob(f"*/{scenario().digest}/run.npz")
     return file
 
 
@@ -43,40 +46,50 @@ def test_a_cached_run_is_the_run_and_is_not_replayed_again(tmp_path, monkeypatch
     assert_same(runs.get(scenario()), uncached)
     assert runs.has(scenario())
     assert not runs.has(scenario(seed=1))
-    monkeypatch.setattr(cache, "run", lambda *a, **k: pytest.fail("replayed again"))
+    monkeypatch.setattr(work, "compute", lambda *a, **k: pytest.fail("replayed again"))
     assert_same(runs.get(scenario()), uncached)
-    file = the_file(tmp_path)
-    assert file.name.startswith(scenario().digest)
-    assert asim.__version__ in file.name  # another version does not reuse it
-    assert not any((tmp_path / "unfinished").iterdir())
+    assert_same(cached_run(open_store(tmp_path / cache.VERSIONS).get(scenario())), uncached)  # a store as any other
+    assert not any((tmp_path / cache.VERSIONS / "unfinished").iterdir())
+
+
+def test_other_versions_and_older_files_are_not_used(tmp_path, monkeypatch):
+    RunCache(tmp_path).get(scenario())
+    assert asim.__version__ in cache.VERSIONS
+    monkeypatch.setattr(cache, "VERSIONS", "asyncsim-9.9,jax-9.9")
+    (tmp_path / f"{scenario().digest}_0.1.0_0.9.2.npz").write_bytes(b"as an earlier asyncsim kept it")
+    assert not RunCache(tmp_path).has(scenario())
+    assert len(RunCache(tmp_path).unused()) == 2
 
 
 def test_a_damaged_or_forgotten_run_is_replayed_again(tmp_path):
     runs = RunCache(tmp_path)
     first = runs.get(scenario())
-    file = the_file(tmp_path)
-    whole = file.read_bytes()
-    file.write_bytes(whole[:100])
-    assert_same(runs.get(scenario()), first)
-    assert file.read_bytes() == whole
+    file = the_run(tmp_path)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.warns(UserWarning, match=r"run\.npz' is damaged .* It is computed again\."):
+        assert_same(runs.get(scenario()), first)
+    assert file.stat().st_size > 100
     runs.forget(scenario())
     assert not runs.has(scenario())
 
 
-def test_one_process_replays_a_scenario(tmp_path, monkeypatch):
-    """Another that asks meanwhile is told who does, and finds the run afterwards."""
-    monkeypatch.setattr(keep, "PATIENCE", 0.0)
-    asked = []
+def test_one_process_replays_a_scenario(tmp_path):
+    """Another that asks meanwhile waits for it."""
+    found = []
+    other = threading.Thread(target=lambda: found.append(RunCache(tmp_path, refuse).get(scenario())))
+
+    def refuse(*progress):
+        pytest.fail("replayed at the same time")
 
     def ask(*progress):
-        asked.append(progress)
-        with pytest.raises(ValueError, match=f"is in use by process {os.getpid()}"):
-            RunCache(tmp_path).get(scenario())
+        if not other.ident:
+            other.start()
+            time.sleep(0.1)
+            assert not found
 
     first = RunCache(tmp_path, ask).get(scenario())
-    assert asked
-    assert_same(RunCache(tmp_path).get(scenario()), first)
-    assert {path.name for path in tmp_path.iterdir()} == {the_file(tmp_path).name, "unfinished"}
+    other.join()
+    assert_same(found[0], first)
 
 
 def test_an_interrupted_run_resumes(tmp_path):
