@@ -57,12 +57,8 @@ def say_what_is_not_used(figure_set: FigureSet) -> None:
     """Say that runs of other versions are there, if they are."""
     unused = figure_set.cache().unused()
     if unused:
-        words = (
-            f"{unused[0].name!r} and {len(unused) - 1} others hold" if len(unused) > 1 else f"{unused[0].name!r} holds"
-        )
-        click.echo(
-            f"{unused[0].parent}: {words} runs of other versions. They are not used and may be deleted.", err=True
-        )
+        words = "runs that other versions kept, which are not used and may be deleted"
+        click.echo(f"{unused[0].parent} holds {words}: {unused[0].name}, {len(unused)} in all.", err=True)
 
 
 def state_of(made: MadeFigure) -> str:

@@ -88,7 +88,7 @@ class Store:
         return lease.claimed(self.path / CLAIMS, digests)
 
     def trace(self, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
-        """The schedule of a scenario: from the store, or else simulated and kept there; `simulating` is told of that."""
+        """The schedule of a scenario: from the store, or else simulated and kept there; then `simulating` is called."""
         path = self._trace_path(scenario)
         with suppress(FileNotFoundError, ValueError):  # a damaged one is made again
             return scenario.in_steps(load_trace(scenario, path))
