@@ -172,10 +172,12 @@ def _details(found: Statistics) -> list[tuple[str, str]]:
     tau = found.staleness
     quantiles = ", ".join(_number(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
     share = found.by_worker.share
+    by_group = found.by_group.items()
     lines = [
         *_compute(found),
         ("steps per second", _number(found.steps_per_second)),
         ("staleness: median, 90, 99, 100 %", quantiles),
+        *((f"staleness of {name}: mean, max", f"{_number(own.mean)}, {_number(own.max)}") for name, own in by_group),
         ("commits waiting, in service, mean", f"{_number(found.waiting)}, {_number(found.in_service)}"),
         ("wasted computation, share of time", _percent(found.wasted)),
         ("a worker's share of the commits", f"{_percent(share.min())} to {_percent(share.max())}"),

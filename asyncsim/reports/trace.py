@@ -50,6 +50,8 @@ class TraceReport(NamedTuple):
         """Plain numbers, lists and dictionaries; None for what is not finite."""
         found = self.statistics._asdict()
         found |= {name: found[name]._asdict() for name in ("staleness", "by_worker", "compute")}
+        by_group = {name: staleness._asdict() for name, staleness in found.pop("by_group").items()}
+        found |= {"by_group": by_group} if by_group else {}
         predicted = {name: prediction._asdict() for name, prediction in self.predicted.items()}
         return to_plain({"statistics": found, "measured": self.measured, "predicted": predicted})
 

@@ -4,6 +4,7 @@
 of a real cluster.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,8 @@ from asyncsim.trace.columns import (
     require_one_dimension,
 )
 from asyncsim.trace.error import TraceError, refuse
-from asyncsim.trace.parse import EMPTY, Table, plain_number
+from asyncsim.trace.groups import group_of, reads_of
+from asyncsim.trace.parse import Table, empty_of, plain_number
 from asyncsim.trace.start import Start, require_plausible, since, start_of
 
 COMMITTED, IDLE = "committed", "idle"
@@ -33,8 +35,12 @@ BYTES_PER_WORKER = 45  # columns of a job in flight
 
 
 def from_commits(
-    worker: ArrayLike, commit_time: ArrayLike | None, workers: int | None, start: Start
-) -> tuple[Table, Table]:
+    worker: ArrayLike,
+    commit_time: ArrayLike | None,
+    workers: int | None,
+    start: Start,
+    groups: Mapping[str, ArrayLike] | None = None,
+) -> tuple[dict[str, Any], Table]:
     """Fill in the reads, where each worker reads right after its own commit; see `Trace.from_commits`.
 
     Returns:
@@ -50,7 +56,7 @@ def from_commits(
     last = _last_row(worker, _workers_seen(worker) if workers is None else most)
     time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
     rows = np.arange(len(worker), dtype=np.int32)
-    commits = {
+    commits: dict[str, Any] = {
         "worker": worker,
         "read_version": previous + np.int32(1),
         "version": rows,
@@ -65,6 +71,10 @@ def from_commits(
         "state_lost": np.zeros(len(worker), dtype=np.bool_),
         "resumes_own": np.zeros(len(worker), dtype=np.bool_),
     }
+    if groups:
+        names, reads = reads_of(groups, len(worker))
+        commits |= {"groups": names, "group_read_version": reads, "read_version": reads.min(axis=1)}
+        _read_when_made(commits, True)
     in_flight = {
         "worker": np.arange(len(last), dtype=np.int32),
         "read_version": last + np.int32(1),
@@ -153,7 +163,7 @@ class _Jobs(NamedTuple):
     previous: NDArray[np.intp]
 
 
-def from_table(table: Table, workers: int, resume: str = "central") -> tuple[Table, Table, NDArray[np.int64]]:
+def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dict[str, Any], Table, NDArray[np.int64]]:
     """Fill in what a flat table lacks; see `Trace.from_columns`.
 
     Args:
@@ -168,6 +178,7 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[Tab
     Raises:
         TraceError: If a time is not finite, or a commit precedes its read; the row is that of the table.
     """
+    read_is_known = "read_time" in table
     rows = _rows(table)
     commits = int(np.count_nonzero(fates(table)[rows] == COMMITTED))
     picked = {name: values[rows] for name, values in table.items()}
@@ -186,9 +197,27 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[Tab
         _require_order(picked, commits)
     except TraceError as error:
         raise error.renumber(rows) from error
+    by_group = {name: picked[name][:commits] for name in table if group_of(name)}
+    if by_group:
+        oldest = np.minimum.reduce([*by_group.values()])
+        picked.setdefault("read_version", np.append(oldest, np.full(len(rows) - commits, -1)))
     _fill_versions(picked, jobs)
-    done = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
+    done: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
+    if by_group:
+        done["groups"] = tuple(str(group_of(name)) for name in by_group)
+        done["group_read_version"] = np.stack([*by_group.values()], axis=1)
+        if not read_is_known:
+            _read_when_made(done, "start_time" not in table)
     return done, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows
+
+
+def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
+    """Jobs that begin with a version later than the worker's last commit read it as soon as the server has it."""
+    time = commits["commit_time"]
+    made = np.append(0.0, time[commits["closes_step"]])
+    earliest = made[np.clip(commits["read_version"], 0, len(made) - 1)]
+    read_time = np.maximum(commits["read_time"], np.minimum(earliest, time))
+    commits |= {"read_time": read_time} | ({"start_time": read_time} if start_too else {})
 
 
 def fates(table: Table) -> NDArray[np.str_]:
@@ -208,7 +237,7 @@ def _rows(table: Table) -> NDArray[np.int64]:
 
 def _with_in_flight(name: str, values: NDArray[Any], workers: int) -> NDArray[Any]:
     """The column with one more row per worker, which has just begun a job."""
-    more = np.arange(workers) if name == "worker" else np.full(workers, EMPTY[name])
+    more = np.arange(workers) if name == "worker" else np.full(workers, empty_of(name))
     return np.append(values, more.astype(values.dtype))
 
 

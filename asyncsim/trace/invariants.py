@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from asyncsim.trace.columns import COMMIT_TIMES, NEVER, UNFINISHED_TIMES, Fate, Fault
 from asyncsim.trace.error import refuse
+from asyncsim.trace.groups import column_of
 from asyncsim.trace.tables import Tables
 
 _BLOCK = 1 << 18  # jobs that are sorted at once
@@ -47,6 +48,7 @@ def check(trace: Tables) -> None:
     _check_unfinished(trace)
     _check_faults(trace)
     _check_own(trace)
+    _check_groups(trace)
     _check_no_overlap(trace)
     _check_moments(trace)
 
@@ -261,6 +263,31 @@ def _check_own(trace: Tables) -> None:
     early[mine] = trace.pull_version[mine] < least
     remedy = "A worker pulls after its previous commit."
     refuse(early, "pull_version", trace.pull_version, "include the same worker's previous commit", remedy)
+
+
+def _check_groups(trace: Tables) -> None:
+    """A job begins with the oldest version that a group reads, and has read every group before it pulls."""
+    if not trace.groups:
+        return
+    _refuse_own_groups(trace)
+    for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True):
+        bad = (reads < trace.read_version) | (reads > trace.version)
+        remedy = "A group is read between the beginning of a job and its commit."
+        refuse(bad, column_of(name), reads, "be from `read_version` to `version`", remedy)
+        remedy = "A worker pulls for its commit when it has read every group."
+        refuse(
+            trace.pull_version < reads, "pull_version", trace.pull_version, f"not precede `{column_of(name)}`", remedy
+        )
+    oldest = trace.group_read_version.min(axis=1)
+    rule = "be the smallest of the versions that the groups were read at"
+    remedy = "A job begins with its first read."
+    refuse(trace.read_version != oldest, "read_version", trace.read_version, rule, remedy)
+
+
+def _refuse_own_groups(trace: Tables) -> None:
+    own = trace.resumes_own
+    remedy = "Leave out the groups: a worker that goes on from its own value has read no other."
+    refuse(own, "resumes_own", own, "be false where there are groups", remedy)
 
 
 def _check_no_overlap(trace: Tables) -> None:

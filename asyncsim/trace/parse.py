@@ -8,11 +8,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim.trace.columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS, require_one_dimension
 from asyncsim.trace.error import TraceError, refuse
+from asyncsim.trace.groups import group_of
 
 Table = dict[str, NDArray[Any]]
 
 TYPES = COMMIT_COLUMNS | UNFINISHED_COLUMNS
 EMPTY = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ else -1 for name, dtype in TYPES.items()}
+
+
+def empty_of(name: str) -> Any:
+    """What stands in a column where nothing applies: also in that of a parameter group.
+
+    Example:
+        >>> empty_of("commit_time"), empty_of("read_version[stage0]")
+        (inf, -1)
+    """
+    return EMPTY["read_version"] if group_of(name) else EMPTY[name]
 
 
 def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -34,7 +45,7 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     if name == "worker" and given.dtype.kind in "UO" and len(given):
         names, codes = np.unique(given.astype(str), return_inverse=True)
         return number_workers(names.tolist(), codes)
-    dtype = TYPES[name]
+    dtype = TYPES["read_version" if group_of(name) else name]
     numbers = _numbers(name, given)
     if dtype is np.float64:
         return numbers

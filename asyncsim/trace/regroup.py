@@ -59,6 +59,7 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
         read_version=read,
         pull_version=pull_version,
         closes_step=closes_step,
+        group_read_version=trace.group_read_version // collect,
         unfinished=replace(rest, read_version=rest_read, end_version=ended),
     )
 
@@ -89,9 +90,9 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         [0, 1, 2, 2, 3, 3]
     """
     commits = require_integer("commits", commits, least=0, remedy="Use 0 for an atomic server.")
-    if trace.steps != len(trace) or trace.state_lost.any() or len(trace.faults):
+    if trace.steps != len(trace) or trace.state_lost.any() or len(trace.faults) or trace.groups:
         raise ValueError(
-            "`trace` must have a step for every commit, and no faults; got another. Simulate it with "
+            "`trace` must have a step for every commit, and no faults or groups; got another. Simulate it with "
             "`protocols.Asynchronous()` and without `faults`."
         )
     if commits == 0:

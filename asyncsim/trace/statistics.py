@@ -79,6 +79,8 @@ class Statistics(NamedTuple):
         fates: Number of jobs that did not commit, by the name of their `Fate` in small letters; every fate is a key.
         faults: Number of faults, by the name of their kind in small letters; every kind is a key.
         compute: See `ComputeStatistics`.
+        by_group: Staleness of each parameter group that is read at versions of its own, by its name; `staleness` is
+            the largest of each commit. Empty for most traces.
     """
 
     workers: int
@@ -97,6 +99,7 @@ class Statistics(NamedTuple):
     fates: dict[str, int]
     faults: dict[str, int]
     compute: ComputeStatistics
+    by_group: dict[str, StalenessStatistics]
 
 
 def statistics(trace: Trace) -> Statistics:
@@ -143,11 +146,12 @@ def statistics(trace: Trace) -> Statistics:
         utilisation=_ratio(computed.sum(), whole),
         wasted=_ratio(lasted[~in_flight].sum(), whole),
         under_way=_ratio(lasted[in_flight].sum(), whole),
-        staleness=_staleness(trace),
+        staleness=_staleness(trace.staleness),
         by_worker=_by_worker(trace, computed),
         fates={fate.name.lower(): int(np.count_nonzero(rest.fate == fate)) for fate in Fate},
         faults={kind.name.lower(): int(np.count_nonzero(trace.faults.kind == kind)) for kind in Fault},
         compute=_compute(trace, computed),
+        by_group={name: _staleness(tau) for name, tau in zip(trace.groups, trace.group_staleness.T, strict=True)},
     )
 
 
@@ -178,8 +182,7 @@ def _ratio(amount: float, of: float) -> float:
     return float(amount) / of if of else float("nan")
 
 
-def _staleness(trace: Trace) -> StalenessStatistics:
-    staleness = trace.staleness
+def _staleness(staleness: NDArray[np.int32]) -> StalenessStatistics:
     if not len(staleness):
         return StalenessStatistics(*[float("nan")] * 6)
     quantiles = np.quantile(staleness, [0.5, 0.9, 0.99, 1.0], method="inverted_cdf").tolist()

@@ -11,8 +11,9 @@ from asyncsim.checks import nearest, one_of, require_integer
 from asyncsim.trace import infer_columns, invariants
 from asyncsim.trace.columns import COMMIT_COLUMNS, NEVER, UNFINISHED_COLUMNS, Fate, require_length
 from asyncsim.trace.error import TraceError, refuse
+from asyncsim.trace.groups import checked_names, column_of, group_of
 from asyncsim.trace.infer_columns import COMMITTED, IDLE, NO_ROW, fates
-from asyncsim.trace.parse import EMPTY, Table, parse_column
+from asyncsim.trace.parse import EMPTY, Table, empty_of, parse_column
 from asyncsim.trace.start import Start, require_plausible, since, start_of
 from asyncsim.trace.tables import Faults, Tables, Unfinished
 
@@ -46,6 +47,9 @@ def to_columns(trace: Tables) -> Table:
         filled = [np.full(n, EMPTY[name]) if part is None else part for part, n in zip(parts, lengths, strict=True)]
         joined = np.concatenate(filled)
         table[name] = joined if name == "fate" else joined.astype(NUMBERS[name])
+    rest_rows = np.full(len(rest) + len(idle), empty_of("read_version"), np.int32)
+    for group, reads in zip(trace.groups, trace.group_read_version.T, strict=True):
+        table[column_of(group)] = np.concatenate([reads, rest_rows])
     return table
 
 
@@ -127,7 +131,8 @@ def require_names(names: Collection[str]) -> None:
         raise TraceError(None, f"must have at most {MOST_COLUMNS} columns", remedy, found=f"got {len(names)}")
     order_is_known = "pull_version" in names and not TIMES.intersection(names)
     missing = [name for name in NEEDED if name not in names and not (order_is_known and name == "commit_time")]
-    unknown = [name for name in names if name not in COLUMNS]
+    checked_names([group for name in names if (group := group_of(name))])
+    unknown = [name for name in names if name not in COLUMNS and not group_of(name)]
     if missing:
         near = nearest(missing[0], unknown)
         remedy = f"Rename `{near}`, if that is it." if near else "Record who commits, and when."
@@ -182,8 +187,17 @@ def _require_what_applies(table: Table) -> None:
         empty = idle if of_commits else idle | committed
         if name not in UNFINISHED_COLUMNS:
             empty = empty | ended
-        rule = "be empty where it does not apply"
-        refuse(empty & given, name, table[name], rule, "Correct it or `fate`.")
+        _refuse_given(table, name, empty)
+    for name in [name for name in table if group_of(name)]:
+        lacking = committed & (table[name] == empty_of(name))
+        refuse(lacking, name, None, "be known for a commit", "Fill it in, or leave out the column.")
+        _refuse_given(table, name, ~committed)
+
+
+def _refuse_given(table: Table, name: str, empty: NDArray[np.bool_]) -> None:
+    """Refuse values where a column must be empty."""
+    given = table[name] != empty_of(name)
+    refuse(empty & given, name, table[name], "be empty where it does not apply", "Correct it or `fate`.")
 
 
 def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> TraceError:

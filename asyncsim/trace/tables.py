@@ -17,6 +17,7 @@ from asyncsim.trace.columns import (
     TimeColumn,
     set_columns,
 )
+from asyncsim.trace.groups import checked_names, checked_reads
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,6 +112,8 @@ class Tables:
     state_lost: BoolColumn = None  # type: ignore[assignment]  # by default, never
     resumes_own: BoolColumn = None  # type: ignore[assignment]  # by default, never
     faults: Faults = field(default_factory=lambda: Faults())  # a type checker refuses the class itself
+    groups: tuple[str, ...] = ()
+    group_read_version: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, of no group
 
     def __post_init__(self) -> None:
         workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
@@ -119,6 +122,9 @@ class Tables:
         _set_default(self, "state_lost", np.zeros(np.shape(self.worker), np.bool_))
         _set_default(self, "resumes_own", np.zeros(np.shape(self.worker), np.bool_))
         set_columns(self, COMMIT_COLUMNS)
+        object.__setattr__(self, "groups", checked_names(self.groups))
+        reads = checked_reads(self.groups, self.group_read_version, len(self))
+        object.__setattr__(self, "group_read_version", reads)
 
     def __len__(self) -> int:
         return len(self.worker)
@@ -127,6 +133,11 @@ class Tables:
     def staleness(self) -> IntColumn:
         """(commits,) int32: server versions between the read and the application, version - read_version."""
         return self.version - self.read_version
+
+    @property
+    def group_staleness(self) -> NDArray[np.int32]:
+        """(commits, groups) int32: the same for each parameter group; the largest of a row is its `staleness`."""
+        return self.version[:, None] - self.group_read_version
 
     @property
     def begin_time(self) -> TimeColumn:

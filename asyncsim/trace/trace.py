@@ -6,20 +6,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim import files, npz
 from asyncsim.trace import infer_columns, invariants, table
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.error import TraceError
+from asyncsim.trace.groups import GROUP_READS
 from asyncsim.trace.io import chrome, csv
 from asyncsim.trace.parse import Table
 from asyncsim.trace.start import Start
 from asyncsim.trace.tables import Faults, Tables, Unfinished
 
-FORMAT_VERSION = 3  # 3: `resumes_own`, and so 2 for a trace in which no worker does that
+# 4: groups, 3: `resumes_own`; a trace with neither is of format 2, for older versions of asyncsim.
+FORMAT_VERSION = 4
 BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables beside the commits
 OWN = ("resumes_own", "unfinished.resumes_own")
+GROUPS = ("groups", GROUP_READS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -47,6 +51,10 @@ class Trace(Tables):
             pull and staleness counts from there.
         unfinished: Jobs that never committed.
         faults: What went wrong.
+        groups: Names of the parameter groups that are read at versions of their own, say the stages of a pipeline;
+            by default none, and all parameters are read at `read_version`.
+        group_read_version: (commits, groups) int32, server version at which each group was read; `read_version`, with
+            which the job begins, is the smallest of a row.
 
     Example:
         >>> trace = Trace.from_commits([0, 1, 1, 0])
@@ -69,6 +77,7 @@ class Trace(Tables):
         """
         tables = [(self, COMMIT_COLUMNS), *((getattr(self, beside), names) for beside, names in BESIDE.items())]
         columns = [(name, getattr(table, name)) for table, names in tables for name in names]
+        columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
         return files.digest(f"{self.workers}", *parts)
 
@@ -101,6 +110,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         *,
         workers: int | None = None,
         start: Start = None,
+        groups: Mapping[str, ArrayLike] | None = None,
     ) -> "Trace":
         """Make a trace from the order of commits alone, say that of a real cluster.
 
@@ -115,6 +125,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             start: When the run began, and all workers read, in the log's own time; it is subtracted from every time.
                 "first" is the earliest time in the log, here the first commit, whose job then takes no time. By default
                 times must count from the start of the run already; those that cannot, such as Unix time, are refused.
+            groups: Name of a parameter group -> (commits,) the server version at which it was read for each commit:
+                after the worker's previous commit, and no later than its own. The job then begins with the oldest of
+                them. By default all parameters are read at once.
 
         Returns:
             A checked trace in which every row closes a step and the computation fills the whole time from
@@ -130,8 +143,16 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace = Trace.from_commits([0, 1, 0, 1], commit_time=[0.5, 0.6, 1.0, 1.3])
             >>> trace.read_version.tolist(), trace.read_time.tolist()
             ([0, 0, 1, 2], [0.0, 0.0, 0.5, 0.6])
+
+            Streaming fragments: two workers in turn, whose two halves of the parameters are refreshed at different
+            times, the first right after the worker's own commit and the second one commit later:
+
+            >>> reads = {"first half": [0, 0, 1, 2, 3], "second half": [0, 1, 2, 3, 4]}
+            >>> trace = Trace.from_commits([0, 1, 0, 1, 0], groups=reads)
+            >>> trace.staleness.tolist(), trace.group_staleness.T.tolist()
+            ([0, 1, 1, 1, 1], [[0, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
         """
-        columns, rest = infer_columns.from_commits(worker, commit_time, workers, start)
+        columns, rest = infer_columns.from_commits(worker, commit_time, workers, start, groups)
         unfinished = Unfinished(**rest)
         trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), **columns)
         trace.check()
@@ -154,7 +175,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         own = [columns.pop(name) for name in OWN]
         has_own = any(column.any() for column in own)
         columns |= dict(zip(OWN, own, strict=True)) if has_own else {}
-        version = FORMAT_VERSION if has_own else FORMAT_VERSION - 1
+        columns |= {"groups": np.array(self.groups), GROUP_READS: self.group_read_version} if self.groups else {}
+        version = FORMAT_VERSION if self.groups else 3 if has_own else 2
         npz.write(path, columns, version=version, notes=notes, sync=sync)
 
     @classmethod
@@ -178,7 +200,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
         needed = [name for name in ("workers", *COMMIT_COLUMNS, *names) if name not in OWN]
         try:
-            found = npz.read(path, needed, optional=OWN, kind="trace", version=FORMAT_VERSION)
+            found = npz.read(path, needed, optional=(*OWN, *GROUPS), kind="trace", version=FORMAT_VERSION)
         except ValueError as error:
             if csv.seems_csv(path):
                 remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
@@ -245,6 +267,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
           needs it.
         - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known.
         - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
+        - `read_version[NAME]`, of a parameter group: there are no groups. If there are, `read_version` is by default
+          the smallest of its row, and `read_time` the earliest time at which the server had that version.
         - `resumes_own`: never; with `resume="own"`, for each job that follows a commit of its worker. Such a job read
           when the worker pulled for that commit: `read_version` is its `pull_version` and its own step, and `read_time`
           the earliest that fits. `start_time` is the end of the worker's previous job.

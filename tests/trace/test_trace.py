@@ -315,8 +315,8 @@ class TestFile:
         ("change", "message"),
         [
             (
-                {"format_version": 4},
-                r"written by a newer asyncsim \(format 4; .* up to 3\)\. Update asyncsim",
+                {"format_version": 5},
+                r"written by a newer asyncsim \(format 5; .* up to 4\)\. Update asyncsim",
             ),
             ({"format_version": None}, "not a trace file .it has no format version"),
             ({"format_version": "one"}, "not a trace file .it has no format version"),

@@ -17,8 +17,9 @@ from asyncsim.checks import nearest
 from asyncsim.files import atomic_write
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault
 from asyncsim.trace.error import TraceError
+from asyncsim.trace.groups import group_of
 from asyncsim.trace.infer_columns import COMMITTED
-from asyncsim.trace.parse import EMPTY, Table, number_workers, parse_column
+from asyncsim.trace.parse import EMPTY, Table, empty_of, number_workers, parse_column
 from asyncsim.trace.start import Start, require_plausible, since, start_of
 from asyncsim.trace.table import (
     NEEDED,
@@ -132,7 +133,7 @@ def _parse(cells: _Cells) -> Table:
         empty = np.isnan(values)
         if name in FLAGS:
             empty &= other  # whether a commit closes its step cannot be left open
-        table[name] = parse_column(name, np.where(empty, EMPTY[name], values))
+        table[name] = parse_column(name, np.where(empty, empty_of(name), values))
     return table
 
 
@@ -191,7 +192,7 @@ def _write_cells(columns: _Writers, file: BinaryIO) -> None:
 def _cells(name: str, values: NDArray[Any], rows: slice) -> Iterable[Any]:
     """Entries as the writer takes them; it writes floats by `repr`, which loses nothing."""
     block = values[rows]
-    empty = EMPTY.get(name)
+    empty = empty_of(name) if name in EMPTY or group_of(name) else None
     if block.dtype.kind not in "if" or not (block == empty).any():
         return block.tolist()
     return ["" if value == empty else value for value in block.tolist()]
