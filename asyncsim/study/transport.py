@@ -1,11 +1,14 @@
 """Scenarios on their way to other processes: as bytes, in which large arrays are named by their contents.
 
 An array of some size is written once, to a folder that all processes share, and each process reads it once: tasks carry
-its hash. The user's own functions, which another process could not import, travel by value, in bytes that are turned
-back into a function once in each process; were it made anew for each task, JAX would compile it anew. That takes
-cloudpickle. Without it, functions must stand in a module that the other process can import.
+its hash. Parts that scenarios have in common, their workload and their cluster, are turned into bytes once, and back
+into one object in each process, so that what is computed once for such an object (its data on the device, its compiled
+functions) is computed once for a process and not for each task. So are the user's own functions, which another process
+could not import: they travel by value. That takes cloudpickle. Without it, functions must stand in a module that the
+other process can import.
 """
 
+import importlib
 import importlib.util
 import io
 import os
@@ -18,10 +21,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from asyncsim.cluster import Cluster
 from asyncsim.files import atomic_write, digest
+from asyncsim.workloads import Workload
 
 LARGE = 16_384  # bytes of an array from which it is named
-MOST_LOADED = 64  # arrays and functions that a process keeps
+MOST_LOADED = 64  # arrays, and parts of scenarios, that a process keeps
+IN_COMMON = (Workload, Cluster)  # what many scenarios share
+COMPILED = type(jax.jit(abs))  # which pickle, left to itself, takes apart into the inside of JAX
 
 
 class Packer:
@@ -34,7 +41,7 @@ class Packer:
     def __init__(self, data: Path) -> None:
         self.data = data
         self._arrays: dict[int, tuple[Any, tuple[str, ...]]] = {}  # with the array, so that its place stays its own
-        self._functions: dict[int, tuple[Any, tuple[str, bytes]]] = {}
+        self._parts: dict[int, tuple[Any, tuple[str, bytes]]] = {}
 
     def pack(self, value: Any) -> bytes:
         """The value as bytes, for `unpack`.
@@ -51,7 +58,7 @@ class Packer:
             raise ValueError(f"`scenarios` cannot be sent to other processes: {error}. {remedy}") from error
 
     def _dump(self, value: Any, within: tuple[int, ...]) -> bytes:
-        """`within` are the functions that are being packed by value, which may name themselves."""
+        """`within` are the parts that are being packed, which may name themselves."""
         file = io.BytesIO()
         packer = self
         base: type[pickle.Pickler] = pickle.Pickler if _cloudpickle() is None else _cloudpickle().Pickler
@@ -62,8 +69,10 @@ class Packer:
                     return packer._name_array(obj, obj)
                 if isinstance(obj, jax.Array) and not jax.numpy.issubdtype(obj.dtype, jax.dtypes.prng_key):
                     return ("jax", *packer._name_array(obj, np.asarray(obj))) if obj.nbytes >= LARGE else None
-                if _travels_by_value(obj) and id(obj) not in within:
-                    return packer._name_function(obj, (*within, id(obj)))
+                if isinstance(obj, COMPILED) and (place := _place_of(obj)):
+                    return "named", *place
+                if (isinstance(obj, IN_COMMON) or _travels_by_value(obj)) and id(obj) not in within:
+                    return packer._name_part(obj, (*within, id(obj)))
                 return None
 
         Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
@@ -82,17 +91,17 @@ class Packer:
         if not path.is_file() or path.stat().st_size != array.nbytes:
             atomic_write(path, lambda file: file.write(array.reshape(-1).view(np.uint8).data))
 
-    def _name_function(self, function: Any, within: tuple[int, ...]) -> tuple[str, bytes]:
-        if id(function) not in self._functions:
-            self._functions[id(function)] = function, ("function", self._dump(_Whole(function), within))
-        return self._functions[id(function)][1]
+    def _name_part(self, part: Any, within: tuple[int, ...]) -> tuple[str, bytes]:
+        if id(part) not in self._parts:
+            self._parts[id(part)] = part, ("part", self._dump(_Whole(part), within))
+        return self._parts[id(part)][1]
 
 
 class _Whole:
-    """A function that is not replaced by its name, because it is the one that is packed."""
+    """A part that is not replaced by its name, because it is the one that is packed."""
 
-    def __init__(self, function: Any) -> None:
-        self.function = function
+    def __init__(self, part: Any) -> None:
+        self.part = part
 
 
 def unpack(content: bytes, data: Path) -> Any:
@@ -108,8 +117,10 @@ def unpack(content: bytes, data: Path) -> Any:
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> Any:
-            if pid[0] == "function":
-                return _function(pid[1], data)
+            if pid[0] == "part":
+                return _part(pid[1], data)
+            if pid[0] == "named":
+                return getattr(importlib.import_module(pid[1]), pid[2])
             if pid[0] == "jax":
                 return jax.numpy.asarray(_array(data, *pid[2:]))
             return _array(data, *pid[1:])
@@ -118,8 +129,8 @@ def unpack(content: bytes, data: Path) -> Any:
 
 
 @lru_cache(maxsize=MOST_LOADED)
-def _function(content: bytes, data: Path) -> Any:
-    return unpack(content, data).function
+def _part(content: bytes, data: Path) -> Any:
+    return unpack(content, data).part
 
 
 @lru_cache(maxsize=MOST_LOADED)
@@ -143,10 +154,21 @@ def _bytes(path: Path) -> np.ndarray:
 
 def _travels_by_value(obj: Any) -> bool:
     """Whether cloudpickle would write a function's code, because no other process could import it."""
-    if _cloudpickle() is None or not hasattr(obj, "__code__") or not callable(obj) or not hasattr(obj, "__globals__"):
+    if _cloudpickle() is None or not callable(obj):
+        return False
+    if isinstance(obj, COMPILED):
+        return True
+    if not hasattr(obj, "__code__") or not hasattr(obj, "__globals__"):
         return False
     module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", "")
     return module == "__main__" or module not in sys.modules or "<" in name
+
+
+def _place_of(function: Any) -> tuple[str, str] | None:
+    """Module and name by which another process finds this very function, if it does."""
+    module, name = str(getattr(function, "__module__", None)), str(getattr(function, "__qualname__", ""))
+    found = getattr(sys.modules.get(module), name, None)
+    return (module, name) if module != "__main__" and found is function else None
 
 
 @lru_cache(maxsize=1)

@@ -4,6 +4,7 @@ import dataclasses
 import pickle
 import threading
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -40,6 +41,44 @@ def test_data_travel_by_name(tmp_path):
     assert again.digest == digits.digest
     np.testing.assert_array_equal(again.workload.data[0], DIGITS.data[0])
     assert again.workload.dataset.fingerprint == DIGITS.dataset.fingerprint
+
+
+def test_what_scenarios_share_is_packed_once_and_is_one_object_again(tmp_path):
+    """So that its data are moved to the device once, and not for every task."""
+    both = asim.grid(dataclasses.replace(scenario(), workload=DIGITS, record=()), seed=[0, 1])
+    packer = Packer(tmp_path)
+    one, other = (unpack(packer.pack(value), tmp_path) for value in both)
+    assert one.workload is other.workload
+    assert one.cluster is other.cluster
+    assert one.workload.device_data is other.workload.device_data
+    again = unpack(Packer(tmp_path).pack(asim.grid(both[0], workers=[5])[0]), tmp_path)
+    assert again.workload is one.workload  # asked for by another sweep
+    assert again.cluster != one.cluster
+
+
+@pytest.mark.parametrize("cloudpickle", [False, True])
+def test_networks_travel_by_the_names_of_their_functions(tmp_path, monkeypatch, cloudpickle):
+    """A compiled function, left to pickle, takes 200 kB of the inside of JAX with it, or does not travel at all."""
+    if cloudpickle:
+        pytest.importorskip("cloudpickle", reason="functions by value")
+    else:
+        monkeypatch.setattr(transport, "_cloudpickle", lambda: None)
+    network = asim.workloads.mlp(asim.datasets.digits(), hidden=(8,), batch_size=4)
+    content = Packer(tmp_path).pack(network)
+    assert len(content) < 20_000
+    again = unpack(content, tmp_path)
+    assert again.init.func is network.init.func
+    assert again.describe() == network.describe()
+
+
+def test_compiled_functions_of_ones_own(tmp_path):
+    pytest.importorskip("cloudpickle", reason="functions by value")
+    scale = 3.0
+    own = jax.jit(lambda x: scale * x)
+    packer = Packer(tmp_path)
+    one, other = (unpack(packer.pack([own, number]), tmp_path)[0] for number in (1, 2))
+    assert one is other
+    assert one(2.0) == 6.0
 
 
 def test_damaged_and_missing_data_are_noticed(tmp_path):
