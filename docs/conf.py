@@ -1,0 +1,100 @@
+"""How the documentation is built: `sphinx-build -W --keep-going docs docs/_build/html`."""
+
+import hashlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import asyncsim  # noqa: E402  (beside this file)
+
+BUILT = HERE / "_build"
+
+project = "asyncsim"
+author = "the authors of asyncsim"
+release = version = asyncsim.__version__
+copyright = author  # the name that Sphinx asks for
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "tools.mathml",
+    "tools.docstrings",
+    "tools.generate",
+]
+exclude_patterns = ["_build", "kernel", "tools", "**/.ipynb_checkpoints", "**/.jupyter_cache"]
+source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
+default_role = "name"  # single backticks, as all docstrings have them: a link to a public name, and code else
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+# Docstrings
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+
+# Pages and their code
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_execution_timeout = 120
+nb_execution_in_temp = True
+nb_merge_streams = True
+html_math_renderer = "mathml"
+
+# What it looks like
+html_theme = "furo"
+html_title = f"asyncsim {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_show_sphinx = False
+html_copy_source = False
+pygments_style = "tango"
+pygments_dark_style = "github-dark"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#005a93", "color-brand-content": "#005a93"},
+    "dark_css_variables": {"color-brand-primary": "#6cc1ff", "color-brand-content": "#6cc1ff"},
+}
+
+
+def digest_of_library() -> str:
+    """What the library's files are: results of another library are not taken from the cache of executed pages."""
+    files = [
+        path for path in sorted(Path(asyncsim.__file__).parent.rglob("*")) if path.suffix in (".py", ".js", ".bib")
+    ]
+    text = b"".join(path.read_bytes() for path in [*files, *sorted((HERE / "kernel").glob("*"))])
+    return hashlib.sha256(text).hexdigest()[:12]
+
+
+def prepare_kernel() -> None:
+    """What the code of pages finds: the command, a folder for tags, the repository's scripts, a width of 100."""
+    profile = BUILT / "ipython" / "profile_default"
+    shutil.rmtree(profile, ignore_errors=True)
+    (profile / "startup").mkdir(parents=True)
+    shutil.copy(HERE / "kernel" / "ipython_config.py", profile)
+    shutil.copy(HERE / "kernel" / "startup.py", profile / "startup" / "00-startup.py")
+    os.environ |= {
+        "ASYNCSIM_REPOSITORY": str(HERE.parent),
+        "COLUMNS": "100",
+        "IPYTHONDIR": str(BUILT / "ipython"),
+        "JAX_PLATFORMS": "cpu",
+        "NO_COLOR": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+
+
+nb_execution_cache_path = str(BUILT / "executed" / digest_of_library())
+prepare_kernel()

@@ -1,0 +1,70 @@
+"""The catalogue of update rules, made of their docstrings, their citations and the zoo's results."""
+
+import csv
+import inspect
+import re
+from pathlib import Path
+
+from asyncsim.cli.rules import explain
+from asyncsim.rules import CONSTRUCTORS
+from tools.docstrings import escaped
+from tools.reference import titled
+
+ZOO = Path(__file__).parents[1] / "reference" / "zoo.csv"
+FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
+INTRODUCTION = """Every rule that ``asyncsim run SCENARIO.py --rule NAME`` knows, as its docstring has it. θ is the central
+variable, s the value at which a worker took its gradient, τ the server versions between that read and the commit,
+η the step size (``learning_rate``), μ momentum. :doc:`/reference/index` says when to take which; the row of the zoo is
+from there, a median (and quartiles) of the training loss over ten seeds.
+
+"""
+
+
+def page() -> str:
+    """The whole catalogue."""
+    zoo = {row["rule"]: row for row in csv.DictReader(ZOO.open(encoding="utf-8"))}
+    return (
+        titled("The catalogue of update rules")
+        + INTRODUCTION
+        + "".join(entry(name, zoo) for name in sorted(CONSTRUCTORS))
+    )
+
+
+def entry(name: str, zoo: dict[str, dict[str, str]]) -> str:
+    """One rule."""
+    found = explain(name)
+    lines = [f".. _rule-{name.replace('_', '-')}:\n\n", titled(name, "-")]
+    lines += [f"{text(found['summary'])}\n\n", f"{text(found['description'])}\n\n", f":What it keeps: {kept(name)}\n"]
+    lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
+    lines += [f":Publication: {publication(found['bibtex'])}\n"]
+    if name in zoo:
+        lines.append(f":In the zoo: loss {zoo[name]['loss']} at step size {zoo[name]['step_size']}\n")
+    return "".join([*lines, f":Reference: `asyncsim.rules.{name}`\n\n"])
+
+
+def text(words: str) -> str:
+    """A docstring's text as reStructuredText."""
+    return "\n".join(escaped(words.splitlines()))
+
+
+def kept(name: str) -> str:
+    """What the docstring says of the state that a rule keeps."""
+    documentation = inspect.getdoc(CONSTRUCTORS[name]) or ""
+    returns = re.search(r"^Returns:\n((?:    .*\n)+)", documentation, re.MULTILINE)
+    return text(" ".join(returns[1].split())) if returns else "see its page"
+
+
+def arguments(found: dict) -> str:
+    """Each argument with its default, or with a star where it must be given."""
+    shown = [f"``{key}`` \\*" for key in found["required"]]
+    return ", ".join([*shown, *(f"``{key}={value!r}``" for key, value in found["defaults"].items())])
+
+
+def publication(bibtex: str) -> str:
+    """Authors, title, where and when, with a link to its DOI or its arXiv number."""
+    entry = {key: re.sub(r"\\.|[{}]", "", value) for key, value in FIELD.findall(bibtex)}
+    where = entry.get("booktitle") or entry.get("journal") or entry.get("school") or entry.get("note") or "preprint"
+    words = f"{entry['author'].replace(' and ', '; ')}: {entry['title']}. {where}, {entry['year']}"
+    links = [f"`doi:{entry['doi']} <https://doi.org/{entry['doi']}>`__"] if "doi" in entry else []
+    links += [f"`arXiv:{entry['eprint']} <https://arxiv.org/abs/{entry['eprint']}>`__"] if "eprint" in entry else []
+    return ". ".join([text(words), *links])

@@ -1,0 +1,51 @@
+"""The reference of the command line, made of the parser."""
+
+from collections.abc import Iterator
+
+import click
+
+from asyncsim.cli.app import COMMANDS, app
+from tools.docstrings import escaped
+from tools.reference import titled
+
+INTRODUCTION = """``asyncsim COMMAND --help`` prints the same. A misspelt command, flag or value is an error that names
+the nearest one. The exit status is 0, 1 for a failed check or run, 2 for wrong usage and 130 after Ctrl-C. ``--json``
+prints one JSON object on standard output and nothing else; progress goes to standard error. ``asyncsim run`` has, besides what stands here, a flag
+for every field of the scenario: ``asyncsim run SCRIPT --help`` lists them with their values, and ``asyncsim run
+--help-for NAME`` those of a law, a protocol, a rule or a model.
+
+"""
+
+
+def page() -> str:
+    """All commands, and the commands of commands."""
+    context = click.Context(app, info_name="asyncsim")
+    return titled("The command line") + INTRODUCTION + "".join(_sections(context))
+
+
+def _sections(context: click.Context) -> Iterator[str]:
+    for name in COMMANDS:
+        command = app.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        yield section(command, inner, "-")
+        for below in command.list_commands(inner) if isinstance(command, click.Group) else ():
+            nested = command.get_command(inner, below)
+            assert nested is not None
+            yield section(nested, click.Context(nested, info_name=below, parent=inner), "~")
+
+
+def section(command: click.Command, context: click.Context, mark: str) -> str:
+    """One command: usage, what it does, its flags."""
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    help = (command.help or command.short_help or "").replace("\b\n", "").replace("\f", "")
+    lines = [titled(context.command_path, mark), f"``{usage}``\n\n", f"{_text(help)}\n\n"]
+    records = [record for param in command.get_params(context) if (record := param.get_help_record(context))]
+    for flags, meaning in records:
+        lines.append(f"``{flags}``\n   {_text(' '.join(meaning.split())) or 'As above.'}\n")
+    return "".join([*lines, "\n"])
+
+
+def _text(words: str) -> str:
+    plain = "\n".join(escaped([line.strip() for line in words.splitlines()]))
+    return plain.replace("`", "``").replace("````", "``")

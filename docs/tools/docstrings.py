@@ -1,0 +1,85 @@
+"""Docstrings are plain text with a little markup; what reStructuredText would take for more is escaped here."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref, pending_xref_condition
+from sphinx.application import Sphinx
+
+CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
+MARKUP = re.compile(r"(?<!\\)([|]|\*(?!\s)|(?<=\w)_(?=\W|$))")
+COLUMNS = re.compile(r"\S {2,}\S")
+SKIPPED = re.compile(r"\s*(>>>|={3}|Args:|Returns:|Attributes:|Example:|- )")
+
+
+def escaped(lines: list[str]) -> list[str]:
+    """The lines with bars, stars and closing underscores escaped, except in code and in examples.
+
+    Example:
+        >>> escaped(["(κ|m| - |θ|) as `a | b`", ">>> 1 | 2"])
+        ['(κ\\\\|m\\\\| - \\\\|θ\\\\|) as `a | b`', '>>> 1 | 2']
+    """
+    found, is_example = [], False
+    for line in lines:
+        is_example = line.lstrip().startswith(">>>") or (is_example and bool(line.strip()))
+        found.append(line if is_example else "".join(_escaped(part) for part in CODE.split(line)))
+    return found
+
+
+def _escaped(part: str) -> str:
+    return part if part.startswith("`") else MARKUP.sub(r"\\\1", part)
+
+
+def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Escape a docstring in place, before napoleon reads its sections."""
+    lines[:] = [line for paragraph in paragraphs(lines) for line in typeset(paragraph)]
+
+
+def paragraphs(lines: list[str]) -> Iterator[list[str]]:
+    """Runs of lines with no empty line between them, each with the empty lines that follow."""
+    start = 0
+    for place in range(1, len(lines) + 1):
+        if place == len(lines) or (lines[place].strip() and not lines[place - 1].strip()):
+            yield lines[start:place]
+            start = place
+
+
+def typeset(paragraph: list[str]) -> list[str]:
+    """A paragraph with what is special escaped; formulas that stand in columns stay as they stand.
+
+    Example:
+        >>> typeset(["one law:   τ = n", "any laws:  τ_i"])
+        ['::', '', '    one law:   τ = n', '    any laws:  τ_i', '']
+    """
+    if any(COLUMNS.search(line) for line in paragraph) and not any(SKIPPED.match(line) for line in paragraph):
+        return ["::", "", *(f"    {line}" for line in paragraph), ""]
+    return escaped(paragraph)
+
+
+def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
+    """Leave out what a named tuple or a dataclass says of each field by itself."""
+    documentation = getattr(obj, "__doc__", None) or ""
+    return True if documentation.startswith("Alias for field number") else None
+
+
+def unlink_attributes(app: Sphinx, doctree: nodes.document) -> None:
+    """Attributes of a class are no links: Sphinx would link `mean` to any other class that has one."""
+    for node in list(doctree.findall(pending_xref)):
+        if node.get("refdomain") == "py" and node.get("refspecific"):
+            node.replace_self(_as_unresolved(node))
+
+
+def _as_unresolved(node: pending_xref) -> list[nodes.Node]:
+    """What a reference shows if it is none: of two texts, the one for that case."""
+    texts = [child for child in node.children if isinstance(child, pending_xref_condition)]
+    return next((list(child.children) for child in texts if child["condition"] == "*"), list(node.children))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Before napoleon, whose own step comes at 500."""
+    app.connect("autodoc-process-docstring", process, priority=400)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("doctree-read", unlink_attributes)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
