@@ -12,10 +12,10 @@ from tools.reference import titled
 
 ZOO = Path(__file__).parents[1] / "reference" / "zoo.csv"
 FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
-INTRODUCTION = """Every rule that ``asyncsim run SCENARIO.py --rule NAME`` knows, as its docstring has it. θ is the central
-variable, s the value at which a worker took its gradient, τ the server versions between that read and the commit,
-η the step size (``learning_rate``), μ momentum. :doc:`/reference/index` says when to take which; the row of the zoo is
-from there, a median (and quartiles) of the training loss over ten seeds.
+INTRODUCTION = """Every rule that ``asyncsim run SCENARIO.py --rule NAME`` knows, as its docstring has it. θ is the
+central variable, s the value at which a worker took its gradient, τ the server versions between that read and the
+commit, η the step size (``learning_rate``), μ momentum. :doc:`/reference/index` says when to take which; the row of
+the zoo is from there, a median (and quartiles) of the training loss over ten seeds.
 
 """
 

@@ -1,7 +1,7 @@
 """What must be true of the built pages: `python docs/tools/check.py docs/_build/html`.
 
-No dead link or anchor within the site, nothing fetched from elsewhere, a text for every picture, a page for every public
-name, and no block of Python or of shell commands in the sources that was not run.
+No dead link or anchor within the site, nothing fetched from elsewhere, a text for every picture, a page for every
+public name, and no block of Python or of shell commands in the sources that was not run.
 """
 
 import re
