@@ -77,6 +77,7 @@ const ink = () => (screen.dark ? "#e8ecf1" : "#1b1f24");
 const soft = () => (screen.dark ? "#98a2b0" : "#6b7280");
 const faint = () => (screen.dark ? "#2a323d" : "#e2e5ea");
 const paper = () => (screen.dark ? "#0e1218" : "#ffffff");
+const alarm = () => (screen.dark ? "#ff8a3d" : "#d55e00");
 const runColor = (i) => (screen.dark ? RUNS_ON_DARK : RUNS)[i % RUNS.length];
 const number = (value) => {
   const size = Math.abs(value), text = size >= 1e5 || (size && size < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(3));
@@ -112,10 +113,11 @@ function stroke(pen, points, color, width, alpha = 1) {
   pen.globalAlpha = 1;
 }
 
-function say(pen, text, x, y, { color = ink(), size = 12, weight = "", align = "left", halo = false } = {}) {
+// Text, squeezed to `most` pixels.
+function say(pen, text, x, y, { color = ink(), size = 12, weight = "", align = "left", halo = false, most } = {}) {
   pen.font = `${weight} ${size}px system-ui, "DejaVu Sans", sans-serif`;
   pen.textAlign = align;
-  if (halo) { pen.lineJoin = "round"; pen.lineWidth = 4; pen.strokeStyle = paper(); pen.strokeText(text, x, y); }
+  if (halo) { pen.lineJoin = "round"; pen.lineWidth = 4; pen.strokeStyle = paper(); pen.strokeText(text, x, y, most); }
   pen.fillStyle = color;
-  pen.fillText(text, x, y);
+  pen.fillText(text, x, y, most);
 }

@@ -323,7 +323,7 @@ class Scene:
     def _loss(self, name: str, done: int) -> str:
         commits, values = self.movie.curves[name]
         place = int(np.searchsorted(commits, done, side="right")) - 1
-        return f"loss {values[place]:.3g}" if place >= 0 else ""
+        return f"loss {_number(values[place])}" if place >= 0 else ""
 
     def _dots(self, ax: Any, places: Any, colors: Any, size: float, *, hollow: bool = False, alpha: Any = None) -> Any:
         from matplotlib.collections import PathCollection
@@ -339,9 +339,20 @@ class Scene:
         return _on(dots, ax)
 
     def _text(self, ax: Any, x: float, y: float, words: str, **look: Any) -> Any:
+        from matplotlib.patheffects import withStroke
         from matplotlib.text import Text
 
+        look = {"path_effects": [withStroke(linewidth=3, foreground="white", alpha=0.8)], **look}
         return _on(Text(x, y, words, transform=ax.transAxes, **look), ax)
+
+
+def _number(value: float) -> str:
+    """As the page writes it: three digits, a power of ten for what is very large or small."""
+    size = abs(value)
+    if size >= 1e5 or 0 < size < 1e-3:
+        digits, power = f"{value:.1e}".replace(".0e", "e").split("e")
+        return f"{digits}e{int(power)}".replace("-", "−")
+    return f"{float(f'{value:.3g}'):g}".replace("-", "−")
 
 
 def _points(ax: Any) -> Any:

@@ -213,7 +213,9 @@ function drawLandscape(pen, film, state, run, box) {
     if (w === state.stalest || chosen) {
       dot(pen, x, y, 8.5, null, color, 1.8);
       const far = Math.hypot(x - cx, y - cy) || 1; // its number: on the side where the centre is not
-      named.push([w, x + (17 * (x - cx)) / far, y + (17 * (y - cy)) / far + 4]);
+      const u = x + (17 * (x - cx)) / far, v = y + (17 * (y - cy)) / far + 4;
+      const near = named.find(([, a, b]) => Math.abs(a - u) < 20 && Math.abs(b - v) < 14);
+      named.push([w, u, near ? near[2] + (v < near[2] ? -14 : 14) : v]);
     }
     const j = state.job[w], jobs = film.jobs;
     if (!gone && (state.doing[w] === SENDING || state.doing[w] === READING)) {
@@ -245,14 +247,14 @@ function drawLandscape(pen, film, state, run, box) {
   const words = gone ? (run.diverged === null ? "the run ends here" : `diverged at commit ${run.diverged}`) : loss === null ? "" : `loss ${number(loss)}`;
   const narrow = box.w < 260; // then below the name, not beside it
   const at = narrow ? [box.x + 11, box.y + 39] : [box.x + box.w - 11, box.y + 21];
-  say(pen, words, ...at, { size: 13, align: narrow ? "left" : "right", halo: true, color: gone ? "#d55e00" : ink() });
+  say(pen, words, ...at, { size: 13, align: narrow ? "left" : "right", halo: true, color: gone ? alarm() : ink(), most: box.w - 22 });
   pen.restore();
   return hot;
 }
 
 function drawGravity(pen, film, state, box) {
-  const radius = Math.min(box.w, box.h) / 2 - 26, ox = box.x + box.w / 2, oy = box.y + box.h / 2;
-  const jobs = film.jobs, hot = [], core = Math.max(10, radius * 0.055);
+  const radius = Math.max(Math.min(box.w, box.h) / 2 - 26, 1), ox = box.x + box.w / 2, oy = box.y + box.h / 2;
+  const jobs = film.jobs, hot = [], core = Math.max(14, radius * 0.055);
   const at = gravityAt(film, state).map(([x, y]) => [ox + radius * x, oy - radius * y]);
   for (const age of [0, 1, 2]) {
     const r = radius * (NEAREST + (1 - NEAREST) * (1 - Math.exp(-age)));
@@ -281,7 +283,7 @@ function drawGravity(pen, film, state, box) {
     pen.globalAlpha = 1;
     if (w === state.stalest) dot(pen, x, y, size + 4.5, null, color, 2);
     if (film.workers <= 40 || w === state.stalest || w === screen.chosen) {
-      const out = Math.hypot(x - ox, y - oy) || 1, far = size + 11;
+      const out = Math.hypot(x - ox, y - oy) || 1, far = size + (w === state.stalest ? 16 : 11);
       if (place < 0) say(pen, w, x + ((x - ox) / out) * far, y + ((y - oy) / out) * far + 4, { color: soft(), size: 11, align: "center" });
     }
     const j = state.job[w], up = state.doing[w] === SENDING;
@@ -293,7 +295,7 @@ function drawGravity(pen, film, state, box) {
   const glow = flashes(film, state).reduce((most, [, strength]) => Math.max(most, strength), 0);
   if (glow) { pen.globalAlpha = 0.25 * glow; dot(pen, ox, oy, core * (1.9 - 0.5 * glow), ink()); pen.globalAlpha = 1; }
   dot(pen, ox, oy, core, ink(), paper(), 2);
-  say(pen, state.version, ox, oy + 4, { color: paper(), size: Math.max(9, core * 0.75), weight: "600", align: "center" });
+  say(pen, state.version, ox, oy + 4, { color: paper(), size: Math.min(core * 0.75, (2.7 * core) / `${state.version}`.length), weight: "600", align: "center" });
   return hot;
 }
 
@@ -312,10 +314,11 @@ function drawStaleness(pen, film, state, x, y, w, h) {
     pen.globalAlpha = screen.chosen >= 0 && screen.chosen !== i ? 0.45 : 1;
     pen.fillRect(left, v, Math.max(2, (Math.max(stale, 0) / most) * room), Math.max(row - gap, 0.8));
     pen.globalAlpha = 1;
-    if (i % every === 0 && Math.abs(i - state.stalest) * row >= 11) say(pen, i, left - 5, v + row / 2 + 3.5, { color: soft(), size: 10, align: "right" });
+    if (i % every === 0 && [state.stalest, screen.chosen].every((bold, k) => bold < 0 || Math.abs(i - bold) * row >= (k ? 17 : 11))) say(pen, i, left - 5, v + row / 2 + 3.5, { color: soft(), size: 10, align: "right" });
     if (i === state.stalest || i === screen.chosen) {
-      say(pen, i, left - 5, v + row / 2 + 3.5, { size: 11, weight: "700", align: "right" });
-      say(pen, stale, left + (Math.max(stale, 0) / most) * room + 5, v + row / 2 + 4, { size: 11, weight: "700" });
+      const apart = i - state.stalest, aside = apart && Math.abs(apart) * row < 12 ? Math.sign(apart) * 12 - apart * row : 0;
+      say(pen, i, left - 5, v + aside + row / 2 + 3.5, { size: 11, weight: "700", align: "right" });
+      say(pen, stale, left + (Math.max(stale, 0) / most) * room + 5, v + aside + row / 2 + 4, { size: 11, weight: "700" });
     }
   }
   screen.rows = { x, top, row, w, count: film.workers };
@@ -339,9 +342,9 @@ function drawHistogram(pen, film, state, x, y, w, h) {
   }
   stroke(pen, [[x, base], [x + w, base]], soft(), 1, 0.6);
   const mean = state.done ? film.staleSum[state.done] / state.done : 0;
-  if (state.done) stroke(pen, [[x + ((mean + 0.5) / wide) * step, base], [x + ((mean + 0.5) / wide) * step, y + 22]], "#d55e00", 1.4, 0.9);
+  if (state.done) stroke(pen, [[x + ((mean + 0.5) / wide) * step, base], [x + ((mean + 0.5) / wide) * step, y + 22]], alarm(), 1.4, 0.9);
   say(pen, "0", x, base + 12, { color: soft(), size: 10 });
-  say(pen, state.done ? `mean ${number(mean)}` : "no commit yet", x + w / 2, base + 12, { color: "#d55e00", size: 10.5, align: "center" });
+  say(pen, state.done ? `mean ${number(mean)}` : "no commit yet", x + w / 2, base + 12, { color: alarm(), size: 10.5, align: "center" });
   say(pen, film.most, x + w, base + 12, { color: soft(), size: 10, align: "right" });
 }
 
@@ -352,20 +355,27 @@ function drawLoss(pen, film, state, x, y, w, h) {
   const values = curves.flatMap((run) => run.curve[1]), log = Math.min(...values) > 0;
   const top = Math.min(Math.max(...values), 30 * Math.max(...curves.map((run) => run.curve[1][0]))); // what diverges leaves
   const f = log ? Math.log10 : (value) => value, low = Math.min(...values.map(f)), high = f(top);
-  const base = y + h - 16, tall = h - 42, range = Math.max(high - low, 1e-9);
+  const base = y + h - 16, range = Math.max(high - low, 1e-9);
+  let at = x, line = 0; // the names, above the curves
+  for (const run of curves) {
+    pen.font = `600 11px system-ui, "DejaVu Sans", sans-serif`;
+    const wide = pen.measureText(run.name).width;
+    if (at > x && at + wide > x + w) { at = x; line++; }
+    say(pen, run.name, at, y + 27 + 14 * line, { color: runColor(film.runs.indexOf(run)), size: 11, weight: "600", most: w });
+    at += wide + 11;
+  }
+  const over = y + 34 + 14 * line, tall = base - over;
   const tick = (commit) => (commit ? film.ticks[Math.min(commit, film.commits) - 1] : film.start);
   const toX = (commit) => x + ((tick(commit) - film.start) / (film.stop - film.start)) * w;
   const toY = (value) => base - ((f(Math.min(value, top)) - low) / range) * tall;
   stroke(pen, [[x, base], [x + w, base]], soft(), 1, 0.6);
-  curves.forEach((run, i) => {
+  curves.forEach((run) => {
     const points = run.curve[0].map((commit, j) => [toX(commit), toY(run.curve[1][j])]);
     const past = countUpTo(run.curve[0], state.done), color = runColor(film.runs.indexOf(run));
     stroke(pen, points, color, 1.2, 0.22);
     if (past) { stroke(pen, points.slice(0, past), color, 2); dot(pen, ...points[past - 1], 3, color); }
-    say(pen, run.name, x + w - 2, y + 26 + 13 * i, { color, size: 11, align: "right", weight: "600", halo: true });
   });
-  say(pen, number(top), x, y + 26, { color: soft(), size: 10, halo: true });
-  say(pen, number(Math.min(...values)), x, base + 12, { color: soft(), size: 10 });
+  say(pen, `${number(Math.min(...values))} to ${number(top)}`, x + w, y + 12, { color: soft(), size: 10, align: "right" });
   say(pen, log ? "logarithmic, against time" : "against time", x + w, base + 12, { color: soft(), size: 10, align: "right" });
 }
 

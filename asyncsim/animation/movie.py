@@ -129,6 +129,8 @@ def animate(
     staleness; for two parameters, or the plane of two directions among many. In the view "gravity", for any model or
     for none, workers are masses that drift away from the server as they grow stale and fall back as they read, and
     messages are edges. Beside either stand every worker's staleness, its histogram over all commits, and the losses.
+    Where a job took its gradient is known from the run; a job that never commits (cancelled, or unfinished at the end)
+    is shown at the central variable that it read. A run that diverged is shown until then, and that is said.
 
     Args:
         trace: The schedule.

@@ -18,8 +18,9 @@ from asyncsim.files import to_plain
 LOSS_DIGITS, LAW_DIGITS = 3, 5
 WATCHED = 45.0  # seconds in which the whole film is shown, where that is neither too slow nor too fast to follow
 JOBS_PER_SECOND = (0.25, 2.0)  # of a worker, at the speed that a page starts with
-COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+COMMENT = re.compile(r"^\s*//.*\n| // .*$", re.MULTILINE)
 INDENT = re.compile(r"^\s+", re.MULTILINE)
+SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([{}(),;:=<>?*&|]+) *""")  # a text, or what needs no spaces around it
 
 
 def fill(name: str, words: dict[str, str], film: dict[str, Any]) -> str:
@@ -36,6 +37,7 @@ def fill(name: str, words: dict[str, str], film: dict[str, Any]) -> str:
     page = _source(f"{name}.html")
     style, script = (_source(f"common.{kind}") + _source(f"{name}.{kind}") for kind in ("css", "js"))
     style, script = INDENT.sub("", style), INDENT.sub("", COMMENT.sub("", script))
+    script = SPACED.sub(lambda found: found[1] or found[2], script)
     text = json.dumps(to_plain(film), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     parts = {
         **{key: html.escape(value) for key, value in words.items()},

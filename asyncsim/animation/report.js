@@ -77,7 +77,7 @@ function curves(one) {
       pieces.forEach((piece) => stroke(pen, piece, color, 1.8));
       if (one.lines.length > 1) say(pen, line.name, width - GAP.right - 4, GAP.top + 12 + 15 * i, { color, weight: "600", align: "right", halo: true });
     });
-    say(pen, one.remark, GAP.left + 6, GAP.top + 2, { color: "#d55e00", size: 11.5, halo: true });
+    say(pen, one.remark, GAP.left + 6, GAP.top + 2, { color: alarm(), size: 11.5, halo: true });
     if (pointer === null || pointer < GAP.left) return "";
     const x = ((pointer - GAP.left) / (width - GAP.left - GAP.right)) * last, words = [];
     one.lines.forEach((line, i) => {
@@ -101,12 +101,12 @@ function staleness(one) {
     pen.fillStyle = screen.dark ? "#4a9fd0" : "#6aaed6";
     one.shares.forEach((share, i) => pen.fillRect(GAP.left + i * step, toY(share), Math.max(step - 1, 0.6), base - toY(share)));
     if (one.law) stroke(pen, one.law.flatMap((chance, i) => [[GAP.left + i * step, toY(chance)], [GAP.left + (i + 1) * step, toY(chance)]]), ink(), 1.5);
-    stroke(pen, [[toX(one.mean), GAP.top], [toX(one.mean), base]], "#d55e00", 1.4);
-    const words = `mean ${number(one.mean)}${one.law ? `, line: theory, total variation ${number(one.distance)}` : ""}`;
+    stroke(pen, [[toX(one.mean), GAP.top], [toX(one.mean), base]], alarm(), 1.4);
+    const words = `mean ${number(one.mean)}` + (one.law ? `, line: theory, total variation ${number(one.distance)}` : "");
     say(pen, words, width - GAP.right, GAP.top + 4, { color: soft(), size: 11.5, align: "right", halo: true });
     if (pointer === null || pointer < GAP.left) return "";
     const at = Math.min(Math.floor((pointer - GAP.left) / step), size - 1), percent = (share) => `${number(100 * (share || 0))} %`;
-    return `staleness ${at}\nmeasured ${percent(one.shares[at])}${one.law ? `\npredicted ${percent(one.law[at])}` : ""}`;
+    return `staleness ${at}\nmeasured ${percent(one.shares[at])}` + (one.law ? `\npredicted ${percent(one.law[at])}` : "");
   });
 }
 

@@ -48,4 +48,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    if isinstance(value, int) or 1e4 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"

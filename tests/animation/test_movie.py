@@ -12,7 +12,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.animation.frames import draw_frames, stale_colors, times
+from asyncsim.animation.frames import _number, draw_frames, stale_colors, times
+from asyncsim.animation.page import COMMENT, _source, fill
 from tests.animation.problems import trace_of, two_runs
 
 EVIL = '</script><script>alert(1)</script>"{{film}}&<b>'
@@ -42,6 +43,24 @@ def test_the_page_asks_for_nothing_from_outside(movie):
         assert f"{kind}-src 'sha256-{digest}'" in policy
     assert "unsafe" not in policy
     assert not re.search(r"\b(eval|innerHTML|document\.write|fetch)\b", script)
+
+
+@pytest.mark.parametrize("name", ["movie", "report"])
+def test_squeezing_a_script_leaves_its_texts(name):
+    source = COMMENT.sub("", _source("common.js") + _source(f"{name}.js"))
+    assert not re.search(r"`[^`]*\$\{[^}`]*`", source)  # a text within a text's braces would be squeezed
+    script = re.search(r"<script>(.*?)</script>", fill(name, {"title": "", "subtitle": ""}, {}), re.DOTALL)[1]
+    texts = re.findall(r'"[^"\n]*"|`[^`]*`', source)
+    assert len(texts) > 50
+    assert all(text in script for text in texts)
+    assert len(script) < 0.95 * len(source)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (9600.4, "9600"), (-3.24e7, "−3.2e7"), (3e-5, "3e−5"), (0.0343, "0.0343")]
+)
+def test_losses_are_short(value, text):
+    assert _number(value) == text
 
 
 def test_text_of_a_user_stays_text():
