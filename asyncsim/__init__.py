@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all e
 if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from typing import Any
 
-    from asyncsim import calibration, datasets, delays, energy, plots, rules, theory, workloads
+    from asyncsim import calibration, compressors, datasets, delays, energy, plots, rules, theory, workloads
     from asyncsim.animation import Movie, animate
     from asyncsim.calibration import Calibration, calibrate
     from asyncsim.cli import main
@@ -68,6 +68,7 @@ __all__ = [
     "central_against_time",
     "citation",
     "compare",
+    "compressors",
     "datasets",
     "delays",
     "energy",
@@ -121,7 +122,7 @@ _NAMES = {
     "trace": ("Trace", "TraceError", "statistics"),
     "workloads": ("Workload",),
 }
-_MODULES = ("calibration", "datasets", "delays", "energy", "plots", "rules", "theory", "workloads")
+_MODULES = ("calibration", "compressors", "datasets", "delays", "energy", "plots", "rules", "theory", "workloads")
 _INNER_MODULES = ("cluster", "engine", "reports", "scenario", "study", "trace")  # for `asyncsim.engine.…` and the like
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -11,7 +11,7 @@ LIBRARY = ROOT / "asyncsim"
 FLOORS = (
     ("checks", "files", "median", "memory", "remember", "trees", "version"),
     ("folders", "npz", "priors"),
-    ("delays", "energy", "datasets"),
+    ("compressors", "delays", "energy", "datasets"),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),
     ("plots",),

@@ -13,6 +13,7 @@ from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure, require
 from asyncsim.engine.state import Schedule
 from asyncsim.rules import Rule, View
 from asyncsim.trees import as_precise, choose, widen
+from asyncsim.workloads.batches import rule_key
 
 FINITE = "finite"  # recorded by the engine itself, to find the commit at which a replay diverged
 
@@ -60,10 +61,12 @@ def apply_commit(
     loss: jax.Array,
     result: jax.Array,
     schedule: Schedule,
+    key: Any = (),
 ) -> tuple[jax.Array, Any, Any, Row, CommitView]:
     """Send, apply, resume: the new central vector, server state, buffer and row, and the commit to be recorded.
 
-    `result` is what the worker computed: the packed gradient, or what its local steps left (`Layout.result`).
+    `result` is what the worker computed: the packed gradient, or what its local steps left (`Layout.result`). `key` is
+    the commit's key, or that of its first local step, if the rule draws.
     """
     hyper, params, traits = rule.hyper, layout.params, layout.traits
     before = as_seen(rule, params, central)
@@ -75,7 +78,7 @@ def apply_commit(
         computed = as_seen(rule, params, result)
     else:
         computed, state = layout.result.unpack(result)
-    message, state, info = rule.send(hyper, computed, state, view)
+    message, state, info = rule.send(hyper, computed, state, with_key(rule, view, key))
     sent = message
     if BUFFER in traits:
         total = jax.tree.map(jnp.add, buffer, message)
@@ -96,13 +99,22 @@ def apply_commit(
     return vector, after, buffer, new_row, CommitView(theta, view, info, loss, computed)
 
 
+def with_key(rule: Rule, view: View, key: Any) -> View:
+    """What a rule that draws sees while it sends."""
+    return view._replace(key=rule_key(key)) if rule.draws else view
+
+
 def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     """The buffer before the first message: zeros, precise enough for a sum; () if every commit is a step."""
     if BUFFER not in traits:
         return ()
     server = rule.start_server(rule.hyper, row.read)
     view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0), server=server)
-    message = jax.eval_shape(lambda: rule.send(rule.hyper, row.read, row.state, view).message)
+
+    def first_message() -> Any:
+        return rule.send(rule.hyper, row.read, row.state, with_key(rule, view, jax.random.key(0))).message
+
+    message = jax.eval_shape(first_message)
     return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
 
 

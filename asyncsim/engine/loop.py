@@ -226,9 +226,15 @@ class Loop:
     def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
         """The rule's part of commit k: the carry, the worker's row, and the commit to be recorded."""
         schedule = jax.tree.map(lambda c: jnp.broadcast_to(at(c, k), (self.seeds,)), self.chunk.schedule)
-        arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule)
+        arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, self.rule_key(k))
         central, server, buffer, row, commit = self.with_rule(partial(apply_commit, self.layout))(*arguments)
         return Carry(central, server, carry.rows, buffer), row, commit
+
+    def rule_key(self, k: jax.Array) -> Any:
+        """The keys of commit k, or of its first local step, (seeds,), for a rule that draws; else ()."""
+        if not self.problem.rule.draws:
+            return ()
+        return at(self.keys, k) if self.layout.result is None else at(self.keys, k)[:, 0]
 
     def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
         """Recorded quantities of a commit, leading axis `seeds`."""

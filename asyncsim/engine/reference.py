@@ -8,6 +8,7 @@ versions say all there is to know about it:
 - where `resumes_own`, central variable and server state are instead those that the worker's last commit would have left
   if no other had come between its pull and its commit: its message applied to what it had pulled;
 - `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`;
+- a rule that draws sends with a key of its own, a function of the seed, the worker and how often it has committed;
 - the rows of one version are one step: their messages are collected, and the row that closes the step applies their
   mean, with its own view.
 
@@ -29,7 +30,7 @@ from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
 from asyncsim.trees import as_precise, widen
 from asyncsim.workloads import Workload
-from asyncsim.workloads.batches import compiled_commit_key, init_key
+from asyncsim.workloads.batches import compiled_commit_key, init_key, rule_key
 
 
 class PlainRun(NamedTuple):
@@ -76,7 +77,10 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             read = rule.resume(hyper, read, after, states[w], views[w])
         loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[w])
         views[w] = View(read, centrals[trace.pull_version[k]], trace.staleness[k], server)
-        message, states[w], info = rule.send(hyper, computed, states[w], views[w])
+        seen = views[w]
+        if rule.draws:
+            seen = seen._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[w] * rule.window)))
+        message, states[w], info = rule.send(hyper, computed, states[w], seen)
         sent[w] = message
         messages.append(message)
         if trace.closes_step[k]:

@@ -73,7 +73,8 @@ class Replayer:
         self.total = arguments.checked_commits(commits, len(trace))
         first = arguments.first_shapes(workload, init_key(self.seeds[0]))
         self.params = Packing.of(first)
-        metrics, self.uses_keys = try_workload(workload, first, init_key(self.seeds[0]))
+        metrics, uses_keys = try_workload(workload, first, init_key(self.seeds[0]))
+        self.uses_keys = uses_keys or rule.draws
         info = try_rule(rule, self.params)
         record = record if record is None else as_mapping(record)
         self.strides = arguments.checked_strides(record, resume, self.plan, metrics)

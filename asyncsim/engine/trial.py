@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 
 from asyncsim import checks
-from asyncsim.engine.commit import FINITE, measure
+from asyncsim.engine.commit import FINITE, measure, with_key
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
@@ -129,7 +129,7 @@ def _try_rule(rule: Rule, packing: Packing) -> Info:
         require_like(step, "a state", moved[1], state, exact=True)
         state = moved[1]
     send = own("send")
-    sent = send(hyper=hyper, gradient=params, state=state, view=view)
+    sent = send(hyper=hyper, gradient=params, state=state, view=with_key(rule, view, jax.random.key(0)))
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)

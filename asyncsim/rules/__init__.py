@@ -36,12 +36,14 @@ An argument that several rules have means the same in all of them:
 - `workers`: the trace's number of workers, from which it is taken if it is not given.
 
 `rules.rule` says what a rule is, `rules.arguments` checks the arguments that many rules have, `rules.proxy` puts the
-proxy of GEM beside any rule (`beside_proxy`), and `rules.citations` says which publication a rule is from.
+proxy of GEM beside any rule (`beside_proxy`), `rules.compressed` sends its messages with fewer bytes (`compressed`),
+and `rules.citations` says which publication a rule is from.
 """
 
 from collections.abc import Callable
 
 from asyncsim.rules.compensation import dc_asgd, gap_aware
+from asyncsim.rules.compressed import compressed, message_bytes
 from asyncsim.rules.dana import dana
 from asyncsim.rules.downpour import downpour
 from asyncsim.rules.elastic import aeasgd, eamsgd, easgd
@@ -129,6 +131,7 @@ __all__ = [
     "agn",
     "beside_proxy",
     "ca2fl",
+    "compressed",
     "constructor_of",
     "dana",
     "dc_asgd",
@@ -149,6 +152,7 @@ __all__ = [
     "ia2sgd",
     "local_sgd",
     "malenia",
+    "message_bytes",
     "momentum_sgd",
     "multi_asgd",
     "pipemare",

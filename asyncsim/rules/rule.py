@@ -36,12 +36,14 @@ class View(NamedTuple):
         pulled: θ as the worker pulled it before committing; just before, where pull and commit are atomic.
         staleness: τ, the server versions between the read and this application (int32 scalar).
         server: What the server keeps, before this commit; for rules whose server distinguishes between workers.
+        key: A random key of this worker's commit, for `send` of a rule that `draws`; else ().
     """
 
     read: Params
     pulled: Params
     staleness: jax.Array
     server: State = ()
+    key: Any = ()
 
 
 class Info(NamedTuple):
@@ -191,8 +193,10 @@ class Rule:
         bind: `(rule, workers) -> rule`: the rule with what it takes from the trace's number of workers; None for a rule
             that takes nothing from it.
         rounds: Whether the rule is made for rounds in which every worker commits once.
-        elementwise: Whether every parameter is treated independently of the others, so that the engine may pass all
-            of them as one vector. Set it to False for a rule that looks at whole tensors.
+        draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
+            has committed, and of nothing else.
+        elementwise: Whether every parameter is treated independently of the others, or all of them as one vector, so
+            that the engine may pass them as one. Set it to False for a rule that looks at whole tensors.
         seal: What a constructor of the library put together, so that `constructor_of` recognises it; None for a
             rule of your own.
 
@@ -221,7 +225,8 @@ class Rule:
     elementwise: bool = field(default=True, metadata={"static": True})
     bind: Bind | None = field(default=None, metadata={"static": True})
     rounds: bool = field(default=False, metadata={"static": True})
-    seal: tuple[Any, ...] | None = field(default=None, metadata={"static": True})
+    draws: bool = field(default=False, metadata={"static": True})
+    seal: Any = field(default=None, metadata={"static": True})
 
     def describe(self) -> dict[str, Any]:
         """Name, options and hyper-parameters as plain data: enough to build the rule again."""

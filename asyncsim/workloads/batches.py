@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 INIT, COMMITS = 0, 1  # streams of a seed's key
+RULE = 2**31 - 1  # stream of a commit's key: that of the rule; the key itself is the workload's
 SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory; beyond that they are drawn again
 INDEX_BYTES = 4  # of an int32
 FIRST_PLACES = 8  # shuffles that the table begins with; it doubles when it is full
@@ -101,6 +102,11 @@ def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
 
 
 compiled_commit_key = jax.jit(commit_key)  # one call in place of three
+
+
+def rule_key(job_key: jax.Array) -> jax.Array:
+    """The key of a rule that draws, from the key of the commit, or of the first of its local steps."""
+    return jax.random.fold_in(job_key, RULE)
 
 
 def worker_keys(seeds: Sequence[int], workers: int) -> jax.Array:

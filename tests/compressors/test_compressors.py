@@ -1,0 +1,254 @@
+"""Compressors: unbiased where they say so, contractions with the constants they give, and bytes counted by hand."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import compressors
+from asyncsim.compressors import CONSTRUCTORS, QSGD, Identity, LowRank, Natural, RandK, ScaledSign, TopK
+
+VECTORS = 10_000
+SIZE = 24
+ERRORS = 5  # standard errors
+SHAPE = (4, 6)  # of the same numbers as a matrix
+ALL = [
+    Identity(),
+    TopK(0.25),
+    TopK(k=1),
+    RandK(0.25),
+    RandK(k=1),
+    QSGD(1),
+    QSGD(4),
+    ScaledSign(),
+    Natural(),
+    LowRank(2),
+]
+named = pytest.mark.parametrize("compressor", ALL, ids=repr)
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Name -> (VECTORS / 4, SIZE): normal, heavy-tailed, sparse, and of one sign with one large number."""
+    rng, many = np.random.default_rng(0), (VECTORS // 4, SIZE)
+    heavy = rng.standard_cauchy(many)
+    sparse = rng.normal(size=many) * (rng.random(many) < 1.5 / SIZE)
+    sparse[:, 0] += sparse.any(axis=1) == 0  # none of zeros alone
+    spiked = rng.random(many)
+    spiked[np.arange(len(spiked)), rng.integers(SIZE, size=len(spiked))] *= 100
+    return {"normal": rng.normal(size=many), "heavy": heavy, "sparse": sparse, "spiked": spiked}
+
+
+def compress(compressor, key, vector):
+    """C of a vector, which is a matrix for those that look at matrices; a fresh Q for `LowRank`."""
+    update = vector if compressor.whole else vector.reshape(SHAPE)
+    state = compressor.start(update)
+    if isinstance(compressor, LowRank):
+        state = (jax.random.normal(key, (SHAPE[1], compressor.rank)),)
+    return compressor.compress(key, update, state)[0].reshape(-1)
+
+
+def example(compressor):
+    return jax.ShapeDtypeStruct((SIZE,) if compressor.whole else SHAPE, "float32")
+
+
+def ratios(compressor, many, share=1.0):
+    """‖share·C(x) - x‖²/‖x‖² of each vector, with a draw of its own."""
+
+    @jax.jit
+    @jax.vmap
+    def ratio(key, vector):
+        left = share * compress(compressor, key, vector) - vector
+        return (left**2).sum() / (vector**2).sum()
+
+    return np.asarray(ratio(jax.random.split(jax.random.key(1), len(many)), jnp.asarray(many, jnp.float32)), float)
+
+
+@named
+def test_it_is_a_contraction(compressor, vectors):
+    """With its δ, each time if nothing is drawn, else in the mean; an unbiased one as error feedback uses it."""
+    delta = compressor.delta(example(compressor))
+    assert 0 < delta <= 1
+    random = compressor.draws or isinstance(compressor, LowRank)
+    for many in vectors.values():
+        found = ratios(compressor, many, share=delta if compressor.unbiased else 1.0)
+        slack = ERRORS * found.std() / np.sqrt(len(found)) if random else 0.0
+        assert (found.mean() if random else found.max()) <= 1 - delta + slack + 1e-5
+
+
+@pytest.mark.parametrize("compressor", [one for one in ALL if one.unbiased], ids=repr)
+def test_its_variance_is_at_most_omega(compressor, vectors):
+    omega = compressor.omega(example(compressor))
+    for many in vectors.values():
+        found = ratios(compressor, many)
+        error = found.std() / np.sqrt(len(found))
+        assert found.mean() <= omega + ERRORS * error + 1e-6
+        if isinstance(compressor, RandK):  # whose variance is that of every vector
+            assert abs(found.mean() - omega) < ERRORS * error
+
+
+def test_omega_is_reached():
+    """A number of 4/3 is the hardest for `Natural`; d equal ones have √d - 1 with ternary QSGD, whose ω is √d."""
+    single = np.full((VECTORS, 1), 4 / 3)
+    found = ratios(Natural(), single)
+    assert abs(found.mean() - 1 / 8) < ERRORS * found.std() / np.sqrt(VECTORS)
+    equal = ratios(QSGD(1), np.ones((VECTORS, SIZE)))
+    assert abs(equal.mean() - (np.sqrt(SIZE) - 1)) < ERRORS * equal.std() / np.sqrt(VECTORS)
+
+
+@pytest.mark.parametrize("compressor", [one for one in ALL if one.unbiased], ids=repr)
+def test_it_is_unbiased(compressor):
+    """The mean over many draws, number by number."""
+    vector = jnp.asarray(np.random.default_rng(3).normal(size=SIZE), jnp.float32)
+    drawn = jax.jit(jax.vmap(partial(compress, compressor), (0, None)))
+    found = np.asarray(drawn(jax.random.split(jax.random.key(2), 20_000), vector), float)
+    error = found.std(axis=0) / np.sqrt(len(found)) + 1e-7
+    assert (np.abs(found.mean(axis=0) - vector) / error).max() < ERRORS
+
+
+@pytest.mark.parametrize("compressor", [one for one in ALL if one.whole], ids=repr)
+def test_a_tree_is_one_vector(compressor):
+    """All tensors together, in the order of the tree: the engine may pass either."""
+    vector = jnp.asarray(np.random.default_rng(4).normal(size=SIZE), jnp.float32)
+    tree = {"a": vector[:4], "b": [vector[4:14].reshape(2, 5), vector[14:].reshape(5, 2)]}
+    key = jax.random.key(5)
+    whole, _ = compressor.compress(key, vector, compressor.start(vector))
+    parts, _ = compressor.compress(key, tree, compressor.start(tree))
+    np.testing.assert_array_equal(jnp.concatenate([part.ravel() for part in jax.tree.leaves(parts)]), whole)
+    assert compressor.bytes(tree) <= compressor.bytes(vector) + 3  # each tensor in whole bytes
+
+
+@named
+def test_zeros_stay_zeros_and_what_is_not_finite_shows(compressor):
+    key = jax.random.key(6)
+    assert not compress(compressor, key, jnp.zeros(SIZE)).any()
+    broken = jnp.ones(SIZE).at[0].set(jnp.nan)
+    if not isinstance(compressor, RandK):  # which may leave the number out
+        assert not jnp.isfinite(compress(compressor, key, broken)).all()
+
+
+def test_top_k_keeps_the_largest():
+    vector = np.random.default_rng(7).normal(size=SIZE).astype(np.float32)
+    kept, _ = TopK(k=5).compress((), jnp.asarray(vector), ())
+    largest = np.sort(np.argsort(-abs(vector))[:5])
+    np.testing.assert_array_equal(np.flatnonzero(kept), largest)
+    np.testing.assert_array_equal(kept[largest], vector[largest])
+
+
+def test_natural_gives_powers_of_two(x64):
+    for dtype in (jnp.float32, jnp.float64, jnp.bfloat16, jnp.float16):
+        vector = jnp.asarray(np.random.default_rng(8).normal(size=SIZE), dtype)
+        rounded, _ = Natural().compress(jax.random.key(0), vector, ())
+        assert rounded.dtype == dtype
+        powers = np.log2(np.abs(np.asarray(rounded, float)))
+        np.testing.assert_array_equal(powers, np.round(powers))
+        assert (jnp.sign(rounded) == jnp.sign(vector)).all()
+
+
+class TestLowRank:
+    """PowerSGD."""
+
+    @pytest.fixture
+    def matrix(self):
+        return jnp.asarray(np.random.default_rng(9).normal(size=(8, 10)))
+
+    def test_it_projects(self, x64, matrix):
+        compressor = LowRank(2)
+        found, _ = compressor.compress((), matrix, compressor.start(matrix))
+        assert np.linalg.matrix_rank(found) == 2
+        left = float(((matrix - found) ** 2).sum())
+        assert left == pytest.approx(float((matrix**2).sum() - (found**2).sum()))
+
+    def test_a_warm_start_finds_the_best_approximation(self, x64, matrix):
+        compressor, before = LowRank(2), np.inf
+        state = compressor.start(matrix)
+        for _ in range(300):
+            found, state = compressor.compress((), matrix, state)
+            left = float(((matrix - found) ** 2).sum())
+            assert left <= before * (1 + 1e-12)
+            before = left
+        tail = np.linalg.svd(matrix, compute_uv=False)[2:]
+        assert left == pytest.approx((tail**2).sum(), rel=1e-6)
+
+    def test_matrices_of_lower_rank_are_sent_exactly_and_leave_a_search_that_goes_on(self, x64, matrix):
+        compressor = LowRank(2)
+        state = compressor.start(matrix)
+        for column in range(3):  # of rank 1, each in a row of its own
+            single = jnp.zeros((8, 10)).at[column].set(matrix[column])
+            found, state = compressor.compress((), single, state)
+            np.testing.assert_allclose(found, single, atol=1e-12)
+        found, state = compressor.compress((), jnp.zeros((8, 10)), state)
+        assert not found.any()
+        assert (jnp.linalg.norm(state[0], axis=0) > 1e-3).all()
+
+    def test_vectors_and_small_matrices_are_sent_as_they_are(self):
+        tree = {"b": jnp.arange(5.0), "small": jnp.arange(6.0).reshape(2, 3), "w": jnp.ones((3, 3, 4, 9))}
+        compressor = LowRank(2)
+        found, state = compressor.compress((), tree, compressor.start(tree))
+        np.testing.assert_array_equal(found["b"], tree["b"])
+        np.testing.assert_array_equal(found["small"], tree["small"])
+        assert [jnp.shape(q) if len(q) else () for q in state] == [(), (), (9, 2)]
+        assert compressor.bytes(tree) == 4 * (5 + 6 + 2 * (36 + 9))
+        assert compressor.delta(tree) == 2 / 9
+
+
+def test_bytes_by_hand():
+    params = {"w": jax.ShapeDtypeStruct((100, 50), "float32"), "b": jax.ShapeDtypeStruct((50,), "float32")}
+    size = 5050
+    expected = {
+        Identity(): 4 * size,
+        TopK(0.01): 8 * 51,
+        TopK(0.9): 4 * size,  # places would cost more than what is left out
+        RandK(0.01): 4 * 51 + 8,
+        QSGD(1): 4 + -(-2 * size // 8),
+        QSGD(7): 4 + 4 * size // 8,
+        ScaledSign(): 4 + -(-size // 8),
+        Natural(): -(-9 * 5000 // 8) + -(-9 * 50 // 8),
+        LowRank(2): 4 * (2 * 150 + 50),
+    }
+    assert {one: one.bytes(params) for one in expected} == expected
+    assert TopK(0.01).bytes(jax.ShapeDtypeStruct((100,), "bfloat16")) == 6
+
+
+def test_a_value_is_frozen_equal_and_hashable():
+    assert TopK(0.1) == TopK(fraction=0.1) != TopK(0.2)
+    assert len({TopK(0.1), TopK(0.1), RandK(0.1), QSGD(2), QSGD(2)}) == 3
+    with pytest.raises(AttributeError):
+        TopK(0.1).fraction = 0.2
+    assert set(CONSTRUCTORS.values()) == {
+        getattr(compressors, name) for name in compressors.__all__ if name in BY_CLASS
+    }
+
+
+BY_CLASS = ("Identity", "LowRank", "Natural", "QSGD", "RandK", "ScaledSign", "TopK")
+
+BAD = [
+    (lambda: TopK(0), "`fraction` must be finite and positive; got 0"),
+    (lambda: TopK(1.5), "`fraction` must be at most 1, all parameters; got 1.5"),
+    (lambda: RandK(-0.1), "`fraction` must be finite and positive; got -0.1"),
+    (lambda: RandK(float("nan")), "`fraction` must be finite and positive; got nan"),
+    (lambda: TopK("1%"), "`fraction` must be finite and positive; got '1%'"),
+    (lambda: TopK(), "Exactly one of `fraction` and `k` must be given; got neither"),
+    (lambda: RandK(0.1, k=3), "Exactly one of `fraction` and `k` must be given; got both"),
+    (lambda: TopK(k=0), "`k` must be an integer of at least 1; got 0"),
+    (lambda: TopK(k=2.5), "`k` must be an integer of at least 1; got 2.5"),
+    (lambda: TopK(k=11).bytes(jnp.zeros(10)), "`k` must be at most the number of parameters, 10; got 11"),
+    (lambda: QSGD(0), "`levels` must be an integer of at least 1; got 0"),
+    (lambda: LowRank(0), "`rank` must be an integer of at least 1; got 0"),
+    (lambda: LowRank(1.5), "`rank` must be an integer of at least 1; got 1.5"),
+]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("make", "message"), BAD)
+def test_what_is_refused(make, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_it_is_public():
+    assert asim.compressors is compressors
