@@ -2,7 +2,11 @@
 
 x = R z in five dimensions; z0 ~ N(α, 1) and z1 ~ N(β, 3) have unknown means, the other three are a mixture of two
 normal variables and two exponential ones. 20 000 observations with (α, β) = (1, -1); the proposal begins at 0 ± 1.
-Seeds 0 to 4 end at α = 1.00, 1.02, .85, .96, 1.01 and β = -.91, -.96, -.83, -.97, -.95, each ± .2 or .3.
+The algorithm runs as published, without a baseline, and once more with the mean of the critic's values subtracted from
+each, which costs nothing. Where 20 seeds end, mean ± sd over seeds, and how many of them within 0.1 of the truth:
+
+    published    α = 0.93 ± 0.07, β = -0.92 ± 0.07, 12 of 20    (in the paper, one run: 1.00, -1.02)
+    mean         α = 1.00 ± 0.02, β = -1.00 ± 0.04, 19 of 20
 
     asyncsim run scenarios/avo_multi.py
     asyncsim run scenarios/avo_multi.py --entropy 0
@@ -12,11 +16,13 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import plots
-from asyncsim.plots.style import BLUE, GREY, VERMILION
+from asyncsim.plots.style import BLUE, VERMILION
 
 TRUTH = (1.0, -1.0)
-NAMES = ("α", "β")
+NAMES = ("alpha", "beta")
+BASELINES = {"published": "none", "mean subtracted": "mean"}
 SHOWN = 4000
+COLOURS = (BLUE, VERMILION)
 MIXING = np.array(
     [
         (1.31229955, 0.10499961, 0.48310515, -0.3249938, -0.26387927),
@@ -46,7 +52,7 @@ def simulator(rng, theta):
 
 
 def compute(points=20_000, entropy=10.0, epochs=300, seed=0) -> dict[str, np.ndarray]:
-    """The proposal, its way, and the critic's value.
+    """Proposals, their way, and the critic's value, without a baseline and with one.
 
     Args:
         points: Observations.
@@ -57,41 +63,45 @@ def compute(points=20_000, entropy=10.0, epochs=300, seed=0) -> dict[str, np.nda
     generator = np.random.default_rng([seed, 7])
     data = simulator(generator, np.tile(TRUTH, (points, 1)))
     options = {"version": 1, "steps": epochs, "entropy": entropy, "betas": (0.9, 0.999), "seed": seed}
-    run = asim.calibration.avo(simulator, data, [0.0, 0.0], [1.0, 1.0], **options)
-    theta = generator.normal(run.mean, run.sd, (SHOWN, 2))
-    return {
-        "parameter": np.array(NAMES),
-        "truth": np.array(TRUTH),
-        "mean": run.mean,
-        "sd": run.sd,
+    runs = [
+        asim.calibration.avo(simulator, data, [0.0, 0.0], [1.0, 1.0], baseline=baseline, **options)
+        for baseline in BASELINES.values()
+    ]
+    numbers = {
+        "run": np.array(list(BASELINES)),
+        **{name: np.array([run.mean[place] for run in runs]) for place, name in enumerate(NAMES)},
+        **{f"{name}_sd": np.array([run.sd[place] for run in runs]) for place, name in enumerate(NAMES)},
+        "true_alpha": np.array(TRUTH[0]),
+        "true_beta": np.array(TRUTH[1]),
         "data": data[:SHOWN],
-        "simulated": simulator(generator, theta),
-        "mean_history": run.history.mean,
-        "sd_history": run.history.sd,
-        "critic": run.history.critic,
+        "critic": np.array([run.history.critic for run in runs]),
+        "mean_history": np.array([run.history.mean for run in runs]),
+        "sd_history": np.array([run.history.sd for run in runs]),
     }
+    for place, run in enumerate(runs):
+        numbers[f"simulated_{place}"] = simulator(generator, generator.normal(run.mean, run.sd, (SHOWN, 2)))
+    return numbers
 
 
 def draw(figure, numbers) -> None:
-    """Proposals before and after, two marginals of data and simulation, the critic's value."""
-    proposals, first, second, critic = figure.subplots(2, 2).ravel()
-    for place, (name, colour) in enumerate(zip(NAMES, (BLUE, VERMILION), strict=True)):
-        mean, sd = numbers["mean"][place], numbers["sd"][place]
-        plots.draw_proposal(proposals, mean, sd, label=f"{name}: {mean:.2f} ± {sd:.2f}", color=colour)
-        proposals.axvline(numbers["truth"][place], color=colour, linestyle=":")
-    plots.draw_proposal(proposals, 0.0, 1.0, label="before", color="0.6")
-    proposals.set(xlabel="parameter", ylabel="density, peak at 1", title="Proposals (no posteriors)")
-    for ax, column in ((first, 0), (second, 1)):
-        low, high = np.quantile(numbers["data"][:, column], [0.002, 0.998]).tolist()
-        bins = np.linspace(low, high, 50)
-        ax.hist(numbers["data"][:, column], bins, density=True, color="0.8", label="data")
-        simulated = numbers["simulated"][:, column]
-        ax.hist(simulated, bins, density=True, histtype="step", color=BLUE, label="simulated")
-        ax.set(xlabel=f"x{column}", ylabel="density", title=f"Data and simulation, x{column}")
-        ax.legend(fontsize="small")
-    critic.plot(numbers["critic"], color=GREY, linewidth=0.8)
+    """Both parameters' proposals before and after, a marginal of data and simulations, the critic's value."""
+    first, second, data, critic = figure.subplots(2, 2).ravel()
+    bins = np.linspace(*np.quantile(numbers["data"][:, 0], [0.002, 0.998]).tolist(), 50)
+    data.hist(numbers["data"][:, 0], bins, density=True, color="0.8", label="data")
+    for ax, name, letter, truth in ((first, NAMES[0], "α", TRUTH[0]), (second, NAMES[1], "β", TRUTH[1])):
+        plots.draw_proposal(ax, 0.0, 1.0, label="before", color="0.6")
+        for run, mean, sd, colour in zip(numbers["run"], numbers[name], numbers[f"{name}_sd"], COLOURS, strict=True):
+            plots.draw_proposal(ax, mean, sd, label=f"{run}: {mean:.2f} ± {sd:.2f}", color=colour)
+        ax.axvline(truth, color="0.3", linestyle=":", label="truth")
+        ax.set(xlabel=letter, ylabel="density, peak at 1", title="Proposals (no posteriors)")
+    for place, (run, colour) in enumerate(zip(numbers["run"], COLOURS, strict=True)):
+        simulated = numbers[f"simulated_{place}"][:, 0]
+        data.hist(simulated, bins, density=True, histtype="step", color=colour, label=run)
+        critic.plot(numbers["critic"][place], color=colour, linewidth=0.8, label=run)
+    data.set(xlabel="x0", ylabel="density", title="Data and simulations, first of five dimensions")
     critic.set(xlabel="epoch", ylabel="critic's value", title="Wasserstein critic")
-    proposals.legend(fontsize="small")
+    for ax in (first, second, data, critic):
+        ax.legend(fontsize="small")
 
 
 experiment = asim.Experiment(compute, draw, title="Adversarial Variational Optimization: sources", size=(10.4, 8.0))

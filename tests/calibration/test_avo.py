@@ -10,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import avo, blocks, critic
-from asyncsim.calibration.avo import _batches
+from asyncsim.calibration.avo import Avo, History, _batches
 
 LINEAR = ((jnp.array([[2.0]]), jnp.zeros(1)), (jnp.ones((1, 1)), jnp.zeros(1)))
 
@@ -94,6 +94,16 @@ def test_it_finds_the_mean(version, options):
     assert found.history.mean.shape == (options["steps"] + 1, 1)
     assert found.history.critic.shape == (options["steps"],)
     assert "no posterior" in repr(found)
+
+
+def test_the_average_is_that_of_the_last_steps():
+    history = History(np.arange(9.0)[:, None] * [1.0, -1.0], np.ones((9, 2)), np.zeros(8))
+    found = Avo(history.mean[-1], history.sd[-1], history, version=2, entropy=0.0)
+    assert found.average().tolist() == [7.5, -7.5]
+    assert found.average(1).tolist() == [4.5, -4.5]  # without where it started
+    for share in (0, -0.5, 1.5, math.nan):
+        with pytest.raises(ValueError, match=f"`share` must be above 0 and at most 1; got {share}"):
+            found.average(share)
 
 
 def test_compiled_simulators():
