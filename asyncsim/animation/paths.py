@@ -264,7 +264,7 @@ def _given_window(window: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:
 def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Point, ...]) -> NDArray[np.int64] | None:
     workload = run.workload
     small = plane.directions.shape[1] == 2
-    measure: Any = workload.evaluate or (None if workload.data is not None or workload.noise else _loss_of(workload))
+    measure: Any = workload.evaluate or (_loss_of(workload) if _is_plain(workload) else None)
     if measure is None:
         return None
     side = GRID if small else COARSE_GRID
@@ -281,6 +281,11 @@ def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Po
     if not np.isfinite(values).any():
         return None
     return _shades(values)[: side * side].reshape(side, side)
+
+
+def _is_plain(workload: Any) -> bool:
+    """Whether the loss depends on the parameters only."""
+    return workload.data is None and not workload.noise and not workload.by_worker
 
 
 def _loss_of(workload: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, and arrays of your own."""
+"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own; and who has which."""
 
 from asyncsim.datasets.cifar import cifar10
 from asyncsim.datasets.colour import as_colour
@@ -6,5 +6,7 @@ from asyncsim.datasets.dataset import Dataset
 from asyncsim.datasets.digits import digits
 from asyncsim.datasets.images import image_folder
 from asyncsim.datasets.mnist import mnist
+from asyncsim.datasets.partition import Partition, partition
+from asyncsim.datasets.parts import Parts
 
-__all__ = ["Dataset", "as_colour", "cifar10", "digits", "image_folder", "mnist"]
+__all__ = ["Dataset", "Partition", "Parts", "as_colour", "cifar10", "digits", "image_folder", "mnist", "partition"]

@@ -11,6 +11,7 @@ from asyncsim.datasets.dataset import Dataset
 from asyncsim.datasets.digits import digits
 from asyncsim.datasets.images import image_folder
 from asyncsim.datasets.mnist import mnist
+from asyncsim.datasets.partition import partition
 
 FUNCTIONS: dict[str, Callable[..., Dataset]] = {
     "as_colour": as_colour,
@@ -18,6 +19,7 @@ FUNCTIONS: dict[str, Callable[..., Dataset]] = {
     "digits": digits,
     "image_folder": image_folder,
     "mnist": mnist,
+    "partition": partition,
 }
 WITHOUT_ARGUMENTS = ("cifar10", "digits", "mnist")  # which a name alone makes again
 KEPT = 2  # data sets: the same one is asked for many times in a row
@@ -43,6 +45,8 @@ def made_again(described: Mapping[str, Any], source: Mapping[str, Any] | None = 
         ValueError: the data set 'digits' (...) is not what `asyncsim.datasets.digits()` makes here
     """
     name = described["name"]
+    if source is None and "partition" in described:
+        raise ValueError(f"who has which examples of the data set {name!r} is of your own making")
     if source is None and name not in WITHOUT_ARGUMENTS:
         raise ValueError(f"the data set {name!r} is of your own")
     recipe = {"function": name} if source is None else source

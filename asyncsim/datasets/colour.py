@@ -4,6 +4,7 @@ import numpy as np
 
 from asyncsim.checks import require_integer
 from asyncsim.datasets.dataset import Dataset
+from asyncsim.datasets.partition import Partition
 
 CHANNELS = 3
 
@@ -38,6 +39,8 @@ def as_colour(data: Dataset, size: int = 32) -> Dataset:
             f"`data` must be a Dataset of images, (height, width) or (height, width, {CHANNELS}); got {found}. "
             "Reshape the inputs."
         )
+    if isinstance(data, Partition):
+        raise ValueError("`data` must not be shared out to workers yet. Use partition(as_colour(data), …).")
     if max(data.shape[:2]) > size:
         raise ValueError(
             f"`size` must be at least that of the images, {data.shape[0]} × {data.shape[1]}; got {size}. "

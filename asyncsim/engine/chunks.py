@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim.engine.plan import Events, Plan, waves
 from asyncsim.engine.state import Chunk, ChunkEvents, Schedule
 from asyncsim.workloads import Workload
-from asyncsim.workloads.batches import Shuffles
+from asyncsim.workloads.batches import PartShuffles, Shuffles
 
 CHUNK_WORK = 1e8  # parameters × batch × seeds × commits of a chunk: tenths of a second, for progress and Ctrl-C
 CHUNK_BYTES = 8 * 2**20  # of noise drawn for a chunk: it should stay in the CPU's cache until it is used
@@ -71,9 +71,9 @@ class Feeder:
     window: int | None = None
 
     @cached_property
-    def shuffles(self) -> Shuffles | None:
+    def shuffles(self) -> Shuffles | PartShuffles | None:
         """The order of the examples; None without data."""
-        return Shuffles(self.workload.examples, self.workload.batch_size) if self.workload.examples else None
+        return self.workload.shuffles()
 
     def chunk(self, start: int, stop: int) -> tuple[int, Chunk]:
         """Commits `start` to `stop`, at most `length` of them, and how often the loop runs: commits or waves."""

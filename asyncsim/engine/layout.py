@@ -18,6 +18,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from asyncsim.engine.plan import EVENTS, PULL, RESUME
 from asyncsim.rules import Rule, View
 
+GRADIENT, NOISE = "gradient", "noise"  # what may take the worker's number; see `Layout.by_worker`
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -117,6 +119,7 @@ class Layout:
         batched: Whether the lanes of a device are one batched program (accelerators) or run one after another (CPU).
         in_turn: Whether the seeds' gradients run one after another too: faster where one gradient fills a CPU.
         mesh: Devices that share the lanes, or None.
+        by_worker: What takes the worker's number besides: "gradient", "noise", both or neither.
     """
 
     params: Packing
@@ -130,6 +133,7 @@ class Layout:
     batched: bool = False
     in_turn: bool = False
     mesh: Mesh | None = None
+    by_worker: tuple[str, ...] = ()
 
     @property
     def events(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from asyncsim.engine.commit import CHANGES, apply_commit, changed_offsets, first_buffer, measure, take_local_steps
-from asyncsim.engine.layout import Layout, first_row
+from asyncsim.engine.layout import GRADIENT, NOISE, Layout, first_row
 from asyncsim.engine.plan import BUFFER, RESUME
 from asyncsim.engine.rows import at, put_at, put_row, take_row
 from asyncsim.engine.state import Carry, Chunk, ChunkEvents, Problem, weakly_typed
@@ -119,7 +119,11 @@ class Loop:
         if layout.result is not None:  # every local step has a key of its own
             draw = draw and jax.vmap(draw)
         # Drawn for the whole chunk at once: commit by commit it would cost twenty times as much.
-        self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys)
+        whose = []
+        if NOISE in layout.by_worker:
+            each = jnp.reshape(chunk.worker, (-1, *(1 for _ in self.keys.shape[1:])))
+            whose = [jnp.broadcast_to(each, self.keys.shape)]
+        self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys, *whose)
 
     def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
         """Commit k: its gradient and its application."""
@@ -171,20 +175,30 @@ class Loop:
         return row[..., : self.layout.params.size].astype(self.layout.params.dtype)
 
     def batch(self, k: jax.Array) -> Any:
-        """Mini-batches of commit k with leading axis `seeds`, or None."""
+        """Mini-batches of commit k with leading axis `seeds`, or None; with the worker's number, if it is asked for."""
         if self.chunk.examples is None:
-            return jax.tree.map(lambda array: at(array, k), self.drawn)
-        examples = at(self.chunk.examples, k)
-        return jax.tree.map(lambda array: jnp.take(array, examples, axis=0, mode="clip"), self.problem.data)
+            batch = jax.tree.map(lambda array: at(array, k), self.drawn)
+        else:
+            examples = at(self.chunk.examples, k)
+            batch = jax.tree.map(lambda array: jnp.take(array, examples, axis=0, mode="clip"), self.problem.data)
+        if GRADIENT not in self.layout.by_worker:
+            return batch
+        return batch, jnp.broadcast_to(at(self.chunk.worker, k), self.keys.shape[1:])
+
+    def gradient(self, params: Any, batch: Any, key: jax.Array) -> tuple[jax.Array, Any]:
+        """Loss and gradient for what `batch` gave."""
+        if GRADIENT not in self.layout.by_worker:
+            return self.problem.gradient(params, batch, key)
+        return self.problem.gradient(params, batch[0], key, batch[1])
 
     def compute(self, row: jax.Array, batch: Any, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Losses (seeds,), and what the worker computed (seeds, …): packed gradients, or what local steps left."""
         if self.layout.result is not None:
-            return self.with_rule(partial(take_local_steps, self.layout, self.problem.gradient))(row, batch, keys)
+            return self.with_rule(partial(take_local_steps, self.layout, self.gradient))(row, batch, keys)
         params = self.layout.params
 
         def one(read: jax.Array, batch: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-            loss, gradient = self.problem.gradient(params.unpack(read), batch, key)
+            loss, gradient = self.gradient(params.unpack(read), batch, key)
             return loss, params.pack(gradient)
 
         return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(self.read(row), batch, keys)

@@ -57,6 +57,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
         >>> run.loss.tolist(), run.central["x"].tolist()
         ([0.5, 0.5, 0.125], [-0.25])
     """
+    workload.require_workers(trace.workers)
     rule, trace = bind(rule, trace)
     hyper, central = rule.hyper, workload.init(init_key(seed))
     server = rule.start_server(hyper, central)
@@ -103,7 +104,7 @@ def compute(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, wo
     x, losses, gradient = read, [], read
     for one in range(job * rule.window, (job + 1) * rule.window):
         key = compiled_commit_key(jax.random.key(seed), worker, one)  # the only compiled part: there is little to see
-        loss, gradient = workload.loss_and_gradient(x, workload.batch(seed, worker, one), key)
+        loss, gradient = workload.gradient_of(x, workload.batch(seed, worker, one), key, worker)
         losses.append(loss)
         if rule.local_step is not None:
             x, state = rule.local_step(rule.hyper, x, gradient, state)

@@ -12,12 +12,12 @@ from asyncsim.engine.bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.chunks import Feeder, chunk_length, room
 from asyncsim.engine.commit import FINITE
 from asyncsim.engine.devices import choose_lanes, warn_of_idle_cores
-from asyncsim.engine.layout import Layout, Packing, copied, result_packing, row_packing
+from asyncsim.engine.layout import GRADIENT, NOISE, Layout, Packing, copied, result_packing, row_packing
 from asyncsim.engine.plan import make_plan
 from asyncsim.engine.quantities import Record, as_mapping, by_stride
 from asyncsim.engine.run import Run, evaluate
 from asyncsim.engine.state import Carry, Problem
-from asyncsim.engine.trial import try_measures, try_rule, try_workload
+from asyncsim.engine.trial import metrics, try_measures, try_rule, try_workload, worker_metrics
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -63,6 +63,7 @@ class Replayer:
         lanes: int | None = None,
     ) -> None:
         arguments.require_types(trace, rule, workload)
+        workload.require_workers(trace.workers)
         given, (rule, trace) = trace, bind(rule, trace)
         warn_of_lacking_rounds(rule, given)
         self.plan = make_plan(trace)
@@ -73,14 +74,15 @@ class Replayer:
         self.total = arguments.checked_commits(commits, len(trace))
         first = arguments.first_shapes(workload, init_key(self.seeds[0]))
         self.params = Packing.of(first)
-        metrics, uses_keys = try_workload(workload, first, init_key(self.seeds[0]))
-        self.uses_keys = uses_keys or rule.draws
+        self.uses_keys = try_workload(workload, first, init_key(self.seeds[0])) or rule.draws
+        self.metrics, self.each = metrics(workload, first), worker_metrics(workload, first)
+        known = (*self.metrics, *self.each)
         info = try_rule(rule, self.params)
         record = record if record is None else as_mapping(record)
-        self.strides = arguments.checked_strides(record, resume, self.plan, metrics)
-        self.own = arguments.checked_measures(record, resume, metrics)
-        self.evaluated = [name for name in self.strides if name in metrics]
-        compiled = {name: every for name, every in self.strides.items() if name not in metrics}
+        self.strides = arguments.checked_strides(record, resume, self.plan, known)
+        self.own = arguments.checked_measures(record, resume, known)
+        self.evaluated = [name for name in self.strides if name in known]
+        compiled = {name: every for name, every in self.strides.items() if name not in known}
         if resume is not None:
             arguments.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
         shapes = try_measures(rule, self.params, info, compiled, self.own)
@@ -99,6 +101,7 @@ class Replayer:
             every_commit=groups.pop(1, ()),
             now_and_then=tuple(groups.values()),
             room=tuple(room(length, every) for every in groups),
+            by_worker=asked(workload),
             **choose_lanes(lanes, trace.workers, gradient_size)._asdict(),
         )
         arguments.require_memory(
@@ -107,7 +110,7 @@ class Replayer:
         self.problem = Problem(
             rule=rule,
             gradient=workload.loss_and_gradient,
-            noise=as_pytree(workload.noise) if workload.data is None and workload.noise else None,
+            noise=workload.draw,
             data=workload.device_data,
             keys=worker_keys(self.seeds, trace.workers),
             own={name: as_pytree(measure) for name, measure in self.own.items()},
@@ -136,9 +139,17 @@ class Replayer:
         due = [name for name in self.evaluated if stop % self.strides[name] == 0]
         if due:
             self._collect()
-            values = evaluate(self.workload, self.central())
+            values = self.evaluate(due)
             for name in due:
                 self.history.add_record(name, np.array([stop - 1]), values[name][None])
+
+    def evaluate(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """These and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
+        central, found = self.central(), {}
+        for measure, measures in ((self.workload.evaluate, self.metrics), (self.workload.evaluate_workers, self.each)):
+            if not set(measures).isdisjoint(names):
+                found |= evaluate(measure, central)
+        return found
 
     def finished(self, stop_on_divergence: bool = True) -> bool:
         """Whether nothing is left to do, or nothing finite is left to do it with."""
@@ -234,6 +245,11 @@ class Replayer:
                 del todo[place]
             todo = {place: end for place, end in todo.items() if end > stop}
             start = stop
+
+
+def asked(workload: Workload) -> tuple[str, ...]:
+    """What of a workload takes the worker's number."""
+    return (*([GRADIENT] if workload.by_worker else []), *([NOISE] if workload.noise_by_worker else []))
 
 
 class History:

@@ -1,7 +1,7 @@
 """The result of a replay: what was measured, where it ended, and what is needed to resume it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -236,7 +236,8 @@ class Run:
         """What the workload measures of the central variable, such as test loss and accuracy, without dropout.
 
         Returns:
-            Name -> float, or name -> (seeds,) array; {} for a workload without evaluation.
+            Name -> float, or name -> (seeds,) array; {} for a workload without evaluation. Of what it measures of each
+            worker (`evaluate_workers`) there are the lowest and the highest, such as `highest_worker_loss`.
 
         Example:
             >>> import asyncsim as asim
@@ -244,10 +245,31 @@ class Run:
             >>> asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0])).evaluate()
             {'test_loss': 0.0078125}
         """
-        if self.several:
-            return evaluate(self.workload, self.central)
-        central = jax.tree.map(lambda leaf: np.asarray(leaf)[None], self.central)
-        return {name: float(value[0]) for name, value in evaluate(self.workload, central).items()}
+        central = self._central_of_seeds()
+        told = evaluate(self.workload.evaluate, central)
+        for name, value in evaluate(self.workload.evaluate_workers, central).items():
+            told |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
+        return told if self.several else {name: float(value[0]) for name, value in told.items()}
+
+    def evaluate_workers(self) -> dict[str, np.ndarray]:
+        """What the workload measures of the central variable for each worker: on its own part, by its own objective.
+
+        Returns:
+            Name -> (workers,) array, or (seeds, workers); {} where workers are all alike.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> workload = asim.workloads.quadratic([1.0], minima=[[0.0], [2.0]], start=1.0)
+            >>> run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.downpour(0.5), workload)
+            >>> run.central["x"].tolist(), run.evaluate_workers()["worker_loss"].tolist()
+            ([1.0], [0.5, 0.5])
+        """
+        found = evaluate(self.workload.evaluate_workers, self._central_of_seeds())
+        return found if self.several else {name: value[0] for name, value in found.items()}
+
+    def _central_of_seeds(self) -> Any:
+        """The central variables with a leading axis `seeds`."""
+        return self.central if self.several else jax.tree.map(lambda leaf: np.asarray(leaf)[None], self.central)
 
     def final_loss(self, last: int = 50) -> Any:
         """Mean training loss over the last `last` commits of each worker, or over all if it made fewer.
@@ -324,11 +346,11 @@ def _split(name: str, values: np.ndarray, axes: int) -> Columns:
     return {f"{name}_{place}": flat[..., place] for place in range(flat.shape[-1])}
 
 
-def evaluate(workload: Workload, central: Any) -> dict[str, np.ndarray]:
-    """What the workload measures of central variables with a leading axis `seeds`, name -> (seeds,)."""
-    if workload.evaluate is None:
+def evaluate(measure: Callable[[Any], Mapping[str, Any]] | None, central: Any) -> dict[str, np.ndarray]:
+    """What a function measures of central variables with a leading axis `seeds`, name -> (seeds, …); {} without one."""
+    if measure is None:
         return {}
     seeds = len(jax.tree.leaves(central)[0])
     each = (jax.device_put(jax.tree.map(lambda leaf: leaf[i], central)) for i in range(seeds))  # noqa: B023
-    measured = [workload.evaluate(params) for params in each]
+    measured = [measure(params) for params in each]
     return {name: np.array([one[name] for one in measured]) for name in measured[0]}

@@ -90,8 +90,8 @@ class Problem(NamedTuple):
 
     Attributes:
         rule: Update rule; every hyper-parameter of shape () or (seeds,).
-        gradient: `(params, batch, key) -> (loss, gradient)`.
-        noise: `key -> batch`, or None.
+        gradient: `(params, batch, key) -> (loss, gradient)`, or `(params, batch, key, worker)`; see `Layout.by_worker`.
+        noise: `key -> batch`, or `(key, worker) -> batch`, or None.
         data: Training examples, or None.
         keys: (seeds, workers) random keys, or some more.
         own: The user's recorded quantities, name -> `CommitView -> array`.

@@ -22,6 +22,7 @@ from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
+from asyncsim.workloads.by_worker import asks, told
 from asyncsim.workloads.workload import as_pytree
 
 LIBRARY = str(Path(__file__).parents[1])
@@ -199,23 +200,30 @@ def _try_measure(own: Owned, commit: CommitView) -> Any:
     return returned
 
 
-def try_workload(workload: Workload, params: Any, key: jax.Array) -> tuple[tuple[str, ...], bool]:
-    """Try the functions of a workload on its first parameters.
+def try_workload(workload: Workload, params: Any, key: jax.Array) -> bool:
+    """Try the loss of a workload, and where its mini-batches come from, on its first parameters.
 
     Returns:
-        Names of what its `evaluate` measures, and whether its loss or its mini-batches depend on the random key.
+        Whether its loss or its mini-batches depend on the random key.
 
     Raises:
         ValueError: Naming the function that fails or returns something unexpected.
     """
     size = workload.batch_size
     batch = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), workload.device_data)
-    noise = as_pytree(workload.noise) if workload.data is None and workload.noise else None
-    gradient = None if workload.gradient is None else as_pytree(workload.gradient)
-    loss = as_pytree(workload.loss) if gradient is None else None
-    traced = _try_loss.trace(loss, gradient, noise, params, batch, key, owner=owner_of(workload))
+    whose = jax.ShapeDtypeStruct((), jnp.int32)
+    of_worker = {"gradient": whose if asks(workload.gradient or workload.loss) else None}
+    of_worker["noise"] = whose if workload.noise_by_worker else None
+    gradient = None if workload.gradient is None else ready(workload.gradient)
+    loss = ready(workload.loss) if gradient is None else None
+    traced = _try_loss.trace(loss, gradient, workload.draw, params, batch, of_worker, key, owner=owner_of(workload))
     jaxpr = traced.jaxpr.jaxpr
-    return metrics(workload, params), uses(jaxpr, jaxpr.invars[-1])
+    return uses(jaxpr, jaxpr.invars[-1])
+
+
+def ready(function: Callable[..., Any]) -> Any:
+    """The user's function as an argument that compiled functions accept, with the worker's number last if it asks."""
+    return told(function) if asks(function) else as_pytree(function)
 
 
 def uses(jaxpr: Any, variable: Any) -> bool:
@@ -232,12 +240,15 @@ def uses(jaxpr: Any, variable: Any) -> bool:
 
 
 @partial(jax.jit, static_argnames="owner")
-def _try_loss(loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, key: jax.Array, owner: str) -> Any:
+def _try_loss(
+    loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, whose: Any, key: jax.Array, owner: str
+) -> Any:
+    worker = {name: {} if number is None else {"worker": number} for name, number in whose.items()}
     if noise is not None:
-        batch = Owned("noise", owner, noise)(key=key)
+        batch = Owned("noise", owner, noise)(key=key, **worker["noise"])
     if gradient is not None:
         both = Owned("gradient", owner, gradient)
-        returned = both(params=params, batch=batch, key=key)
+        returned = both(params=params, batch=batch, key=key, **worker["gradient"])
         both.require(isinstance(returned, (tuple, list)) and len(returned) == 2, "(loss, gradient)", returned)
         _require_loss(both, returned[0])
         require_like(both, "a gradient", returned[1], params)
@@ -246,7 +257,7 @@ def _try_loss(loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, key
 
     def of(params: Any) -> Any:
         try:
-            value = own(params=params, batch=batch, key=key)
+            value = own(params=params, batch=batch, key=key, **worker["gradient"])
         except ValueError as error:
             _explain_missing_batch(error, batch)
             raise
@@ -294,6 +305,25 @@ def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
         if isinstance(error.__cause__, jax.errors.JAXTypeError) and all(map(is_concrete, jax.tree.leaves(params))):
             return _try_evaluate(own, params)[1]  # it computes with NumPy, say
         raise
+
+
+def worker_metrics(workload: Workload, params: Any) -> tuple[str, ...]:
+    """Names of what a workload measures of each worker, as `metrics`.
+
+    Raises:
+        ValueError: If it fails on shapes, or measures anything but named arrays of one number per worker.
+    """
+    if workload.evaluate_workers is None:
+        return ()
+    known = getattr(workload.evaluate_workers, "measures", None)
+    if known is not None:
+        return known
+    own = Owned("evaluate_workers", owner_of(workload), workload.evaluate_workers)
+    found = jax.eval_shape(lambda params: own(params=params), params)
+    shape = (workload.workers,)
+    fine = isinstance(found, Mapping) and all(is_free(str(name)) and found[name].shape == shape for name in found)
+    own.require(fine, f"a dictionary from free names to arrays of shape {shape}", found)
+    return tuple(found)
 
 
 def _try_evaluate(own: Owned, params: Any) -> Any:

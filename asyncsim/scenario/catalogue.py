@@ -6,6 +6,7 @@ from asyncsim import checks
 from asyncsim.cluster import Cluster
 from asyncsim.scenario.components import KINDS, Kind, network_and_server_fields
 from asyncsim.scenario.fields import Field, fields_of
+from asyncsim.scenario.partitions import every_partition_field
 from asyncsim.scenario.scenario import study_fields
 
 
@@ -21,7 +22,7 @@ def all_fields() -> tuple[Field, ...]:
     """
     workers = [field for field in fields_of(Cluster, "Cluster", {}) if field.name == "workers"]
     components = [field for kind in KINDS for field in _fields_of_kind(kind)]
-    return (*workers, *components, *network_and_server_fields(), *study_fields())
+    return (*workers, *components, *every_partition_field(), *network_and_server_fields(), *study_fields())
 
 
 def named_fields(name: str) -> dict[str, list[Field]]:

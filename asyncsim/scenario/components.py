@@ -17,6 +17,7 @@ from asyncsim.delays import Constant, Delay, scaled
 from asyncsim.delays.by_name import law_arguments
 from asyncsim.rules import Rule
 from asyncsim.scenario.fields import Field, arguments, described_arguments, fields_of, kind_of
+from asyncsim.scenario.partitions import OF_WORKERS, partition_fields, repartitioned
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
@@ -106,6 +107,7 @@ class Component:
         present: The object itself.
         rebuild_custom: `(**values) -> object`, which rebuilds a custom component; None for the library's.
         data: The data set, which no field can set but which every workload passes on to the next; or None.
+        stale: Whether `present` has another data set.
     """
 
     kind: Kind
@@ -114,6 +116,7 @@ class Component:
     present: Any
     rebuild_custom: Callable[..., Any] | None = dataclasses.field(default=None, repr=False)
     data: Any = None
+    stale: bool = False
 
     def fields(self, name: str | None = None) -> list[Field]:
         """The field that names the component, and its arguments.
@@ -130,9 +133,9 @@ class Component:
     def arguments(self, name: str | None = None) -> list[Field]:
         """The fields of its arguments, or of those of another constructor, as in `fields`."""
         if name is not None and name != self.name:
-            return self.kind.argument_fields(name, self._accepted(name, {}))
+            return [*self.kind.argument_fields(name, self._accepted(name, {})), *partition_fields(self.data)]
         if self.rebuild_custom is None:
-            return self.kind.argument_fields(self.name, self.values)
+            return [*self.kind.argument_fields(self.name, self.values), *partition_fields(self.data)]
         help = f"Of the script's own {self.kind.field}."
         return [Field(key, kind_of(None, value), help, self.kind.group, value) for key, value in self.values.items()]
 
@@ -146,13 +149,21 @@ class Component:
         constructor, takes = self._constructor(name)
         shown = {key: shown_name(self.kind.field, key) for key in takes}
         given = {key: changes.pop(field) for key, field in shown.items() if field in changes}
-        if name == self.name and not given:
+        if name == self.name and not given and not self.stale:
             return self.present
         values = {**(self.values if name == self.name else self._kept(name, given)), **given}
         lacking = [key for key, required in takes.items() if required and key not in values]
         if lacking:
             raise ValueError(f"`{shown[lacking[0]]}` must be given as well with `{self.kind.field}` {name!r}.")
         return constructor(**values)
+
+    def shared_out(self, changes: dict[str, Any], workers: int) -> "Component":
+        """The component with its data set shared out anew where that changes, as in `repartitioned`."""
+        if self.rebuild_custom is not None:
+            changes.pop(OF_WORKERS, None)
+            return self
+        data = repartitioned(self.data, changes, workers)
+        return self if data is self.data else dataclasses.replace(self, data=data, stale=True)
 
     def _constructor(self, name: str) -> tuple[Callable[..., Any], dict[str, bool]]:
         """What makes the component of this name, and the arguments that it takes, with whether they are required."""

@@ -80,7 +80,14 @@ def describe_workload(workload: Workload) -> dict[str, Any]:
     if workload.data is not None and workload.dataset is None:
         described["data"] = [hash_array(np.asarray(leaf)) for leaf in jax.tree.leaves(workload.data)]
         described["batch_size"] = workload.batch_size
+    if workload.dataset is None and workload.parts is not None:
+        described["parts"] = workload.parts.fingerprint
+    if workload.name not in CONSTRUCTORS:
+        own = {"workers": workload.workers, "weights": workload.weights}
+        described |= {name: plain(value) for name, value in own.items() if value is not None}
     functions = (workload.init, workload.loss, workload.gradient, workload.noise, workload.evaluate)
+    if workload.name not in CONSTRUCTORS:
+        functions = (*functions, workload.evaluate_workers)
     if workload.name in CONSTRUCTORS:  # whose arguments, described above, are also bound to its functions
         functions = tuple(getattr(function, "func", function) for function in functions)
     return _with_code(described, *functions)

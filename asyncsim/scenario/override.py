@@ -15,6 +15,7 @@ from asyncsim.scenario.components import (
     shown_name,
 )
 from asyncsim.scenario.fields import arguments
+from asyncsim.scenario.partitions import OF_WORKERS
 from asyncsim.scenario.recorded import refuse_cluster_fields
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -34,12 +35,16 @@ def override(
     present = components_of(cluster, rule, workload)
     if isinstance(cluster, Trace):
         refuse_cluster_fields(cluster, changes)
+        present = _shared_out(present, rest, cluster.workers)
         rule, workload = (component.rebuild(rest) for component in present)
         _refuse_unknown(rest, present, components_of(cluster, rule, workload))
         return cluster, rule, workload
     workers = rest.pop("workers", cluster.workers)
     if COUNTS_WORKERS not in changes and "workers" in changes and "workers" in rule.describe():
         rest[COUNTS_WORKERS] = workers
+    if workers != cluster.workers:
+        rest[OF_WORKERS] = True
+    present = _shared_out(present, rest, workers)
     compute, protocol, rule, workload = (component.rebuild(rest) for component in present)
     if COUNTS_WORKERS not in changes:
         rest.pop(COUNTS_WORKERS, None)
@@ -51,6 +56,13 @@ def override(
     changed = rebuild_cluster(cluster, rest, workers=workers, compute=compute, protocol=protocol)
     _refuse_unknown(rest, present, components_of(changed, rule, workload))
     return changed, rule, workload
+
+
+def _shared_out(components: tuple[Component, ...], rest: dict[str, Any], workers: int) -> tuple[Component, ...]:
+    """The components, where the workload's data set is shared out as `rest` says."""
+    *others, workload = components
+    workers = checks.require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    return (*others, workload.shared_out(rest, workers))
 
 
 def _refuse_unknown(rest: Mapping[str, Any], before: Iterable[Component], after: Iterable[Component]) -> None:

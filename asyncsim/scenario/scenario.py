@@ -17,7 +17,7 @@ from asyncsim.engine.arguments import MOST_SEED, first_shapes, require_memory, r
 from asyncsim.engine.bind import bind
 from asyncsim.engine.layout import Packing, row_packing
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
-from asyncsim.engine.trial import metrics, try_measures, try_rule
+from asyncsim.engine.trial import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
@@ -104,6 +104,7 @@ class Scenario:
                 wanted = " or a ".join(one.__name__ for one in kind)
                 raise ValueError(f"`{name}` must be an asyncsim.{wanted}; got {type(value).__name__}.")
         self.rule.for_workers(self.cluster.workers)  # which refuses a rule for another number
+        self.workload.require_workers(self.cluster.workers)
         self._check_length()
         object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
         if self.schedule_seed is not None:
@@ -471,7 +472,7 @@ def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
     params = first_shapes(workload, jax.random.key(0))
     info = try_rule(rule, Packing.of(params))
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
-    return (*names, *metrics(workload, params))
+    return (*names, *metrics(workload, params), *worker_metrics(workload, params))
 
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:

@@ -47,7 +47,7 @@ def alexnet(data: Dataset, batch_size: int) -> Workload:
 
     Args:
         data: Colour images in any number of classes: `datasets.image_folder` for the full network, `datasets.cifar10`
-            or `datasets.as_colour` of any images for the small one.
+            or `datasets.as_colour` of any images for the small one. A `datasets.partition` gives each worker its part.
         batch_size: Images in a mini-batch; the paper's n workers use 1024 / n.
 
     Returns:

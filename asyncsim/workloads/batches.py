@@ -1,7 +1,8 @@
 """The examples in a commit's mini-batch, and its random key: functions of (seed, worker, job) alone.
 
 They do not depend on the number of workers, the rule, the order of the commits, or how the replay was cut. Two rules
-replayed with one seed therefore see the same mini-batches, and their comparison is a paired one.
+replayed with one seed therefore see the same mini-batches, and their comparison is a paired one. Where every worker has
+a part of the examples, they depend on that part as well, and on nobody else's.
 """
 
 from collections import OrderedDict
@@ -12,6 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from asyncsim.datasets import Parts
 
 INIT, COMMITS = 0, 1  # streams of a seed's key
 RULE = 2**31 - 1  # stream of a commit's key: that of the rule; the key itself is the workload's
@@ -78,6 +81,56 @@ class Shuffles:
             larger = min(max(2 * used, FIRST_PLACES), self._capacity)
             self._table = np.concatenate([self._table, np.empty((larger - used, *self._table.shape[1:]), np.int32)])
         return used
+
+
+class PartShuffles:
+    """Mini-batches of each worker's epochs where every worker has a part of the examples: a fresh shuffle of its own.
+
+    Epochs are as long as the parts, so that nothing is padded. One that is not kept is drawn again.
+
+    Args:
+        parts: Who has which examples.
+        batch_size: Examples in a mini-batch, at most those of the smallest part.
+
+    Example:
+        Worker 1 has three mini-batches of two before it begins anew, worker 0 has one:
+
+        >>> shuffles = PartShuffles(Parts.of([[0, 1], [2, 3, 4, 5, 6, 7]]), batch_size=2)
+        >>> taken = shuffles.take(seed=0, worker=np.array([1, 0, 1, 0, 1]), job=np.array([0, 0, 1, 1, 2]))
+        >>> sorted(taken[[0, 2, 4]].ravel().tolist()), sorted(taken[3].tolist())
+        ([2, 3, 4, 5, 6, 7], [0, 1])
+    """
+
+    def __init__(self, parts: Parts, batch_size: int) -> None:
+        self.parts = parts
+        self.batch_size = batch_size
+        self.per_epoch = parts.sizes // batch_size
+        self._kept: OrderedDict[tuple[int, int, int], np.ndarray] = OrderedDict()  # least recently used first
+        self._bytes = 0
+
+    def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
+        """Example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
+        worker = np.asarray(worker, np.int64)
+        epoch, slot = np.divmod(np.asarray(job, np.int64), self.per_epoch[worker])
+        streams, which = np.unique(worker << EPOCH_BITS | epoch, return_inverse=True)
+        taken = np.empty((len(worker), self.batch_size), np.int32)
+        together = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        for stream, rows in zip(streams.tolist(), together, strict=True):
+            taken[rows] = self._epoch(seed, stream >> EPOCH_BITS, stream & EPOCH_MASK)[slot[rows]]
+        return taken
+
+    def _epoch(self, seed: int, worker: int, epoch: int) -> np.ndarray:
+        """(mini-batches, batch_size) example numbers of one epoch of one worker."""
+        stream = (seed, worker, epoch)
+        if stream not in self._kept:
+            used = self.per_epoch[worker] * self.batch_size
+            shuffled = np.random.default_rng(stream).permutation(self.parts[worker])[:used]
+            self._kept[stream] = shuffled.reshape(-1, self.batch_size)
+            self._bytes += shuffled.nbytes
+            while self._bytes > SHUFFLES_BYTES and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        self._kept.move_to_end(stream)
+        return self._kept[stream]
 
 
 @jax.jit

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from asyncsim.checks import require_integer
-from asyncsim.datasets import Dataset
+from asyncsim.datasets import Dataset, Partition, Parts
+from asyncsim.datasets.partition import EQUAL
 from asyncsim.workloads.workload import Params, Workload, to_device
 
 Logits = Callable[[Params, jax.Array], jax.Array]
@@ -102,6 +104,68 @@ class Evaluation:
             return to_device(self.inputs), to_device(self.labels)
 
 
+@partial(jax.jit, static_argnames=("logits", "workers"))
+def measure_workers(
+    params: Params, inputs: jax.Array, labels: jax.Array, owner: jax.Array, *, logits: Logits, workers: int
+) -> dict[str, jax.Array]:
+    """Mean cross-entropy and fraction of correct answers of each worker's own examples, (workers,) each.
+
+    Args:
+        params: The model's parameters.
+        inputs: (examples, …).
+        labels: (examples,).
+        owner: (examples,) the worker of each example; `workers` for nobody's.
+        logits: `(params, inputs) -> (examples, classes)`, a module-level function.
+        workers: Number of workers.
+    """
+    size = min(EVALUATED_TOGETHER, len(labels))
+    padding = -len(labels) % size
+    owner = jnp.concatenate([owner, jnp.full(padding, workers, owner.dtype)])
+
+    def slice_from(start: jax.Array) -> jax.Array:
+        places = jnp.minimum(start + jnp.arange(size), len(labels) - 1)
+        answers, wanted = logits(params, jnp.take(inputs, places, axis=0)), jnp.take(labels, places)
+        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), wanted[:, None], axis=1)[:, 0]
+        right = (jnp.argmax(answers, axis=1) == wanted).astype(losses.dtype)
+        columns = jnp.stack([losses, right, jnp.ones_like(losses)], axis=1)
+        return jax.ops.segment_sum(columns, lax.dynamic_slice_in_dim(owner, start, size), workers + 1)
+
+    sums = lax.map(slice_from, jnp.arange(0, len(labels), size)).sum(axis=0)[:workers]
+    return {"worker_loss": sums[:, 0] / sums[:, 2], "worker_accuracy": sums[:, 1] / sums[:, 2]}
+
+
+@dataclass(frozen=True, eq=False)
+class WorkersEvaluation:
+    """`params -> {"worker_loss": …, "worker_accuracy": …}` of each worker's own part of the training examples.
+
+    Attributes:
+        logits: `(params, inputs) -> (examples, classes)`, without dropout and the like.
+        inputs, labels: Training examples.
+        parts: Who has which.
+    """
+
+    logits: Logits
+    inputs: Any
+    labels: Any
+    parts: Parts
+    measures: ClassVar[tuple[str, ...]] = ("worker_loss", "worker_accuracy")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the copies on the device."""
+        return {name: value for name, value in vars(self).items() if name != "_on_device"}
+
+    def __call__(self, params: Params) -> dict[str, jax.Array]:
+        """Loss and accuracy, (workers,) each."""
+        return measure_workers(params, *self._on_device, logits=self.logits, workers=len(self.parts))
+
+    @cached_property
+    def _on_device(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        owner = np.full(len(self.labels), len(self.parts), np.int32)
+        owner[self.parts.order] = self.parts.owner
+        with jax.ensure_compile_time_eval():  # as above
+            return to_device(self.inputs), to_device(self.labels), to_device(owner)
+
+
 def classifier(
     name: str,
     data: Dataset,
@@ -117,7 +181,7 @@ def classifier(
 
     Args:
         name: Name of the constructor that calls this.
-        data: The data set.
+        data: The data set; a `Partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
         init, loss: As in `Workload`; module-level functions, so that workloads of one shape share a program.
         logits: `(params, inputs) -> (examples, classes)`, for the test.
@@ -125,18 +189,28 @@ def classifier(
         options: The constructor's other arguments, as plain data.
 
     Raises:
-        ValueError: If `batch_size` is not a whole number from 1 to the number of training examples.
+        ValueError: If `batch_size` is not a whole number from 1 to the number of training examples, or of those of
+            the smallest part.
     """
     batch_size = require_integer("batch_size", batch_size, least=1, remedy="32 or 64 are usual.")
+    examples = (data.train_inputs.reshape(-1, *shape), data.train_labels)
+    shared: dict[str, Any] = {}
+    if isinstance(data, Partition):
+        shared = {
+            "parts": data.parts,
+            "weights": None if data.weighting == EQUAL else data.weights,
+            "evaluate_workers": WorkersEvaluation(logits, *examples, data.parts),
+        }
     return Workload(
         init=init,
         loss=loss,
-        data=(data.train_inputs.reshape(-1, *shape), data.train_labels),
+        data=examples,
         batch_size=batch_size,
         evaluate=Evaluation(logits, data.test_inputs.reshape(-1, *shape), data.test_labels),
         name=name,
         options={**options, "batch_size": batch_size},
         dataset=data,
+        **shared,
     )
 
 

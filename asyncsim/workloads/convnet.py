@@ -41,7 +41,8 @@ def convnet(data: Dataset, batch_size: int) -> Workload:
     The network is described in `asyncsim.workloads.convnet`; its loss is the mean cross-entropy.
 
     Args:
-        data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.mnist()`.
+        data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.mnist()`; a `datasets.partition` of
+            them gives each worker its part.
         batch_size: Images in a mini-batch; the paper's workers use 64.
 
     Returns:

@@ -24,7 +24,7 @@ def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
     a_0 the inputs. Weights and biases start uniform on ±1/√fan_in, PyTorch's default.
 
     Args:
-        data: Any data set.
+        data: Any data set; a `datasets.partition` gives each worker its part.
         hidden: Sizes of the hidden layers, from the inputs to the outputs. With `()` the model is that of `softmax`
             with other first parameters.
         batch_size: Examples in a mini-batch.

@@ -21,7 +21,7 @@ def softmax(data: Dataset, batch_size: int) -> Workload:
     matter where the parameters start.
 
     Args:
-        data: Any data set.
+        data: Any data set; a `datasets.partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
 
     Returns:

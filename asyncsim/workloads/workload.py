@@ -11,7 +11,9 @@ import numpy as np
 from jax.tree_util import Partial
 
 from asyncsim import checks
-from asyncsim.workloads.batches import Shuffles, compiled_commit_key
+from asyncsim.datasets import Parts
+from asyncsim.workloads.batches import PartShuffles, Shuffles, compiled_commit_key
+from asyncsim.workloads.by_worker import asks, told, weighted
 
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
@@ -21,8 +23,11 @@ Batch = Any  # any pytree of arrays
 class Workload:
     """A loss, its training data and its evaluation.
 
-    A mini-batch is `batch_size` examples of `data`, each epoch of each worker a fresh shuffle without replacement; or,
-    without `data`, whatever `noise(key)` draws; or, without either, None.
+    A mini-batch is `batch_size` examples of `data`, each epoch of each worker a fresh shuffle without replacement, of
+    all examples or of the worker's own part; or, without `data`, whatever `noise(key)` draws; or, without either, None.
+
+    Workers may differ in their objectives, too: a loss, gradient or noise with a parameter `worker` receives the number
+    of the worker, an int32 scalar that JAX traces.
 
     Attributes:
         init: `key -> params`, the first central variable, any pytree of floating-point arrays.
@@ -39,10 +44,18 @@ class Workload:
             them are kept in the summary, printed, and can be recorded. To be recorded by a `Scenario` it must be
             traceable by JAX.
         name, options, dataset: How to describe and rebuild the workload; filled in by the constructors.
+        parts: Who has which examples: `datasets.Parts`, or one sequence of example numbers per worker. By default
+            every worker has all of them.
+        weights: (workers,) what each worker's gradient counts, relative to the others: it is multiplied by the weight
+            over the mean weight. The losses stay as they are. By default all count alike.
+        workers: The number of workers that it is made for, taken from `parts` or `weights` if there are any; None for
+            any number.
+        evaluate_workers: `params -> {"worker_loss": (workers,), …}`, one number per worker by whatever names you like,
+            or None: how each worker's own objective or part fares. They can be recorded by their names.
 
     Raises:
-        ValueError: If `batch_size` is not a whole number from 1 to the number of examples, or the arrays of `data`
-            differ in length.
+        ValueError: If `batch_size` is not a whole number from 1 to the number of examples, or to those of the smallest
+            part; the arrays of `data` differ in length; or parts, weights and workers do not fit.
 
     Example:
         A model of your own, least squares on a line:
@@ -67,6 +80,16 @@ class Workload:
         >>> data = (digits.train_inputs, digits.train_labels)
         >>> asim.Workload(init=lambda key: jnp.zeros((64, digits.classes)), loss=classify, data=data, batch_size=32)
         Workload(classify, batch_size=32)
+
+        Workers that want different things: worker 0 commits twice as often, and the mean of the stationary
+        distribution is (2·0 + 3)/3.
+
+        >>> def distance(params, batch, key, worker):
+        ...     return 0.5 * (params - jnp.array([0.0, 3.0])[worker]) ** 2
+        >>> torn = asim.Workload(init=lambda key: jnp.zeros(()), loss=distance, workers=2)
+        >>> run = asim.replay(asim.Trace.from_commits([0, 0, 1] * 400), asim.rules.downpour(0.01), torn)
+        >>> round(float(run.central), 1)
+        1.0
     """
 
     init: Callable[[jax.Array], Params]
@@ -79,6 +102,10 @@ class Workload:
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     dataset: Any = None
+    parts: Any = None
+    weights: Any = None
+    workers: int | None = None
+    evaluate_workers: Callable[[Params], dict[str, jax.Array]] | None = None
 
     def __post_init__(self) -> None:
         size = checks.require_integer("batch_size", self.batch_size, least=1, remedy="32 or 64 are usual.")
@@ -91,10 +118,43 @@ class Workload:
                 f"`batch_size` must be at most the number of training examples, {self.examples}; got {size}. "
                 "Give smaller mini-batches or more data."
             )
+        if self.parts is not None:
+            object.__setattr__(self, "parts", self._checked_parts(size))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _checked_weights(self.weights))
+        object.__setattr__(self, "workers", self._checked_workers())
+
+    def _checked_parts(self, batch_size: int) -> Parts:
+        parts = Parts.of(self.parts)
+        if self.data is None or parts.order.max() >= self.examples:
+            raise ValueError(
+                f"`parts` must have numbers of training examples, here less than {self.examples}; got "
+                f"{parts.order.max()}. Count from 0, and give `data`."
+            )
+        smallest = int(parts.sizes.argmin())
+        if batch_size > parts.sizes[smallest]:
+            raise ValueError(
+                f"`batch_size` must be at most the examples of the smallest part, {parts.sizes[smallest]} of worker "
+                f"{smallest}; got {batch_size}. Give smaller mini-batches, or partition(…, least={batch_size})."
+            )
+        return parts
+
+    def _checked_workers(self) -> int | None:
+        """The number of workers on which parts, weights and argument agree."""
+        told = {"parts": self.parts, "weights": self.weights}
+        found = {name: len(value) for name, value in told.items() if value is not None}
+        if self.workers is not None:
+            least = checks.require_integer("workers", self.workers, least=1, remedy="Leave it out for any number.")
+            found["workers"] = least
+        if len(set(found.values())) > 1:
+            counts = " and ".join(f"{count} by `{name}`" for name, count in found.items())
+            raise ValueError(f"`workers` must be one number; got {counts}.")
+        return next(iter(found.values()), None)
 
     def __repr__(self) -> str:
         settings = dict(self.options) if self.options or not self.examples else {"batch_size": self.batch_size}
-        data = [] if self.dataset is None else [self.dataset.name]
+        parts = "" if self.parts is None else f" in {len(self.parts)} parts"
+        data = [] if self.dataset is None else [f"{self.dataset.name}{parts}"]
         shown = [*data, *(f"{name}={reprlib.repr(value)}" for name, value in settings.items())]
         name = self.describe()["name"]
         return f"{name}({', '.join(shown)})" if self.name else f"Workload({', '.join([name, *shown])})"
@@ -110,15 +170,73 @@ class Workload:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Full mini-batches in one shuffle; the rest of the shuffle is left out, as in the paper's code."""
+        """Full mini-batches in one shuffle of all examples; the rest is left out, as in the paper's code."""
         return self.examples // self.batch_size
+
+    @property
+    def by_worker(self) -> bool:
+        """Whether `loss_and_gradient` takes the worker's number."""
+        return self.weights is not None or self._gradient_asks
+
+    @property
+    def _gradient_asks(self) -> bool:
+        return asks(self.loss if self.gradient is None else self.gradient)
+
+    @property
+    def noise_by_worker(self) -> bool:
+        """Whether `noise` takes the worker's number."""
+        return self.data is None and asks(self.noise)
 
     @cached_property
     def loss_and_gradient(self) -> Partial:
-        """`(params, batch, key) -> (loss, gradient)` as a pytree: its code is static, its arrays are traced."""
-        if self.gradient is not None:
-            return as_pytree(self.gradient)
-        return Partial(_differentiate, as_pytree(self.loss))
+        """`(params, batch, key) -> (loss, gradient)` as a pytree: its code is static, its arrays are traced.
+
+        It takes the worker's number as a fourth argument where that matters (`by_worker`).
+        """
+        given = self.loss if self.gradient is None else self.gradient
+        function = told(given) if self._gradient_asks else as_pytree(given)
+        if self.gradient is None:
+            function = Partial(_differentiate, function)
+        return function if self.weights is None else weighted(function, self.weights, self._gradient_asks)
+
+    @property
+    def draw(self) -> Partial | None:
+        """`key -> batch` as a pytree, or `(key, worker) -> batch`; None where nothing is drawn."""
+        if self.data is not None or self.noise is None:
+            return None
+        return told(self.noise) if self.noise_by_worker else as_pytree(self.noise)
+
+    def gradient_of(self, params: Params, batch: Batch, key: jax.Array, worker: int) -> tuple[jax.Array, Params]:
+        """Loss and gradient of a worker, whether or not they depend on who it is."""
+        return self.loss_and_gradient(params, batch, key, *([np.int32(worker)] if self.by_worker else []))
+
+    def shuffles(self) -> Shuffles | PartShuffles | None:
+        """The order in which workers go through the examples; None without data."""
+        if not self.examples:
+            return None
+        if self.parts is not None:
+            return PartShuffles(self.parts, self.batch_size)
+        return Shuffles(self.examples, self.batch_size)
+
+    def require_workers(self, workers: int) -> None:
+        """Refuse a number of workers that it is not made for.
+
+        Raises:
+            ValueError: If so.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> shared = asim.datasets.partition(asim.datasets.digits(), workers=4, by="iid")
+            >>> asim.workloads.softmax(shared, batch_size=8).require_workers(5)
+            Traceback (most recent call last):
+            ValueError: `workload` is made for 4 workers; the cluster has 5. Share its data out to 5, or simulate 4.
+        """
+        if self.workers not in (None, workers):
+            remedy = "Share its data out to" if self.parts is not None else "Make it for"
+            raise ValueError(
+                f"`workload` is made for {self.workers} worker{'s' * (self.workers > 1)}; the cluster has {workers}. "
+                f"{remedy} {workers}, or simulate {self.workers}."
+            )
 
     @cached_property
     def device_data(self) -> Batch | None:
@@ -154,10 +272,12 @@ class Workload:
         """
         for name, value in (("seed", seed), ("worker", worker), ("job", job)):
             checks.require_integer(name, value, least=0, remedy="Count from 0.")
-        if self.data is None:
+        if self.workers is not None and worker >= self.workers:
+            raise ValueError(f"`worker` must be less than the workload's {self.workers} workers; got {worker}.")
+        shuffles = self.shuffles()
+        if shuffles is None:
             key = compiled_commit_key(jax.random.key(seed), worker, job)
-            return self.noise(key) if self.noise else None
-        shuffles = Shuffles(self.examples, self.batch_size)
+            return self.draw and self.draw(key, *([np.int32(worker)] if self.noise_by_worker else []))
         rows = shuffles.take(seed, np.array([worker]), np.array([job]))[0]
         return jax.tree.map(lambda array: jax.numpy.take(array, rows, axis=0), self.device_data)
 
@@ -179,5 +299,15 @@ def as_pytree(function: Callable[..., Any]) -> Partial:
     return function if isinstance(function, Partial) else Partial(function)
 
 
-def _differentiate(loss: Partial, params: Params, batch: Batch, key: jax.Array) -> tuple[jax.Array, Params]:
-    return jax.value_and_grad(loss)(params, batch, key)
+def _differentiate(
+    loss: Partial, params: Params, batch: Batch, key: jax.Array, *whose: jax.Array
+) -> tuple[jax.Array, Params]:
+    return jax.value_and_grad(loss)(params, batch, key, *whose)
+
+
+def _checked_weights(weights: Any) -> np.ndarray:
+    """Weights that sum to 1."""
+    found = np.asarray(checks.not_negative("weights", weights), float)
+    if found.ndim != 1 or not found.sum() > 0:
+        raise ValueError(f"`weights` must be one number per worker, not all 0; got {weights!r:.80}.")
+    return found / found.sum()

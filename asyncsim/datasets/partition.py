@@ -1,0 +1,322 @@
+"""A data set shared out to workers: alike, or by labels, by Dirichlet shares of the labels, or by quantity."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from asyncsim import checks
+from asyncsim.datasets.dataset import Dataset
+from asyncsim.datasets.parts import Parts, span
+from asyncsim.files import digest
+
+EQUAL, SIZES = "equal", "sizes"  # what a worker's gradient counts: as much as any other's, or as its examples
+STREAM = 0x9A27  # keeps the random numbers apart from those that others draw from the same seed
+OWN = "own"  # `by` of a partition that the caller made
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Partition(Dataset):
+    """A data set and who has which of its training examples; whatever takes a data set takes it.
+
+    Attributes:
+        parts: Numbers of the training examples that each worker has.
+        recipe: How it was made: `by`, the argument that belongs to it, `least` and `seed`.
+        weighting: "equal", or "sizes" if a worker's gradient counts as much as its share of the examples.
+
+    `len` is the number of workers, and `partition[w]` has the numbers of worker w's examples. The test examples are
+    everybody's.
+
+    Example:
+        >>> from asyncsim.datasets import digits
+        >>> shared = partition(digits(), workers=5, by="labels", labels=2)
+        >>> shared
+        Partition(digits, 5 workers, 284 to 289 examples each, by='labels', labels=2)
+        >>> (shared.label_counts > 0).sum(axis=1).tolist(), shared.smallest
+        ([2, 2, 2, 2, 2], 284)
+    """
+
+    parts: Parts = field(repr=False)
+    recipe: Mapping[str, Any] = field(repr=False)
+    weighting: str = EQUAL
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.one_of("weighting", self.weighting, (EQUAL, SIZES))
+        last = int(self.parts.order.max())
+        if last >= len(self.train_inputs):
+            raise ValueError(
+                f"`parts` must have numbers of training examples, from 0 to {len(self.train_inputs) - 1}; got {last}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, worker: int) -> np.ndarray:
+        return self.parts[worker]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self.parts)
+
+    def __repr__(self) -> str:
+        told = {key: value for key, value in self.recipe.items() if (key, value) not in (("least", 1), ("seed", 0))}
+        told |= {} if self.weighting == EQUAL else {"weighting": self.weighting}
+        shown = [self.name, f"{len(self)} workers", span(self.sizes), *(f"{key}={told[key]!r}" for key in told)]
+        return f"Partition({', '.join(shown)})"
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(workers,) training examples of each worker."""
+        return self.parts.sizes
+
+    @property
+    def smallest(self) -> int:
+        """Training examples of the worker that has fewest."""
+        return int(self.sizes.min())
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(workers,) what each worker's loss counts in the objective, in all 1."""
+        counted = self.sizes if self.weighting == SIZES else np.ones(len(self))
+        return counted / counted.sum()
+
+    @property
+    def label_counts(self) -> np.ndarray:
+        """(workers, classes) training examples of each label that each worker has."""
+        counts = np.zeros((len(self), int(self.classes)), np.int64)
+        np.add.at(counts, (self.parts.owner, self.train_labels[self.parts.order]), 1)
+        return counts
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """First digits of the SHA-256 of the data and of who has which."""
+        return digest(self.whole().fingerprint, self.parts.fingerprint, self.weighting)
+
+    def describe(self) -> dict[str, Any]:
+        """As that of the data set, with the partition."""
+        return {**super().describe(), "partition": {"workers": len(self), **self.settings()}}
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `partition`, but for data and workers, that make it again."""
+        return {**self.recipe, "weighting": self.weighting}
+
+    def whole(self) -> Dataset:
+        """The data set before it was shared out."""
+        known = {one.name: getattr(self, one.name) for one in fields(Dataset)}
+        return Dataset(**{**known, "source": self.source and self.source["data"]})
+
+
+def partition(
+    data: Dataset,
+    workers: int,
+    by: str | Sequence[int] | np.ndarray = "dirichlet",
+    alpha: float = 0.1,
+    labels: int = 2,
+    cv: float = 1.0,
+    least: int = 1,
+    weighting: str = EQUAL,
+    seed: int = 0,
+) -> Partition:
+    """Share the training examples out to workers: one part a worker, disjoint, none empty, and nothing left over.
+
+    Ways to do it:
+        - "iid": Shuffled and cut into equal parts (sizes differ by at most one).
+        - "dirichlet": The examples of each label are shared out by Dirichlet(α, …, α) over the workers: the smaller α,
+          the fewer workers have a label. Sizes differ as well.
+        - "labels": Every worker has examples of so many different labels. Who has which is dealt out evenly at random,
+          and those who have a label share its examples evenly.
+        - "quantity": Shuffled, and cut into parts whose sizes are in the ratio of gamma variables with coefficient of
+          variation `cv`: Dirichlet(1/cv²) shares.
+
+    A part that would have fewer than `least` examples is filled up from the largest one, label by label. (Published
+    code draws again until none is too small, which ends for few workers only.)
+
+    Args:
+        data: The data set; one that was shared out already is shared out anew.
+        workers: Number of workers.
+        by: "dirichlet", "labels", "quantity" or "iid"; or the worker of each training example, (examples,) integers,
+            for data that have owners.
+        alpha: Concentration α > 0, with "dirichlet".
+        labels: Different labels of each worker, with "labels".
+        cv: Coefficient of variation of the sizes, with "quantity"; 0 for equal sizes.
+        least: Examples that every worker has at least. For mini-batches of b, give b or more.
+        weighting: What a worker's gradient counts: "equal", as much as every other's; or "sizes", its share of the
+            examples times the number of workers, so that a rule that treats workers alike learns from examples alike.
+        seed: Seed of whatever is drawn.
+
+    Returns:
+        A `Partition`. `smallest` says how many examples the smallest part has, `label_counts` who has what.
+
+    Raises:
+        ValueError: If there are more workers than examples, or an argument is out of range.
+
+    Example:
+        >>> from asyncsim.datasets import digits
+        >>> shared = partition(digits(), workers=20, by="dirichlet", alpha=0.1, least=16)
+        >>> len(shared), shared.smallest, int(shared.sizes.sum())
+        (20, 16, 1438)
+        >>> most = shared.label_counts.max(axis=1) / shared.sizes  # the share of a worker's commonest label
+        >>> bool(np.median(most) > 0.5)
+        True
+
+    References:
+        Yurochkin et al. 2019, "Bayesian nonparametric federated learning of neural networks" (Dirichlet shares of each
+        label); Li, Diao, Chen and He 2022, "Federated learning on non-IID data silos: an experimental study" (labels,
+        quantity).
+    """
+    if not isinstance(data, Dataset):
+        raise ValueError(f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. Use digits(), say.")
+    whole = data.whole() if isinstance(data, Partition) else data
+    workers = checks.require_integer("workers", workers, least=1, remedy="Give that of the cluster.")
+    least = checks.require_integer("least", least, least=1, remedy="Every worker needs an example.")
+    _require_enough(len(whole.train_labels), workers, least)
+    checks.one_of("weighting", weighting, (EQUAL, SIZES))
+    seed = checks.require_integer("seed", seed, least=0, remedy="Give a whole number.")
+    if not isinstance(by, str):
+        return _partition(whole, _owners(by, whole, workers), {"by": OWN}, weighting, None)
+    checks.one_of("by", by, WAYS)
+    argument = ARGUMENTS[by]
+    given = {"alpha": alpha, "labels": labels, "cv": cv}
+    value = {} if argument is None else {argument: _checked(argument, given[argument], whole, workers)}
+    rng = np.random.default_rng((STREAM, seed))
+    owner = filled(WAYS[by](rng, whole.train_labels, workers, **value), whole.train_labels, workers, least, rng)
+    recipe = {"by": by, **value, "least": least, "seed": seed}
+    source = None if whole.source is None else {"function": "partition", "data": whole.source, "workers": workers}
+    return _partition(whole, owner, recipe, weighting, source and {**source, **recipe, "weighting": weighting})
+
+
+def _partition(
+    whole: Dataset, owner: np.ndarray, recipe: Mapping[str, Any], weighting: str, source: Mapping[str, Any] | None
+) -> Partition:
+    known = {one.name: getattr(whole, one.name) for one in fields(Dataset)}
+    sizes = np.bincount(owner)
+    parts = Parts(np.argsort(owner, kind="stable"), np.cumsum([0, *sizes]))
+    return Partition(**{**known, "source": source}, parts=parts, recipe=recipe, weighting=weighting)
+
+
+def iid(rng: np.random.Generator, known: np.ndarray, workers: int) -> np.ndarray:
+    """The owner of each example, of `known` labels: sizes differ by at most one."""
+    return rng.permutation(np.arange(len(known)) % workers)
+
+
+def by_dirichlet(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
+    """The owner of each example: Dirichlet shares of each label."""
+    owner = np.empty(len(known), np.int64)
+    for examples in _of_each_label(rng, known):
+        shares = rng.dirichlet(np.full(workers, alpha))
+        if not np.isfinite(shares).all():  # all gamma variables of a tiny α were rounded to 0: one worker has it all
+            shares = np.eye(workers)[rng.integers(workers)]
+        owner[examples] = _cut(shares, len(examples))
+    return owner
+
+
+def by_labels(rng: np.random.Generator, known: np.ndarray, workers: int, labels: int) -> np.ndarray:
+    """The owner of each example: so many labels a worker, each label shared evenly by about as many workers."""
+    groups = list(_of_each_label(rng, known))
+    owners: list[list[int]] = [[] for _ in groups]
+    for worker in rng.permutation(workers).tolist():
+        crowded = np.array([len(group) for group in owners]) + rng.random(len(groups))  # ties are broken at random
+        for label in np.argsort(crowded)[:labels].tolist():
+            owners[label].append(worker)
+    owner = np.empty(len(known), np.int64)
+    for examples, of_label in zip(groups, owners, strict=True):
+        owner[examples] = np.array(of_label)[np.arange(len(examples)) % len(of_label)]
+    return owner
+
+
+def by_quantity(rng: np.random.Generator, known: np.ndarray, workers: int, cv: float) -> np.ndarray:
+    """The owner of each example: alike, but for the sizes."""
+    if not cv:
+        return iid(rng, known, workers)
+    amounts = rng.gamma(1 / cv**2, size=workers)
+    shares = amounts / amounts.sum() if amounts.sum() > 0 else np.eye(workers)[rng.integers(workers)]
+    return rng.permutation(_cut(shares, len(known)))
+
+
+def filled(owner: np.ndarray, labels: np.ndarray, workers: int, least: int, rng: np.random.Generator) -> np.ndarray:
+    """The owners when parts that are too small have been filled up from the largest, one label at a time.
+
+    Example:
+        >>> filled(np.array([0, 0, 0, 0]), np.array([1, 1, 1, 2]), 2, 1, np.random.default_rng(0)).tolist().count(1)
+        1
+    """
+    owner = owner.copy()
+    sizes = np.bincount(owner, minlength=workers)
+    while sizes.min() < least:
+        poor, rich = int(sizes.argmin()), int(sizes.argmax())
+        theirs = np.flatnonzero(owner == rich)
+        common = theirs[labels[theirs] == np.bincount(labels[theirs]).argmax()]
+        moved = rng.permutation(common)[: min(least - sizes[poor], sizes[rich] - least)]
+        owner[moved] = poor
+        sizes[poor] += len(moved)
+        sizes[rich] -= len(moved)
+    return owner
+
+
+WAYS: dict[str, Callable[..., np.ndarray]] = {
+    "dirichlet": by_dirichlet,
+    "labels": by_labels,
+    "quantity": by_quantity,
+    "iid": iid,
+}
+ARGUMENTS = {"dirichlet": "alpha", "labels": "labels", "quantity": "cv", "iid": None}  # the argument of each way
+
+
+def _of_each_label(rng: np.random.Generator, labels: np.ndarray) -> Iterator[np.ndarray]:
+    """The examples of each label that there is, shuffled."""
+    return (rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels))
+
+
+def _cut(shares: np.ndarray, examples: int) -> np.ndarray:
+    """(examples,) owners in ascending order, by shares."""
+    cuts = np.rint(np.cumsum(shares)[:-1] * examples).astype(np.int64)
+    return np.searchsorted(cuts, np.arange(examples), side="right")
+
+
+def _checked(name: str, value: Any, data: Dataset, workers: int) -> Any:
+    if name == "alpha":
+        return checks.require_positive(
+            "alpha", value, remedy="0.1 gives most workers few labels, 100 makes them alike."
+        )
+    if name == "cv":
+        return checks.require_not_negative("cv", value, remedy="1 is usual; 0 gives equal sizes.")
+    number = checks.require_integer("labels", value, least=1, remedy="2 is usual.")
+    there = len(np.unique(data.train_labels))
+    if number > there:
+        raise ValueError(f"`labels` must be at most the {there} labels that there are; got {number}. Use 'iid'.")
+    if number * workers < there:
+        raise ValueError(
+            f"`labels` must be at least {-(-there // workers)}, so that {workers} workers have all of the {there} "
+            f"labels; got {number}. Give more labels or more workers."
+        )
+    return number
+
+
+def _require_enough(examples: int, workers: int, least: int) -> None:
+    if workers * least > examples:
+        each = "" if least == 1 else f" of at least {least} each"
+        raise ValueError(
+            f"`workers` must be at most {examples // least} for {examples} training examples in parts{each}; got "
+            f"{workers}. Use fewer workers or more data."
+        )
+
+
+def _owners(by: Any, data: Dataset, workers: int) -> np.ndarray:
+    """Owners that were given, checked."""
+    owner = np.asarray(by)
+    examples = len(data.train_labels)
+    if owner.shape != (examples,) or owner.dtype.kind not in "iu":
+        raise ValueError(
+            f"`by` must be one of {', '.join(map(repr, WAYS))}, or the worker of each of the {examples} training "
+            f"examples; got {owner.dtype} of shape {owner.shape}."
+        )
+    if owner.min() < 0 or owner.max() >= workers:
+        raise ValueError(
+            f"`by` must have workers from 0 to {workers - 1}; got {owner.min()} to {owner.max()}. Count from 0."
+        )
+    without = np.setdiff1d(np.arange(workers), owner)
+    if without.size:
+        raise ValueError(f"`by` must give every worker an example; worker {without[0]} has none. Use fewer workers.")
+    return owner.astype(np.int64)

@@ -1,0 +1,145 @@
+"""Workers that differ: the compiled engine equals the plain loop, cut equals whole, seeds side by side equal one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine.loop import replay_chunk
+from asyncsim.engine.reference import replay_plainly
+from asyncsim.engine.replayer import Replayer
+from tests.problems import CORE, EXAMPLES, INPUTS, RULES, TRACES, assert_close, draw_bytes, gamma_trace, init_tree
+
+COMMITS = {"gem_paper": 25}
+PARTS = [range(9), range(9, 13), range(13, 20), [22, 21], [*range(23, EXAMPLES), 20]]  # of five workers
+
+
+@jax.jit
+def gradient_of_worker(params, batch, key, worker):
+    """A small non-convex problem whose workers have other targets; the key must matter."""
+    return jax.value_and_grad(loss_of_worker)(params, batch, key, worker)
+
+
+def loss_of_worker(params, batch, key, worker):
+    inputs, targets = batch
+    outputs = jnp.tanh(inputs @ params["layers"][0] + params["bias"]) * params["layers"][1]
+    keep = jax.random.key_data(key)[-1] % 4 > 0
+    return jnp.mean(jnp.where(keep, outputs - targets * (1 + worker), 0.0) ** 2)
+
+
+@jax.jit
+def noise_of_worker(key, worker):
+    return draw_bytes(key) * (1.0 + worker)
+
+
+@jax.jit
+def noisy_gradient(params, batch, key, *, worker):
+    del key
+    return 0.5 * jnp.sum((params["x"] - worker) ** 2), {"x": params["x"] - worker + batch}
+
+
+def own_data():
+    """Every worker has a part of the data, and targets of its own."""
+    data = (INPUTS, np.sin(INPUTS[:, :2]))
+    return asim.Workload(
+        init_tree,
+        loss_of_worker,
+        data=data,
+        batch_size=2,
+        parts=PARTS,
+        gradient=gradient_of_worker,
+        weights=range(1, 6),
+    )
+
+
+def own_noise():
+    """Every worker has a minimum and a noise of its own."""
+    return asim.Workload(lambda key: {"x": jnp.ones(3)}, None, gradient=noisy_gradient, noise=noise_of_worker)
+
+
+PROBLEMS = {"data": own_data, "noise": own_noise}
+CROSSED = [(name, ("data", "noise")[place % 2], (1, 8)[place // 2 % 2]) for place, name in enumerate(CORE)]
+
+
+@pytest.mark.parametrize(("name", "problem", "lanes"), CROSSED)
+def test_replay_equals_the_plain_loop(name, problem, lanes, x64):
+    rule = RULES[name][0]()
+    kind = "ordinary" if rule.collect else "everything"
+    trace = TRACES[kind][0](commits=COMMITS.get(name, 40))
+    workload = PROBLEMS[problem]()
+    plain = replay_plainly(trace, rule, workload, seed=3)
+    run = asim.replay(trace, rule, workload, seed=3, lanes=lanes)
+    assert_close(run.loss, plain.loss)
+    assert_close(run.central, plain.central)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_cut_equals_whole_and_side_by_side_equals_alone(problem):
+    trace, rule, workload = gamma_trace(commits=50), RULES["agn_adam"][0](), PROBLEMS[problem]()
+    whole = asim.replay(trace, rule, workload, seed=(1, 7))
+    half = asim.replay(trace, rule, workload, seed=(1, 7), commits=23)
+    again = asim.replay(trace, rule, workload, seed=(1, 7), resume=half)
+    np.testing.assert_array_equal(again.loss, whole.loss)
+    for leaf, other in zip(jax.tree.leaves(again.central), jax.tree.leaves(whole.central), strict=True):
+        np.testing.assert_array_equal(leaf, other)
+    alone = asim.replay(trace, rule, workload, seed=7)
+    assert_close(whole.loss[1], alone.loss, rtol=2e-5)
+
+
+def program(workload, lanes=1):
+    replayer = Replayer(gamma_trace(workers=4, commits=40), RULES["gem_script"][0](), workload, lanes=lanes)
+    count, chunk = replayer.feeder.chunk(0, 40)
+    return replay_chunk.lower(replayer.carry, count, chunk, replayer.problem, layout=replayer.layout).as_text()
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_who_has_which_examples_costs_the_program_nothing(lanes):
+    """Parts decide which examples the host asks for: the program is that of workers who have all, to a letter."""
+    digits = asim.datasets.digits()
+    alike = program(asim.workloads.softmax(digits, batch_size=8), lanes)
+    shared = asim.datasets.partition(digits, 4, least=8)
+    assert program(asim.workloads.softmax(shared, batch_size=8), lanes) == alike
+    weighted = asim.datasets.partition(digits, 4, least=8, weighting="sizes")
+    assert program(asim.workloads.softmax(weighted, batch_size=8), lanes) != alike
+
+
+def test_a_quadratic_whose_minima_are_alike_is_the_plain_one(x64):
+    trace, rule = gamma_trace(), RULES["downpour"][0]()
+    one = asim.workloads.quadratic([1.0, 0.5], noise=0.3, start=2.0)
+    torn = asim.workloads.quadratic([1.0, 0.5], noise=0.3, start=2.0, minima=np.zeros((5, 2)))
+    runs = [asim.replay(trace, rule, workload, record={"test_loss": 20}) for workload in (one, torn)]
+    assert_close(runs[1].loss, runs[0].loss)
+    assert_close(runs[1].records["test_loss"], runs[0].records["test_loss"])
+    assert runs[1].evaluate_workers()["worker_loss"].shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        (
+            asim.Workload(lambda key: jnp.zeros(2), lambda params, batch, key, worker: params[worker] + key),
+            r"`loss` of .* failed.*It received .*worker int32",
+        ),
+        (
+            asim.Workload(
+                lambda key: jnp.zeros(2), lambda params, batch, key: params.sum(), noise=lambda key, worker: key + "x"
+            ),
+            r"`noise` of .* failed.*worker int32",
+        ),
+        (
+            asim.Workload(
+                lambda key: jnp.zeros(2),
+                lambda params, batch, key: params.sum(),
+                workers=5,
+                evaluate_workers=lambda params: {"worker_loss": params},
+            ),
+            r"`evaluate_workers` of .* must return a dictionary from free names to arrays of shape \(5,\)",
+        ),
+    ],
+)
+def test_mistakes_are_named_where_they_were_made(workload, message):
+    with pytest.raises(ValueError, match=message):
+        asim.replay(gamma_trace(), RULES["downpour"][0](), workload)

@@ -1,0 +1,253 @@
+"""Workers with data of their own: whose examples a mini-batch has, what a worker counts, and how each one fares."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.datasets import Dataset, Partition, Parts, partition
+from asyncsim.workloads.batches import PartShuffles, Shuffles
+from asyncsim.workloads.by_worker import asks
+
+DIGITS = asim.datasets.digits()
+PARTS = Parts.of([range(5), range(5, 23), [30, 40], range(50, 61)])
+
+
+def softmax(workers: int = 4, batch_size: int = 8, **options: Any) -> asim.Workload:
+    return asim.workloads.softmax(partition(DIGITS, workers, **{"least": 8, **options}), batch_size)
+
+
+def dataset(workload: asim.Workload) -> Partition:
+    assert isinstance(workload.dataset, Partition)
+    return workload.dataset
+
+
+def test_an_epoch_is_a_shuffle_of_the_workers_own_part() -> None:
+    shuffles = PartShuffles(PARTS, 2)
+    for worker, part in enumerate(PARTS):
+        epochs = len(part) // 2
+        taken = shuffles.take(0, np.full(3 * epochs, worker), np.arange(3 * epochs)).reshape(3, -1)
+        for epoch in taken:
+            assert len(set(epoch.tolist())) == 2 * epochs
+            assert set(epoch.tolist()) <= set(part.tolist())
+    assert not np.array_equal(*shuffles.take(0, np.array([1, 1]), np.array([0, 9])))
+
+
+@pytest.mark.parametrize("room", [0, 60, 10**9])
+def test_batches_depend_on_seed_worker_and_job_only(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And on the worker's own part; not on who else there is, nor on which epochs are kept in memory."""
+    monkeypatch.setattr("asyncsim.workloads.batches.SHUFFLES_BYTES", room)
+    rng = np.random.default_rng(1)
+    worker, job = rng.integers(4, size=200), rng.integers(30, size=200)
+    together = PartShuffles(PARTS, 2).take(3, worker, job)
+    for i in rng.permutation(200)[:40]:
+        alone = Parts.of([*PARTS][: worker[i] + 1])
+        np.testing.assert_array_equal(PartShuffles(alone, 2).take(3, worker[[i]], job[[i]])[0], together[i])
+
+
+def test_one_part_with_everything_is_what_everybody_has() -> None:
+    """The first worker of a partition into one has the shuffles that it has without."""
+    whole, worker, job = Parts.of([range(23)]), np.zeros(20, int), np.arange(20)
+    np.testing.assert_array_equal(PartShuffles(whole, 4).take(5, worker, job), Shuffles(23, 4).take(5, worker, job))
+
+
+@pytest.mark.quick
+def test_a_batch_has_examples_of_its_worker_only() -> None:
+    workload = softmax(by="labels", labels=4)
+    owner = np.empty(len(DIGITS.train_labels), int)
+    owner[workload.parts.order] = workload.parts.owner
+    told = asim.Workload(lambda key: jnp.zeros(1), mean_owner, data=owner.astype(float), parts=workload.parts)
+    trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=300)
+    for rule in (asim.rules.downpour(0.1), asim.rules.agn(0.1, window=3)):
+        run = asim.replay(trace, rule, told, seed=2)
+        np.testing.assert_allclose(run.loss, trace.worker, rtol=1e-6)
+    assert (
+        workload.batch(0, 3, 5)[1].tolist()
+        == DIGITS.train_labels[PartShuffles(workload.parts, 8).take(0, np.array([3]), np.array([5]))[0]].tolist()
+    )
+
+
+def mean_owner(params: Any, batch: Any, key: jax.Array) -> jax.Array:
+    del key
+    return jnp.mean(batch) + 0.0 * params.sum()
+
+
+def test_alike_parts_are_in_law_what_everybody_has() -> None:
+    """The label counts of a mini-batch have the same mean and variance (hypergeometric), whoever takes it."""
+    size, draws = 8, 400
+    counts = {}
+    for name, taken in (
+        ("parts", lambda seed: PartShuffles(partition(DIGITS, 9, by="iid", seed=seed).parts, size)),
+        ("all", lambda seed: Shuffles(len(DIGITS.train_labels), size)),
+    ):
+        jobs = [taken(seed).take(seed, np.array([seed % 9]), np.array([seed % 17]))[0] for seed in range(draws)]
+        counts[name] = np.array([np.bincount(DIGITS.train_labels[job], minlength=10) for job in jobs])
+    p, total = np.bincount(DIGITS.train_labels) / len(DIGITS.train_labels), len(DIGITS.train_labels)
+    variance = size * p * (1 - p) * (total - size) / (total - 1)
+    for found in counts.values():
+        assert (np.abs(found.mean(axis=0) - size * p) < 4 * np.sqrt(variance / draws)).all()
+        squares = (found - size * p) ** 2
+        assert (np.abs(squares.mean(axis=0) - variance) < 4 * squares.std(axis=0) / draws**0.5).all()
+
+
+def test_alike_parts_learn_what_everybody_learns() -> None:
+    """The loss after training, over seeds of the data and the mini-batches, is the same within standard errors."""
+    trace = asim.simulate(asim.Cluster(4, asim.delays.Gamma(1.0, 0.5)), commits=200)
+    rule, seeds = asim.rules.downpour(0.1), range(8)
+    alone = asim.replay(trace, rule, asim.workloads.softmax(DIGITS, 8), seed=seeds).loss[:, -100:].mean(axis=1)
+    runs = [asim.replay(trace, rule, softmax(by="iid", seed=seed), seed=(seed, seed + 8)).loss for seed in seeds]
+    parts = np.array([run[:, -100:].mean() for run in runs])
+    error = np.hypot(alone.std(ddof=1), parts.std(ddof=1)) / len(seeds) ** 0.5
+    assert abs(parts.mean() - alone.mean()) < 4 * error
+
+
+def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
+    workload = softmax(5, alpha=0.3)
+    trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0)), commits=60)
+    run = asim.replay(trace, asim.rules.downpour(0.1), workload, record={"worker_loss": 30, "test_loss": 20})
+    found = run.evaluate_workers()
+    inputs, labels = workload.device_data
+    for worker, part in enumerate(workload.parts):
+        batch = (inputs[part], labels[part])
+        np.testing.assert_allclose(
+            found["worker_loss"][worker], workload.loss(run.central, batch, jax.random.key(0)), rtol=1e-5
+        )
+    assert run.records["worker_loss"].shape == (2, 5)
+    np.testing.assert_array_equal(run.records["worker_loss"][-1], found["worker_loss"])
+    told = run.evaluate()
+    assert set(told) == {
+        *("test_loss", "test_accuracy"),
+        *("lowest_worker_loss", "highest_worker_loss", "lowest_worker_accuracy", "highest_worker_accuracy"),
+    }
+    assert told["highest_worker_loss"] == pytest.approx(found["worker_loss"].max())
+    assert asim.replay(trace, run.rule, asim.workloads.softmax(DIGITS, 8)).evaluate_workers() == {}
+
+
+def test_several_slices_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The means over parts do not depend on how many examples are taken at a time."""
+    workload = softmax(5)
+    params = jax.tree.map(lambda leaf: leaf + 0.1, workload.init(jax.random.key(0)))
+    assert workload.evaluate_workers is not None
+    whole = workload.evaluate_workers(params)
+    jax.clear_caches()
+    monkeypatch.setattr("asyncsim.workloads.classification.EVALUATED_TOGETHER", 333)
+    for name, values in workload.evaluate_workers(params).items():
+        np.testing.assert_allclose(values, whole[name], rtol=1e-5)
+    jax.clear_caches()
+
+
+def test_weights_multiply_gradients_and_not_losses() -> None:
+    equal, sized = (softmax(by="quantity", weighting=name) for name in ("equal", "sizes"))
+    trace = asim.Trace.from_commits([2], workers=4)
+    one, other = (asim.replay(trace, asim.rules.downpour(0.1), workload) for workload in (equal, sized))
+    factor = 4 * dataset(sized).sizes[2] / dataset(sized).sizes.sum()
+    np.testing.assert_array_equal(one.loss, other.loss)
+    np.testing.assert_allclose(other.central["weight"], factor * one.central["weight"], rtol=1e-5)
+
+
+def test_weights_of_ones_own() -> None:
+    workload = asim.Workload(lambda key: jnp.zeros(1), mean_square, weights=[1.0, 3.0])
+    assert workload.workers == 2
+    run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.downpour(0.1), workload)
+    assert run.central[0] == pytest.approx(0.1 * (0.5 * 2 + 1.5 * 2))
+
+
+def mean_square(params: Any, batch: Any, key: jax.Array) -> jax.Array:
+    return ((params - 1.0) ** 2).sum()
+
+
+def test_who_asks() -> None:
+    def positional(params: Any, batch: Any, key: Any, worker: Any) -> float:
+        return 0.0
+
+    def by_name(params: Any, batch: Any, key: Any, *, worker: Any) -> float:
+        return 0.0
+
+    def several(params: Any, batch: Any, key: Any, *worker: Any) -> float:
+        return 0.0
+
+    import functools
+
+    wanted: list[tuple[Callable[..., Any] | None, bool]] = [
+        (positional, True),
+        (by_name, True),
+        (jax.jit(by_name), True),
+        (functools.partial(positional, worker=3), False),
+        (several, False),
+        (mean_square, False),
+        (max, False),
+        (None, False),
+    ]
+    assert [asks(function) for function, _ in wanted] == [expected for _, expected in wanted]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: asim.workloads.softmax(partition(DIGITS, 20), 32),
+            r"`batch_size` must be at most the examples of the smallest part, \d+ of worker \d+; got 32. "
+            r"Give smaller mini-batches, or partition\(…, least=32\).",
+        ),
+        (lambda: asim.Workload(start, mean_square, parts=[[0]]), "`parts` must have numbers of training examples"),
+        (
+            lambda: asim.Workload(start, mean_square, data=np.ones(3), parts=[[0], [3]]),
+            "`parts` must have numbers of training examples, here less than 3; got 3",
+        ),
+        (
+            lambda: asim.Workload(start, mean_square, data=np.ones(3), parts=[[0], [1]], weights=[1, 2, 3]),
+            "`workers` must be one number; got 2 by `parts` and 3 by `weights`",
+        ),
+        (lambda: asim.Workload(start, mean_square, weights=[0.0]), "`weights` must be one number per worker, not all"),
+        (lambda: asim.Workload(start, mean_square, workers=0), "`workers` must be an integer of at least 1; got 0"),
+        (lambda: softmax().batch(0, 4, 0), "`worker` must be less than the workload's 4 workers; got 4"),
+        (
+            lambda: asim.workloads.quadratic([1.0, 2.0], minima=[0.0, 1.0]),
+            r"`minima` must have a row of 2 numbers per worker; got shape \(2,\)",
+        ),
+        (lambda: asim.workloads.quadratic([1.0], minima=[float("nan")]), "`minima` must be finite"),
+        (
+            lambda: asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.downpour(0.1), softmax()),
+            "`workload` is made for 4 workers; the cluster has 2. Share its data out to 2, or simulate 4.",
+        ),
+        (
+            lambda: asim.Scenario(
+                asim.Cluster(3, asim.delays.Constant(1.0)),
+                asim.rules.downpour(0.1),
+                asim.workloads.quadratic([1.0], minima=[0.0, 1.0]),
+                commits=3,
+            ),
+            "`workload` is made for 2 workers; the cluster has 3. Make it for 3, or simulate 2.",
+        ),
+    ],
+)
+def test_what_cannot_be_meant(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def start(key: jax.Array) -> jax.Array:
+    return jnp.zeros(1)
+
+
+def test_every_classifier_takes_parts() -> None:
+    images = np.random.default_rng(0).normal(size=(6, 28, 28)).astype(np.float32)
+    data = Dataset("images", images, [0, 1, 2, 3, 0, 1], images, [0, 1, 2, 3, 0, 1], classes=4)
+    small = asim.datasets.as_colour(data, size=32)
+    made = [
+        asim.workloads.softmax(partition(data, 3, by="iid"), 2),
+        asim.workloads.mlp(partition(data, 3, by="iid"), (4,), 2),
+        asim.workloads.convnet(partition(data, 3, by="iid"), 2),
+        asim.workloads.alexnet(partition(small, 3, by="iid"), 2),
+    ]
+    for workload in made:
+        assert workload.workers == 3
+        assert workload.parts.sizes.tolist() == [2, 2, 2]
+        assert workload.evaluate_workers is not None
+        shapes = jax.eval_shape(workload.evaluate_workers, jax.eval_shape(workload.init, jax.random.key(0)))
+        assert shapes["worker_loss"].shape == (3,)
