@@ -603,7 +603,9 @@ def attempt(name: str, folder: Path, quick: bool) -> None:
         if trial.complaint:
             gave_way += 1
             print(f"GAVE WAY {name}: {trial.title}\n{trial.complaint}", flush=True)
-    print(f"{name:<25}{trials:>6} trials {time.monotonic() - begun:>6.0f} seconds", flush=True)
+    used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    seconds = time.monotonic() - begun
+    print(f"{name:<25}{trials:>6} trials {seconds:>6.0f} seconds, {used:.0f} of them on a core", flush=True)
     sys.exit(min(gave_way, MOST_STATUS))
 
 

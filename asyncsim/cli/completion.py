@@ -29,6 +29,28 @@ BASH = """\
 }
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
+# As click's function for fish, but for a comma in a value or in its explanation, and a word that is quoted.
+FISH = """\
+function %(complete_func)s
+    set -l words (commandline -cp | string collect)
+    set -l word (commandline -ct | string collect)
+    for completion in (env %(complete_var)s=fish_complete COMP_WORDS="$words" COMP_CWORD="$word" %(prog_name)s)
+        set -l metadata (string split -m 1 , -- $completion)
+        switch $metadata[1]
+            case dir
+                __fish_complete_directories $metadata[2]
+            case file
+                __fish_complete_path $metadata[2]
+            case plain
+                echo $metadata[2]
+        end
+    end
+end
+complete --command %(prog_name)s --erase
+complete --command %(prog_name)s --no-files --keep-order --arguments '(%(complete_func)s)'
+"""
+# As click's function for zsh, whose variables stay in the user's shell.
+ZSH = ZshComplete.source_template.replace("for type key descr in", "local type key descr\n    for type key descr in")
 WARP = {
     "bash": """\
 warp() {  # change into the folder of a tag
@@ -56,7 +78,7 @@ warp() {  # change into the folder of a tag
 }
 _warp_completion() {
     local -a names
-    names=("${(@f)$(asyncsim tags --names 2>/dev/null)}")
+    names=(${(f)"$(asyncsim tags --names 2>/dev/null)"})
     compadd -a names
 }
 compdef _warp_completion warp
@@ -67,6 +89,7 @@ function warp --description 'Change into the folder of a tag'
     test -d "$place"; or set place (dirname "$place")
     cd "$place"
 end
+complete --command warp --erase
 complete --command warp --no-files --arguments '(asyncsim tags --names 2>/dev/null)'
 """,
 }
@@ -101,11 +124,15 @@ class Bash(Lookup, BashComplete):
 
 
 class Zsh(Lookup, ZshComplete):
-    """As click has it."""
+    """Leaves nothing behind in the user's shell."""
+
+    source_template = ZSH
 
 
 class Fish(Lookup, FishComplete):
-    """As click has it."""
+    """Names and explanations with commas."""
+
+    source_template = FISH
 
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": Zsh, "fish": Fish}

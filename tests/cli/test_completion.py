@@ -1,5 +1,9 @@
-"""`asyncsim completion`: what a shell is offered, and that bash understands its source."""
+"""`asyncsim completion`: what a shell is offered, and what bash, fish and zsh make of it."""
 
+import os
+import pty
+import re
+import select
 import shutil
 import subprocess
 import sys
@@ -7,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim.cli.completion import answer, completions
+from asyncsim.cli.completion import SHELLS, answer, completions
 from asyncsim.cli.vocabulary import Words, make_vocabulary, vocabulary
 from asyncsim.folders import tags
 from asyncsim.rules import CONSTRUCTORS
@@ -101,20 +105,32 @@ def test_mistakes(command: Command) -> None:
     assert answer("tcsh_complete") == answer("bash_source") == 1
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_in_bash(command: Command, tmp_path: Path) -> None:
-    """The functions themselves, with the program that they call."""
+@pytest.fixture
+def typed(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the program that shells call, what there is to complete, and the functions of each shell."""
     vocabulary()
-    place = tmp_path / "bin"
-    place.mkdir()
-    program = place / "asyncsim"
+    program = tmp_path / "bin" / "asyncsim"
+    program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from asyncsim.cli import program; program()' \"$@\"\n")
     program.chmod(0o755)
-    (tmp_path / "source").write_text(command("completion", "bash").out)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    tags.add(tmp_path, "gem,workers=30")
+    (tmp_path / "study.py").touch()
+    for shell in SHELLS:
+        (tmp_path / f"source.{shell}").write_text(command("completion", shell).out)
+    return tmp_path
+
+
+def needs(shell: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"there is no {shell}")
+
+
+@needs("bash")
+def test_in_bash(typed: Path) -> None:
+    """The functions themselves, with the program that they call."""
     script = f"""
-        PATH={place}:$PATH
         compopt() {{ :; }}  # which bash has only while somebody types
-        . {tmp_path}/source
+        . {typed}/source.bash
         tell() {{ printf '%s\\n' "${{COMPREPLY[@]}}"; }}
         ask() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _asyncsim_completion asyncsim; tell; }}
         ask asyncsim run study.py --rule ge
@@ -124,4 +140,101 @@ def test_in_bash(command: Command, tmp_path: Path) -> None:
         warp nosuch || echo "status $?"
     """
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, cwd="/")
-    assert done.stdout.splitlines() == ["gem", "my best run", "baseline", str(tmp_path), "status 1"], done.stderr
+    assert done.stdout.splitlines() == ["gem", "my best run", "baseline", str(typed), "status 1"], done.stderr
+
+
+@needs("fish")
+def test_in_fish(typed: Path) -> None:
+    """Names and explanations hold commas, and words may be quoted."""
+    script = f"""
+        source {typed}/source.fish
+        complete -C 'asyncsim run study.py --rule ge'
+        complete -C 'asyncsim path gem'
+        complete -C 'asyncsim path "my b'
+        complete -C 'asyncsim untag st; asyncsim run stu'
+        complete -C 'asyncsim swee'
+        complete -C 'warp ba'
+        warp 'my best run' && pwd
+        warp nosuch || echo "status $status"
+    """
+    environment = {**os.environ, "HOME": str(typed)}  # where fish keeps things
+    done = subprocess.run(
+        ["fish", "-c", script], capture_output=True, text=True, check=False, cwd=typed, env=environment
+    )
+    assert done.stdout.splitlines() == [
+        "gem",
+        f"gem,workers=30\t{typed}",
+        f"my best run\t{typed}",
+        "study.py",
+        "sweep\tRun many scenarios made of one, and keep each result.",
+        "baseline",
+        str(typed),
+        "status 1",
+    ], done.stderr
+
+
+@needs("zsh")
+def test_in_zsh(typed: Path) -> None:
+    """Typed at a terminal, since zsh completes nowhere else; the key is one that completes and writes the line down."""
+    lines = [
+        ("asyncsim run study.py --rule ge", "asyncsim run study.py --rule gem "),
+        ("asyncsim path gem", "asyncsim path gem,workers=30 "),
+        ("asyncsim path my", "asyncsim path my\\ best\\ run "),
+        ("asyncsim path 'my b", "asyncsim path 'my best run' "),
+        ("asyncsim run stu", "asyncsim run study.py "),
+        ("warp ba", "warp baseline "),
+    ]
+    (typed / "setup").write_text(f"""
+        autoload -Uz compinit && compinit -D -u
+        before=(${{(k)parameters}})
+        source {typed}/source.zsh
+        complete-and-tell() {{ zle complete-word; print -r -- "$BUFFER" >> {typed}/told; zle kill-buffer; print DONE }}
+        zle -N complete-and-tell
+        bindkey '^X' complete-and-tell
+    """)
+    shell = Typing(["zsh", "-f", "-i"], cwd=typed)
+    shell.enter(f"source {typed}/setup; print SET''UP\n", "SETUP")
+    for line, _ in lines:
+        shell.enter(f"{line}\x18", "DONE")
+    shell.enter("print LEFT: ${${(k)parameters}:|before} END''ED\n", "ENDED")
+    shell.enter("warp 'my best run' && print AT $PWD; warp nosuch || print STATUS'' $?\n", "STATUS 1")
+    screen = shell.close()
+    assert (typed / "told").read_text().splitlines() == [completed for _, completed in lines], screen
+    assert f"AT {typed}" in screen
+    (left,) = re.findall(r"LEFT: (.*?) ?ENDED", screen)
+    assert set(left.split()) <= {"before", "_", "?", "BUFFER"}, left
+
+
+class Typing:
+    """A program at a terminal.
+
+    Args:
+        command: Its command line.
+        cwd: Where it runs.
+    """
+
+    def __init__(self, command: list[str], cwd: Path) -> None:
+        self.terminal, its_end = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "PS1": "> ", "HOME": str(cwd)}
+        self.process = subprocess.Popen(
+            command, stdin=its_end, stdout=its_end, stderr=its_end, cwd=cwd, env=environment, start_new_session=True
+        )
+        os.close(its_end)
+        self.screen = ""
+
+    def enter(self, text: str, answer: str) -> None:
+        """Type, and wait for what is to appear after that."""
+        seen = len(self.screen)
+        os.write(self.terminal, text.encode())
+        while answer not in self.screen[seen:]:
+            ready, _, _ = select.select([self.terminal], [], [], 60)
+            assert ready, self.screen
+            self.screen += os.read(self.terminal, 65536).decode(errors="replace")
+
+    def close(self) -> str:
+        """All that was shown, after the program has been hung up."""
+        self.process.terminate()
+        self.process.kill()
+        self.process.wait()
+        os.close(self.terminal)
+        return self.screen
