@@ -270,6 +270,13 @@ def _digits(value: float) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def keep_report(result: Result) -> None:
+    """Draw report.png into the folder of a result, unless it is there."""
+    assert result.folder is not None
+    if not is_picture_of(result.scenario, result.folder / REPORT):
+        _write_report(result.folder / REPORT, result.scenario, result.trace, result.run)
+
+
 def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> None:
     from asyncsim.plots.report import SIZE, draw_report
     from asyncsim.plots.style import save_png

@@ -19,14 +19,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from asyncsim import checks
-from asyncsim.scenario.fingerprint import digest
+from asyncsim.folders.labels import CLAIMS
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
 from asyncsim.study.origin import Origin
 from asyncsim.study.run import Result
 from asyncsim.study.seats import Seat, is_death, local_seats, seats_of, tried
-from asyncsim.study.store import CLAIMS, FAILURE, Store, now, open_store
-from asyncsim.study.sweep_table import SweepTable, asked_for, table_of
+from asyncsim.study.store import FAILURE, Store, open_store
+from asyncsim.study.sweep_table import SweepTable, asked_for, remember, table_of
 from asyncsim.study.transport import Packer
 from asyncsim.study.units import Unit, units_of
 from asyncsim.study.work import VERSIONS, DifferentVersions, Report, Task
@@ -170,8 +170,7 @@ def sweep(
     told = (origin or Origin()).describe()
     work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress, told)
     with _seats(executor, jobs, len(work.queue) + len(work.waiting)) as seats:
-        description = asked_for(asked)
-        place.write_sweep(digest(description["rows"]), {**description, "when": now()})
+        remember(place, asked)
         place.clear()
         work.run(seats) if seats else work.run_here()
     place.clear()

@@ -11,6 +11,7 @@ import numpy as np
 from asyncsim.cluster import Cluster
 from asyncsim.files import atomic_write
 from asyncsim.remember import once_for_each
+from asyncsim.scenario import fingerprint
 from asyncsim.scenario.components import (
     RULE,
     STUDY_FIELDS,
@@ -23,7 +24,7 @@ from asyncsim.scenario.components import (
 )
 from asyncsim.scenario.fingerprint import plain
 from asyncsim.scenario.scenario import Scenario
-from asyncsim.study.store import DONE, FAILURE, Store
+from asyncsim.study.store import DONE, FAILURE, Store, now
 from asyncsim.study.summary import KEYS
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -102,6 +103,12 @@ def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
             for scenario, one in zip(scenarios, values, strict=True)
         ],
     }
+
+
+def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
+    """Keep in a store what it was asked for."""
+    description = asked_for(scenarios)
+    store.write_sweep(fingerprint.digest(description["rows"]), {**description, "when": now()})
 
 
 def values_of(scenario: Scenario) -> dict[str, Any]:
