@@ -65,6 +65,7 @@ from asyncsim.theory.stability.gem import (
     signed_gem_limit,
     signed_gem_noise_floor,
 )
+from asyncsim.theory.stability.heterogeneous import commit_shares, heterogeneity, weighted_minimum
 from asyncsim.theory.stability.lyapunov import almost_sure_limit, lyapunov_exponent
 from asyncsim.theory.stability.mean_path import (
     expected_displacements,
@@ -115,6 +116,7 @@ __all__ = [
     "batched_staleness_pmf",
     "collection_bound",
     "collection_time",
+    "commit_shares",
     "constant_delay_limit",
     "constant_delay_moments",
     "constant_delay_rate",
@@ -139,6 +141,7 @@ __all__ = [
     "gem_round_robin_scaling",
     "gem_single_worker_limit",
     "gem_velocity",
+    "heterogeneity",
     "implicit_momentum",
     "instrumental_momentum",
     "k_async_noise_floor",
@@ -186,5 +189,6 @@ __all__ = [
     "staleness_variance_small_cv",
     "throughput",
     "utilisation",
+    "weighted_minimum",
     "worker_staleness",
 ]
