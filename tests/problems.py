@@ -1,5 +1,6 @@
 """Small problems and traces that several tests share."""
 
+import dataclasses
 import errno
 import itertools
 import os
@@ -167,6 +168,16 @@ TRACES = {
         ("buffer", "own", "resume", "begin", "pull"),
     ),
 }
+
+
+def by_group(trace, groups=("first", "second"), seed=0):
+    """The trace with parameter groups that are read at random between the beginning of a job and its pull."""
+    rng = np.random.default_rng(seed)
+    reads = rng.integers(trace.read_version[:, None], trace.pull_version[:, None] + 1, (len(trace), len(groups)))
+    reads[np.arange(len(trace)), rng.integers(len(groups), size=len(trace))] = trace.read_version
+    trace = dataclasses.replace(trace, groups=groups, group_read_version=reads)
+    trace.check()
+    return trace
 
 
 # Every rule and variant, and what it must equal with one worker (None: no standard optimiser).

@@ -33,6 +33,8 @@ class Purpose(enum.IntEnum):
     SPEED = 2
     FAULTS = 3
     PULL_TO_COMMIT = 4
+    BACKWARD = 5
+    TRANSFER = 6
 
 
 def compute_stream(seed: int, worker: int) -> np.random.Generator:

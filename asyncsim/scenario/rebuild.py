@@ -170,11 +170,13 @@ def _workload(described: Mapping[str, Any], source: Mapping[str, Any] | None) ->
     values = dict(described)
     name = values.pop("name")
     values.pop("code", None)  # compared in the end: a workload of the library has some where it holds a data set
+    groups = values.pop("groups", None)
     if name not in workloads.CONSTRUCTORS:
         raise NotByName(f"the workload {name!r} is of your own")
     if "data" in values:
         values["data"] = made_again(values["data"], source)
-    return workloads.CONSTRUCTORS[name](**values)
+    made = workloads.CONSTRUCTORS[name](**values)
+    return made if groups is None else made.grouped(groups)
 
 
 def _clusters(described: Mapping[str, Any], trace: Trace | None) -> Iterator[Cluster | Trace]:

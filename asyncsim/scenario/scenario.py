@@ -15,6 +15,7 @@ from asyncsim.cluster import Cluster, cost, simulate
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine.arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine.bind import bind
+from asyncsim.engine.groups import groups_of
 from asyncsim.engine.layout import Packing, row_packing
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
 from asyncsim.engine.trial import metrics, try_measures, try_rule, worker_metrics
@@ -113,6 +114,8 @@ class Scenario:
             if self.schedule_seed is not None:
                 raise ValueError("`schedule_seed` must be left out with a recorded trace, which is the schedule.")
             bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
+            if self.trace.groups:  # which must be those of the workload
+                groups_of(self.workload, self.trace, first_shapes(self.workload, jax.random.key(0)))
         if self.record is not None and not isinstance(self.record, Mapping):
             object.__setattr__(self, "record", tuple(as_mapping(self.record)))
         self._check_record()

@@ -7,6 +7,7 @@ from asyncsim.theory.runtime.complexity import (
     minibatch_complexity,
     rennala_complexity,
 )
+from asyncsim.theory.runtime.pipeline import pipeline_bubble
 from asyncsim.theory.runtime.queueing import (
     ClosedNetwork,
     knee,
@@ -90,6 +91,7 @@ from asyncsim.theory.staleness.asynchronous import (
     worker_staleness,
 )
 from asyncsim.theory.staleness.gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
+from asyncsim.theory.staleness.pipeline import pipeline_staleness
 from asyncsim.theory.staleness.protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
@@ -163,6 +165,8 @@ __all__ = [
     "most_workers_on_quadratic",
     "noise_energy",
     "noise_floor",
+    "pipeline_bubble",
+    "pipeline_staleness",
     "proxy_drift_energy",
     "proxy_kinetic_energy",
     "proxy_noise_energy",

@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from asyncsim import checks
 from asyncsim.datasets import Parts
 from asyncsim.workloads.batches import PartShuffles, Shuffles, compiled_commit_key
 from asyncsim.workloads.by_worker import asks, told, weighted
+from asyncsim.workloads.groups import labels_by_leaf
 
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
@@ -43,6 +44,8 @@ class Workload:
         evaluate: `params -> {"test_loss": …, "test_accuracy": …}`, scalars by whatever names you like, or None. All of
             them are kept in the summary, printed, and can be recorded. To be recorded by a `Scenario` it must be
             traceable by JAX.
+        groups: Name of the group of every leaf of the parameters, for traces that read groups at versions of their own;
+            by default their layers are split evenly. See `grouped`.
         name, options, dataset: How to describe and rebuild the workload; filled in by the constructors.
         parts: Who has which examples: `datasets.Parts`, or one sequence of example numbers per worker. By default
             every worker has all of them.
@@ -99,6 +102,7 @@ class Workload:
     noise: Callable[[jax.Array], Batch] | None = None
     gradient: Callable[[Params, Batch, jax.Array], tuple[jax.Array, Params]] | None = None
     evaluate: Callable[[Params], dict[str, jax.Array]] | None = None
+    groups: tuple[str, ...] | None = None
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     dataset: Any = None
@@ -162,6 +166,28 @@ class Workload:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made again from the rest: the data on the device, and functions ready for the engine."""
         return {name: value for name, value in vars(self).items() if name not in ("device_data", "loss_and_gradient")}
+
+    def grouped(self, groups: Any) -> "Workload":
+        """The workload whose parameters form these groups, for traces that read groups at versions of their own.
+
+        Args:
+            groups: Names as a pytree prefix of the parameters: a name stands for all that is below it. Or one name for
+                each tensor, in the order of the pytree's leaves. The names are those in `Trace.groups`.
+
+        Raises:
+            ValueError: If a tensor has no name.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32, 32), batch_size=32)
+            >>> workload.grouped(["stage0", "stage0", "stage1"]).groups
+            ('stage0', 'stage0', 'stage0', 'stage0', 'stage1', 'stage1')
+            >>> workload.grouped(["stage0", "stage1"])
+            Traceback (most recent call last):
+            ValueError: `groups` must name a group for each of the 6 tensors 0/bias, 0/weight, 1/bias, 1/weight, \
+2/bias, 2/weight, or for what they are in; got ['stage0', 'stage1'].
+        """
+        return replace(self, groups=labels_by_leaf(groups, jax.eval_shape(self.init, jax.random.key(0))))
 
     @property
     def examples(self) -> int:
@@ -286,7 +312,8 @@ class Workload:
         described = {"name": self.name or getattr(self.loss, "__qualname__", type(self.loss).__name__)}
         if self.dataset is not None:
             described["data"] = self.dataset.describe()
-        return {**described, **self.options}
+        grouped = {} if self.groups is None else {"groups": list(self.groups)}
+        return {**described, **self.options, **grouped}
 
 
 def to_device(array: Any) -> jax.Array:
