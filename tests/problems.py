@@ -203,6 +203,7 @@ RULES = {
     "ringmaster": (lambda: rules.ringmaster(0.1, limit=3), "sgd"),
     "ringleader": (lambda: rules.ringleader(0.05, workers=5), None),
     "malenia": (lambda: rules.malenia(0.1, workers=5, batch=8), None),
+    "malenia_trace": (lambda: rules.malenia(0.1, workers=5, steps="trace"), None),
     "ia2sgd": (lambda: rules.ia2sgd(0.05, workers=5), None),
     "downpour_window": (lambda: rules.downpour(0.05, window=3), None),
     "agn": (lambda: rules.agn(0.2, window=4), None),

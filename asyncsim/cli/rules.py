@@ -13,20 +13,16 @@ from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_table
 from asyncsim.rules import CONSTRUCTORS
 from asyncsim.rules.citations import KEYS, citation
+from asyncsim.rules.purposes import MADE_FOR
 from asyncsim.scenario.fields import arguments, described_arguments
 
-NOT_KEY = (
-    "learning_rate",
-    "elementwise",
-)  # not among the key arguments: every rule's, and one that changes no digit
-KEY_ARGUMENTS = 4  # shown in the table
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
-NOTE = """Every rule takes learning_rate as well; * must be given.
-`asyncsim rules NAME` explains one; `asyncsim run SCENARIO.py --rule NAME` runs it."""
+NOTE = """`asyncsim rules NAME` explains one, with its arguments;
+`asyncsim run SCENARIO.py --rule NAME` runs it."""
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Arguments that must be given, the others with their defaults, the first line of the docstring, and the key.
+    """Arguments that must be given, the others with their defaults, the first line of the docstring, and so on.
 
     Example:
         >>> found = describe("momentum_sgd")
@@ -39,6 +35,7 @@ def describe(name: str) -> dict[str, Any]:
         "required": [key for key, value in defaults.items() if value is inspect.Parameter.empty],
         "defaults": {key: value for key, value in defaults.items() if value is not inspect.Parameter.empty},
         "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
+        "made_for": MADE_FOR.get(name),
         "citation": KEYS.get(name),
     }
 
@@ -68,30 +65,27 @@ def explain(name: str) -> dict[str, Any]:
 def show_table(described: dict[str, dict[str, Any]]) -> None:
     """Print a table of rules."""
     print_table(
-        ("rule", "what it does", "arguments"), list(rows(described)), text=(0, 1, 2), folded=(1, 2), widths={2: 21}
+        ("rule", "what it does", "made for"), list(rows(described)), text=(0, 1, 2), folded=(1, 2), widths={2: 21}
     )
     click.echo(f"\n{NOTE}")
 
 
 def rows(described: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Name, first line and key arguments of each rule.
+    """Name, first line, and what the rule was made for.
 
     Example:
-        >>> one = {"required": ["learning_rate", "limit"], "defaults": {"window": 1}, "summary": "Descends."}
-        >>> list(rows({"sgd": one}))
-        [('sgd', 'Descends.', 'limit*, window')]
+        >>> list(rows({"sgd": {"summary": "Descends.", "made_for": "everything"}}))
+        [('sgd', 'Descends.', 'everything')]
     """
-    for name, found in described.items():
-        keys = [f"{key}*" for key in found["required"] if key not in NOT_KEY]
-        keys += [key for key in found["defaults"] if key not in NOT_KEY]
-        shown = keys if len(keys) <= KEY_ARGUMENTS else [*keys[: KEY_ARGUMENTS - 1], "…"]
-        yield name, found["summary"], ", ".join(shown)
+    return ((name, found["summary"], found["made_for"] or "") for name, found in described.items())
 
 
 def show_rule(found: dict[str, Any]) -> None:
     """Print everything about one rule."""
     formatter = click.get_current_context().make_formatter()
     formatter.write(_wrapped(f"{found['name']}: {found['summary']}", formatter.width))
+    if found["made_for"]:
+        formatter.write(f"\n\n{_wrapped('Made for: ' + found['made_for'] + '.', formatter.width)}")
     formatter.write(f"\n\n{paragraphs(found['description'], formatter.width)}\n")
     with formatter.section("Arguments"):
         formatter.write_dl([(key, _argument_help(key, found)) for key in found["arguments"]])
