@@ -14,6 +14,7 @@ from asyncsim.engine.bind import bind
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.trace.infer_columns import previous_own_row
+from asyncsim.workloads.workload import COMMITS
 
 BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit
@@ -69,7 +70,7 @@ class Plan(NamedTuple):
     Attributes:
         workers: n.
         worker, staleness: int32, as in the trace.
-        job: int32, the worker's commits before this one.
+        job: int32, the worker's commits before this one, or the jobs that it had begun (`Workload.counts`).
         read_row: int32, the row after which the gradient's point was read; -1 for the start.
         closes: bool, whether the row closes a step. With `BUFFER`.
         collected: int32, commits collected in the step up to and including this one. With `BUFFER`.
@@ -105,6 +106,8 @@ class Plan(NamedTuple):
         if self.traits:  # else the order of commits says it all
             columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.own, self.group_staleness]
         parts = [column[:commits] for column in columns if column is not None]
+        if not np.array_equal(self.job[:commits], count_jobs(self.worker[:commits])):
+            parts.append(self.job[:commits])
         for events in self.events.values():
             until = np.searchsorted(events.row, commits)
             parts += [events.row[:until], events.worker[:until]]
@@ -112,8 +115,12 @@ class Plan(NamedTuple):
         return files.digest(repr((self.workers, self.traits)), *parts)
 
 
-def make_plan(trace: Trace) -> Plan:
+def make_plan(trace: Trace, counts: str = COMMITS) -> Plan:
     """The plan of a trace; jobs that never committed change nothing and are left out.
+
+    Args:
+        trace: The trace.
+        counts: What a worker's mini-batches count: its "commits" or its "jobs".
 
     Raises:
         ValueError: If the trace is not valid.
@@ -124,7 +131,7 @@ def make_plan(trace: Trace) -> Plan:
         >>> make_plan(Trace.from_commits([0, 1, 0])).traits
         ()
     """
-    job, previous = count_jobs(trace.worker), previous_own_row(trace.worker)
+    job, previous = job_numbers(trace, counts), previous_own_row(trace.worker)
     if _is_ordinary(trace, previous):
         return Plan(trace.workers, trace.worker, job, trace.staleness, previous, None, None, None, None, None, {})
     trace.check()
@@ -168,9 +175,14 @@ def _collected(trace: Trace, row_of_version: np.ndarray) -> np.ndarray:
     return np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
 
 
-def plan_for(trace: Trace, rule: Rule) -> Plan:
+def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:
     """The plan of a trace for a rule; its server may collect commits where that of the trace does not."""
-    return make_plan(bind(rule, trace)[1])
+    return make_plan(bind(rule, trace)[1], counts)
+
+
+def job_numbers(trace: Trace, counts: str) -> np.ndarray:
+    """The number of each commit's job among those of its worker, int32, which chooses the mini-batch."""
+    return count_jobs(trace.worker) if counts == COMMITS else trace.started_before
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:

@@ -16,7 +16,8 @@ versions say all there is to know about it:
   mean, with its own view.
 
 Nothing else in a trace matters. A job that never committed sent nothing and changed nothing, so a worker's j-th
-mini-batch is that of its j-th commit, and times do not enter.
+mini-batch is that of its j-th commit, and times do not enter. A workload that counts "jobs" leaves out the mini-batches
+of jobs that never committed: a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
 The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64). When a rule of
 your own does not work, this is the place for a breakpoint.
@@ -29,6 +30,7 @@ import numpy as np
 
 from asyncsim.engine.bind import bind
 from asyncsim.engine.groups import by_leaf, groups_of, merge
+from asyncsim.engine.plan import job_numbers
 from asyncsim.engine.quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
@@ -70,7 +72,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     states: dict[int, Any] = {}  # of each worker after its last commit
     views: dict[int, View] = {}  # of each worker's last commit
     sent: dict[int, Any] = {}  # the message of each worker's last commit
-    messages, jobs = [], [0] * trace.workers
+    messages, jobs = [], job_numbers(trace, workload.counts).tolist()
     losses, commits = [], []
     for k, w in enumerate(trace.worker.tolist()):
         begins = w not in states or trace.state_lost[k]
@@ -87,13 +89,13 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
 
         by_group = [read_at(version) for version in trace.group_read_version[k].tolist()]
         read = merge(groups, by_group) if groups else read_at(trace.read_version[k])
-        loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[w])
+        loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[k])
         ages = by_leaf(central, groups, trace.group_staleness[k])
         pulled = centrals[trace.pull_version[k]]
         views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages)
         seen = views[w]
         if rule.draws:
-            seen = seen._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[w] * rule.window)))
+            seen = seen._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * rule.window)))
         message, states[w], info = rule.send(hyper, computed, states[w], seen)
         sent[w] = message
         messages.append(message)
@@ -102,7 +104,6 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             centrals.append(central)
             servers.append(server)
             messages = []
-        jobs[w] += 1
         losses.append(loss)
         commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=computed))
     return PlainRun(np.asarray(losses), central, commits)

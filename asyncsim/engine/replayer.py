@@ -67,7 +67,7 @@ class Replayer:
         workload.require_workers(trace.workers)
         given, (rule, trace) = trace, bind(rule, trace)
         warn_of_lacking_rounds(rule, given)
-        self.plan = make_plan(trace)
+        self.plan = make_plan(trace, workload.counts)
         self.rule = rule
         self.workload = workload
         self.resume = resume

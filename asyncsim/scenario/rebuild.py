@@ -175,7 +175,8 @@ def _workload(described: Mapping[str, Any], source: Mapping[str, Any] | None) ->
         raise NotByName(f"the workload {name!r} is of your own")
     if "data" in values:
         values["data"] = made_again(values["data"], source)
-    made = workloads.CONSTRUCTORS[name](**values)
+    counts = {"counts": values.pop("counts")} if "counts" in values else {}
+    made = dataclasses.replace(workloads.CONSTRUCTORS[name](**values), **counts)
     return made if groups is None else made.grouped(groups)
 
 

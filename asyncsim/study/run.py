@@ -209,7 +209,7 @@ def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
     right_length = scenario.trace is not None or scenario.total in (None, len(trace))
     if trace.workers != scenario.cluster.workers or not right_length:
         return False
-    return run is None or plan_for(trace, scenario.rule).digest(run.commits) == run.digest
+    return run is None or plan_for(trace, scenario.rule, scenario.workload.counts).digest(run.commits) == run.digest
 
 
 def _is_finished(run: Run, trace: Trace, scenario: Scenario) -> bool:

@@ -18,6 +18,7 @@ from asyncsim.workloads.groups import labels_by_leaf
 
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
+COUNTS = COMMITS, JOBS = "commits", "jobs"
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +54,9 @@ class Workload:
             over the mean weight. The losses stay as they are. By default all count alike.
         workers: The number of workers that it is made for, taken from `parts` or `weights` if there are any; None for
             any number.
+        counts: What a worker's mini-batches count. By default its "commits": a job that never committed leaves its
+            mini-batch to the worker's next one. With "jobs" every job that begins to compute takes the next mini-batch,
+            and those of jobs that were cancelled, dropped or lost are left out until the next epoch.
         evaluate_workers: `params -> {"worker_loss": (workers,), …}`, one number per worker by whatever names you like,
             or None: how each worker's own objective or part fares. They can be recorded by their names.
 
@@ -110,8 +114,10 @@ class Workload:
     weights: Any = None
     workers: int | None = None
     evaluate_workers: Callable[[Params], dict[str, jax.Array]] | None = None
+    counts: str = COMMITS
 
     def __post_init__(self) -> None:
+        checks.one_of("counts", self.counts, COUNTS)
         size = checks.require_integer("batch_size", self.batch_size, least=1, remedy="32 or 64 are usual.")
         object.__setattr__(self, "batch_size", size)
         sizes = {len(leaf) for leaf in jax.tree.leaves(self.data)}
@@ -275,8 +281,8 @@ class Workload:
         Args:
             seed: Seed of the replay.
             worker: The worker, counted from 0.
-            job: The worker's commits before this one. For a rule with local steps, the worker's local steps before
-                this one: each has a mini-batch of its own.
+            job: The worker's commits before this one, or its jobs (`counts`). For a rule with local steps, its local
+                steps before this one: each has a mini-batch of its own.
 
         Returns:
             `batch_size` rows of `data`, or what `noise` draws, as a pytree of JAX arrays; None without either.
@@ -313,7 +319,8 @@ class Workload:
         if self.dataset is not None:
             described["data"] = self.dataset.describe()
         grouped = {} if self.groups is None else {"groups": list(self.groups)}
-        return {**described, **self.options, **grouped}
+        counts = {} if self.counts == COMMITS else {"counts": self.counts}
+        return {**described, **self.options, **grouped, **counts}
 
 
 def to_device(array: Any) -> jax.Array:
