@@ -1,22 +1,25 @@
-"""`asyncsim rules`: every update rule in a table, or one of them in detail."""
+"""`asyncsim rules`: every update rule and every compressor in a table, or one of them in detail."""
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
+from asyncsim import compressors
 from asyncsim.checks import did_you_mean
 from asyncsim.cli.command import Command
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_table
 from asyncsim.rules import CONSTRUCTORS
-from asyncsim.rules.citations import KEYS, citation
+from asyncsim.rules.citations import KEYS_OF_ALL, citation
 from asyncsim.rules.purposes import MADE_FOR
 from asyncsim.scenario.fields import arguments, described_arguments
 
+WIDTH = 80  # characters of a line of text
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
+COMPRESSED = "--compressor NAME compresses what a rule sends:"
 NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 `asyncsim run SCENARIO.py --rule NAME` runs it."""
 
@@ -29,15 +32,20 @@ def describe(name: str) -> dict[str, Any]:
         >>> found["required"], found["defaults"], found["citation"]
         (['learning_rate'], {'momentum': 0.9}, 'polyak1964methods')
     """
-    constructor = CONSTRUCTORS[name]
+    constructor = constructor_named(name)
     defaults = {key: parameter.default for key, parameter in arguments(constructor).items()}
     return {
         "required": [key for key, value in defaults.items() if value is inspect.Parameter.empty],
         "defaults": {key: value for key, value in defaults.items() if value is not inspect.Parameter.empty},
         "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
         "made_for": MADE_FOR.get(name),
-        "citation": KEYS.get(name),
+        "citation": KEYS_OF_ALL.get(name),
     }
+
+
+def constructor_named(name: str) -> Callable[..., Any]:
+    """The constructor of a rule or a compressor."""
+    return CONSTRUCTORS[name] if name in CONSTRUCTORS else compressors.CONSTRUCTORS[name]
 
 
 def explain(name: str) -> dict[str, Any]:
@@ -48,7 +56,7 @@ def explain(name: str) -> dict[str, Any]:
         >>> found["arguments"]["momentum"], found["bibtex"].splitlines()[0]
         ('Friction parameter μ in [0, 1).', '@article{polyak1964methods,')
     """
-    documentation = inspect.getdoc(CONSTRUCTORS[name]) or ""
+    documentation = inspect.getdoc(constructor_named(name)) or ""
     helps = described_arguments(documentation)
     sections = SECTION.split(documentation)
     titled = dict(zip(sections[1::2], sections[2::2], strict=True))
@@ -56,17 +64,20 @@ def explain(name: str) -> dict[str, Any]:
         "name": name,
         **describe(name),
         "description": sections[0].partition("\n")[2].strip(),
-        "arguments": {key: helps.get(key, "") for key in arguments(CONSTRUCTORS[name])},
+        "arguments": {key: helps.get(key, "") for key in arguments(constructor_named(name))},
         "references": " ".join(titled.get("References", "").split()),
         "bibtex": citation(name),
     }
 
 
 def show_table(described: dict[str, dict[str, Any]]) -> None:
-    """Print a table of rules."""
-    print_table(
-        ("rule", "what it does", "made for"), list(rows(described)), text=(0, 1, 2), folded=(1, 2), widths={2: 21}
-    )
+    """Print a table of rules, and one of compressors."""
+    look: dict[str, Any] = {"text": (0, 1, 2), "folded": (1, 2), "widths": {2: 21}}
+    print_table(("rule", "what it does", "made for"), list(rows(described)), **look)
+    click.echo(f"\n{COMPRESSED}\n")
+    listed = [(name, describe(name)) for name in sorted(compressors.CONSTRUCTORS)]
+    shown = [(name, found["summary"], ", ".join(found["defaults"])) for name, found in listed]
+    print_table(("compressor", "what it does", "arguments"), shown, **look)
     click.echo(f"\n{NOTE}")
 
 
@@ -128,16 +139,17 @@ def _wrapped(text: str, width: int) -> str:
 @click.command("rules", cls=Command, params=[json_option("the rules")])
 @click.argument("name", required=False)
 def command(name: str | None, as_json: bool) -> None:
-    """List the update rules, or explain the one with this NAME.
+    """List update rules and compressors, or explain the one with this NAME.
 
-    Any of them can be chosen by the flag --rule of a scenario, and its arguments are flags there.
+    Any of them can be chosen by the flags --rule and --compressor of a scenario, and its arguments are flags there.
     """
     if name is None:
         listed = {name: describe(name) for name in sorted(CONSTRUCTORS)}
         print_results(listed, as_json, lambda: show_table(listed))
         return
-    if name not in CONSTRUCTORS:
-        hint = did_you_mean(name.lower().replace("-", "_"), CONSTRUCTORS, quote="'")
+    known = (*CONSTRUCTORS, *compressors.CONSTRUCTORS)
+    if name not in known:
+        hint = did_you_mean(name.lower().replace("-", "_"), known, quote="'")
         raise click.UsageError(f"There is no rule {name!r}.{hint} `asyncsim rules` lists them.")
     found = explain(name)
     print_results(found, as_json, lambda: show_rule(found))

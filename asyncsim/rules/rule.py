@@ -291,6 +291,19 @@ class Rule:
         return hash((self.structure, frozenset(numbers)))
 
 
+class Structure:
+    """A rule as a key that equals those of all rules of its structure."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule, self.structure = rule, rule.structure
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.structure == other.structure
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
+
+
 def _short(value: Any) -> str:
     """The value if it is short, else its type; an array as a list.
 

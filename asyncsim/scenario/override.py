@@ -37,7 +37,8 @@ def override(
     if isinstance(cluster, Trace):
         refuse_cluster_fields(cluster, changes)
         present = _shared_out(present, rest, cluster.workers)
-        rule, workload = _rebuilt(present, rest, workload)
+        rule, compression, workload = _rebuilt(present, rest, workload)
+        rule = compression.around(rule)
         _refuse_unknown(rest, present, components_of(cluster, rule, workload))
         return cluster, rule, workload
     workers = rest.pop("workers", cluster.workers)
@@ -46,7 +47,8 @@ def override(
     if workers != cluster.workers:
         rest[OF_WORKERS] = True
     present = _shared_out(present, rest, workers)
-    compute, protocol, rule, workload = _rebuilt(present, rest, workload)
+    compute, protocol, rule, compression, workload = _rebuilt(present, rest, workload)
+    rule = compression.around(rule)
     if COUNTS_WORKERS not in changes:
         rest.pop(COUNTS_WORKERS, None)
     if isinstance(compute, tuple) and workers != cluster.workers:

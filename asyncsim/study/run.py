@@ -313,10 +313,10 @@ def headline(scenario: Scenario) -> tuple[str, str]:
         gem on quadratic, 2 workers
         learning_rate 0.1, kappa 2; eigenvalues 1.0; compute gamma, mean 1, cv 0.3
     """
-    *modelled, rule, workload = scenario.components
+    *modelled, rule, compressor, workload = scenario.components
     data, name = scenario.workload.dataset, scenario.workload.describe()["name"]
     task = name if data is None else f"{data.name} ({name})"
-    groups = [rule.arguments(), workload.arguments()]
+    groups = [rule.arguments(), compressor.fields(), workload.arguments()]
     if isinstance(scenario.cluster, Cluster):
         law, protocol = modelled
         groups += [law.fields(), [*protocol.fields(), *network_and_server_fields(scenario.cluster)]]

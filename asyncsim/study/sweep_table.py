@@ -13,8 +13,10 @@ from asyncsim.files import atomic_write
 from asyncsim.remember import once_for_each
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.components import (
+    COMPRESSOR,
     RULE,
     STUDY_FIELDS,
+    compressor_component,
     law_component,
     network_and_server_fields,
     protocol_component,
@@ -22,6 +24,7 @@ from asyncsim.scenario.components import (
     shown_name,
     workload_component,
 )
+from asyncsim.scenario.compression import without
 from asyncsim.scenario.fingerprint import plain
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.store import DONE, FAILURE, Store, now
@@ -113,7 +116,9 @@ def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
 
 def values_of(scenario: Scenario) -> dict[str, Any]:
     """Field -> value, as plain data; as `Scenario.fields` has them, but a thousand times in half a second."""
-    rule = {RULE.field: scenario.rule.name, **_shown(RULE.field, rule_component(scenario.rule).values)}
+    rule = {RULE.field: without(scenario.rule).name, **_shown(RULE.field, rule_component(scenario.rule).values)}
+    compressor = compressor_component(scenario.rule)
+    rule |= {COMPRESSOR.field: compressor.name, **_shown(COMPRESSOR.field, compressor.values)}
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
     study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
     cluster = {} if scenario.trace is not None else _of_cluster(scenario.cluster)

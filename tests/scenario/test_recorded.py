@@ -154,7 +154,7 @@ class TestOverride:
 
     def test_fields(self) -> None:
         groups = {field.group for field in scenario().fields(rule="agn")}
-        assert groups == {"Rule", "Workload", "Study"}
+        assert groups == {"Rule", "Compressor", "Workload", "Study"}
 
 
 def test_prediction_of_the_page() -> None:
