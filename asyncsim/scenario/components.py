@@ -199,7 +199,7 @@ class Component:
                 warnings.warn(
                     f"{self.kind.field} {name!r} does not accept the `{shown_name(self.kind.field, key)}` {value!r} of "
                     f"{self.name!r}; its default is used.",
-                    stacklevel=6,  # where `Scenario.override` was called
+                    stacklevel=7,  # where `Scenario.override` was called
                 )
         return kept
 
