@@ -50,7 +50,7 @@ myst_links_external_new_tab = False
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
-nb_execution_timeout = 120
+nb_execution_timeout = 300
 nb_execution_in_temp = True
 nb_merge_streams = True
 html_math_renderer = "mathml"
@@ -90,6 +90,8 @@ def prepare_kernel() -> None:
         "ASYNCSIM_REPOSITORY": str(HERE.parent),
         "COLUMNS": "100",
         "IPYTHONDIR": str(BUILT / "ipython"),
+        "JAX_COMPILATION_CACHE_DIR": str(BUILT / "compiled"),  # programs that several pages need
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "JAX_PLATFORMS": "cpu",
         "NO_COLOR": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -14,8 +14,8 @@ ZOO = Path(__file__).parents[1] / "reference" / "zoo.csv"
 FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 INTRODUCTION = """Every rule that ``asyncsim run SCENARIO.py --rule NAME`` knows, as its docstring has it. θ is the
 central variable, s the value at which a worker took its gradient, τ the server versions between that read and the
-commit, η the step size (``learning_rate``), μ momentum. :doc:`/reference/index` says when to take which; the row of
-the zoo is from there, a median (and quartiles) of the training loss over ten seeds.
+commit, η the step size (``learning_rate``), μ momentum. :doc:`/how-to/choose-a-rule` says when to take which; the row
+of the zoo is from there, a median (and quartiles) of the training loss over ten seeds.
 
 """
 
@@ -34,12 +34,7 @@ def entry(name: str, zoo: dict[str, dict[str, str]]) -> str:
     """One rule."""
     found = explain(name)
     lines = [f".. _rule-{name.replace('_', '-')}:\n\n", titled(name, "-")]
-    lines += [
-        f"{text(found['summary'])}\n\n",
-        f"{text(found['description'])}\n\n",
-        f":Made for: {text(found['made_for'])}\n",
-    ]
-    lines += [f":What it keeps: {kept(name)}\n"]
+    lines += [f"{text(found['summary'])}\n\n", f"{text(found['description'])}\n\n", f":What it keeps: {kept(name)}\n"]
     lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
     lines += [f":Publication: {publication(found['bibtex'])}\n"]
     if name in zoo:

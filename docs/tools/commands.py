@@ -1,9 +1,11 @@
 """The reference of the command line, made of the parser."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterator, Mapping
 
 import click
 
+from asyncsim.cli import sweep
 from asyncsim.cli.app import COMMANDS, app
 from tools.docstrings import escaped
 from tools.reference import titled
@@ -27,23 +29,35 @@ def _sections(context: click.Context) -> Iterator[str]:
     for name in COMMANDS:
         command = app.get_command(context, name)
         assert command is not None
-        inner = click.Context(command, info_name=name, parent=context)
-        yield section(command, inner, "-")
-        for below in command.list_commands(inner) if isinstance(command, click.Group) else ():
-            nested = command.get_command(inner, below)
-            assert nested is not None
+        inner = command.make_context(name, [], context, resilient_parsing=True)
+        yield section(inner.command, inner, "-")
+        for below, nested in commands_of(command).items():
             yield section(nested, click.Context(nested, info_name=below, parent=inner), "~")
+
+
+def commands_of(command: click.Command) -> Mapping[str, click.Command]:
+    """The commands of a command."""
+    if isinstance(command, click.Group):
+        return command.commands
+    return sweep.COMMANDS if isinstance(command, sweep.SweepCommand) else {}
 
 
 def section(command: click.Command, context: click.Context, mark: str) -> str:
     """One command: usage, what it does, its flags."""
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    help = (command.help or command.short_help or "").replace("\b\n", "").replace("\f", "")
-    lines = [titled(context.command_path, mark), f"``{usage}``\n\n", f"{_text(help)}\n\n"]
+    help = "\n\n".join(map(_paragraph, inspect.cleandoc(command.help or command.short_help or "").split("\n\n")))
+    lines = [titled(context.command_path, mark), f"``{usage}``\n\n", f"{help}\n\n"]
     records = [record for param in command.get_params(context) if (record := param.get_help_record(context))]
     for flags, meaning in records:
         lines.append(f"``{flags}``\n   {_text(' '.join(meaning.split())) or 'As above.'}\n")
     return "".join([*lines, "\n"])
+
+
+def _paragraph(words: str) -> str:
+    """A paragraph of a help; one that click is told not to wrap stays as it is."""
+    if words.startswith("\b\n"):
+        return "::\n\n" + "\n".join(f"   {line}" for line in words.splitlines()[1:])
+    return _text(words)
 
 
 def _text(words: str) -> str:

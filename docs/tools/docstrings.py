@@ -11,6 +11,8 @@ from sphinx.application import Sphinx
 CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
 MARKUP = re.compile(r"(?<!\\)([|]|\*(?!\s)|(?<=\w)_(?=\W|$))")
 COLUMNS = re.compile(r"\S {2,}\S")
+ARRAY_LIKE = re.compile(r"[\w.~]*(?:Buffer|ArrayLike)\b[^=]*?\[complex \| bytes \| str\]\]?")
+ARRAY = re.compile(r"[\w.~]*ndarray\[tuple\[[\w.~]+, \.\.\.\], [\w.~]*dtype\[[\w.~]+\]\]")
 SKIPPED = re.compile(r"\s*(>>>|={3}|Args:|Returns:|Attributes:|Example:|- )")
 
 
@@ -58,6 +60,13 @@ def typeset(paragraph: list[str]) -> list[str]:
     return escaped(paragraph)
 
 
+def shorten(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Name the types of arrays in a signature as the code does, in place of what they stand for."""
+    return tuple(text and ARRAY.sub("Array", ARRAY_LIKE.sub("ArrayLike", text)) for text in (signature, returns))
+
+
 def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
     """Leave out what a named tuple or a dataclass says of each field by itself."""
     documentation = getattr(obj, "__doc__", None) or ""
@@ -81,5 +90,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Before napoleon, whose own step comes at 500."""
     app.connect("autodoc-process-docstring", process, priority=400)
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-signature", shorten)
     app.connect("doctree-read", unlink_attributes)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
