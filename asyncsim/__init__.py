@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim.animation import Movie, animate
     from asyncsim.calibration import Calibration, calibrate
     from asyncsim.cli import main
-    from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
+    from asyncsim.cluster import Cluster, Network, Pipeline, Server, faults, protocols, simulate
     from asyncsim.engine import CommitView, Progress, ReplayInterrupted, Run, replay, use_all_cores
     from asyncsim.folders import tags
     from asyncsim.rules import Rule
@@ -50,6 +50,7 @@ __all__ = [
     "Experiment",
     "Movie",
     "Network",
+    "Pipeline",
     "Progress",
     "ReplayInterrupted",
     "Result",
@@ -97,7 +98,7 @@ _NAMES = {
     "animation": ("Movie", "animate"),
     "calibration": ("Calibration", "calibrate"),
     "cli": ("main",),
-    "cluster": ("Cluster", "Network", "Server", "faults", "protocols", "simulate"),
+    "cluster": ("Cluster", "Network", "Pipeline", "Server", "faults", "protocols", "simulate"),
     "engine": ("CommitView", "Progress", "ReplayInterrupted", "Run", "replay", "use_all_cores"),
     "folders": ("tags",),
     "rules": ("Rule",),

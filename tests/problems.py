@@ -1,5 +1,6 @@
 """Small problems and traces that several tests share."""
 
+import dataclasses
 import errno
 import itertools
 import os
@@ -169,6 +170,16 @@ TRACES = {
 }
 
 
+def by_group(trace, groups=("first", "second"), seed=0):
+    """The trace with parameter groups that are read at random between the beginning of a job and its pull."""
+    rng = np.random.default_rng(seed)
+    reads = rng.integers(trace.read_version[:, None], trace.pull_version[:, None] + 1, (len(trace), len(groups)))
+    reads[np.arange(len(trace)), rng.integers(len(groups), size=len(trace))] = trace.read_version
+    trace = dataclasses.replace(trace, groups=groups, group_read_version=reads)
+    trace.check()
+    return trace
+
+
 # Every rule and variant, and what it must equal with one worker (None: no standard optimiser).
 RULES = {
     "downpour": (lambda: rules.downpour(0.1), "sgd"),
@@ -192,6 +203,7 @@ RULES = {
     "ringmaster": (lambda: rules.ringmaster(0.1, limit=3), "sgd"),
     "ringleader": (lambda: rules.ringleader(0.05, workers=5), None),
     "malenia": (lambda: rules.malenia(0.1, workers=5, batch=8), None),
+    "malenia_trace": (lambda: rules.malenia(0.1, workers=5, steps="trace"), None),
     "ia2sgd": (lambda: rules.ia2sgd(0.05, workers=5), None),
     "downpour_window": (lambda: rules.downpour(0.05, window=3), None),
     "agn": (lambda: rules.agn(0.2, window=4), None),

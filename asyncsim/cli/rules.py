@@ -1,46 +1,51 @@
-"""`asyncsim rules`: every update rule in a table, or one of them in detail."""
+"""`asyncsim rules`: every update rule and every compressor in a table, or one of them in detail."""
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
+from asyncsim import compressors
 from asyncsim.checks import did_you_mean
 from asyncsim.cli.command import Command
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_table
 from asyncsim.rules import CONSTRUCTORS
-from asyncsim.rules.citations import KEYS, citation
+from asyncsim.rules.citations import KEYS_OF_ALL, citation
+from asyncsim.rules.purposes import MADE_FOR
 from asyncsim.scenario.fields import arguments, described_arguments
 
-NOT_KEY = (
-    "learning_rate",
-    "elementwise",
-)  # not among the key arguments: every rule's, and one that changes no digit
-KEY_ARGUMENTS = 4  # shown in the table
+WIDTH = 80  # characters of a line of text
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
-NOTE = """Every rule takes learning_rate as well; * must be given.
-`asyncsim rules NAME` explains one; `asyncsim run SCENARIO.py --rule NAME` runs it."""
+COMPRESSED = "--compressor NAME compresses what a rule sends:"
+NOTE = """`asyncsim rules NAME` explains one, with its arguments;
+`asyncsim run SCENARIO.py --rule NAME` runs it."""
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Arguments that must be given, the others with their defaults, the first line of the docstring, and the key.
+    """Arguments that must be given, the others with their defaults, the first line of the docstring, and so on.
 
     Example:
         >>> found = describe("momentum_sgd")
         >>> found["required"], found["defaults"], found["citation"]
         (['learning_rate'], {'momentum': 0.9}, 'polyak1964methods')
     """
-    constructor = CONSTRUCTORS[name]
+    constructor = constructor_named(name)
     defaults = {key: parameter.default for key, parameter in arguments(constructor).items()}
     return {
         "required": [key for key, value in defaults.items() if value is inspect.Parameter.empty],
         "defaults": {key: value for key, value in defaults.items() if value is not inspect.Parameter.empty},
         "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
-        "citation": KEYS.get(name),
+        "made_for": MADE_FOR.get(name),
+        "citation": KEYS_OF_ALL.get(name),
     }
+
+
+def constructor_named(name: str) -> Callable[..., Any]:
+    """The constructor of a rule or a compressor."""
+    return CONSTRUCTORS[name] if name in CONSTRUCTORS else compressors.CONSTRUCTORS[name]
 
 
 def explain(name: str) -> dict[str, Any]:
@@ -51,7 +56,7 @@ def explain(name: str) -> dict[str, Any]:
         >>> found["arguments"]["momentum"], found["bibtex"].splitlines()[0]
         ('Friction parameter μ in [0, 1).', '@article{polyak1964methods,')
     """
-    documentation = inspect.getdoc(CONSTRUCTORS[name]) or ""
+    documentation = inspect.getdoc(constructor_named(name)) or ""
     helps = described_arguments(documentation)
     sections = SECTION.split(documentation)
     titled = dict(zip(sections[1::2], sections[2::2], strict=True))
@@ -59,39 +64,39 @@ def explain(name: str) -> dict[str, Any]:
         "name": name,
         **describe(name),
         "description": sections[0].partition("\n")[2].strip(),
-        "arguments": {key: helps.get(key, "") for key in arguments(CONSTRUCTORS[name])},
+        "arguments": {key: helps.get(key, "") for key in arguments(constructor_named(name))},
         "references": " ".join(titled.get("References", "").split()),
         "bibtex": citation(name),
     }
 
 
 def show_table(described: dict[str, dict[str, Any]]) -> None:
-    """Print a table of rules."""
-    print_table(
-        ("rule", "what it does", "arguments"), list(rows(described)), text=(0, 1, 2), folded=(1, 2), widths={2: 21}
-    )
+    """Print a table of rules, and one of compressors."""
+    look: dict[str, Any] = {"text": (0, 1, 2), "folded": (1, 2), "widths": {2: 21}}
+    print_table(("rule", "what it does", "made for"), list(rows(described)), **look)
+    click.echo(f"\n{COMPRESSED}\n")
+    listed = [(name, describe(name)) for name in sorted(compressors.CONSTRUCTORS)]
+    shown = [(name, found["summary"], ", ".join(found["defaults"])) for name, found in listed]
+    print_table(("compressor", "what it does", "arguments"), shown, **look)
     click.echo(f"\n{NOTE}")
 
 
 def rows(described: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Name, first line and key arguments of each rule.
+    """Name, first line, and what the rule was made for.
 
     Example:
-        >>> one = {"required": ["learning_rate", "limit"], "defaults": {"window": 1}, "summary": "Descends."}
-        >>> list(rows({"sgd": one}))
-        [('sgd', 'Descends.', 'limit*, window')]
+        >>> list(rows({"sgd": {"summary": "Descends.", "made_for": "everything"}}))
+        [('sgd', 'Descends.', 'everything')]
     """
-    for name, found in described.items():
-        keys = [f"{key}*" for key in found["required"] if key not in NOT_KEY]
-        keys += [key for key in found["defaults"] if key not in NOT_KEY]
-        shown = keys if len(keys) <= KEY_ARGUMENTS else [*keys[: KEY_ARGUMENTS - 1], "…"]
-        yield name, found["summary"], ", ".join(shown)
+    return ((name, found["summary"], found["made_for"] or "") for name, found in described.items())
 
 
 def show_rule(found: dict[str, Any]) -> None:
     """Print everything about one rule."""
     formatter = click.get_current_context().make_formatter()
     formatter.write(_wrapped(f"{found['name']}: {found['summary']}", formatter.width))
+    if found["made_for"]:
+        formatter.write(f"\n\n{_wrapped('Made for: ' + found['made_for'] + '.', formatter.width)}")
     formatter.write(f"\n\n{paragraphs(found['description'], formatter.width)}\n")
     with formatter.section("Arguments"):
         formatter.write_dl([(key, _argument_help(key, found)) for key in found["arguments"]])
@@ -134,16 +139,17 @@ def _wrapped(text: str, width: int) -> str:
 @click.command("rules", cls=Command, params=[json_option("the rules")])
 @click.argument("name", required=False)
 def command(name: str | None, as_json: bool) -> None:
-    """List the update rules, or explain the one with this NAME.
+    """List update rules and compressors, or explain the one with this NAME.
 
-    Any of them can be chosen by the flag --rule of a scenario, and its arguments are flags there.
+    Any of them can be chosen by the flags --rule and --compressor of a scenario, and its arguments are flags there.
     """
     if name is None:
         listed = {name: describe(name) for name in sorted(CONSTRUCTORS)}
         print_results(listed, as_json, lambda: show_table(listed))
         return
-    if name not in CONSTRUCTORS:
-        hint = did_you_mean(name.lower().replace("-", "_"), CONSTRUCTORS, quote="'")
+    known = (*CONSTRUCTORS, *compressors.CONSTRUCTORS)
+    if name not in known:
+        hint = did_you_mean(name.lower().replace("-", "_"), known, quote="'")
         raise click.UsageError(f"There is no rule {name!r}.{hint} `asyncsim rules` lists them.")
     found = explain(name)
     print_results(found, as_json, lambda: show_rule(found))

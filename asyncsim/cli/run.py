@@ -20,7 +20,7 @@ from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.engine.devices import use_all_cores
 from asyncsim.folders import tags
-from asyncsim.folders.labels import REPORT_PAGE, RUN, label_of
+from asyncsim.folders.labels import REPORT_PAGE, RUN, label_of, members_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study import Comparison, Experiment, Result, compare, run
@@ -174,8 +174,9 @@ def run_study(
         else:
             with explained_interrupts(bar, force):
                 finished = run_replays(study, name, out, force, bar, origin)
-    for folder, result in finished.results.items() if html else ():
-        write_html(result, Path(out, folder, REPORT_PAGE))
+    for result in finished.results.values() if html else ():
+        assert result.folder is not None
+        write_html(result, result.folder / REPORT_PAGE)
 
     def show() -> None:
         finished.show(finished.summary)
@@ -203,7 +204,8 @@ def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, 
 def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
     """Say on standard error what takes minutes, unless results are there: the progress bar comes with the replay."""
     scenarios = study.scenarios if isinstance(study, Comparison) else {"": study}
-    todo = [one for name, one in scenarios.items() if force or not Path(out, name, RUN).is_file()]
+    members = members_of(Path(out))
+    todo = [one for name, one in scenarios.items() if force or not (members.get(name, Path(out, name)) / RUN).is_file()]
     for scenario in todo:
         scenario.require_memory()
     seconds = sum(scenario.expected_seconds for scenario in todo)

@@ -16,7 +16,17 @@ Words = dict[str, dict[str, Any]]
 VARIABLE = "ASYNCSIM_CACHE"
 LIBRARY = Path(__file__).parents[1]
 OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
-ROOMS = ("cli", "cli/sweep", "cluster", "delays", "rules", "scenario", "workloads", "study")  # that the words are of
+ROOMS = (
+    "cli",
+    "cli/sweep",
+    "cluster",
+    "compressors",
+    "delays",
+    "rules",
+    "scenario",
+    "workloads",
+    "study",
+)  # that the words are of
 FILES = ("--out", "--store", "--csv", "--scheduler-file")  # options that take a path
 FIELDS = ("--sort", "--x", "--y", "--by")  # options that take the name of a field
 
@@ -39,6 +49,7 @@ def vocabulary() -> Words:
 
 def make_vocabulary() -> Words:
     """The vocabulary from the commands themselves."""
+    from asyncsim import compressors
     from asyncsim.cli import sweep
     from asyncsim.cli.app import COMMANDS, app
     from asyncsim.folders.summaries import KEYS
@@ -61,7 +72,7 @@ def make_vocabulary() -> Words:
                 key = f"{name} {inner}"
                 line = one.get_short_help_str(limit=80)
                 words[key] = {"help": line, "options": _options(one, key, values), "argument": _argument(one, key)}
-    words["rules"]["argument"] = sorted(CONSTRUCTORS)
+    words["rules"]["argument"] = sorted([*CONSTRUCTORS, *compressors.CONSTRUCTORS])
     return words
 
 

@@ -3,7 +3,8 @@
 from asyncsim.cluster import faults, protocols
 from asyncsim.cluster.model import Cluster
 from asyncsim.cluster.network import Network
+from asyncsim.cluster.pipeline import Pipeline
 from asyncsim.cluster.server import Server
 from asyncsim.cluster.simulation import simulate
 
-__all__ = ["Cluster", "Network", "Server", "faults", "protocols", "simulate"]
+__all__ = ["Cluster", "Network", "Pipeline", "Server", "faults", "protocols", "simulate"]

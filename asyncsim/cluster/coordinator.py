@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from math import fsum
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
 INFINITY = float("inf")
+ROUNDING = 1e-12  # relative, of a sum of inverses
 ENDS = ("worker", "read_version", "read_time", "end_version", "end_time", "fate")  # what every end of a job says
 
 _commit_row = attrgetter(*COMMIT_COLUMNS)
@@ -182,6 +184,7 @@ class Coordinator:
         self.jobs: dict[int, Job] = {}
         self.present = [True] * workers
         self._collected = 0  # commits in the step so far
+        self._of_worker: Counter[int] = Counter()  # commits in the step so far, where a step takes all workers
         self._stop: dict[int, Callable[[], None]] = {}
         self._waiting: dict[int, Any] = {}
         self._contributed: set[int] = set()
@@ -233,7 +236,11 @@ class Coordinator:
             return False
         self._forget(job)
         self._collected += 1
-        closes_step = self._collected >= self.terms.collect
+        if self.terms.balance is None:
+            closes_step = self._collected >= self.terms.collect
+        else:
+            self._of_worker[job.worker] += 1
+            closes_step = self._is_balanced(self.terms.balance)
         self.log.commit(job, self.version, closes_step, self.env.now)
         if self.terms.slack is not None:
             self._move_clock(job.worker, self._clock[job.worker] + 1)
@@ -275,6 +282,13 @@ class Coordinator:
         for job in self.jobs.values():
             self.log.end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
 
+    def _is_balanced(self, least: int) -> bool:
+        """Whether every worker has contributed to the step, and the harmonic mean of the numbers is least/n or more."""
+        n = len(self.present)
+        if len(self._of_worker) < n:
+            return False
+        return least <= n or least * fsum(1 / count for count in self._of_worker.values()) <= n * n * (1 + ROUNDING)
+
     def _forget(self, job: Job) -> None:
         del self.jobs[job.worker]
         if self._readers and (readers := self._readers.get(job.read_version)):
@@ -283,6 +297,7 @@ class Coordinator:
     def _close_step(self) -> None:
         self.version += 1
         self._collected = 0
+        self._of_worker.clear()
         if self.terms.cancel and self.terms.limit is not None:
             for worker in sorted(self._readers.pop(self.version - self.terms.limit, ())):
                 self._stop[worker]()

@@ -24,7 +24,9 @@ class Network:
         upload_bandwidth: Bytes per second from worker to server; None for `bandwidth`.
         message_bytes: Size of a message, say 4 bytes times the number of parameters. If it is None, a scenario takes
             it from its workload; `simulate` on its own needs it for a finite bandwidth.
-        compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %.
+        compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %. It
+            changes how long a message takes and nothing else; a rule of `asyncsim.rules.compressed` changes the update
+            as well, and a scenario with one takes this from the rule.
         shared: Whether all messages share one link, first-in, first-out, instead of one link per worker.
 
     Raises:

@@ -21,6 +21,8 @@ class Terms(NamedTuple):
         cancel: Whether a job is stopped, and its worker reads again, once its staleness reaches `limit`.
         slack: How many commits a worker may be ahead of the slowest when it reads; None for no bound.
         in_turn: Whether commits are applied in the order of the workers' numbers, over and over.
+        balance: S, if a step takes gradients of every worker instead of a number of them: B_i ≥ 1 of worker i, until
+            their harmonic mean is at least S/n. None for a step of `collect` gradients.
     """
 
     collect: int = 1
@@ -29,6 +31,7 @@ class Terms(NamedTuple):
     cancel: bool = False
     slack: int | None = None
     in_turn: bool = False
+    balance: int | None = None
 
 
 @runtime_checkable
@@ -46,7 +49,7 @@ class Asynchronous:
 
     Example:
         >>> Asynchronous().terms(8)
-        Terms(collect=1, limit=None, wait=False, cancel=False, slack=None, in_turn=False)
+        Terms(collect=1, limit=None, wait=False, cancel=False, slack=None, in_turn=False, balance=None)
     """
 
     def terms(self, workers: int, /) -> Terms:
@@ -219,6 +222,36 @@ class Rennala:
 
 
 @dataclass(frozen=True)
+class Malenia:
+    """A step takes gradients of every worker at the present version: B_i ≥ 1 of worker i, as many as come in time.
+
+    It is complete once the harmonic mean of the B_i is at least S/n; then all jobs are cancelled, and all read again.
+    With S ≤ n that is once every worker has contributed. The authors' own experiments run it so, with S = 1. Give it to
+    `rules.malenia(…, steps="trace")`, which weights workers alike. While a worker is down no step is complete.
+
+    Args:
+        batch: S ≥ 1, the gradients in a step if all workers are equally fast.
+        cancel: Whether jobs on an older version are stopped at once; otherwise they arrive and are dropped, as in the
+            published method.
+
+    References:
+        Tyurin and Richtárik 2023, as for `Rennala`; Maranjyan and Richtárik 2025, "Ringleader ASGD: the first
+        asynchronous SGD with optimal time complexity under data heterogeneity" (S = 1, with cancellation).
+    """
+
+    batch: int = 1
+    cancel: bool = True
+
+    def __post_init__(self) -> None:
+        require_integer("batch", self.batch, least=1, remedy="1 takes at least one gradient of every worker.")
+
+    def terms(self, workers: int, /) -> Terms:
+        """Gradients of the present version, of every worker."""
+        del workers  # The same for any number.
+        return Terms(limit=1, cancel=self.cancel, balance=self.batch)
+
+
+@dataclass(frozen=True)
 class Ringmaster:
     """Every gradient whose staleness is below `limit` is a step; older ones do not count.
 
@@ -265,6 +298,7 @@ CONSTRUCTORS: dict[str, Callable[..., CommitProtocol]] = {
     "k_batch_sync": KBatchSync,
     "k_batch_async": KBatchAsync,
     "rennala": Rennala,
+    "malenia": Malenia,
     "ringmaster": Ringmaster,
     "round_robin": RoundRobin,
 }

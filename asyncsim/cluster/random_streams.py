@@ -9,6 +9,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from asyncsim.delays import Delay, FloatArray, VariableSpeed
+from asyncsim.delays.by_job import from_start
 
 # Delays are drawn in blocks, because one call for many is some 50 times as fast as one call each.
 # Blocks grow, so that a thousand workers with a few commits each do not draw a million delays.
@@ -33,6 +34,8 @@ class Purpose(enum.IntEnum):
     SPEED = 2
     FAULTS = 3
     PULL_TO_COMMIT = 4
+    BACKWARD = 5
+    TRANSFER = 6
 
 
 def compute_stream(seed: int, worker: int) -> np.random.Generator:
@@ -52,7 +55,7 @@ def draw_delays(env: Clock, worker: int, law: Delay, generator: np.random.Genera
         ValueError: When a delay is negative, NaN or infinite, at the simulated time at which the worker draws
             it. SimPy itself accepts NaN, and would silently lose track of the time.
     """
-    size = _FIRST_BLOCK
+    law, size = from_start(law), _FIRST_BLOCK
     while True:
         block = array("d", _draw_block(law, generator, size, worker).tobytes())  # a list takes four times the memory
         good = _usable(block)
@@ -88,7 +91,7 @@ class ComputeDelays:
         self._seed = seed
         first = np.empty((len(laws), _FIRST_BLOCK))
         for worker, law in enumerate(laws):
-            first[worker] = _draw_block(law, compute_stream(seed, worker), _FIRST_BLOCK, worker)
+            first[worker] = _draw_block(from_start(law), compute_stream(seed, worker), _FIRST_BLOCK, worker)
         self._first = first.ravel().data
         usable = (np.isfinite(first) & (first >= 0)).all(axis=1)
         self._used = bytearray(np.where(usable, 0, _FIRST_BLOCK).astype(np.uint8))

@@ -14,6 +14,7 @@ from asyncsim.cluster.fast_path import FastPath, FastQueue
 from asyncsim.cluster.full import Full
 from asyncsim.cluster.model import Cluster
 from asyncsim.cluster.no_network import NoNetwork
+from asyncsim.cluster.pipeline import Pipeline, simulate_pipeline
 from asyncsim.trace import Trace
 from asyncsim.trace.columns import MOST_COMMITS
 
@@ -22,6 +23,7 @@ from asyncsim.trace.columns import MOST_COMMITS
 PATIENCE = 1_000_000
 PATIENCE_PER_WORKER = 20
 
+_POSITIVE = "Ask for a positive simulated time."
 REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
 
 Simulation = FastPath | NoNetwork | Full
@@ -45,7 +47,7 @@ Report = Callable[[Simulated], None]
 
 
 def simulate(
-    cluster: Cluster,
+    cluster: Cluster | Pipeline,
     *,
     commits: int | None = None,
     seconds: float | None = None,
@@ -60,7 +62,7 @@ def simulate(
     as they were, and a longer run begins with the shorter one.
 
     Args:
-        cluster: The cluster to run.
+        cluster: The cluster to run; or a pipeline, of which a commit is a micro-batch.
         commits: Stop after this many commits. Give this or `seconds`.
         seconds: Stop after the commits up to this simulated time, inclusive; before the first one, the trace
             is empty and holds n jobs in flight.
@@ -84,6 +86,12 @@ def simulate(
         >>> trace.seconds
         6.0
     """
+    if isinstance(cluster, Pipeline):
+        _require_one_length(commits, seconds)
+        seconds = seconds if seconds is None else require_positive("seconds", seconds, remedy=_POSITIVE)
+        seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
+        with _collector_paused():
+            return simulate_pipeline(cluster, commits, seconds, seed)
     if not isinstance(cluster, Cluster):
         kind = type(cluster).__name__
         raise ValueError(f"`cluster` must be an asyncsim.Cluster; got {kind}. Give `Cluster(workers, compute)`.")
@@ -129,11 +137,16 @@ def run(simulation: Simulation, commits: int | None, seconds: float | None, prog
         require_memory(simulation.cluster, None, seconds)
         _run_seconds(simulation, seconds, progress)
     else:
+        _require_one_length(commits, seconds)
+    return simulation.trace()
+
+
+def _require_one_length(commits: int | None, seconds: float | None) -> None:
+    if (commits is None) == (seconds is None):
         raise ValueError(
             f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
             "Ask for a number of commits or for a simulated time."
         )
-    return simulation.trace()
 
 
 def _run_commits(simulation: Simulation, commits: int, progress: Report | None) -> None:
@@ -187,7 +200,7 @@ def _checked_commits(commits: int) -> int:
 
 def _checked_seconds(seconds: float, cluster: Cluster) -> float:
     """Refuse seconds that never pass: zero delays, or more commits than a trace can count."""
-    seconds = require_positive("seconds", seconds, remedy="Ask for a positive simulated time.")
+    seconds = require_positive("seconds", seconds, remedy=_POSITIVE)
     if not cluster.takes_fast_path:
         return seconds  # what limits the commits is not known beforehand
     for worker, law in enumerate(cluster.laws):

@@ -11,6 +11,7 @@
 | `empirical` | `Empirical`, from measured timings |
 | `scaling` | `Scaled`, and `scaled` for a slower or faster law of the same family |
 | `batch` | `for_batch`, the law of a mini-batch |
+| `by_job` | `ByJob`: a worker's j-th job takes what is known of it, say the time for its mini-batch |
 | `fleet` | one law per worker, for workers of different speeds |
 | `speed` | `VariableSpeed`: work done at a `Speed` that changes with time, a `Profile` or `SlowPeriods` |
 | `fitting` | `log_likelihood`, and what the `fit` of every law shares: maximum likelihood from measured durations |
@@ -18,7 +19,8 @@
 | `per_worker` | an argument that is one law for all workers, or one law per worker |
 | `timer` | `Timer`, how long work takes one worker: `steady`, or `slowed` by faults |
 
-Every law but `Scaled` has a `fit(durations, censored=())`: the law of its family that measured durations speak for.
+Every law but `Scaled` and `ByJob` has a `fit(durations, censored=())`: the law of its family that measured durations
+speak for.
 
 A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
 module of its family, in `__all__` below, in the table of `tests/delays/laws.py`, so that every test of every law runs
@@ -29,6 +31,7 @@ it.
 from asyncsim.delays import fleet
 from asyncsim.delays.batch import for_batch
 from asyncsim.delays.bounded import Constant, Uniform
+from asyncsim.delays.by_job import ByJob
 from asyncsim.delays.by_name import CONSTRUCTORS
 from asyncsim.delays.empirical import Empirical
 from asyncsim.delays.exponential import Exponential, ShiftedExponential
@@ -44,6 +47,7 @@ from asyncsim.delays.timer import Timer, slowed, steady
 
 __all__ = [
     "CONSTRUCTORS",
+    "ByJob",
     "Constant",
     "Delay",
     "Empirical",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.engine.plan import Events, Plan, waves
-from asyncsim.engine.state import Chunk, ChunkEvents, Schedule
+from asyncsim.engine.state import Chunk, ChunkEvents, Schedule, When
 from asyncsim.workloads import Workload
 from asyncsim.workloads.batches import PartShuffles, Shuffles
 
@@ -108,11 +108,12 @@ class Feeder:
         here = slice(edges[0], edges[-1])
         edges = (edges - edges[0]).astype(np.int32)
         most = self.length + self.plan.workers
+        columns = {name: getattr(events, name) for name in When._fields}
         return ChunkEvents(
             start=self.pad(edges[:-1]),
             stop=self.pad(edges[1:]),
             worker=self.pad(events.worker[here], most),
-            staleness=self.pad(events.staleness[here], most),
+            when=When(**{name: self.pad(c[here], most) for name, c in columns.items() if c is not None}),
         )
 
     def pad(self, column: np.ndarray | None, length: int = 0) -> Any:

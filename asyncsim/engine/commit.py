@@ -1,16 +1,18 @@
 """What happens to one seed inside the compiled loop, on packed vectors: local steps, a commit, late reads and pulls."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from asyncsim.engine.groups import offsets_of, parts_of, staleness_by_parameter, tree_of
 from asyncsim.engine.layout import Layout, Packing, Row, as_seen, first_row, sees_vector
-from asyncsim.engine.plan import BEGIN, BUFFER, OWN, PULL, RESUME
+from asyncsim.engine.plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure, require
-from asyncsim.engine.state import Schedule
+from asyncsim.engine.state import Schedule, When
 from asyncsim.rules import Rule, View
 from asyncsim.trees import as_precise, choose, widen
 from asyncsim.workloads.batches import rule_key
@@ -70,10 +72,11 @@ def apply_commit(
     """
     hyper, params, traits = rule.hyper, layout.params, layout.traits
     before = as_seen(rule, params, central)
-    read, pulled, state = layout.row.unpack(row)
+    read, pulled, state, last = layout.row.unpack(row)
     keeps_pulled = bool(jax.tree.leaves(pulled))
     pulled = choose(schedule.late_pull, before, pulled) if PULL in traits else before
-    view = View(read=read, pulled=pulled, staleness=schedule.staleness, server=server)
+    ages = staleness_by_parameter(rule, params, layout.groups, schedule.group_staleness)
+    view = View(read, pulled, schedule.staleness, server, staleness_by_parameter=ages)
     if layout.result is None:
         computed = as_seen(rule, params, result)
     else:
@@ -88,14 +91,15 @@ def apply_commit(
     theta, after = rule.apply(hyper, before, server, message, view)
     if BUFFER in traits:
         theta, after = choose(schedule.closes, (theta, after), (before, server))
-    resumed = rule.resume(hyper, theta, after, state, view)
+    # Where groups are read one by one, all that a worker reads next is read after the commit.
+    resumed = read if GROUPS in traits else rule.resume(hyper, theta, after, state, view)
     if OWN in traits:
         own, own_server = rule.apply(hyper, pulled, server, sent, view)
         resumed = choose(schedule.own, rule.resume(hyper, own, own_server, state, view), resumed)
     if RESUME in traits:
         resumed = choose(schedule.prompt, resumed, read)
     vector = theta.astype(params.dtype) if sees_vector(rule, params) else params.pack(theta)
-    new_row = Row(resumed, view.pulled if keeps_pulled else (), state)
+    new_row = Row(resumed, view.pulled if keeps_pulled else (), state, read if jax.tree.leaves(last) else ())
     return vector, after, buffer, new_row, CommitView(theta, view, info, loss, computed)
 
 
@@ -136,39 +140,59 @@ def as_trees(rule: Rule, params: Packing, commit: CommitView) -> CommitView:
     central, read, pulled, info, gradient = jax.tree.map(
         params.unpack, (commit.central, commit.view.read, commit.view.pulled, commit.info, commit.gradient)
     )
-    view = View(read=read, pulled=pulled, staleness=commit.view.staleness, server=commit.view.server)
+    ages = tree_of(params, commit.view.staleness_by_parameter)
+    view = View(read, pulled, commit.view.staleness, commit.view.server, staleness_by_parameter=ages)
     return CommitView(central=central, view=view, info=info, loss=commit.loss, gradient=gradient)
 
 
-def read_later(
-    layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, staleness: jax.Array
-) -> Any:
+def read_later(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
     """Where a worker that waited after its commit takes its next gradient."""
-    read, pulled, state = layout.row.unpack(row)
-    view = View(read=read, pulled=pulled, staleness=staleness)
-    return rule.resume(rule.hyper, as_seen(rule, layout.params, central), server, state, view)
+    return _resumed(layout, rule, central, server, row, when)
 
 
-def begin_anew(
-    layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, staleness: jax.Array
-) -> Any:
+def begin_anew(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
     """The row of a worker that reads for the first time, or for the first time since it lost its state."""
-    del server, row, staleness  # Nothing is left of what was there before.
+    del server, row, when  # Nothing is left of what was there before.
     return first_row(rule, layout.params, layout.traits, central)
 
 
-def pull_now(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, staleness: jax.Array) -> Any:
+def pull_now(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
     """What a worker pulls when it does not commit at once."""
-    del server, row, staleness  # The central variable is enough.
+    del server, row, when  # The central variable is enough.
     return as_seen(rule, layout.params, central)
 
 
-# Event -> the parts of the worker's row that it changes.
+def read_group(
+    group: int, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When
+) -> Any:
+    """One group's part of where a worker takes its next gradient."""
+    resumed = _resumed(layout, rule, central, server, row, when)
+    value = choose(when.begins, as_seen(rule, layout.params, central), resumed)
+    return parts_of(layout, rule, group, value)
+
+
+def _resumed(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
+    read, pulled, state, last = layout.row.unpack(row)
+    ages = staleness_by_parameter(rule, layout.params, layout.groups, when.group_staleness)
+    last_read = last if jax.tree.leaves(last) else read
+    view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages)
+    return rule.resume(rule.hyper, as_seen(rule, layout.params, central), server, state, view)
+
+
 CHANGES = {RESUME: read_later, BEGIN: begin_anew, PULL: pull_now}
 
 
-def changed_offsets(layout: Layout, event: str, parts: Any) -> Sequence[int]:
-    """Offsets in the row of the parts that an event changes: all of it, `read` (at the front) or `pulled` (next)."""
+def change_by(event: str) -> Callable[..., Any]:
+    """`(layout, rule, central, server, row, when)` -> the parts of the worker's row that an event changes."""
+    group = group_that_reads(event)
+    return CHANGES[event] if group is None else partial(read_group, group)
+
+
+def changed_offsets(layout: Layout, rule: Rule, event: str, parts: Any) -> Sequence[int]:
+    """Offsets in the row of the parts that an event changes: all, `read` (at the front), a group of it, or `pulled`."""
+    group = group_that_reads(event)
+    if group is not None:
+        return offsets_of(layout, rule, group)
     count = len(jax.tree.leaves(parts))
     first = count if event == PULL else 0
     return layout.row.offsets[first : first + count]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from asyncsim.engine.plan import EVENTS, PULL, RESUME
+from asyncsim.engine.plan import GROUPS, PULL, RESUME, is_event
 from asyncsim.rules import Rule, View
 
 GRADIENT, NOISE = "gradient", "noise"  # what may take the worker's number; see `Layout.by_worker`
@@ -120,6 +120,7 @@ class Layout:
         in_turn: Whether the seeds' gradients run one after another too: faster where one gradient fills a CPU.
         mesh: Devices that share the lanes, or None.
         by_worker: What takes the worker's number besides: "gradient", "noise", both or neither.
+        groups: Of every leaf of the parameters, its group in the trace; () for a trace without groups.
     """
 
     params: Packing
@@ -134,11 +135,12 @@ class Layout:
     in_turn: bool = False
     mesh: Mesh | None = None
     by_worker: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
 
     @property
     def events(self) -> tuple[str, ...]:
         """The traits that are events between commits."""
-        return tuple(name for name in EVENTS if name in self.traits)
+        return tuple(name for name in self.traits if is_event(name))
 
     @property
     def devices(self) -> int:
@@ -163,11 +165,14 @@ class Row(NamedTuple):
         read: Where it takes its gradient; until its next read, where it took the last one.
         pulled: What it pulled last; () where nothing asks for it between commits.
         state: The rule's state of the worker.
+        last: Where it took its last gradient, if `read` can be a mixture of that and its next one and the rule can
+            tell; else ().
     """
 
     read: Any
     pulled: Any
     state: Any
+    last: Any = ()
 
 
 def sees_vector(rule: Rule, params: Packing) -> bool:
@@ -184,20 +189,25 @@ def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.
     """The row of a worker that begins with this central variable."""
     first = as_seen(rule, params, vector)
     row = Row(first, first, rule.start(rule.hyper, first))
-    needs_pulled = PULL in traits or (RESUME in traits and _resumes_from_pulled(rule, row))
-    return row if needs_pulled else row._replace(pulled=())
+    later = RESUME in traits or GROUPS in traits
+    if not (PULL in traits or (later and _resume_uses("pulled", rule, row))):
+        row = row._replace(pulled=())
+    # A rule that treats each parameter alone looks at the last value of those only that it reads.
+    if GROUPS in traits and not rule.elementwise and _resume_uses("read", rule, row):
+        row = row._replace(last=first)
+    return row
 
 
-def _resumes_from_pulled(rule: Rule, row: Row) -> bool:
-    """Whether `resume` uses `view.pulled`; the rows of most rules need not hold it."""
+def _resume_uses(name: str, rule: Rule, row: Row) -> bool:
+    """Whether `resume` uses a field of the view; the rows of most rules need not hold it."""
 
-    def resume(pulled: Any) -> Any:
-        view = View(read=row.read, pulled=pulled, staleness=jnp.int32(0))
+    def resume(value: Any) -> Any:
+        view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0))._replace(**{name: value})
         return rule.resume(rule.hyper, row.read, rule.start_server(rule.hyper, row.read), row.state, view)
 
-    jaxpr = jax.make_jaxpr(resume)(row.pulled).jaxpr
+    jaxpr = jax.make_jaxpr(resume)(row.read).jaxpr
     used = [*jaxpr.outvars, *(variable for equation in jaxpr.eqns for variable in equation.invars)]
-    return any(pulled is variable for pulled in jaxpr.invars for variable in used)
+    return any(value is variable for value in jaxpr.invars for variable in used)
 
 
 def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing:

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from asyncsim.engine.commit import CHANGES, apply_commit, changed_offsets, first_buffer, measure, take_local_steps
+from asyncsim.engine.commit import apply_commit, change_by, changed_offsets, first_buffer, measure, take_local_steps
 from asyncsim.engine.layout import GRADIENT, NOISE, Layout, first_row
-from asyncsim.engine.plan import BUFFER, RESUME
+from asyncsim.engine.plan import BUFFER, GROUPS, RESUME
 from asyncsim.engine.rows import at, put_at, put_row, take_row
 from asyncsim.engine.state import Carry, Chunk, ChunkEvents, Problem, weakly_typed
 from asyncsim.rules import Rule
@@ -26,7 +26,7 @@ from asyncsim.workloads.batches import job_key
 
 def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
     """The rule without what `begin` does not call: rules that begin alike share its program."""
-    if BUFFER in traits or RESUME in traits:  # it asks for the shapes of `send`, or what `resume` uses
+    if {BUFFER, RESUME, GROUPS} & {*traits}:  # it asks for the shapes of `send`, or what `resume` uses
         return rule
     kept: dict[str, Any] = {name: getattr(rule, name) for name in ("start", "start_server", "elementwise")}
     return Rule(rule.hyper, name="", **kept, send=kept["start"])
@@ -232,14 +232,14 @@ class Loop:
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
         """The rows after event e of this kind."""
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
-        staleness = jnp.broadcast_to(at(events.staleness, e), (self.seeds,))
-        change = self.with_rule(partial(CHANGES[name], self.layout))
-        parts = change(carry.central, carry.server, row, staleness)
-        return put_row(rows, parts, place, changed_offsets(self.layout, name, parts))
+        when = self.for_every_seed(events.when, e)
+        change = self.with_rule(partial(change_by(name), self.layout))
+        parts = change(carry.central, carry.server, row, when)
+        return put_row(rows, parts, place, changed_offsets(self.layout, self.problem.rule, name, parts))
 
     def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
         """The rule's part of commit k: the carry, the worker's row, and the commit to be recorded."""
-        schedule = jax.tree.map(lambda c: jnp.broadcast_to(at(c, k), (self.seeds,)), self.chunk.schedule)
+        schedule = self.for_every_seed(self.chunk.schedule, k)
         arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, self.rule_key(k))
         central, server, buffer, row, commit = self.with_rule(partial(apply_commit, self.layout))(*arguments)
         return Carry(central, server, carry.rows, buffer), row, commit
@@ -249,6 +249,10 @@ class Loop:
         if not self.problem.rule.draws:
             return ()
         return at(self.keys, k) if self.layout.result is None else at(self.keys, k)[:, 0]
+
+    def for_every_seed(self, columns: Any, place: jax.Array) -> Any:
+        """What stands at a place of these columns, with a leading axis of seeds, which share the trace."""
+        return jax.tree.map(lambda c: jnp.broadcast_to(at(c, place), (self.seeds, *c.shape[1:])), columns)
 
     def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
         """Recorded quantities of a commit, leading axis `seeds`."""

@@ -14,13 +14,35 @@ from asyncsim.engine.bind import bind
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.trace.infer_columns import previous_own_row
+from asyncsim.workloads.workload import COMMITS
 
 BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit
 BEGIN = "begin"  # some workers first read later than at the start, or begin anew
 PULL = "pull"  # some workers pull earlier than just before committing
 OWN = "own"  # some workers go on from what they pulled plus their own message
-EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row
+GROUPS = "groups"  # parameter groups are read at versions of their own, each read an event
+EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row, and reads of groups before PULL
+
+
+def group_read(group: int) -> str:
+    """The event that a worker reads one group of the parameters.
+
+    Example:
+        >>> group_read(2), group_that_reads(group_read(2)), group_that_reads("pull")
+        ('groups[2]', 2, None)
+    """
+    return f"{GROUPS}[{group}]"
+
+
+def group_that_reads(event: str) -> int | None:
+    """The group of such an event; None for any other."""
+    return int(event[len(GROUPS) + 1 : -1]) if event.startswith(f"{GROUPS}[") else None
+
+
+def is_event(trait: str) -> bool:
+    """Whether a trait is an event between commits."""
+    return trait in EVENTS or group_that_reads(trait) is not None
 
 
 class Events(NamedTuple):
@@ -30,11 +52,16 @@ class Events(NamedTuple):
         row: The row of the trace after which it happens.
         worker: The worker.
         staleness: Of the worker's last commit before that.
+        begins: bool, whether the worker begins with this job, and reads the central variable as it is. For reads of
+            groups.
+        group_staleness: (events, groups) as `staleness`. For reads of groups.
     """
 
     row: np.ndarray
     worker: np.ndarray
     staleness: np.ndarray
+    begins: np.ndarray | None = None
+    group_staleness: np.ndarray | None = None
 
 
 class Plan(NamedTuple):
@@ -43,14 +70,15 @@ class Plan(NamedTuple):
     Attributes:
         workers: n.
         worker, staleness: int32, as in the trace.
-        job: int32, the worker's commits before this one.
+        job: int32, the worker's commits before this one, or the jobs that it had begun (`Workload.counts`).
         read_row: int32, the row after which the gradient's point was read; -1 for the start.
         closes: bool, whether the row closes a step. With `BUFFER`.
         collected: int32, commits collected in the step up to and including this one. With `BUFFER`.
         prompt: bool, whether the worker reads right after this commit. With `RESUME`.
         late_pull: bool, whether the worker pulls just before this commit. With `PULL`.
         own: bool, whether the worker goes on from its own value after this commit. With `OWN`.
-        events: `RESUME`, `BEGIN` or `PULL` -> where it happens; only those that the trace has.
+        events: `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens; only those that the trace has.
+        group_staleness: (commits, groups) int32, as in the trace. With `GROUPS`.
     """
 
     workers: int
@@ -64,26 +92,35 @@ class Plan(NamedTuple):
     late_pull: np.ndarray | None
     own: np.ndarray | None
     events: dict[str, Events]
+    group_staleness: np.ndarray | None = None
 
     @property
     def traits(self) -> tuple[str, ...]:
         """What the trace has beyond commits that are applied at once by workers that read at once."""
-        return (BUFFER,) * (self.closes is not None) + (OWN,) * (self.own is not None) + tuple(self.events)
+        some = {BUFFER: self.closes, OWN: self.own, GROUPS: self.group_staleness}
+        return (*(name for name, column in some.items() if column is not None), *self.events)
 
     def digest(self, commits: int) -> str:
         """A hash of whatever shapes a replay's first `commits` commits and the state that they leave."""
         columns = [self.worker]
         if self.traits:  # else the order of commits says it all
-            columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.own]
+            columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.own, self.group_staleness]
         parts = [column[:commits] for column in columns if column is not None]
+        if not np.array_equal(self.job[:commits], count_jobs(self.worker[:commits])):
+            parts.append(self.job[:commits])
         for events in self.events.values():
             until = np.searchsorted(events.row, commits)
             parts += [events.row[:until], events.worker[:until]]
+            parts += [] if events.begins is None else [events.begins[:until]]
         return files.digest(repr((self.workers, self.traits)), *parts)
 
 
-def make_plan(trace: Trace) -> Plan:
+def make_plan(trace: Trace, counts: str = COMMITS) -> Plan:
     """The plan of a trace; jobs that never committed change nothing and are left out.
+
+    Args:
+        trace: The trace.
+        counts: What a worker's mini-batches count: its "commits" or its "jobs".
 
     Raises:
         ValueError: If the trace is not valid.
@@ -94,7 +131,7 @@ def make_plan(trace: Trace) -> Plan:
         >>> make_plan(Trace.from_commits([0, 1, 0])).traits
         ()
     """
-    job, previous = count_jobs(trace.worker), previous_own_row(trace.worker)
+    job, previous = job_numbers(trace, counts), previous_own_row(trace.worker)
     if _is_ordinary(trace, previous):
         return Plan(trace.workers, trace.worker, job, trace.staleness, previous, None, None, None, None, None, {})
     trace.check()
@@ -102,10 +139,17 @@ def make_plan(trace: Trace) -> Plan:
     read_row = np.maximum(previous, row_of_version[trace.read_version])
     pull_row = np.maximum(previous, row_of_version[trace.pull_version])
     begins = trace.state_lost | (previous < 0)
-    waits = ~begins & (read_row > previous)
+    waits = ~begins & (read_row > previous) & (not trace.groups)
     late_pull = trace.pull_version == trace.version
     # A row of -1 is the start, where every worker reads and pulls anyway.
     happens = {RESUME: waits, BEGIN: begins & (read_row >= 0), PULL: ~late_pull}
+    rows = {RESUME: read_row, BEGIN: read_row, PULL: pull_row}
+    events = {name: _events(trace, rows[name], which, previous) for name, which in happens.items() if which.any()}
+    if trace.groups:
+        pulls = {PULL: events.pop(PULL)} if PULL in events else {}
+        group_rows = np.maximum(previous[:, None], row_of_version[trace.group_read_version])
+        events |= _group_events(trace, group_rows, begins, previous) | pulls
+        read_row = group_rows.max(axis=1)
     prompt = np.ones(len(trace), np.bool_)
     prompt[previous[waits]] = False
     own = np.zeros(len(trace), np.bool_)
@@ -121,11 +165,8 @@ def make_plan(trace: Trace) -> Plan:
         prompt=prompt if waits.any() else None,
         late_pull=None if late_pull.all() else late_pull,
         own=own if own.any() else None,
-        events={
-            name: _events(trace, pull_row if name == PULL else read_row, which, previous)
-            for name, which in happens.items()
-            if which.any()
-        },
+        events=events,
+        group_staleness=trace.group_staleness if trace.groups else None,
     )
 
 
@@ -134,9 +175,14 @@ def _collected(trace: Trace, row_of_version: np.ndarray) -> np.ndarray:
     return np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
 
 
-def plan_for(trace: Trace, rule: Rule) -> Plan:
+def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:
     """The plan of a trace for a rule; its server may collect commits where that of the trace does not."""
-    return make_plan(bind(rule, trace)[1])
+    return make_plan(bind(rule, trace)[1], counts)
+
+
+def job_numbers(trace: Trace, counts: str) -> np.ndarray:
+    """The number of each commit's job among those of its worker, int32, which chooses the mini-batch."""
+    return count_jobs(trace.worker) if counts == COMMITS else trace.started_before
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
@@ -149,6 +195,7 @@ def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
         and bool(trace.closes_step.all())
         and not trace.state_lost.any()
         and not trace.resumes_own.any()
+        and not trace.groups
     )
 
 
@@ -157,6 +204,20 @@ def _events(trace: Trace, row: np.ndarray, which: np.ndarray, previous: np.ndarr
     jobs = np.flatnonzero(which)
     jobs = jobs[np.argsort(row[jobs], kind="stable")]
     return Events(row[jobs], trace.worker[jobs], trace.staleness[previous[jobs]])
+
+
+def _group_events(trace: Trace, rows: np.ndarray, begins: np.ndarray, previous: np.ndarray) -> dict[str, Events]:
+    """Every read of a group that changes what the worker has: a job that begins has read all groups at one version."""
+    changes = ~begins[:, None] | (trace.group_read_version > trace.read_version[:, None])
+    found = {}
+    for group in np.flatnonzero(changes.any(axis=0)).tolist():
+        jobs = np.flatnonzero(changes[:, group])
+        jobs = jobs[np.argsort(rows[jobs, group], kind="stable")]
+        last = previous[jobs]
+        found[group_read(group)] = Events(
+            rows[jobs, group], trace.worker[jobs], trace.staleness[last], begins[jobs], trace.group_staleness[last]
+        )
+    return found
 
 
 def count_jobs(worker: np.ndarray) -> np.ndarray:

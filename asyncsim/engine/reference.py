@@ -7,13 +7,17 @@ versions say all there is to know about it:
   A worker that begins (its first commit, or `state_lost`) takes it at that central variable itself;
 - where `resumes_own`, central variable and server state are instead those that the worker's last commit would have left
   if no other had come between its pull and its commit: its message applied to what it had pulled;
-- `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`;
+- where parameters are read by group, each group's leaves are those of the point for the group's own version. A worker
+  begins with the state of `read_version`, the oldest of them;
+- `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`, also by
+  group (`view.staleness_by_parameter`);
 - a rule that draws sends with a key of its own, a function of the seed, the worker and how often it has committed;
 - the rows of one version are one step: their messages are collected, and the row that closes the step applies their
   mean, with its own view.
 
 Nothing else in a trace matters. A job that never committed sent nothing and changed nothing, so a worker's j-th
-mini-batch is that of its j-th commit, and times do not enter.
+mini-batch is that of its j-th commit, and times do not enter. A workload that counts "jobs" leaves out the mini-batches
+of jobs that never committed: a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
 The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64). When a rule of
 your own does not work, this is the place for a breakpoint.
@@ -25,6 +29,8 @@ import jax
 import numpy as np
 
 from asyncsim.engine.bind import bind
+from asyncsim.engine.groups import by_leaf, groups_of, merge
+from asyncsim.engine.plan import job_numbers
 from asyncsim.engine.quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
@@ -60,27 +66,36 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     workload.require_workers(trace.workers)
     rule, trace = bind(rule, trace)
     hyper, central = rule.hyper, workload.init(init_key(seed))
+    groups = groups_of(workload, trace, central)  # of every leaf; () if all are read at once
     server = rule.start_server(hyper, central)
     centrals, servers = [central], [server]  # by version
     states: dict[int, Any] = {}  # of each worker after its last commit
     views: dict[int, View] = {}  # of each worker's last commit
     sent: dict[int, Any] = {}  # the message of each worker's last commit
-    messages, jobs = [], [0] * trace.workers
+    messages, jobs = [], job_numbers(trace, workload.counts).tolist()
     losses, commits = [], []
     for k, w in enumerate(trace.worker.tolist()):
-        read = centrals[trace.read_version[k]]
-        if w not in states or trace.state_lost[k]:
-            states[w] = rule.start(hyper, read)
-        else:
-            after = servers[trace.read_version[k]]
+        begins = w not in states or trace.state_lost[k]
+        if begins:
+            states[w] = rule.start(hyper, centrals[trace.read_version[k]])
+
+        def read_at(version: int, k: int = k, w: int = w, begins: bool = begins) -> Any:
+            found, after = centrals[version], servers[version]
+            if begins:
+                return found
             if trace.resumes_own[k]:
-                read, after = rule.apply(hyper, views[w].pulled, views[w].server, sent[w], views[w])
-            read = rule.resume(hyper, read, after, states[w], views[w])
-        loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[w])
-        views[w] = View(read, centrals[trace.pull_version[k]], trace.staleness[k], server)
+                found, after = rule.apply(hyper, views[w].pulled, views[w].server, sent[w], views[w])
+            return rule.resume(hyper, found, after, states[w], views[w])
+
+        by_group = [read_at(version) for version in trace.group_read_version[k].tolist()]
+        read = merge(groups, by_group) if groups else read_at(trace.read_version[k])
+        loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[k])
+        ages = by_leaf(central, groups, trace.group_staleness[k])
+        pulled = centrals[trace.pull_version[k]]
+        views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages)
         seen = views[w]
         if rule.draws:
-            seen = seen._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[w] * rule.window)))
+            seen = seen._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * rule.window)))
         message, states[w], info = rule.send(hyper, computed, states[w], seen)
         sent[w] = message
         messages.append(message)
@@ -89,7 +104,6 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             centrals.append(central)
             servers.append(server)
             messages = []
-        jobs[w] += 1
         losses.append(loss)
         commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=computed))
     return PlainRun(np.asarray(losses), central, commits)

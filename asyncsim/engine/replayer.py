@@ -12,6 +12,7 @@ from asyncsim.engine.bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.chunks import Feeder, chunk_length, room
 from asyncsim.engine.commit import FINITE
 from asyncsim.engine.devices import choose_lanes, warn_of_idle_cores
+from asyncsim.engine.groups import groups_of
 from asyncsim.engine.layout import GRADIENT, NOISE, Layout, Packing, copied, result_packing, row_packing
 from asyncsim.engine.plan import make_plan
 from asyncsim.engine.quantities import Record, as_mapping, by_stride
@@ -66,7 +67,7 @@ class Replayer:
         workload.require_workers(trace.workers)
         given, (rule, trace) = trace, bind(rule, trace)
         warn_of_lacking_rounds(rule, given)
-        self.plan = make_plan(trace)
+        self.plan = make_plan(trace, workload.counts)
         self.rule = rule
         self.workload = workload
         self.resume = resume
@@ -77,7 +78,8 @@ class Replayer:
         self.uses_keys = try_workload(workload, first, init_key(self.seeds[0])) or rule.draws
         self.metrics, self.each = metrics(workload, first), worker_metrics(workload, first)
         known = (*self.metrics, *self.each)
-        info = try_rule(rule, self.params)
+        leaf_groups = groups_of(workload, trace, first)
+        info = try_rule(rule, self.params, leaf_groups)
         record = record if record is None else as_mapping(record)
         self.strides = arguments.checked_strides(record, resume, self.plan, known)
         self.own = arguments.checked_measures(record, resume, known)
@@ -98,6 +100,7 @@ class Replayer:
             row=row_packing(rule, self.params, self.plan.traits),
             result=result_packing(rule, self.params),
             traits=self.plan.traits,
+            groups=leaf_groups,
             every_commit=groups.pop(1, ()),
             now_and_then=tuple(groups.values()),
             room=tuple(room(length, every) for every in groups),

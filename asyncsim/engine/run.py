@@ -227,7 +227,7 @@ class Run:
         Raises:
             ValueError: If it is another trace.
         """
-        plan = plan_for(trace, self.rule)
+        plan = plan_for(trace, self.rule, self.workload.counts)
         if plan.digest(self.commits) != self.digest:
             raise ValueError(f"`trace` must be the one that was replayed; the first {self.commits} commits differ.")
         return plan

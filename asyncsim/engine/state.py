@@ -36,6 +36,7 @@ class Schedule(NamedTuple):
         prompt: Whether the worker reads right after the commit.
         late_pull: Whether it pulls just before the commit.
         own: Whether it goes on from its own value after the commit.
+        group_staleness: (groups,) τ of every parameter group.
     """
 
     staleness: Any
@@ -44,6 +45,21 @@ class Schedule(NamedTuple):
     prompt: Any = ()
     late_pull: Any = ()
     own: Any = ()
+    group_staleness: Any = ()
+
+
+class When(NamedTuple):
+    """What the trace says about one event between commits, or columns of it; () for what the event does not need.
+
+    Attributes:
+        staleness: τ of the worker's last commit, int32.
+        begins: Whether the worker begins with this job.
+        group_staleness: (groups,) as `staleness`.
+    """
+
+    staleness: Any
+    begins: Any = ()
+    group_staleness: Any = ()
 
 
 class ChunkEvents(NamedTuple):
@@ -52,13 +68,13 @@ class ChunkEvents(NamedTuple):
     Attributes:
         start, stop: (length,) int32, the range of the events below that follow each commit.
         worker: (length + workers,) int32: between two commits of a worker there is at most one event.
-        staleness: (length + workers,) int32, of the worker's last commit.
+        when: Columns of shape (length + workers,).
     """
 
     start: Any
     stop: Any
     worker: Any
-    staleness: Any
+    when: When
 
 
 class Chunk(NamedTuple):

@@ -18,6 +18,7 @@ from jax.core import Tracer
 
 from asyncsim import checks
 from asyncsim.engine.commit import FINITE, measure, with_key
+from asyncsim.engine.groups import staleness_by_parameter
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
@@ -90,8 +91,13 @@ class Owned(NamedTuple):
             raise ValueError(f"{self} must return {expected}; it returned {shown(returned)}.{remedy}")
 
 
-def try_rule(rule: Rule, params: Packing) -> Info:
+def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
     """Try the functions of a rule on parameters of these shapes.
+
+    Args:
+        rule: Update rule.
+        params: Packing of the parameters.
+        groups: Group of each leaf, for a trace that reads them at versions of their own.
 
     Returns:
         The shapes of what the rule reports of a commit.
@@ -101,7 +107,7 @@ def try_rule(rule: Rule, params: Packing) -> Info:
     """
     for name, value in rule.hyper.items():
         checks.representable(name, value, jnp.finfo(params.dtype))
-    return _try_rule.eval_shape(_of_first_seed(rule), packing=params)
+    return _try_rule.eval_shape(_of_first_seed(rule), packing=params, groups=groups)
 
 
 def _of_first_seed(rule: Rule) -> Rule:
@@ -110,8 +116,8 @@ def _of_first_seed(rule: Rule) -> Rule:
     return replace(rule, hyper={**rule.hyper, **several})
 
 
-@partial(jax.jit, static_argnames="packing")
-def _try_rule(rule: Rule, packing: Packing) -> Info:
+@partial(jax.jit, static_argnames=("packing", "groups"))
+def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
     hint = VECTOR_HINT if sees_vector(rule, packing) else ""
 
     def own(name: str) -> Owned:
@@ -121,7 +127,8 @@ def _try_rule(rule: Rule, packing: Packing) -> Info:
     hyper = rule.hyper
     state = own("start")(hyper=hyper, params=params)
     server = own("start_server")(hyper=hyper, params=params)
-    view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server)
+    ages = staleness_by_parameter(rule, packing, groups, jnp.zeros(len(groups), jnp.int32))
+    view = View(params, params, jnp.int32(0), server, staleness_by_parameter=ages)
     if rule.local_step is not None:
         step = own("local_step")
         moved = step(hyper=hyper, params=params, gradient=params, state=state)

@@ -9,15 +9,18 @@ from typing import Any
 
 from asyncsim.files import read_json
 from asyncsim.folders.labels import (
+    CLAIMS,
     COMPARISON,
     DIGEST,
     EXPERIMENT,
     ORIGIN,
     RUN,
+    RUNS,
     SCENARIO,
     SUMMARY,
     description_in,
     label_of,
+    members_of,
 )
 
 COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states
@@ -79,7 +82,7 @@ def read_kept(folder: Path) -> Kept | None:
     elif (folder / SUMMARY).exists():
         state = DAMAGED
     elif label.name == COMPARISON:
-        state = INTERRUPTED if any((folder / name).is_dir() for name in content.get("scenarios", {})) else BEGUN
+        state = INTERRUPTED if any(member.is_dir() for member in members_of(folder).values()) else BEGUN
     else:
         state = INTERRUPTED if numbers is not None and (folder / numbers).is_file() else BEGUN
     if state in (INTERRUPTED, BEGUN) and _is_held(folder):
@@ -97,11 +100,16 @@ def read_kept(folder: Path) -> Kept | None:
 
 
 def _is_held(folder: Path) -> bool:
-    """Whether a process that is alive, or on another host, says that it works in a folder."""
-    holder = _mapping(folder / HOLDER)
+    """Whether a process says that it works in a folder, or in the store of a comparison."""
+    return any(map(_is_at_work, (folder / HOLDER, *(folder / RUNS / CLAIMS).glob("*.json"))))
+
+
+def _is_at_work(file: Path) -> bool:
+    """Whether the process that a file names is alive, or on another host."""
+    holder = _mapping(file)
     if holder is None or not isinstance(holder.get("process"), int):
         return False
-    if holder.get("host") != socket.gethostname():
+    if str(holder.get("host")).split()[:1] != socket.gethostname().split():
         return True
     try:
         os.kill(holder["process"], 0)

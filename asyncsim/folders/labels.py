@@ -9,10 +9,13 @@ from asyncsim.files import read_json
 SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"
 LABELS = (SCENARIO, COMPARISON, EXPERIMENT)
 STORE = "store.json"  # says that the folder is the store of a sweep, with the folders of its runs in it
+RUNS = "runs"  # the store of a comparison, in its folder
+CLAIMS = "claims"  # the folder of a store that says who computes what
 SWEEPS = "sweeps"  # the folder of a store that says what was asked for
 TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.png"
 REPORT_PAGE = "report.html"  # where it is asked for
 DIGEST, ORIGIN = "digest", "origin"  # entries of a label beside the description: its hash, and where it came from
+MEMBERS = "members"  # entry of the origin of a comparison: name -> digest of the scenario
 
 
 def label_of(folder: Path) -> Path | None:
@@ -31,6 +34,26 @@ def digest_of(folder: Path) -> str | None:
     content = None if label is None else read_json(label)
     digest = content.get(DIGEST) if isinstance(content, dict) else None
     return digest if isinstance(digest, str) else None
+
+
+def members_of(comparison: Path) -> dict[str, Path]:
+    """Name -> folder of each scenario of a comparison; nothing if that cannot be read.
+
+    They are in its store; before version 0.2 each was in a folder of its name.
+
+    Example:
+        >>> members_of(Path("no/such/folder"))
+        {}
+    """
+    label = read_json(comparison / COMPARISON)
+    names = label.get("scenarios") if isinstance(label, Mapping) else None
+    if not isinstance(names, Mapping):
+        return {}
+    origin = label.get(ORIGIN)
+    digests = origin.get(MEMBERS) if isinstance(origin, Mapping) else None
+    if not isinstance(digests, Mapping):
+        return {name: comparison / name for name in names}
+    return {name: comparison / RUNS / str(digests.get(name)) for name in names}
 
 
 def description_in(label: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from asyncsim.checks import did_you_mean
 from asyncsim.files import read_json
 from asyncsim.folders.kept import Kept, read_kept
-from asyncsim.folders.labels import LABELS, STORE, SWEEPS
+from asyncsim.folders.labels import COMPARISON, LABELS, RUNS, STORE, SWEEPS, members_of
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
 WHEN = "when"  # whose values are texts in the order of time
@@ -123,7 +124,19 @@ def kept_below(top: Path) -> Iterator[Kept]:
             kept = read_kept(Path(folder))
             if kept is not None:
                 yield kept
-        waiting += [os.path.join(folder, name) for name, is_folder in inside if is_folder and not name.startswith(".")]
+        folders = [name for name, is_folder in inside if is_folder and not name.startswith(".")]
+        if any(name == COMPARISON for name, _ in inside):  # whose runs are listed under their names
+            yield from _members(Path(folder))
+            folders = [name for name in folders if name != RUNS]
+        waiting += [os.path.join(folder, name) for name in folders]
+
+
+def _members(comparison: Path) -> Iterator[Kept]:
+    """What a comparison with a store keeps of each scenario, in a folder of its name where there is such a link."""
+    for name, folder in members_of(comparison).items():
+        kept = read_kept(folder) if folder.parent.name == RUNS else None
+        if kept is not None:
+            yield replace(kept, folder=comparison / name if (comparison / name).is_dir() else folder)
 
 
 def values_of(name: str, kept: Kept, tags: Iterable[str] = ()) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Matplotlib is imported when they run, not before.
 from asyncsim.plots.calibration import draw_band, draw_proposal, draw_quantiles
 from asyncsim.plots.comparison import draw_comparison, draw_final_losses
 from asyncsim.plots.page import draw_title
+from asyncsim.plots.pipeline import draw_timetable
 from asyncsim.plots.report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
 from asyncsim.plots.stability import draw_stability
 from asyncsim.plots.staleness import draw_shares, draw_staleness, draw_staleness_by_worker
@@ -30,6 +31,7 @@ __all__ = [
     "draw_staleness_by_worker",
     "draw_throughput",
     "draw_timeline",
+    "draw_timetable",
     "draw_title",
     "running_mean",
     "save_png",

@@ -1,8 +1,11 @@
-"""The publication that a rule is from, as BibTeX."""
+"""The publication that a rule or a compressor is from, as BibTeX."""
 
 from pathlib import Path
 
+from asyncsim import compressors
 from asyncsim.checks import nearest
+from asyncsim.compressors import Compressor
+from asyncsim.rules.compressed import taken_apart
 from asyncsim.rules.rule import Rule
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
@@ -48,12 +51,24 @@ KEYS = {
     "yellowfin": "zhang2019yellowfin",
 }
 
+# Compressor -> key of its publication.
+COMPRESSORS = {
+    "identity": "karimireddy2019feedback",
+    "low_rank": "vogels2019powersgd",
+    "natural": "horvath2022natural",
+    "qsgd": "alistarh2017qsgd",
+    "rand_k": "stich2018sparsified",
+    "scaled_sign": "karimireddy2019feedback",
+    "top_k": "stich2018sparsified",
+}
+KEYS_OF_ALL = {**KEYS, **COMPRESSORS}
 
-def citation(rule: Rule | str) -> str:
-    """BibTeX of the publication that a rule is from.
+
+def citation(rule: Rule | Compressor | str) -> str:
+    """BibTeX of the publication that a rule or a compressor is from.
 
     Args:
-        rule: A rule, or the name of its constructor.
+        rule: A rule, a compressor, or the name of its constructor. Of a compressed rule it is that of the rule itself.
 
     Returns:
         One entry, several lines.
@@ -72,10 +87,21 @@ def citation(rule: Rule | str) -> str:
           year = {2018},
         }
     """
-    name = rule.name if isinstance(rule, Rule) else str(rule)
-    if name not in KEYS:
-        near = nearest(name, KEYS)
+    name = _name(rule)
+    if name not in KEYS_OF_ALL:
+        near = nearest(name, KEYS_OF_ALL)
         hint = f" Did you mean {near!r}?" if near else " Cite the publication that you took it from."
         raise ValueError(f"`rule` must be one of the library's; got {name!r}, which has no citation here.{hint}")
     entries = BIBLIOGRAPHY.read_text(encoding="utf-8").strip().split("\n\n")
-    return next(entry for entry in entries if f"{{{KEYS[name]}," in entry)
+    return next(entry for entry in entries if f"{{{KEYS_OF_ALL[name]}," in entry)
+
+
+def _name(rule: Rule | Compressor | str) -> str:
+    """The name of a constructor."""
+    if isinstance(rule, Compressor):
+        names = {kind: name for name, kind in compressors.CONSTRUCTORS.items()}
+        return names.get(type(rule), type(rule).__name__)
+    if not isinstance(rule, Rule):
+        return str(rule)
+    found = taken_apart(rule)
+    return rule.name if found is None else found.rule.name

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ from asyncsim.compressors import Compressor, Identity, bytes_of
 from asyncsim.rules.elastic import ExchangeAtOnce, ExchangeInRound, ExchangeLater
 from asyncsim.rules.federated import SendMixture
 from asyncsim.rules.proxy import SendBeside
-from asyncsim.rules.rule import Hyper, Params, Rule, Send, Sent, State, View, constructor_of
+from asyncsim.rules.rule import Hyper, Params, Rule, Send, Sent, State, Structure, View, constructor_of
 from asyncsim.trees import as_precise, choose, keep_if, widen
 
 SUFFIX = "_compressed"  # of the name
@@ -174,7 +175,7 @@ def compressed(rule: Rule, compressor: Compressor, error_feedback: bool = True) 
         Beznosikov, Horváth, Richtárik and Safaryan 2023, "On biased compression for distributed learning".
     """
     _check(rule, compressor, error_feedback)
-    return _wrapped(rule, compressor, error_feedback, _path_to_update(rule))
+    return _wrapped(rule, compressor, error_feedback, _path_to_update(Structure(rule)))
 
 
 def taken_apart(rule: Rule) -> Compression | None:
@@ -282,12 +283,14 @@ def _check(rule: Any, compressor: Any, error_feedback: Any) -> None:
         raise ValueError(f"`rule` must send an update; {rule.name!r} {why}. Compress downpour with a window, say.")
 
 
-def _path_to_update(rule: Rule) -> Path:
-    """Where the one update lies in the rule's message.
+@lru_cache(maxsize=256)
+def _path_to_update(structure: Structure) -> Path:
+    """Where the one update lies in the message of a rule, and of all rules of its structure.
 
     Raises:
         ValueError: If there is none, or more than one.
     """
+    rule = structure.rule
     params = {name: jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for name, shape in PATTERN.items()}
     try:
         message = jax.eval_shape(lambda params: _message(_bound(rule), params), params)

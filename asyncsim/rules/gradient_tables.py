@@ -212,24 +212,85 @@ def apply_when_balanced(
     return theta, Collection(total, inverse, lost, members, age, step)
 
 
-def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20) -> Rule:
+class StepEntry(NamedTuple):
+    """A worker's entry, and the step of the trace that it belongs to."""
+
+    entry: Entry
+    step: jax.Array
+
+
+def start_step_entry(hyper: Hyper, params: Params) -> StepEntry:
+    """No update yet."""
+    return StepEntry(start_entry(hyper, params), jnp.int32(0))
+
+
+def start_steps(hyper: Hyper, params: Params) -> jax.Array:
+    """No step was made, modulo `AROUND`."""
+    del hyper, params  # Only steps are counted.
+    return jnp.int32(0)
+
+
+def send_share(hyper: Hyper, gradient: Params, state: StepEntry, view: View) -> Sent:
+    """Send by how much the worker's mean in this step changes, and 1 with its first gradient; old ones are ignored."""
+    update = descent(hyper, gradient)
+    fresh = view.staleness == 0
+    old = choose(state.step == view.server, state.entry, no_entry(gradient))
+    new, growth = enter(old, update)
+    share = jnp.zeros((), jax.tree.leaves(growth)[0].dtype)
+    message = {"growth": growth, "joined": share + (old.taken == 0)}
+    after = choose(fresh, StepEntry(new, view.server), state)
+    return Sent(keep_if(fresh, message), after, Info(update=update))
+
+
+def apply_shares(
+    hyper: Hyper, central: Params, server: jax.Array, message: dict[str, Any], view: View
+) -> tuple[Params, jax.Array]:
+    """θ ← θ + the mean over workers of their means: of K messages, the mean growth over the mean of n ones."""
+    del hyper, view  # The step is of those who sent something.
+    some = message["joined"] > 0
+    inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
+    mean = jax.tree.map(lambda growth: growth * inverse.astype(growth.dtype), message["growth"])
+    return add_precisely(central, mean), (server + 1) % AROUND
+
+
+MALENIA_STEPS: dict[str, dict[str, Any]] = {
+    "rule": {
+        "send": send_growth,
+        "start": start_dated,
+        "start_server": start_collection,
+        "apply": apply_when_balanced,
+        "collect": 1,
+    },
+    "trace": {"send": send_share, "start": start_step_entry, "start_server": start_steps, "apply": apply_shares},
+}
+
+
+def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20, steps: str = "rule") -> Rule:
     """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
 
     θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker
     i at the current version; older ones are ignored. Every worker contributes at least one. The worker keeps its mean
-    for the current step, on behalf of the server, and the server their sum. With one worker and S = 1 it is SGD. It
-    counts versions of its own, as `rennala` does: give it an asynchronous trace.
+    for the current step, on behalf of the server, and the server their sum. With one worker and S = 1 it is SGD.
+
+    Either the rule or the trace makes the steps:
+
+    - ``"rule"``: the trace is asynchronous, with every commit a step of its own. The rule counts versions of its own,
+      as `rennala` does, and ignores what was read before its last step.
+    - ``"trace"``: the trace was made with `asyncsim.protocols.Malenia(batch)`, whose steps have gradients of every
+      worker. This is the way to have old jobs stopped at once, as its authors run it with S = 1. `batch` is then
+      the protocol's; whoever has nothing in a step is left out of its mean.
 
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
-        batch: S ≥ 1, the gradients in a step if all workers are equally fast.
+        batch: S ≥ 1, the gradients in a step if all workers are equally fast; only where the rule makes the steps.
+        steps: What makes the steps: "rule" or "trace".
 
     Returns:
         A `Rule` that steps when the workers' harmonic mean number of gradients has reached S/n.
 
     Raises:
-        ValueError: If a number is out of range.
+        ValueError: If a number is out of range or `steps` is unknown.
 
     Example:
         Worker 0 sends two updates of -0.5 before worker 1 sends its first. Each worker's mean counts one half:
@@ -245,15 +306,13 @@ def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20) 
         computation model".
     """
     batch = checks.require_integer("batch", batch, least=1, remedy="Collect one gradient or more.")
+    checks.one_of("steps", steps, MALENIA_STEPS)
     return Rule(
         hyper={**with_workers(learning_rate, workers), "batch": batch},
         name="malenia",
-        send=send_growth,
-        start=start_dated,
-        start_server=start_collection,
-        apply=apply_when_balanced,
-        collect=1,
+        options=() if steps == "rule" else (("steps", steps),),
         bind=bind_workers,
+        **MALENIA_STEPS[steps],
     ).sealed()
 
 

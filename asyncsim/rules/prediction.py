@@ -26,9 +26,10 @@ def ahead_by_horizon(hyper: Hyper, central: Params, server: Params, state: State
 
 
 def ahead_by_staleness(hyper: Hyper, central: Params, server: Params, state: State, view: View) -> Params:
-    """θ + τ·m, with the staleness of this worker's last commit."""
+    """θ + τ·m, with the staleness of this worker's last commit, of each parameter where they differ."""
     del hyper, state  # The last staleness says how far.
-    return jax.tree.map(lambda t, m: t + jnp.asarray(view.staleness, m.dtype) * m, central, server)
+    ages = view.staleness_of(central)
+    return jax.tree.map(lambda t, m, age: t + jnp.asarray(age, m.dtype) * m, central, server, ages)
 
 
 def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any = 1.0) -> Rule:
@@ -36,12 +37,15 @@ def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any =
 
     g = ∇L(θ - η·T·v), v ← μ·v + g, θ ← θ - η·v, with one velocity v for all workers. T = 0 is momentum SGD on
     all workers' gradients; with one worker, T = μ is Nesterov's accelerated gradient. A worker takes its first gradient
-    at θ itself.
+    at θ itself. Where a trace reads parameter groups at versions of their own, as the stages of `asyncsim.Pipeline`
+    are, the published T of a stage is its delay: `horizon=None` takes the staleness of the worker's last commit, group
+    by group.
 
     Args:
         learning_rate: Step size η, per commit.
         momentum: Momentum μ in [0, 1).
-        horizon: Commits T to look ahead, not negative: the expected staleness, n - 1 for n busy workers.
+        horizon: Commits T to look ahead, not negative: the expected staleness, n - 1 for n busy workers. None for the
+            staleness of the worker's last commit.
 
     The three numbers may each be a scalar, or one value per seed.
 
@@ -63,24 +67,30 @@ def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any =
         Kosson, Chiley, Venigalla, Hestness and Köster 2021, "Pipelined Backpropagation at Scale: Training Large Models
         without Batches", arXiv 2003.11666.
     """
-    hyper = {**step_size_and_momentum(learning_rate, momentum), "horizon": checks.not_negative("horizon", horizon)}
+    hyper = step_size_and_momentum(learning_rate, momentum)
+    fixed = {} if horizon is None else {"horizon": checks.not_negative("horizon", horizon)}
     return Rule(
-        hyper=hyper,
+        hyper={**hyper, **fixed},
         name="weight_prediction",
+        options=() if fixed else (("horizon", None),),
         send=send_gradient,
         start_server=at_rest,
         apply=apply_heavy_ball,
-        resume=ahead_by_horizon,
+        resume=ahead_by_horizon if fixed else ahead_by_staleness,
     ).sealed()
 
 
 def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """SpecTrain: gradients taken where the smoothed gradient will have led by the time they arrive.
 
-    g = ∇L(θ - s·η·v), v ← μ·v + (1 - μ)·g, θ ← θ - η·v, with one v for all workers. In a pipeline the version
-    difference s is known in advance; here it is the staleness of the worker's last commit, which under round robin is
-    the same. With one worker s = 0, and it is momentum SGD with step size (1 - μ)·η. A worker takes its first gradient
-    at θ itself. The smoothing is from memory of the paper, and tested only against plain NumPy.
+    g = ∇L(θ - s·η·v), v ← μ·v + (1 - μ)·g, θ ← θ - η·v, with one v for all workers. The version difference s, which a
+    pipeline knows in advance, is the staleness of the worker's last commit here: of each stage where a trace reads
+    stages at versions of their own (`asyncsim.Pipeline`), for whom it is the same for every micro-batch once the
+    pipeline is full; of all parameters under round robin. With one worker s = 0, and it is momentum SGD with step size
+    (1 - μ)·η. A worker takes its first gradient at θ itself. The paper predicts for forward and backward pass
+    separately, each for the updates until the micro-batch is through the whole pipeline; here both passes use the
+    weights predicted for the stage's own update. The smoothing is from memory of the paper, and tested only against
+    plain NumPy.
 
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
@@ -128,15 +138,15 @@ def start_count(hyper: Hyper, params: Params) -> Count:
 
 
 def send_annealed(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send -η·g/max(τ, 1)^p_k."""
+    """Send -η·g/max(τ, 1)^p_k, with the τ of each parameter where they differ."""
     sent = raw_update(hyper, gradient, state, view)
 
-    def slower(update: jax.Array) -> jax.Array:
+    def slower(update: jax.Array, age: jax.Array) -> jax.Array:
         precise = jnp.promote_types(update.dtype, jnp.float32)  # float16 ends at 65 504 steps
         done = jnp.minimum(jnp.asarray(view.server.steps, precise) / hyper["anneal"], 1)
-        return (update * jnp.maximum(jnp.asarray(view.staleness, precise), 1) ** (done - 1)).astype(update.dtype)
+        return (update * jnp.maximum(jnp.asarray(age, precise), 1) ** (done - 1)).astype(update.dtype)
 
-    return sent._replace(message=jax.tree.map(slower, sent.message))
+    return sent._replace(message=jax.tree.map(slower, sent.message, view.staleness_of(sent.message)))
 
 
 def apply_and_count(hyper: Hyper, central: Params, server: Count, message: Params, view: View) -> tuple[Params, Count]:
@@ -150,8 +160,10 @@ def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
 
     θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. From memory, and
     checked at both ends: the first step is `staleness_aware`, and from the K-th on it is asynchronous SGD. τ is the
-    delay of a pipeline's stage in the paper and the staleness here; fresh updates (τ = 0) are applied in full. The
-    method's other half, a correction for the different delays of forward and backward pass, has no counterpart here.
+    delay of each stage of a pipeline, as in the paper, where a trace reads stages at versions of their own
+    (`asyncsim.Pipeline`), and the commit's staleness elsewhere; fresh updates (τ = 0) are applied in full. The method's
+    other half corrects for a backward pass that uses newer weights than its forward pass, so that they need not be
+    stashed. It has nothing to correct here: a gradient is taken at one point.
 
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.

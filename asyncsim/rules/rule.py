@@ -37,6 +37,8 @@ class View(NamedTuple):
         staleness: τ, the server versions between the read and this application (int32 scalar).
         server: What the server keeps, before this commit; for rules whose server distinguishes between workers.
         key: A random key of this worker's commit, for `send` of a rule that `draws`; else ().
+        staleness_by_parameter: A pytree like `read` with the τ of every parameter, int32, where a trace reads parameter
+            groups at versions of their own: `read` is then a mixture, and `staleness` is the largest. Else ().
     """
 
     read: Params
@@ -44,6 +46,21 @@ class View(NamedTuple):
     staleness: jax.Array
     server: State = ()
     key: Any = ()
+    staleness_by_parameter: Params = ()
+
+    def staleness_of(self, tree: Params) -> Params:
+        """The staleness of every leaf of a pytree like the parameters, or of every number in it.
+
+        Example:
+            >>> view = View(read=0.0, pulled=0.0, staleness=3)
+            >>> view.staleness_of([0.0, 0.0])
+            [3, 3]
+            >>> view._replace(staleness_by_parameter=[3, 1]).staleness_of([0.0, 0.0])
+            [3, 1]
+        """
+        if isinstance(self.staleness_by_parameter, tuple) and self.staleness_by_parameter == ():
+            return jax.tree.map(lambda leaf: self.staleness, tree)
+        return self.staleness_by_parameter
 
 
 class Info(NamedTuple):
@@ -272,6 +289,19 @@ class Rule:
     def __hash__(self) -> int:
         numbers = ((key, np.shape(value), tuple(np.ravel(value).tolist())) for key, value in self.hyper.items())
         return hash((self.structure, frozenset(numbers)))
+
+
+class Structure:
+    """A rule as a key that equals those of all rules of its structure."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule, self.structure = rule, rule.structure
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.structure == other.structure
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
 
 
 def _short(value: Any) -> str:

@@ -1,7 +1,7 @@
 """What a scenario consists of: taken apart into fields, and rebuilt with some of them changed.
 
-Compute law, protocol, rule and workload are components: each is a name that chooses a constructor, and its arguments.
-Network and server have one constructor each, whose arguments are fields of the cluster.
+Compute law, protocol, rule, compressor and workload are components: each is a name that chooses a constructor, and its
+arguments. Network and server have one constructor each, whose arguments are fields of the cluster.
 """
 
 import dataclasses
@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from asyncsim import checks, delays, rules, workloads
+from asyncsim import checks, compressors, delays, rules, workloads
 from asyncsim.cluster import Cluster, Network, Server, protocols
 from asyncsim.delays import Constant, Delay, scaled
 from asyncsim.delays.by_name import law_arguments
 from asyncsim.rules import Rule
+from asyncsim.scenario import compression
 from asyncsim.scenario.fields import Field, arguments, described_arguments, fields_of, kind_of
 from asyncsim.scenario.partitions import OF_WORKERS, partition_fields, repartitioned
 from asyncsim.trace import Trace
@@ -42,6 +43,7 @@ class Kind:
         help: What is chosen, and what another choice keeps.
         constructors: Name -> constructor.
         default: Name of what a script gets that does not choose, or None.
+        either: Arguments of which one that is given replaces the others.
     """
 
     field: str
@@ -49,6 +51,7 @@ class Kind:
     help: str
     constructors: Mapping[str, Callable[..., Any]]
     default: str | None = None
+    either: tuple[str, ...] = ()
 
     def choice(self, name: str | None) -> Field:
         """The field, with the name of the present constructor as its value."""
@@ -87,13 +90,21 @@ RULE = Kind(
     help="Update rule; another one keeps the arguments that both have.",
     constructors=rules.CONSTRUCTORS,
 )
+COMPRESSOR = Kind(
+    field="compressor",
+    group="Compressor",
+    help="What makes the messages of the rule smaller; another one keeps the arguments that both have.",
+    constructors=compression.CONSTRUCTORS,
+    default=compression.NONE,
+    either=("fraction", "k"),
+)
 WORKLOAD = Kind(
     field="workload",
     group="Workload",
     help="What is learned; another one keeps the data set and the arguments that both have.",
     constructors=workloads.CONSTRUCTORS,
 )
-KINDS = (COMPUTE, PROTOCOL, RULE, WORKLOAD)
+KINDS = (COMPUTE, PROTOCOL, RULE, COMPRESSOR, WORKLOAD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +162,10 @@ class Component:
         given = {key: changes.pop(field) for key, field in shown.items() if field in changes}
         if name == self.name and not given and not self.stale:
             return self.present
-        values = {**(self.values if name == self.name else self._kept(name, given)), **given}
+        kept = self.values if name == self.name else self._kept(name, given)
+        if given.keys() & set(self.kind.either):
+            kept = {key: value for key, value in kept.items() if key not in self.kind.either}
+        values = {**kept, **given}
         lacking = [key for key, required in takes.items() if required and key not in values]
         if lacking:
             raise ValueError(f"`{shown[lacking[0]]}` must be given as well with `{self.kind.field}` {name!r}.")
@@ -185,7 +199,7 @@ class Component:
                 warnings.warn(
                     f"{self.kind.field} {name!r} does not accept the `{shown_name(self.kind.field, key)}` {value!r} of "
                     f"{self.name!r}; its default is used.",
-                    stacklevel=6,  # where `Scenario.override` was called
+                    stacklevel=7,  # where `Scenario.override` was called
                 )
         return kept
 
@@ -224,24 +238,24 @@ def shown_name(kind: str, argument: str) -> str:
         >>> shown_name("rule", "momentum"), shown_name("rule", "limit"), shown_name("protocol", "limit")
         ('momentum', 'rule_limit', 'limit')
     """
-    taken = kind in (RULE.field, WORKLOAD.field) and argument in names_taken()
+    taken = kind in (RULE.field, COMPRESSOR.field, WORKLOAD.field) and argument in names_taken()
     return f"{kind}_{argument}" if taken else argument
 
 
 @cache
 def names_taken() -> frozenset[str]:
-    """Names of the fields that a scenario can have beside those of its rule and workload."""
+    """Names of the fields that a scenario can have beside those of its rule, compressor and workload."""
     constructors = (*COMPUTE.constructors.values(), *PROTOCOL.constructors.values(), Network, Server)
-    own = {"workers", COMPUTE.field, PROTOCOL.field, *STUDY_FIELDS}
+    own = {"workers", COMPUTE.field, PROTOCOL.field, COMPRESSOR.field, *STUDY_FIELDS}
     return frozenset(own.union(*(arguments(constructor) for constructor in constructors)))
 
 
 def components_of(cluster: Cluster | Trace, rule: Rule, workload: Workload) -> tuple[Component, ...]:
-    """Compute law, protocol, rule and workload, taken apart; of a recorded trace, rule and workload only."""
+    """Compute law, protocol, rule, compressor and workload, taken apart; of a recorded trace, the last three only."""
     modelled = (
         () if isinstance(cluster, Trace) else (law_component(cluster.compute), protocol_component(cluster.protocol))
     )
-    return (*modelled, rule_component(rule), workload_component(workload))
+    return (*modelled, rule_component(rule), compressor_component(rule), workload_component(workload))
 
 
 def law_component(compute: Any) -> Component:
@@ -261,7 +275,8 @@ def protocol_component(protocol: protocols.CommitProtocol) -> Component:
 
 
 def rule_component(rule: Rule) -> Component:
-    """The update rule; a rule of the script's own has its hyper-parameters as arguments."""
+    """The update rule without its compressor; a rule of the script's own has its hyper-parameters as arguments."""
+    rule = compression.without(rule)
     name = rules.constructor_of(rule)
     if name is not None:
         return Component(RULE, name, {key: value for key, value in rule.describe().items() if key != "name"}, rule)
@@ -270,6 +285,19 @@ def rule_component(rule: Rule) -> Component:
         return dataclasses.replace(rule, hyper={**rule.hyper, **changed})
 
     return Component(RULE, CUSTOM, dict(rule.hyper), rule, rebuild)
+
+
+def compressor_component(rule: Rule) -> Component:
+    """What makes the messages of the rule smaller; a compressor of the script's own keeps its arguments."""
+    present = compression.setting(rule)
+    if present.compressor is None:
+        return Component(COMPRESSOR, compression.NONE, {}, present)
+    kinds = {kind: name for name, kind in compressors.CONSTRUCTORS.items()}
+    values = {"error_feedback": present.error_feedback}
+    name = kinds.get(type(present.compressor))
+    if name is None:
+        return Component(COMPRESSOR, CUSTOM, values, present, _replacing(present))
+    return Component(COMPRESSOR, name, {**_attributes(present.compressor), **values}, present)
 
 
 def workload_component(workload: Workload) -> Component:

@@ -23,6 +23,7 @@ from asyncsim.delays import Constant
 from asyncsim.remember import once_for_each
 from asyncsim.rules import CONSTRUCTORS as CONSTRUCTORS_OF_RULES
 from asyncsim.rules import Rule, constructor_of
+from asyncsim.rules.compressed import taken_apart
 from asyncsim.scenario.components import CUSTOM, law_component
 from asyncsim.workloads import CONSTRUCTORS, Workload
 
@@ -65,6 +66,9 @@ def describe_law(compute: Any) -> Any:
 
 def describe_rule(rule: Rule) -> dict[str, Any]:
     """Name, options and hyper-parameters, and the hash of code that is not the library's."""
+    if (found := taken_apart(rule)) is not None:
+        how = {"compressor": plain(found.compressor), "error_feedback": found.error_feedback}
+        return {**describe_rule(found.rule), "name": rule.name, **how}
     functions = {field.name: getattr(rule, field.name) for field in dataclasses.fields(rule)}
     functions = {name: function for name, function in functions.items() if callable(function)}
     described = _with_code(plain(rule.describe()), *functions.values())

@@ -1,5 +1,6 @@
 """Changing the fields of a cluster, a rule and a workload by name."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -36,7 +37,8 @@ def override(
     if isinstance(cluster, Trace):
         refuse_cluster_fields(cluster, changes)
         present = _shared_out(present, rest, cluster.workers)
-        rule, workload = (component.rebuild(rest) for component in present)
+        rule, compression, workload = _rebuilt(present, rest, workload)
+        rule = compression.around(rule)
         _refuse_unknown(rest, present, components_of(cluster, rule, workload))
         return cluster, rule, workload
     workers = rest.pop("workers", cluster.workers)
@@ -45,7 +47,8 @@ def override(
     if workers != cluster.workers:
         rest[OF_WORKERS] = True
     present = _shared_out(present, rest, workers)
-    compute, protocol, rule, workload = (component.rebuild(rest) for component in present)
+    compute, protocol, rule, compression, workload = _rebuilt(present, rest, workload)
+    rule = compression.around(rule)
     if COUNTS_WORKERS not in changes:
         rest.pop(COUNTS_WORKERS, None)
     if isinstance(compute, tuple) and workers != cluster.workers:
@@ -63,6 +66,21 @@ def _shared_out(components: tuple[Component, ...], rest: dict[str, Any], workers
     *others, workload = components
     workers = checks.require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     return (*others, workload.shared_out(rest, workers))
+
+
+def _rebuilt(present: Iterable[Component], rest: dict[str, Any], workload: Workload) -> list[Any]:
+    """The components with changes, which are removed from `rest`; the workload keeps its parameter groups."""
+    *others, rebuilt = (component.rebuild(rest) for component in present)
+    if workload.groups is not None and rebuilt.groups is None:
+        try:
+            rebuilt = rebuilt.grouped(workload.groups)
+        except ValueError:
+            warnings.warn(
+                f"The `groups` of {workload.name!r} do not fit the tensors of {rebuilt.name!r}; its layers are split "
+                "evenly.",
+                stacklevel=4,  # where `Scenario.override` was called
+            )
+    return [*others, rebuilt]
 
 
 def _refuse_unknown(rest: Mapping[str, Any], before: Iterable[Component], after: Iterable[Component]) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from asyncsim import datasets, delays, rules, workloads
+from asyncsim import compressors, datasets, delays, rules, workloads
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols
 from asyncsim.datasets.again import made_again
 from asyncsim.files import to_plain
 from asyncsim.folders.differences import first_difference
 from asyncsim.rules import Rule
+from asyncsim.rules.compressed import SUFFIX, taken_apart
 from asyncsim.rules.proxy import MOMENTUM, RATE
 from asyncsim.scenario.fields import arguments
 from asyncsim.scenario.scenario import Scenario
@@ -115,6 +116,8 @@ def _require_precision(description: Mapping[str, Any]) -> None:
 def _scenario(description: Mapping[str, Any], cluster: Cluster | Trace, rule: Rule, workload: Workload) -> Scenario:
     names = ("commits", "seconds", "seed", "schedule_seed", "record")
     given = {name: description[name] for name in names if name in description}
+    if isinstance(cluster, Cluster) and taken_apart(rule) is not None:  # its compressor says how large messages are
+        cluster = dataclasses.replace(cluster, network=dataclasses.replace(cluster.network, compression=1.0))
     return Scenario(cluster=cluster, rule=rule, workload=workload, **given)
 
 
@@ -140,6 +143,10 @@ def _as_written(made: Scenario, hints: Mapping[str, Any]) -> Scenario:
 
 def _rules_that_follow(rule: Rule) -> Iterator[Rule]:
     """The rule without each of the arguments that it may have taken from the number of workers."""
+    found = taken_apart(rule)
+    if found is not None:
+        yield from (rules.compressed(other, *found[1:]) for other in _rules_that_follow(found.rule))
+        return
     name = rules.constructor_of(rule)
     if name is None:
         return
@@ -161,6 +168,9 @@ def _rule(described: Mapping[str, Any]) -> Rule:
     if name.endswith(BESIDE_PROXY):
         proxy = {"learning_rate": values.pop(RATE, None), "momentum": values.pop(MOMENTUM)}
         return rules.beside_proxy(_rule({"name": name.removesuffix(BESIDE_PROXY), **values}), **proxy)
+    if name.endswith(SUFFIX):
+        how = {"compressor": _made(values.pop("compressor")), "error_feedback": values.pop("error_feedback")}
+        return rules.compressed(_rule({"name": name.removesuffix(SUFFIX), **values}), **how)
     if name not in rules.CONSTRUCTORS:
         raise NotByName(f"there is no rule {name!r} in the library")
     return rules.CONSTRUCTORS[name](**values)
@@ -170,11 +180,14 @@ def _workload(described: Mapping[str, Any], source: Mapping[str, Any] | None) ->
     values = dict(described)
     name = values.pop("name")
     values.pop("code", None)  # compared in the end: a workload of the library has some where it holds a data set
+    groups = values.pop("groups", None)
     if name not in workloads.CONSTRUCTORS:
         raise NotByName(f"the workload {name!r} is of your own")
     if "data" in values:
         values["data"] = made_again(values["data"], source)
-    return workloads.CONSTRUCTORS[name](**values)
+    counts = {"counts": values.pop("counts")} if "counts" in values else {}
+    made = dataclasses.replace(workloads.CONSTRUCTORS[name](**values), **counts)
+    return made if groups is None else made.grouped(groups)
 
 
 def _clusters(described: Mapping[str, Any], trace: Trace | None) -> Iterator[Cluster | Trace]:
@@ -221,7 +234,7 @@ def _number(kind: str, name: str, value: Any) -> Any:
 
 def _classes() -> Iterator[type]:
     yield from (Network, Server)
-    for module in (delays, faults, protocols):
+    for module in (delays, faults, protocols, compressors):
         for value in vars(module).values():
             if isinstance(value, type) and dataclasses.is_dataclass(value):
                 yield value

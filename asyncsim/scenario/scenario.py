@@ -13,14 +13,18 @@ import jax.numpy as jnp
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, cost, simulate
 from asyncsim.cluster.simulation import Simulated
+from asyncsim.compressors import bytes_of
 from asyncsim.engine.arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine.bind import bind
+from asyncsim.engine.groups import groups_of
 from asyncsim.engine.layout import Packing, row_packing
 from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
 from asyncsim.engine.trial import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
+from asyncsim.rules.rule import Structure
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
+from asyncsim.scenario.compression import setting
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
 from asyncsim.scenario.fingerprint import code_of, describe_cluster, describe_rule, describe_workload, digest
 from asyncsim.scenario.override import override
@@ -105,6 +109,7 @@ class Scenario:
                 raise ValueError(f"`{name}` must be an asyncsim.{wanted}; got {type(value).__name__}.")
         self.rule.for_workers(self.cluster.workers)  # which refuses a rule for another number
         self.workload.require_workers(self.cluster.workers)
+        self._check_compression()
         self._check_length()
         object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
         if self.schedule_seed is not None:
@@ -113,6 +118,8 @@ class Scenario:
             if self.schedule_seed is not None:
                 raise ValueError("`schedule_seed` must be left out with a recorded trace, which is the schedule.")
             bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
+            if self.trace.groups:  # which must be those of the workload
+                groups_of(self.workload, self.trace, first_shapes(self.workload, jax.random.key(0)))
         if self.record is not None and not isinstance(self.record, Mapping):
             object.__setattr__(self, "record", tuple(as_mapping(self.record)))
         self._check_record()
@@ -149,7 +156,7 @@ class Scenario:
     def reportable(self) -> tuple[str, ...]:
         """Names of what this rule and workload can report."""
         rule = self.rule.for_workers(self.cluster.workers)
-        return _reportable_of(self.workload, _Structure(rule))
+        return _reportable_of(self.workload, Structure(rule))
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -216,17 +223,24 @@ class Scenario:
     def scheduled(self) -> Cluster:
         """The cluster as it is simulated: if bandwidth is limited, a message is as large as the parameters.
 
+        A commit whose update is compressed is as large as its compressor says, in proportion.
+
         Raises:
             ValueError: If there is a recorded trace in its place.
         """
         if isinstance(self.cluster, Trace):
             raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")
         network = self.cluster.network
-        if not network.limits_bytes or network.message_bytes is not None:
+        compressor = setting(self.rule).compressor
+        if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return self.cluster
-        params = jax.tree.leaves(jax.eval_shape(self.workload.init, jax.random.key(0)))
-        size = float(sum(leaf.size * leaf.dtype.itemsize for leaf in params))
-        return dataclasses.replace(self.cluster, network=dataclasses.replace(network, message_bytes=size))
+        params = jax.eval_shape(self.workload.init, jax.random.key(0))
+        size = float(bytes_of(params))
+        given = {
+            "message_bytes": size if network.message_bytes is None else network.message_bytes,
+            "compression": network.compression if compressor is None else compressor.bytes(params) / size,
+        }
+        return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **given))
 
     def require_memory(self) -> None:
         """Refuse what this machine does not have the memory for: the schedule, or the replay.
@@ -328,14 +342,15 @@ class Scenario:
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """Compute law, protocol, rule and workload, taken apart; with a recorded trace, rule and workload only."""
+        """Compute law, protocol, rule, compressor and workload, taken apart; of a recorded trace, the last three."""
         return components_of(self.cluster, self.rule, self.workload)
 
     def fields(self, **components: str) -> tuple[Field, ...]:
         """Everything that `override` takes, with present values and what it means.
 
         Args:
-            **components: Names of another `compute` law, `protocol`, `rule` or `workload`, whose fields are wanted.
+            **components: Names of another `compute` law, `protocol`, `rule`, `compressor` or `workload`, whose fields
+                are wanted.
 
         Raises:
             ValueError: If no component has such a name; the nearest is suggested.
@@ -348,14 +363,19 @@ class Scenario:
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
-        *modelled, rule, workload = (one.fields(components.get(one.kind.field)) for one in self.components)
+        *modelled, rule, compressor, workload = (one.fields(components.get(one.kind.field)) for one in self.components)
         if isinstance(self.cluster, Trace):
-            return (*rule, *workload, *(field for field in study_fields(self) if field.name != "schedule_seed"))
+            return (
+                *rule,
+                *compressor,
+                *workload,
+                *(field for field in study_fields(self) if field.name != "schedule_seed"),
+            )
         law, protocol = modelled
         helps = described_arguments(Cluster.__doc__ or "")
         workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
         cluster = (workers, *law, *protocol, *network_and_server_fields(self.cluster))
-        return (*cluster, *rule, *workload, *study_fields(self))
+        return (*cluster, *rule, *compressor, *workload, *study_fields(self))
 
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.
@@ -417,6 +437,14 @@ class Scenario:
         """The lengths that are given."""
         return {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
 
+    def _check_compression(self) -> None:
+        given = 1.0 if isinstance(self.cluster, Trace) else self.cluster.network.compression
+        if given != 1 and setting(self.rule).compressor is not None:
+            raise ValueError(
+                f"`compression` must be left out of the network with a compressed rule; got {given!r}. The compressor "
+                f"of {self.rule.name!r} says how large its messages are."
+            )
+
     def _check_length(self) -> None:
         given = self._lengths
         if len(given) > 1 or (not given and self.trace is None):
@@ -449,21 +477,8 @@ def _checked_seed(name: str, value: Any) -> int:
     return seed
 
 
-class _Structure:
-    """A rule as a key that equals those of all rules of its structure."""
-
-    def __init__(self, rule: Rule) -> None:
-        self.rule, self.structure = rule, rule.structure
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Structure) and self.structure == other.structure
-
-    def __hash__(self) -> int:
-        return hash(self.structure)
-
-
 @once_for_each
-def _reportable_of(workload: Workload, structure: _Structure) -> tuple[str, ...]:
+def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
     return reportable(structure.rule, workload)
 
 

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,14 +17,17 @@ from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, Run
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.folders.labels import COMPARISON as LABEL
-from asyncsim.folders.labels import REPORT, SCENARIO, SUMMARY
+from asyncsim.folders.labels import MEMBERS, ORIGIN, REPORT, RUNS, SCENARIO, SUMMARY
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
-from asyncsim.study.keep import Folder, is_picture_of, owner_of
+from asyncsim.study.keep import PATIENCE_OF_MANY, Folder, is_picture_of, locked, owner_of
 from asyncsim.study.origin import Origin
-from asyncsim.study.run import FILES, Result, run
+from asyncsim.study.run import Result, keep_report, run
+from asyncsim.study.store import open_store
+from asyncsim.study.sweep_table import remember
+from asyncsim.study.work import obtain
 from asyncsim.trace import Trace
 
 LISTED = 8  # names in one line
@@ -33,7 +38,7 @@ class Comparison:
     """Scenarios by name.
 
     Attributes:
-        scenarios: Name -> scenario; each one's results are kept in a sub-folder of its name.
+        scenarios: Name -> scenario.
         title: The line above the picture.
 
     Raises:
@@ -116,12 +121,15 @@ def compare(
     force: bool = False,
     origin: Origin | None = None,
 ) -> dict[str, Result]:
-    """Run every scenario of a comparison, as `asyncsim.run` does, each in a sub-folder of its name.
+    """Run every scenario of a comparison, as `asyncsim.run` does.
+
+    The folder `runs` is a store, as sweeps have them: a run that is there is never computed again, and any number of
+    processes may make the same comparison in the same folder at once. Beside it are summary.json (name -> summary),
+    report.png and, where the file system has symbolic links, each scenario's folder under its name.
 
     Args:
         comparison: What to run.
-        out: Folder; summary.json (name -> summary) and report.png are written beside the sub-folders. By default
-            nothing is kept.
+        out: Folder; created if missing. By default nothing is kept.
         progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
         simulating: The same for the schedule, before it: called with a name and a `Simulated(commits, seconds, share)`.
         force: Start afresh and replace the folder's results once the new ones are complete.
@@ -136,38 +144,69 @@ def compare(
     for scenario in comparison.scenarios.values():
         scenario.require_memory()  # of the last one before the first one begins
     if out is None:
-        return _run_all(comparison, None, progress, simulating, force, Origin())
-    place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT))
+        return {
+            name: run(scenario, progress=_named(progress, name), simulating=_named(simulating, name))
+            for name, scenario in comparison.scenarios.items()
+        }
+    place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT), store=RUNS)
     origin = origin or Origin()
-    written = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
-    told = {**origin.describe(), "title": comparison.title, "rebuild": written}
-    with place.claim(comparison, force, told) as folder:
-        results = _run_all(comparison, folder, progress, simulating, force, origin)
-        _write(folder, comparison, results)
-        for name in results:
-            Folder(place / name, SCENARIO, FILES).take(Folder(folder / name, SCENARIO, FILES))
-    return {name: replace(result, folder=place / name) for name, result in results.items()}
+    with place.claim(comparison, force, _told(comparison, origin)) as folder:
+        _require_store(folder)
+        store = open_store(folder / RUNS)
+        if not store.sweeps():
+            remember(store, [*comparison.scenarios.values()])
+        results = {}
+        for name, scenario in comparison.scenarios.items():
+            results[name] = obtain(
+                scenario,
+                store,
+                progress=_named(progress, name),
+                simulating=_named(simulating, name),
+                origin=origin.of_member(name).describe(),
+            )
+            keep_report(results[name])
+        with locked(folder.path, PATIENCE_OF_MANY):
+            _write(folder, comparison, results)
+    store = open_store(place / RUNS)
+    _link_all(place.path, {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()})
+    return {name: replace(result, folder=store.folder(result.scenario.digest)) for name, result in results.items()}
 
 
-def _run_all(
-    comparison: Comparison,
-    folder: Folder | None,
-    progress: Callable[[str, Progress], None] | None,
-    simulating: Callable[[str, Simulated], None] | None,
-    force: bool,
-    origin: Origin,
-) -> dict[str, Result]:
-    results = {}
-    for name, scenario in comparison.scenarios.items():
-        results[name] = run(
-            scenario,
-            folder and folder / name,
-            progress=None if progress is None else partial(progress, name),
-            simulating=None if simulating is None else partial(simulating, name),
-            force=force,
-            origin=origin.of_member(name),
+def _named(report: Callable[[str, Any], None] | None, name: str) -> Callable[[Any], None] | None:
+    return None if report is None else partial(report, name)
+
+
+def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
+    """What the label says beside the description."""
+    rebuilt = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
+    digests = {name: scenario.digest for name, scenario in comparison.scenarios.items()}
+    return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, MEMBERS: digests}
+
+
+def _require_store(folder: Folder) -> None:
+    """Refuse results that an earlier asyncsim kept in another way."""
+    label = read_json(folder / LABEL)
+    if MEMBERS not in (label.get(ORIGIN) or {}):
+        raise ValueError(
+            f"`out` {str(folder.path)!r} holds runs as an earlier asyncsim kept them, which can be loaded but not gone "
+            "on with. Choose another folder (`--out`), or replace what it holds (`--force`)."
         )
-    return results
+
+
+def _link_all(folder: Path, members: Mapping[str, Path]) -> None:
+    """Each scenario's folder under its name, for people; the comparison's label says as much."""
+    links = {name: Path(os.path.relpath(member, folder)) for name, member in members.items()}
+    for place in folder.iterdir():
+        if place.is_symlink() and place.readlink().parts[0] == RUNS and place.name not in links:
+            place.unlink()  # of a comparison that was here before
+    for name, target in links.items():
+        place = folder / name
+        if place.is_dir() and not place.is_symlink() and (place / SCENARIO).is_file():
+            shutil.rmtree(place)  # what has been replaced, as an earlier asyncsim kept it
+        with suppress(OSError, NotImplementedError):  # a file system without links
+            if not place.is_symlink() or place.readlink() != target:
+                place.unlink(missing_ok=True)
+                place.symlink_to(target, target_is_directory=True)
 
 
 def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, float | None]]]:

@@ -12,7 +12,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,13 +22,15 @@ from typing import Any, Protocol
 from asyncsim.files import read_json, remove_temporary_files, to_plain, write_json
 from asyncsim.folders import labels
 from asyncsim.folders.differences import SHOWN, first_difference
-from asyncsim.folders.labels import DIGEST, ORIGIN
+from asyncsim.folders.labels import CLAIMS, DIGEST, ORIGIN
 from asyncsim.plots.style import read_png_metadata
+from asyncsim.study import lease
 
 STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
 MOVING = ".finished"  # the same folder, once they are complete and take their places
-LOCK, HOLDER = ".lock", ".holder"  # names of files, or ends of names: who is at work; both are removed in the end
+LOCK, HOLDER = ".lock", ".holder"  # names of files: who is at work; both are removed in the end
 PATIENCE = 1.0  # seconds to wait for a lock that another process holds
+PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -53,11 +55,13 @@ class Folder:
         path: The folder; created if missing.
         label: The file that says whose it is: "scenario.json", "comparison.json" or "experiment.json".
         files: The files that the study writes beside the label.
+        store: The folder that holds the runs of the study; "" if there is none.
     """
 
     path: Path
     label: str
     files: tuple[str, ...]
+    store: str = ""
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -75,7 +79,8 @@ class Folder:
         raises an error, nothing is replaced, and a later call with the same study resumes the work.
 
         The folder is locked until the end of the block, unless this process may not write there: then it can only
-        read what is complete.
+        read what is complete. A folder with a store is only locked while results are replaced: where they are new, any
+        number of processes may fill the store at once, and each locks the folder (`locked`) to write its files.
 
         Args:
             study: Whose results the folder is to hold.
@@ -88,24 +93,29 @@ class Folder:
             OSError: If it cannot be created or written.
         """
         make_folder(self.path)
-        with locked(self.path):
+        with ExitStack() as until_done:
+            until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
+            if force:
+                self._require_idle()
             work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label))
+            if self.store and work.path == self.path:
+                until_done.close()
             yield work
             self._take(work)
 
-    def take(self, work: "Folder") -> None:
+    def _require_idle(self) -> None:
+        """Refuse to replace runs that other processes are computing."""
+        holders = lease.holders(self.path / self.store / CLAIMS) if self.store else {}
+        if holders:
+            raise ValueError(in_use(self.path, next(iter(holders.values()))))
+
+    def _take(self, work: "Folder") -> None:
         """Replace the files here by those of a finished piece of work, and remove the folder that it was done in.
 
         The label is removed first and written last: a failure halfway leaves files without an owner, rather than
         files with the wrong one.
         """
-        if work.path != self.path:
-            make_folder(self.path)
-            with locked(self.path):
-                self._take(work)
-
-    def _take(self, work: "Folder") -> None:
         if work.path == self.path:
             return
         dropped = [name for name in self.files if not work.has(name)]
@@ -120,6 +130,9 @@ class Folder:
         finished = Folder(self / MOVING, self.label, self.files)
         if finished.has(self.label):
             (self / self.label).unlink(missing_ok=True)
+            if self.store and (finished / self.store).is_dir():
+                shutil.rmtree(self / self.store, ignore_errors=True)
+                os.replace(finished / self.store, self / self.store)
             for name in filter(finished.has, (*self.files, self.label)):
                 os.replace(finished / name, self / name)
         if finished.path.is_dir():
@@ -127,7 +140,7 @@ class Folder:
 
     def _place_of_work(self, study: Study, force: bool, origin: Mapping[str, Any] | None) -> "Folder":
         self._finish_moving()
-        work, staged = self, Folder(self / STAGED, self.label, self.files)
+        work, staged = self, Folder(self / STAGED, self.label, self.files, self.store)
         if force and any(self.has(name) for name in (self.label, *self.files)):
             shutil.rmtree(staged.path, ignore_errors=True)
             make_folder(staged.path)
@@ -163,20 +176,20 @@ class Folder:
 
 
 @contextmanager
-def locked(folder: Path, name: str = "") -> Iterator[None]:
+def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
     """Hold a folder's lock, with a file beside it that tells others who does.
 
     Nothing is locked where this process may not write.
 
     Args:
         folder: The folder, which must exist.
-        name: Of the one of several locks that a folder may have.
+        patience: Seconds to wait for another process; by default about one.
 
     Raises:
         ValueError: If another process holds the lock.
         OSError: If there can be no lock.
     """
-    lock, holder = _acquire(folder, name), folder / f"{name}{HOLDER}"
+    lock, holder = _acquire(folder, PATIENCE if patience is None else patience), folder / HOLDER
     try:
         if lock is not None:
             with suppress(OSError):
@@ -184,23 +197,21 @@ def locked(folder: Path, name: str = "") -> Iterator[None]:
         yield
     finally:
         if lock is not None:
-            for file in (holder, folder / f"{name}{LOCK}"):  # whoever waits for a lock file that is gone makes another
+            for file in (holder, folder / LOCK):  # whoever waits for a lock file that is gone makes another
                 with suppress(OSError):
                     file.unlink(missing_ok=True)
             lock.release()
 
 
-def _acquire(folder: Path, name: str) -> Any:
+def _acquire(folder: Path, patience: float) -> Any:
     """The lock, held; None where this process may not write."""
     from filelock import FileLock, Timeout  # loads asyncio
 
-    lock = FileLock(folder / f"{name}{LOCK}", thread_local=False)
+    lock = FileLock(folder / LOCK, thread_local=False)
     try:
-        lock.acquire(timeout=PATIENCE)
+        lock.acquire(timeout=patience)
     except Timeout as error:
-        remedy = "Wait until it has ended, or choose another folder (`--out`)."
-        holder = _holder(folder / f"{name}{HOLDER}")
-        raise ValueError(f"`out` {str(folder)!r} is in use by {holder}. {remedy}") from error
+        raise ValueError(in_use(folder, read_json(folder / HOLDER))) from error
     except OSError as error:
         if error.errno in UNWRITABLE:
             return None
@@ -210,11 +221,13 @@ def _acquire(folder: Path, name: str) -> Any:
     return lock
 
 
-def _holder(file: Path) -> str:
-    holder = read_json(file)
-    if not isinstance(holder, dict) or not this_process().keys() <= holder.keys():
-        return "another process"
-    return f"process {holder['process']} on {holder['host']} since {holder['since']} ({holder['command']})"
+def in_use(folder: Path, holder: Any) -> str:
+    """Says who works in a folder."""
+    who = "another process"
+    if isinstance(holder, dict) and {"process", "host"} <= holder.keys():
+        since = f" since {holder['since']} ({holder['command']})" if this_process().keys() <= holder.keys() else ""
+        who = f"process {holder['process']} on {str(holder['host']).split()[0]}{since}"
+    return f"`out` {str(folder)!r} is in use by {who}. Wait until it has ended, or choose another folder (`--out`)."
 
 
 def owner_of(study: Study) -> dict[str, str]:

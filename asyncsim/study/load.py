@@ -24,6 +24,7 @@ from asyncsim.folders.labels import (
     TRACE,
     description_in,
     label_of,
+    members_of,
 )
 from asyncsim.folders.listing import swept_in
 from asyncsim.folders.places import find_run
@@ -92,7 +93,8 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> An
     if label is not None and label.name == COMPARISON:
         if scenario is not None:
             raise ValueError("`scenario` is for the folder of one scenario; this one holds a comparison.")
-        return {name: load(folder / name) for name in _described(label)["scenarios"]}
+        _read_label(label)
+        return {name: load(member) for name, member in members_of(folder).items()}
     if scenario is not None:
         return _result(Stored(folder, _checked(scenario, _read_label(folder / SCENARIO)), Origin()))
     stored = load_study(folder)
@@ -133,9 +135,9 @@ def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
 
 def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Comparison:
     hints = told.get("rebuild") or {}
-    described = description_in(content)["scenarios"]
+    described, members = description_in(content)["scenarios"], members_of(folder)
     scenarios = {
-        name: rebuild(one, hints.get(name), trace=_recorded(folder / name, one)) for name, one in described.items()
+        name: rebuild(one, hints.get(name), trace=_recorded(members[name], one)) for name, one in described.items()
     }
     made = Comparison(scenarios, told.get("title") or Comparison.title)
     if made.digest != content[DIGEST]:
@@ -157,7 +159,7 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == SCENARIO else ""
     refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason}"
     origin = origin_in(told)
-    if origin is not None and (label.parent.parent / STORE).is_file():
+    if origin is not None and origin.member is None and (label.parent.parent / STORE).is_file():
         origin = origin.with_changes(swept_in(label.parent.parent).get(content[DIGEST], {}))
     if origin is None or origin.script is None:
         raise ValueError(f"{refused}, and it was not run from a script.{by_hand}")
@@ -226,10 +228,6 @@ def _findings(stored: Stored) -> Findings:
         raise FileNotFoundError(f"{str(stored.folder)!r} has no {NUMBERS!r} yet. {remedy}")
     numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
     return Findings(experiment, numbers, summary_of(numbers), stored.folder, recomputed=False)
-
-
-def _described(label: Path) -> Mapping[str, Any]:
-    return description_in(_read_label(label))
 
 
 def _read_label(label: Path) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
     right_length = scenario.trace is not None or scenario.total in (None, len(trace))
     if trace.workers != scenario.cluster.workers or not right_length:
         return False
-    return run is None or plan_for(trace, scenario.rule).digest(run.commits) == run.digest
+    return run is None or plan_for(trace, scenario.rule, scenario.workload.counts).digest(run.commits) == run.digest
 
 
 def _is_finished(run: Run, trace: Trace, scenario: Scenario) -> bool:
@@ -270,6 +270,13 @@ def _digits(value: float) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def keep_report(result: Result) -> None:
+    """Draw report.png into the folder of a result, unless it is there."""
+    assert result.folder is not None
+    if not is_picture_of(result.scenario, result.folder / REPORT):
+        _write_report(result.folder / REPORT, result.scenario, result.trace, result.run)
+
+
 def _write_report(path: Path, scenario: Scenario, trace: Trace, run: Run) -> None:
     from asyncsim.plots.report import SIZE, draw_report
     from asyncsim.plots.style import save_png
@@ -306,10 +313,10 @@ def headline(scenario: Scenario) -> tuple[str, str]:
         gem on quadratic, 2 workers
         learning_rate 0.1, kappa 2; eigenvalues 1.0; compute gamma, mean 1, cv 0.3
     """
-    *modelled, rule, workload = scenario.components
+    *modelled, rule, compressor, workload = scenario.components
     data, name = scenario.workload.dataset, scenario.workload.describe()["name"]
     task = name if data is None else f"{data.name} ({name})"
-    groups = [rule.arguments(), workload.arguments()]
+    groups = [rule.arguments(), compressor.fields(), workload.arguments()]
     if isinstance(scenario.cluster, Cluster):
         law, protocol = modelled
         groups += [law.fields(), [*protocol.fields(), *network_and_server_fields(scenario.cluster)]]

@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim import npz
 from asyncsim.engine import run_file
 from asyncsim.folders.kept import Kept, read_kept
-from asyncsim.folders.labels import RUN, SCENARIO, TRACE
+from asyncsim.folders.labels import RUN, SCENARIO, TRACE, members_of
 from asyncsim.folders.listing import flat
 from asyncsim.folders.summaries import KEYS
 from asyncsim.plots.side_by_side import Curve
@@ -45,7 +45,7 @@ def members(runs: Mapping[str, Path]) -> dict[str, Path]:
     for name, folder in runs.items():
         kept = read_kept(folder)
         if kept is not None and kept.kind == "comparison":
-            inside = {f"{name}/{one}": folder / one for one in kept.description.get("scenarios", {})}
+            inside = {f"{name}/{one}": path for one, path in members_of(folder).items()}
             found |= {one: path for one, path in inside.items() if (path / SCENARIO).is_file()}
         elif kept is not None and kept.kind == "scenario":
             found[name] = folder

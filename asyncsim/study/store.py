@@ -30,7 +30,7 @@ from typing import Any
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Run, run_file
 from asyncsim.files import read_json, require_folder, write_json
-from asyncsim.folders.labels import DIGEST, ORIGIN, RUN, STORE, SUMMARY, TRACE
+from asyncsim.folders.labels import CLAIMS, DIGEST, ORIGIN, RUN, STORE, SUMMARY, TRACE
 from asyncsim.folders.labels import SCENARIO as LABEL
 from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
@@ -40,7 +40,7 @@ from asyncsim.study.run import OWNER, Result, load_trace
 from asyncsim.trace import Trace
 
 MARKER, FORMAT = STORE, 1
-TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING = "traces", "failed", "claims", "sweeps", "data", ".making"
+TRACES, FAILED, SWEEPS, DATA, MAKING = "traces", "failed", "sweeps", "data", ".making"
 UNFINISHED = "unfinished"
 FOLDERS = (UNFINISHED, TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING)
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario

@@ -12,21 +12,22 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import AbstractContextManager, nullcontext
+from concurrent import futures
+from concurrent.futures import FIRST_COMPLETED, Executor, Future
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from asyncsim import checks
-from asyncsim.scenario.fingerprint import digest
+from asyncsim.folders.labels import CLAIMS
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
 from asyncsim.study.origin import Origin
 from asyncsim.study.run import Result
 from asyncsim.study.seats import Seat, is_death, local_seats, seats_of, tried
-from asyncsim.study.store import CLAIMS, FAILURE, Store, now, open_store
-from asyncsim.study.sweep_table import SweepTable, asked_for, table_of
+from asyncsim.study.store import FAILURE, Store, open_store
+from asyncsim.study.sweep_table import SweepTable, asked_for, remember, table_of
 from asyncsim.study.transport import Packer
 from asyncsim.study.units import Unit, units_of
 from asyncsim.study.work import VERSIONS, DifferentVersions, Report, Task
@@ -110,19 +111,52 @@ class Sweep:
         return table_of(self.store, [asked_for(self.scenarios)])
 
 
+@overload
 def sweep(
     scenarios: Iterable[Scenario],
     store: str | os.PathLike[str],
     jobs: int | None = None,
     executor: Executor | None = None,
     *,
+    wait: Literal[True] = True,
     shared_schedule: bool = False,
     retry_failed: bool = False,
     lanes: int | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
     origin: Origin | None = None,
-) -> Sweep:
-    """Compute what a store lacks of these scenarios, and wait for all of them.
+) -> Sweep: ...
+
+
+@overload
+def sweep(
+    scenarios: Iterable[Scenario],
+    store: str | os.PathLike[str],
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    *,
+    wait: Literal[False],
+    shared_schedule: bool = False,
+    retry_failed: bool = False,
+    lanes: int | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
+    origin: Origin | None = None,
+) -> Iterator[Result]: ...
+
+
+def sweep(
+    scenarios: Iterable[Scenario],
+    store: str | os.PathLike[str],
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    *,
+    wait: bool = True,
+    shared_schedule: bool = False,
+    retry_failed: bool = False,
+    lanes: int | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
+    origin: Origin | None = None,
+) -> Sweep | Iterator[Result]:
+    """Compute what a store lacks of these scenarios, and wait for all of them, or for one after another.
 
     Each result is that of `asyncsim.run`, under the digest of its scenario; see `asyncsim.study.units` for those that
     share a replay.
@@ -133,6 +167,9 @@ def sweep(
         jobs: Processes on this machine; by default one for each core.
         executor: Any executor of PEP 3148 instead, such as Dask's `client.get_executor()`. It is not shut down. Its
             processes must see the store under the same path.
+        wait: Without it, an iterator gives the results as they come: at once those that are there, then each when it
+            has been computed; not those that fail. It computes while it is asked; a process that has finished its unit
+            and the next one waits for you. To stop, leave the loop: what is done is kept.
         shared_schedule: Give scenarios that differ only in their seed the schedule of the first of them: less to
             compute, but then compute times are not averaged over.
         retry_failed: Try again what failed before.
@@ -141,7 +178,7 @@ def sweep(
         origin: Where the scenarios came from, kept beside their results for `asyncsim.load`.
 
     Returns:
-        A `Sweep`.
+        A `Sweep`; without `wait`, an iterator over `Result`s.
 
     Raises:
         ValueError: If the folder holds anything but a store, or an argument does not fit.
@@ -159,6 +196,14 @@ def sweep(
         ...     table = results.table()
         >>> table["learning_rate"].tolist(), table["status"].tolist(), table["final_loss"].round(4).tolist()
         ([0.1, 0.2], ['done', 'done'], [0.3068, 0.2111])
+
+        One result after another:
+
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for result in asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0, wait=False):
+        ...         print(result.scenario.rule, round(result.summary["final_loss"], 4))
+        downpour(learning_rate=0.1) 0.3068
+        downpour(learning_rate=0.2) 0.2111
     """
     asked = tuple(scenarios)
     _require_scenarios(asked)
@@ -169,13 +214,35 @@ def sweep(
     place = open_store(store)
     told = (origin or Origin()).describe()
     work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress, told)
-    with _seats(executor, jobs, len(work.queue) + len(work.waiting)) as seats:
-        description = asked_for(asked)
-        place.write_sweep(digest(description["rows"]), {**description, "when": now()})
-        place.clear()
-        work.run(seats) if seats else work.run_here()
-    place.clear()
+    events = _events(work, asked, executor, jobs)
+    if not wait:
+        return _arrivals(work, asked, events)
+    for _ in events:
+        pass
     return Sweep(asked, place, tuple(work.computed), work.troubles)
+
+
+def _events(
+    work: "_Sweeping", asked: Sequence[Scenario], executor: Executor | None, jobs: int | None
+) -> Iterator[None]:
+    """Do the work; stops whenever something has happened."""
+    with _seats(executor, jobs, len(work.queue) + len(work.waiting)) as seats:
+        remember(work.store, asked)
+        work.store.clear()
+        yield from work.run(seats) if seats else work.run_here()
+    work.store.clear()
+
+
+def _arrivals(work: "_Sweeping", asked: Sequence[Scenario], events: Iterator[None]) -> Iterator[Result]:
+    """The results as they come."""
+    left = {scenario.digest: scenario for scenario in asked}
+    with closing(events):  # type: ignore[type-var]  # a generator
+        for _ in events:
+            come = left.keys() & work.done
+            for one in [one for one in left if one in come] if come else ():
+                result = work.store.get(left.pop(one))
+                if result is not None:
+                    yield result
 
 
 def _seats(executor: Executor | None, jobs: int | None, units: int) -> AbstractContextManager[list[Seat]]:
@@ -250,29 +317,34 @@ class _Sweeping:
                 self.troubles[one] = str(failure and failure.get("reason"))
         self.queue = _Queue([unit for unit in units if self._lacks(unit)])
 
-    def run_here(self) -> None:
-        """Compute everything in this process, one unit after another."""
+    def run_here(self) -> Iterator[None]:
+        """Compute everything in this process, one unit after another; stops whenever something has happened."""
         from asyncsim.study.work import work_on
 
         self._tell()
+        yield
         while (unit := self.queue.next("")) or self.waiting:
             if unit is None:
                 self._look_at_waiting()
                 continue
             self._receive(unit, work_on(unit, self.store, self.origin))
             self._tell()
+            yield
 
-    def run(self, seats: list[Seat]) -> None:
-        """Compute everything at some seats."""
+    def run(self, seats: list[Seat]) -> Iterator[None]:
+        """Compute everything at some seats; stops whenever something has happened, with all seats at work."""
         self._tell()
+        for seat in seats:
+            self._fill(seat, seats)
+        yield
         while self.queue or self.waiting or any(seat.units or seat.suspects for seat in seats):
             for seat in seats:
                 self._fill(seat, seats)
-            futures = [future for seat in seats for future in seat.units]
-            if not futures:
+            begun = [future for seat in seats for future in seat.units]
+            if not begun:
                 self._look_at_waiting()
                 continue
-            done, _ = wait(futures, timeout=PATIENCE if self.waiting else 1.0, return_when=FIRST_COMPLETED)
+            done, _ = futures.wait(begun, timeout=PATIENCE if self.waiting else 1.0, return_when=FIRST_COMPLETED)
             for seat in seats:
                 broken = [future for future in done if future in seat.units and self._died(future)]
                 for future in [future for future in done if future in seat.units and future not in broken]:
@@ -283,6 +355,9 @@ class _Sweeping:
                 self._look_at_waiting(0.0)
             if done:
                 self._tell()
+                for seat in seats:
+                    self._fill(seat, seats)
+                yield
 
     def _fill(self, seat: Seat, seats: list[Seat]) -> None:
         while seat.is_free:

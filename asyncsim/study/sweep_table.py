@@ -11,9 +11,12 @@ import numpy as np
 from asyncsim.cluster import Cluster
 from asyncsim.files import atomic_write
 from asyncsim.remember import once_for_each
+from asyncsim.scenario import fingerprint
 from asyncsim.scenario.components import (
+    COMPRESSOR,
     RULE,
     STUDY_FIELDS,
+    compressor_component,
     law_component,
     network_and_server_fields,
     protocol_component,
@@ -21,9 +24,10 @@ from asyncsim.scenario.components import (
     shown_name,
     workload_component,
 )
+from asyncsim.scenario.compression import without
 from asyncsim.scenario.fingerprint import plain
 from asyncsim.scenario.scenario import Scenario
-from asyncsim.study.store import DONE, FAILURE, Store
+from asyncsim.study.store import DONE, FAILURE, Store, now
 from asyncsim.study.summary import KEYS
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -104,9 +108,17 @@ def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
     }
 
 
+def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
+    """Keep in a store what it was asked for."""
+    description = asked_for(scenarios)
+    store.write_sweep(fingerprint.digest(description["rows"]), {**description, "when": now()})
+
+
 def values_of(scenario: Scenario) -> dict[str, Any]:
     """Field -> value, as plain data; as `Scenario.fields` has them, but a thousand times in half a second."""
-    rule = {RULE.field: scenario.rule.name, **_shown(RULE.field, rule_component(scenario.rule).values)}
+    rule = {RULE.field: without(scenario.rule).name, **_shown(RULE.field, rule_component(scenario.rule).values)}
+    compressor = compressor_component(scenario.rule)
+    rule |= {COMPRESSOR.field: compressor.name, **_shown(COMPRESSOR.field, compressor.values)}
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
     study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
     cluster = {} if scenario.trace is not None else _of_cluster(scenario.cluster)

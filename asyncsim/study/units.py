@@ -267,7 +267,7 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
         records={name: np.asarray(values[place])[kept[name]] for name, values in run.records.items()},
         recorded_at={name: at[kept[name]] for name, at in run.recorded_at.items()},
         worker=run.worker[:commits],
-        digest=run.digest if commits == run.commits else plan_for(trace, run.rule).digest(commits),
+        digest=run.digest if commits == run.commits else plan_for(trace, run.rule, run.workload.counts).digest(commits),
         commits=commits,
         seed=scenario.seed,
         state=Carry(

@@ -205,7 +205,7 @@ def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
 
 def _trace(store: Store, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
     """The schedule of a scenario; the last few are kept at hand."""
-    place = store.path, scenario.schedule_digest
+    place = store.path.absolute(), scenario.schedule_digest
     if place not in _traces:
         trace = store.trace(scenario, simulating)
         while len(_traces) >= KEPT:

@@ -7,6 +7,7 @@ from asyncsim.theory.runtime.complexity import (
     minibatch_complexity,
     rennala_complexity,
 )
+from asyncsim.theory.runtime.pipeline import pipeline_bubble
 from asyncsim.theory.runtime.queueing import (
     ClosedNetwork,
     knee,
@@ -65,6 +66,7 @@ from asyncsim.theory.stability.gem import (
     signed_gem_limit,
     signed_gem_noise_floor,
 )
+from asyncsim.theory.stability.heterogeneous import commit_shares, heterogeneity, weighted_minimum
 from asyncsim.theory.stability.lyapunov import almost_sure_limit, lyapunov_exponent
 from asyncsim.theory.stability.mean_path import (
     expected_displacements,
@@ -89,6 +91,7 @@ from asyncsim.theory.staleness.asynchronous import (
     worker_staleness,
 )
 from asyncsim.theory.staleness.gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
+from asyncsim.theory.staleness.pipeline import pipeline_staleness
 from asyncsim.theory.staleness.protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
@@ -115,6 +118,7 @@ __all__ = [
     "batched_staleness_pmf",
     "collection_bound",
     "collection_time",
+    "commit_shares",
     "constant_delay_limit",
     "constant_delay_moments",
     "constant_delay_rate",
@@ -139,6 +143,7 @@ __all__ = [
     "gem_round_robin_scaling",
     "gem_single_worker_limit",
     "gem_velocity",
+    "heterogeneity",
     "implicit_momentum",
     "instrumental_momentum",
     "k_async_noise_floor",
@@ -160,6 +165,8 @@ __all__ = [
     "most_workers_on_quadratic",
     "noise_energy",
     "noise_floor",
+    "pipeline_bubble",
+    "pipeline_staleness",
     "proxy_drift_energy",
     "proxy_kinetic_energy",
     "proxy_noise_energy",
@@ -186,5 +193,6 @@ __all__ = [
     "staleness_variance_small_cv",
     "throughput",
     "utilisation",
+    "weighted_minimum",
     "worker_staleness",
 ]

@@ -149,6 +149,23 @@ class Tables:
         return np.where(self.resumes_own, self.start_time, self.read_time)
 
     @property
+    def started_before(self) -> IntColumn:
+        """(commits,) int32: the worker's jobs that began to compute before this one, also those that never committed.
+
+        Of jobs that took no time and began at one moment, those that never committed are taken to be the earlier ones.
+        """
+        rest = self.unfinished
+        began = np.isfinite(rest.start_time)
+        worker = np.concatenate([rest.worker[began], self.worker])
+        start = np.concatenate([rest.start_time[began], self.start_time])
+        end = np.concatenate([rest.end_time[began], self.commit_time])
+        order = np.lexsort((end, start, worker))
+        firsts = np.searchsorted(worker[order], np.arange(self.workers))
+        number = np.empty(len(order), np.int32)
+        number[order] = np.arange(len(order)) - firsts[worker[order]]
+        return number[began.sum() :]
+
+    @property
     def steps(self) -> int:
         """Steps that the server made: commits that close one."""
         return int(np.count_nonzero(self.closes_step))

@@ -2,6 +2,7 @@
 
 from asyncsim.workloads.alexnet import alexnet
 from asyncsim.workloads.convnet import convnet
+from asyncsim.workloads.job_times import job_times
 from asyncsim.workloads.mlp import mlp
 from asyncsim.workloads.quadratic import quadratic
 from asyncsim.workloads.softmax import softmax
@@ -25,6 +26,7 @@ __all__ = [
     "Workload",
     "alexnet",
     "convnet",
+    "job_times",
     "mlp",
     "quadratic",
     "softmax",

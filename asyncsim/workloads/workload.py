@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +14,11 @@ from asyncsim import checks
 from asyncsim.datasets import Parts
 from asyncsim.workloads.batches import PartShuffles, Shuffles, compiled_commit_key
 from asyncsim.workloads.by_worker import asks, told, weighted
+from asyncsim.workloads.groups import labels_by_leaf
 
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
+COUNTS = COMMITS, JOBS = "commits", "jobs"
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +45,8 @@ class Workload:
         evaluate: `params -> {"test_loss": …, "test_accuracy": …}`, scalars by whatever names you like, or None. All of
             them are kept in the summary, printed, and can be recorded. To be recorded by a `Scenario` it must be
             traceable by JAX.
+        groups: Name of the group of every leaf of the parameters, for traces that read groups at versions of their own;
+            by default their layers are split evenly. See `grouped`.
         name, options, dataset: How to describe and rebuild the workload; filled in by the constructors.
         parts: Who has which examples: `datasets.Parts`, or one sequence of example numbers per worker. By default
             every worker has all of them.
@@ -50,6 +54,9 @@ class Workload:
             over the mean weight. The losses stay as they are. By default all count alike.
         workers: The number of workers that it is made for, taken from `parts` or `weights` if there are any; None for
             any number.
+        counts: What a worker's mini-batches count. By default its "commits": a job that never committed leaves its
+            mini-batch to the worker's next one. With "jobs" every job that begins to compute takes the next mini-batch,
+            and those of jobs that were cancelled, dropped or lost are left out until the next epoch.
         evaluate_workers: `params -> {"worker_loss": (workers,), …}`, one number per worker by whatever names you like,
             or None: how each worker's own objective or part fares. They can be recorded by their names.
 
@@ -99,6 +106,7 @@ class Workload:
     noise: Callable[[jax.Array], Batch] | None = None
     gradient: Callable[[Params, Batch, jax.Array], tuple[jax.Array, Params]] | None = None
     evaluate: Callable[[Params], dict[str, jax.Array]] | None = None
+    groups: tuple[str, ...] | None = None
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     dataset: Any = None
@@ -106,8 +114,10 @@ class Workload:
     weights: Any = None
     workers: int | None = None
     evaluate_workers: Callable[[Params], dict[str, jax.Array]] | None = None
+    counts: str = COMMITS
 
     def __post_init__(self) -> None:
+        checks.one_of("counts", self.counts, COUNTS)
         size = checks.require_integer("batch_size", self.batch_size, least=1, remedy="32 or 64 are usual.")
         object.__setattr__(self, "batch_size", size)
         sizes = {len(leaf) for leaf in jax.tree.leaves(self.data)}
@@ -162,6 +172,28 @@ class Workload:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made again from the rest: the data on the device, and functions ready for the engine."""
         return {name: value for name, value in vars(self).items() if name not in ("device_data", "loss_and_gradient")}
+
+    def grouped(self, groups: Any) -> "Workload":
+        """The workload whose parameters form these groups, for traces that read groups at versions of their own.
+
+        Args:
+            groups: Names as a pytree prefix of the parameters: a name stands for all that is below it. Or one name for
+                each tensor, in the order of the pytree's leaves. The names are those in `Trace.groups`.
+
+        Raises:
+            ValueError: If a tensor has no name.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32, 32), batch_size=32)
+            >>> workload.grouped(["stage0", "stage0", "stage1"]).groups
+            ('stage0', 'stage0', 'stage0', 'stage0', 'stage1', 'stage1')
+            >>> workload.grouped(["stage0", "stage1"])
+            Traceback (most recent call last):
+            ValueError: `groups` must name a group for each of the 6 tensors 0/bias, 0/weight, 1/bias, 1/weight, \
+2/bias, 2/weight, or for what they are in; got ['stage0', 'stage1'].
+        """
+        return replace(self, groups=labels_by_leaf(groups, jax.eval_shape(self.init, jax.random.key(0))))
 
     @property
     def examples(self) -> int:
@@ -249,8 +281,8 @@ class Workload:
         Args:
             seed: Seed of the replay.
             worker: The worker, counted from 0.
-            job: The worker's commits before this one. For a rule with local steps, the worker's local steps before
-                this one: each has a mini-batch of its own.
+            job: The worker's commits before this one, or its jobs (`counts`). For a rule with local steps, its local
+                steps before this one: each has a mini-batch of its own.
 
         Returns:
             `batch_size` rows of `data`, or what `noise` draws, as a pytree of JAX arrays; None without either.
@@ -286,7 +318,9 @@ class Workload:
         described = {"name": self.name or getattr(self.loss, "__qualname__", type(self.loss).__name__)}
         if self.dataset is not None:
             described["data"] = self.dataset.describe()
-        return {**described, **self.options}
+        grouped = {} if self.groups is None else {"groups": list(self.groups)}
+        counts = {} if self.counts == COMMITS else {"counts": self.counts}
+        return {**described, **self.options, **grouped, **counts}
 
 
 def to_device(array: Any) -> jax.Array:

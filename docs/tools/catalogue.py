@@ -34,7 +34,12 @@ def entry(name: str, zoo: dict[str, dict[str, str]]) -> str:
     """One rule."""
     found = explain(name)
     lines = [f".. _rule-{name.replace('_', '-')}:\n\n", titled(name, "-")]
-    lines += [f"{text(found['summary'])}\n\n", f"{text(found['description'])}\n\n", f":What it keeps: {kept(name)}\n"]
+    lines += [
+        f"{text(found['summary'])}\n\n",
+        f"{text(found['description'])}\n\n",
+        f":Made for: {text(found['made_for'])}\n",
+    ]
+    lines += [f":What it keeps: {kept(name)}\n"]
     lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
     lines += [f":Publication: {publication(found['bibtex'])}\n"]
     if name in zoo:

@@ -7,6 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.rules import CONSTRUCTORS
+from asyncsim.rules.purposes import MADE_FOR
 from tests.cli.commands import assert_one_line
 
 pytestmark = pytest.mark.quick
@@ -36,6 +37,14 @@ def test_the_table_fits_a_terminal_and_names_every_rule(printed):
     text = "".join(line[21:59].strip() + " " for line in lines[1:])
     for name in CONSTRUCTORS:
         assert summary(name) in text
+    purposes = " ".join("".join(line[59:].strip() + " " for line in lines[1:]).split())
+    for name in CONSTRUCTORS:
+        assert MADE_FOR[name] in purposes
+
+
+def test_every_rule_was_made_for_something():
+    assert sorted(MADE_FOR) == sorted(CONSTRUCTORS)
+    assert all(text == text.strip(". ") and len(text) <= 60 for text in MADE_FOR.values())
 
 
 @pytest.mark.parametrize("name", sorted(CONSTRUCTORS))

@@ -42,6 +42,7 @@ def all_protocols(workers: int) -> st.SearchStrategy:
         st.builds(protocols.KBatchSync, st.integers(1, 6)),
         st.builds(protocols.KBatchAsync, st.integers(1, 6)),
         st.builds(protocols.Rennala, st.integers(1, 6), st.booleans()),
+        st.builds(protocols.Malenia, st.integers(1, 2 * workers), st.booleans()),
         st.builds(protocols.Ringmaster, st.integers(1, 6), st.booleans()),
         st.just(protocols.RoundRobin()),
     )

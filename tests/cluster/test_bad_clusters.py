@@ -24,6 +24,7 @@ ONE = Constant(1.0)
         (lambda: protocols.SSP(-1), "`slack` must be an integer of at least 0; got -1"),
         (lambda: protocols.SSP(1.5), "`slack` must be an integer of at least 0; got 1.5"),
         (lambda: protocols.Ringmaster(0), "`limit` must be an integer of at least 1; got 0"),
+        (lambda: protocols.Malenia(0), "`batch` must be an integer of at least 1; got 0"),
         (lambda: protocols.Rennala(0), "`batch` must be an integer of at least 1; got 0"),
         (lambda: protocols.KBatchAsync(2.0), "`k` must be an integer of at least 1; got 2.0"),
         (lambda: Cluster(4, ONE, protocol="async"), "`protocol` must be an asyncsim .*; got 'async'. Give"),

@@ -31,7 +31,10 @@ def test_every_trace_keeps_the_invariants(cluster, seed):
     assert aged == pairs
     terms = cluster.protocol.terms(cluster.workers)
     sizes = np.diff(np.flatnonzero(trace.closes_step), prepend=-1)
-    assert (sizes == terms.collect).all()
+    if terms.balance is None:
+        assert (sizes == terms.collect).all()
+    else:
+        assert_balanced(trace, terms.balance)
     if terms.limit is not None:
         assert trace.staleness.max() < terms.limit
     if terms.wait:
@@ -41,6 +44,15 @@ def test_every_trace_keeps_the_invariants(cluster, seed):
         assert (trace.pull_version == trace.version).all()
     in_flight = trace.unfinished.worker[trace.unfinished.fate == Fate.IN_FLIGHT]
     assert len(set(in_flight.tolist())) == len(in_flight)
+
+
+def assert_balanced(trace, least):
+    """A step is complete with the first commit with which every worker has one and their harmonic mean is S/n."""
+    counts, n = np.zeros(trace.workers), trace.workers
+    for worker, closes in zip(trace.worker.tolist(), trace.closes_step.tolist(), strict=True):
+        counts[worker] += 1
+        assert closes == bool(counts.all() and n * n >= least * (1 / np.maximum(counts, 1)).sum() * (1 - 1e-9))
+        counts *= not closes
 
 
 @MANY

@@ -1,5 +1,8 @@
 """Weight prediction and SpecTrain written out in NumPy; what they are without delay; PipeMare's two ends."""
 
+import dataclasses
+
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -92,3 +95,56 @@ BAD = [
 def test_bad_numbers_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def init_two(key):
+    del key
+    return {"back": jnp.ones(()), "front": jnp.ones(())}
+
+
+def constant_slope(params, batch, key):
+    return params["front"] + params["back"]
+
+
+STAGES = {"front": [0, 0, 0, 1, 2], "back": [0, 1, 1, 2, 3]}  # staleness 2 and 1 once three jobs are under way
+
+
+@pytest.mark.parametrize("elementwise", [True, False])
+def test_every_stage_slows_down_by_its_own_staleness(elementwise, x64):
+    """PipeMare on gradients of 1: the updates are -η·τ^(p_k), stage by stage."""
+    trace = asim.Trace.from_commits([0, 1, 2, 0, 1], groups=STAGES)
+    workload = asim.Workload(init_two, constant_slope).grouped({"back": "back", "front": "front"})
+    rule = dataclasses.replace(rules.pipemare(0.1, anneal=10), elementwise=elementwise)
+    run = asim.replay(trace, rule, workload)
+    p = np.arange(5) / 10 - 1
+    for name, ages in zip(("front", "back"), trace.group_staleness.T, strict=True):
+        assert float(run.central[name]) == pytest.approx(1 - 0.1 * (np.maximum(ages, 1.0) ** p).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: rules.spectrain(0.1, momentum=0.5), lambda: rules.weight_prediction(0.1, momentum=0.5, horizon=None)],
+)
+def test_every_stage_looks_ahead_by_its_own_staleness(make, x64):
+    """Each read is θ of its version, and from there τ velocities on, by the stage's τ at the worker's last commit."""
+    trace = asim.Trace.from_commits([0, 1, 2, 0, 1], groups=STAGES)
+    workload = asim.Workload(init_two, constant_slope).grouped({"back": "back", "front": "front"})
+    rule = make()
+    run = asim.replay(trace, rule, workload, record=("central", "read"))
+    reads, centrals = run.unpacked("read"), run.unpacked("central")
+    for place, name in enumerate(("front", "back")):
+        theta = np.append(1.0, centrals[name])
+        velocity = np.append(0.0, np.diff(theta))
+        for k, last in ((3, 0), (4, 1)):
+            version, age = trace.group_read_version[k, place], trace.group_staleness[last, place]
+            assert float(reads[name][k]) == pytest.approx(theta[version] + age * velocity[version], rel=1e-12)
+    assert trace.group_staleness[1].tolist() == [1, 0]  # so that the stages differ
+
+
+def test_a_horizon_of_staleness_is_spectrain_with_another_average(x64):
+    """(1 - μ)·η in SpecTrain is η in linear weight prediction."""
+    trace, workload = gamma_trace(), noisy_quadratic()
+    predicted = asim.replay(trace, rules.weight_prediction(0.02, momentum=0.8, horizon=None), workload)
+    np.testing.assert_allclose(
+        predicted.loss, asim.replay(trace, rules.spectrain(0.1, momentum=0.8), workload).loss, rtol=1e-9
+    )

@@ -176,6 +176,36 @@ def test_malenia_by_hand(trace, batch, x64):
     assert_ends(trace, rules.malenia(0.3, workers=n, batch=batch), thetas)
 
 
+@pytest.mark.parametrize("batch", [1, 12])
+def test_malenia_on_the_trace_of_its_protocol(batch, x64):
+    """Where old jobs arrive and are dropped, the steps are those that the rule makes of the asynchronous trace."""
+    trace, free = simulated(protocols.Malenia(batch, cancel=False), 150), simulated(protocols.Asynchronous(), 600)
+    assert trace.steps > 2
+    expected = asim.replay(trace, rules.malenia(0.2, steps="trace"), quadratic()).central["x"]
+    run = asim.replay(
+        free, rules.malenia(0.2, batch=batch), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
+    )
+    np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
+
+
+def test_malenia_with_cancellation_by_hand(x64):
+    """Every step is the mean over workers of their means, whatever the numbers, at the value that all of them read."""
+    laws = [asim.delays.Exponential(mean) for mean in (1.0, 1.0, 2.0, 6.0)]
+    minima = np.array([[0.0, 1.0], [2.0, 0.0], [-4.0, 3.0], [9.0, 5.0]])
+    noisy = asim.workloads.quadratic(H[:2], start=START[:2], minima=minima)
+    trace = asim.simulate(asim.Cluster(4, laws, protocol=protocols.Malenia()), commits=200, seed=2)
+    run = asim.replay(trace, rules.malenia(0.2, steps="trace"), noisy, record=("read", "central"))
+    x, counts = np.array(START[:2], float), []
+    for size in np.split(np.arange(200), np.flatnonzero(trace.closes_step) + 1):
+        if size.size and trace.closes_step[size[-1]]:
+            np.testing.assert_allclose(run.records["read"][size], np.broadcast_to(x, (len(size), 2)), rtol=1e-9)
+            x = x - 0.2 * np.mean(H[:2] * (x - minima), axis=0)
+            np.testing.assert_allclose(run.records["central"][size[-1]], x, rtol=1e-9)
+            counts.append(len(size))
+    assert max(counts) > 2 * min(counts)
+    assert trace.unfinished.fate.tolist().count(asim.trace.Fate.CANCELLED) > 20
+
+
 @every_trace
 def test_ia2sgd_by_hand(trace, x64):
     table = {}
@@ -275,6 +305,7 @@ BAD = [
     (lambda: rules.rennala(0.1, steps="traces"), "`steps` must be one of .* Did you mean 'trace'"),
     (lambda: rules.ringmaster(0.1, limit=0), "`limit` must be an integer of at least 1; got 0"),
     (lambda: rules.ringleader(0.1, workers=0), "`workers` must be an integer of at least 1"),
+    (lambda: rules.malenia(0.1, steps="traec"), "`steps` must be one of 'rule', 'trace'; got 'traec'. Did you mean"),
     (lambda: rules.malenia(0.1, workers=2, batch=2.5), "`batch` must be an integer of at least 1"),
 ]
 

@@ -106,7 +106,10 @@ FAULTS = (
         },
         {"compute": delays.Empirical(np.random.default_rng(0).gamma(2.0, size=500))},
         *({"protocol": protocol} for protocol in (protocols.SSP(2), protocols.KSync(3), protocols.RoundRobin())),
-        *({"protocol": make(2)} for make in (protocols.Rennala, protocols.Ringmaster, protocols.KBatchAsync)),
+        *(
+            {"protocol": make(2)}
+            for make in (protocols.Rennala, protocols.Malenia, protocols.Ringmaster, protocols.KBatchAsync)
+        ),
         {"protocol": protocols.Synchronous(backup=1, cancel=False)},
     ],
     ids=lambda parts: repr(parts)[:60],

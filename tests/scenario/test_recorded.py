@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.scenario.rebuild import rebuild
 from tests.study.problems import FILES, assert_same_run, contents
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
@@ -153,7 +154,7 @@ class TestOverride:
 
     def test_fields(self) -> None:
         groups = {field.group for field in scenario().fields(rule="agn")}
-        assert groups == {"Rule", "Workload", "Study"}
+        assert groups == {"Rule", "Compressor", "Workload", "Study"}
 
 
 def test_prediction_of_the_page() -> None:
@@ -165,3 +166,18 @@ def test_prediction_of_the_page() -> None:
     np.testing.assert_allclose(recorded_prediction(trace), run_prediction(CLUSTER, trace), atol=0.02)
     waiting = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0), protocol=asim.protocols.SSP(1)), commits=4000)
     assert recorded_prediction(waiting) is None
+
+
+def test_parameter_groups_are_part_of_a_scenario():
+    """They are told apart, rebuilt from the description, kept where the batch size changes, and must fit."""
+    reads = {"front": [0, 0, 1], "back": [0, 1, 1]}
+    trace, rule = asim.Trace.from_commits([0, 1, 0], groups=reads), asim.rules.downpour(0.1)
+    plain = asim.workloads.mlp(asim.datasets.digits(), hidden=(4, 4), batch_size=8)
+    scenario = asim.Scenario(trace, rule, plain.grouped(["front", "back", "back"]))
+    assert len({scenario, asim.Scenario(trace, rule, plain.grouped(["front", "front", "back"]))}) == 2
+    assert rebuild(scenario.describe(), trace=trace) == scenario
+    assert scenario.override(batch_size=16).workload.groups == scenario.workload.groups
+    with pytest.warns(UserWarning, match="The `groups` of 'mlp' do not fit the tensors of 'softmax'"):
+        assert scenario.override(workload="softmax").workload.groups is None
+    with pytest.raises(ValueError, match="'middle' is none of them"):
+        asim.Scenario(trace, rule, plain.grouped(["front", "middle", "back"]))

@@ -2,12 +2,16 @@
 
 import importlib
 import json
+import os
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 import asyncsim as asim
 from asyncsim.study.compare import final_losses
+from asyncsim.study.store import open_store
 from tests.study.problems import FILES, contents, no_replay, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
@@ -45,15 +49,65 @@ class TestFolder:
 
         asim.compare(both(), tmp_path)
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        names = {path.name for path in tmp_path.iterdir()}
         other = both().override(seed=1)
         with pytest.raises(asim.ReplayInterrupted):
             asim.compare(other, tmp_path, force=True, progress=interrupt)
         assert {path: path.read_bytes() for path in before} == before
         results = asim.compare(other, tmp_path)
         assert not results["gem_4"].recomputed
-        assert results["downpour_4"].folder == tmp_path / "downpour_4"
-        assert {path for path in tmp_path.rglob("*") if path.is_file()} == before.keys()
+        assert results["downpour_4"].folder == (tmp_path / "downpour_4").resolve()
+        digests = {scenario.digest for scenario in other.scenarios.values()}
+        assert open_store(tmp_path / "runs").present() == digests
+        assert {path.name for path in tmp_path.iterdir()} == names
         assert not any(result.recomputed for result in asim.compare(other, tmp_path).values())
+
+    @pytest.mark.usefixtures("short_chunks")
+    def test_two_at_once_share_the_work(self, tmp_path: Path) -> None:
+        """What one process computes, the other one finds or waits for."""
+        seen: dict[str, set[str]] = {"first": set(), "second": set()}
+
+        def compare(which: str) -> None:
+            asim.compare(both(), tmp_path, progress=lambda name, progress: report(which, name))
+
+        def report(which: str, name: str) -> None:
+            seen[which].add(name)
+            if not other.ident:
+                other.start()
+
+        other = threading.Thread(target=compare, args=("second",))
+        compare("first")
+        other.join()
+        assert seen["first"] | seen["second"] == {"gem_4", "downpour_4"}
+        assert not seen["first"] & seen["second"]
+        assert not any(result.recomputed for result in asim.compare(both(), tmp_path).values())
+
+    def test_runs_that_are_being_computed_are_not_replaced(self, tmp_path: Path) -> None:
+        asim.compare(both(), tmp_path)
+        with (
+            open_store(tmp_path / "runs").claim(["0123456789abcdef"]),
+            pytest.raises(ValueError, match=f"is in use by process {os.getpid()} on "),
+        ):
+            asim.compare(both(), tmp_path, force=True)
+        assert all(result.recomputed for result in asim.compare(both(), tmp_path, force=True).values())
+
+    def test_as_an_earlier_version_kept_it(self, tmp_path: Path) -> None:
+        """It can be loaded and replaced, and nothing else."""
+        results = asim.compare(both(), tmp_path)
+        label = json.loads((tmp_path / "comparison.json").read_text())
+        del label["origin"]["members"]
+        (tmp_path / "comparison.json").write_text(json.dumps(label))
+        for name in results:
+            (tmp_path / name).unlink()
+            (results[name].folder or tmp_path).rename(tmp_path / name)
+        shutil.rmtree(tmp_path / "runs")
+        with pytest.raises(ValueError, match=r"as an earlier asyncsim kept them, .* Choose another folder"):
+            asim.compare(both(), tmp_path)
+        assert {name: one.summary for name, one in asim.load(tmp_path).items()} == {
+            name: one.summary for name, one in results.items()
+        }
+        asim.compare(both(), tmp_path, force=True)
+        assert (tmp_path / "gem_4").is_symlink()
 
 
 class TestOverride:

@@ -14,6 +14,7 @@ from asyncsim.study.origin import Origin
 from asyncsim.study.script import study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
 from tests.study.problems import assert_same_run, contents, scenario
+from tests.study.test_units import assert_same_result
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
 
@@ -94,8 +95,9 @@ class TestByName:
         found = asim.load("out")
         assert list(found) == ["gem", "downpour"]
         for name in found:
-            assert_same(found[name], done[name])
-        assert_same(asim.load("out/gem"), done["gem"])
+            assert_same_result(found[name], done[name])
+            assert found[name].folder == done[name].folder
+        assert_same_result(asim.load("out/gem"), done["gem"])
         assert load_study("out").study.digest == load_study("out").study.override().digest
 
     def test_origin_is_beside_the_description(self) -> None:
@@ -118,8 +120,8 @@ class TestByScript:
     def test_a_member_of_a_comparison(self) -> None:
         done = run_script(COMPARISON.replace(SCRIPT.partition("if __name")[0], OWN.partition("if __name")[0]))
         for name in done:
-            assert_same(asim.load(f"out/{name}"), done[name])
-            assert_same(asim.load("out")[name], done[name])
+            assert_same_result(asim.load(f"out/{name}"), done[name])
+            assert_same_result(asim.load("out")[name], done[name])
 
     def test_a_script_that_is_gone(self) -> None:
         done = run_script(OWN)

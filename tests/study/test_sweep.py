@@ -89,6 +89,40 @@ class TestResults:
         assert table["diverged_at"][1] >= 0
 
 
+class TestArrivals:
+    """One result after another, without waiting for all."""
+
+    def test_first_what_is_there_then_what_comes(self, tmp_path):
+        asked = many(seed=range(4))
+        sweep([asked[2]], tmp_path)
+        told = []
+        come = sweep(asked, tmp_path, wait=False, progress=lambda progress: told.append(progress.done))
+        assert told == []  # it computes while it is asked
+        first = next(come)
+        assert (first.scenario, told) == (asked[2], [1])
+        assert (next(come).scenario, told) == (asked[0], [1, 2])
+        assert [result.scenario for result in come] == [asked[1], asked[3]]
+
+    def test_whoever_leaves_keeps_what_is_done(self, tmp_path):
+        asked = many(seed=range(4))
+        for result in sweep(asked, tmp_path, wait=False):
+            if result.scenario == asked[1]:
+                break
+        assert list(sweep(asked, tmp_path).computed) == [asked[2].digest, asked[3].digest]
+
+    def test_without_those_that_fail(self, tmp_path, broken):
+        assert [result.scenario.seed for result in sweep(many(), tmp_path, wait=False)] == [0, 1]
+
+    def test_bad_arguments_are_refused_at_once(self, tmp_path):
+        with pytest.raises(ValueError, match="at least one"):
+            sweep([], tmp_path, wait=False)
+
+    def test_by_an_executor(self, tmp_path):
+        with ThreadPoolExecutor(2) as executor:
+            come = asim.sweep(many(seed=range(5)), tmp_path, executor=executor, wait=False)
+            assert {result.scenario for result in come} == set(many(seed=range(5)))
+
+
 class TestFailures:
     def test_an_error_stops_nobody_else(self, tmp_path, broken):
         asked = many()

@@ -1,0 +1,150 @@
+"""Pipelines: staleness by stage and bubbles are the closed forms, and what is refused."""
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays, theory
+from asyncsim.engine.reference import replay_plainly
+from asyncsim.trace.invariants import conservation
+
+pytestmark = pytest.mark.quick
+
+RANDOM = {"forward": delays.Exponential(1.0), "transfer": delays.Uniform(0.0, 2.0)}
+
+
+def constant(f=1.0, b=1.0, c=0.0, **settings):
+    times = {"forward": delays.Constant(f), "backward": delays.Constant(b), "transfer": delays.Constant(c)}
+    return asim.Pipeline(**times, **settings)
+
+
+@pytest.mark.parametrize("schedule", ["pipedream", "concurrent"])
+@pytest.mark.parametrize("stages", [1, 2, 5])
+@pytest.mark.parametrize("times", [(1.0, 1.0, 0.0), (1.0, 0.5, 0.0), (1.0, 1.0, 0.3), (2.0, 1.0, 0.7)])
+def test_staleness_by_stage_is_the_closed_form(schedule, stages, times):
+    trace = asim.simulate(constant(*times, stages=stages, schedule=schedule), commits=60)
+    expected = theory.pipeline_staleness(
+        stages, schedule, **dict(zip(("forward", "backward", "transfer"), times, strict=True))
+    )
+    assert (trace.group_staleness[-20:] == expected).all()
+    assert (trace.group_staleness <= expected).all()
+    assert trace.workers == expected[0] + 1
+    assert trace.steps == len(trace)
+
+
+def test_pipemare_counts_stages_from_one():
+    assert theory.pipeline_staleness(6, "concurrent").tolist() == [2 * (6 - i) + 1 for i in range(1, 7)]
+
+
+def test_one_forward_one_backward_has_the_same_staleness_for_any_times():
+    trace = asim.simulate(asim.Pipeline(stages=4, **RANDOM), commits=200, seed=1)
+    m = np.arange(200)[:, None]
+    assert (trace.group_staleness == np.minimum(m, theory.pipeline_staleness(4))).all()
+
+
+def test_concurrent_passes_of_random_times():
+    """Never more under way than allowed; the first stage's staleness obeys the conservation law."""
+    trace = asim.simulate(asim.Pipeline(stages=4, schedule="concurrent", in_flight=7, **RANDOM), commits=300, seed=1)
+    assert trace.staleness.max() <= 6
+    assert trace.group_staleness[:, -1].max() < trace.group_staleness[:, 0].max()
+    assert (np.diff(trace.group_read_version, axis=1) >= 0).all()  # later stages read later
+    assert len(set(conservation(trace))) == 1
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(4, 6), (4, 2), (1, 3)])
+def test_synchronous_pipelines_wait(schedule, stages, micro_batches):
+    pipeline = constant(1.0, 2.0, stages=stages, schedule=schedule, micro_batches=micro_batches)
+    trace, table = asim.simulate(pipeline, commits=5 * micro_batches), pipeline.timetable(5 * micro_batches)
+    assert trace.staleness.max() == 0
+    assert not trace.groups
+    assert trace.steps == 5
+    assert table.idle == pytest.approx(theory.pipeline_bubble(stages, micro_batches), abs=1e-12)
+    assert trace.seconds == 5 * 3.0 * (micro_batches + stages - 1)
+
+
+def test_a_stage_does_one_pass_at_a_time_and_in_order():
+    table = asim.Pipeline(stages=3, **RANDOM).timetable(50, seed=2)
+    for stage in range(3):
+        starts = np.concatenate([table.forward_start[:, stage], table.backward_start[:, stage]])
+        ends = np.concatenate([table.forward_end[:, stage], table.backward_end[:, stage]])
+        place = np.argsort(starts)
+        assert (starts[place][1:] >= ends[place][:-1]).all()
+    assert (np.diff(table.backward_end, axis=0) > 0).all()
+    assert (table.forward_start[:, 1:] >= table.forward_end[:, :-1]).all()
+    assert (table.backward_start[:, :-1] >= table.backward_end[:, 1:]).all()
+
+
+def test_a_longer_run_begins_with_the_shorter_one():
+    pipeline = asim.Pipeline(stages=3, **RANDOM)
+    long, short = (asim.simulate(pipeline, commits=n, seed=4) for n in (40, 15))
+    assert (long.commit_time[:15] == short.commit_time).all()
+    timed = asim.simulate(pipeline, seconds=float(long.commit_time[29]), seed=4)
+    assert (timed.commit_time == long.commit_time[:30]).all()
+    assert (timed.group_read_version == long.group_read_version[:30]).all()
+
+
+def test_a_replay_is_what_the_stages_would_have_done(x64):
+    """Each stage on its own: it keeps its own versions, reads the newest at each forward pass, and updates in order."""
+    stages, rate, commits = 3, 0.1, 30
+    table = asim.Pipeline(stages=stages, **RANDOM).timetable(commits, seed=3)
+    trace = asim.simulate(asim.Pipeline(stages=stages, **RANDOM), commits=commits, seed=3)
+    run = replay_plainly(trace, asim.rules.downpour(rate), asim.Workload(init_stages, product_loss))
+    versions = [[1.0 + 0.1 * s] for s in range(stages)]  # of each stage
+    moments = ((False, table.backward_end), (True, table.forward_start))  # an update, then who reads it
+    stashed, losses = {}, {}
+    for _, reads, m, s in sorted(
+        (time, way, *place) for way, times in moments for place, time in np.ndenumerate(times)
+    ):
+        if reads:
+            stashed[m, s] = versions[s][-1]
+        else:
+            read = [stashed[m, other] for other in range(stages)]
+            losses[m] = (np.prod(read) - 2.0) ** 2 / 2
+            slope = (np.prod(read) - 2.0) * np.prod(read) / read[s]
+            versions[s].append(versions[s][-1] - rate * slope)
+    np.testing.assert_allclose(run.loss, [losses[m] for m in range(commits)], rtol=1e-10)
+    np.testing.assert_allclose([run.central[s] for s in range(stages)], [own[-1] for own in versions], rtol=1e-10)
+
+
+def init_stages(key):
+    del key
+    return [1.0 + 0.1 * s for s in range(3)]
+
+
+def product_loss(params, batch, key):
+    del batch, key
+    return (params[0] * params[1] * params[2] - 2.0) ** 2 / 2
+
+
+LAW = delays.Constant(1.0)
+BAD = [
+    ({"stages": 0, "forward": LAW}, "`stages` must be an integer of at least 1; got 0"),
+    ({"stages": 2, "forward": 1.0}, "`forward` must be a law of delays or a sequence of them; got 1.0"),
+    ({"stages": 2, "forward": [LAW]}, "`forward` must have one law per stage; got 1 for 2 stages"),
+    ({"stages": 2, "forward": LAW, "backward": delays.Constant(0.0)}, "`backward` must take time"),
+    ({"stages": 2, "forward": LAW, "transfer": 3}, "`transfer` must be a law of delays; got 3"),
+    ({"stages": 2, "forward": LAW, "schedule": "pipdream"}, "Did you mean 'pipedream'"),
+    ({"stages": 2, "forward": LAW, "schedule": "1f1b"}, "`micro_batches` must be an integer of at least 1; got None"),
+    (
+        {"stages": 2, "forward": LAW, "micro_batches": 3},
+        "`micro_batches` must be left out with the schedule 'pipedream'",
+    ),
+    ({"stages": 2, "forward": LAW, "in_flight": 3}, "`in_flight` must be left out with the schedule 'pipedream'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD)
+def test_what_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        asim.Pipeline(**settings)
+
+
+def test_what_simulate_refuses():
+    pipeline = constant(stages=2)
+    with pytest.raises(ValueError, match="Exactly one of `commits` and `seconds` must be given; got None and None"):
+        asim.simulate(pipeline)
+    with pytest.raises(ValueError, match="`commits` must be an integer of at least 1; got 0"):
+        asim.simulate(pipeline, commits=0)
+    with pytest.raises(ValueError, match="`backward` must be at most `forward` with the schedule 'concurrent'"):
+        theory.pipeline_staleness(2, "concurrent", backward=2.0)

@@ -1,0 +1,174 @@
+"""Parameter groups that are read at versions of their own: by hand, compiled = plain, cut = whole, seeds alike."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine.quantities import QUANTITIES
+from asyncsim.engine.reference import replay_plainly
+from asyncsim.rules import Sent
+from tests.problems import RULES, assert_close, by_group, gamma_trace, random_trace, tree_workload
+
+LABELS = ("first", "second", "first")  # of the tree's three tensors: a group need not lie in one piece
+KINDS = {
+    "ordinary": lambda **kwargs: by_group(gamma_trace(**kwargs)),
+    "everything": lambda **kwargs: by_group(random_trace(waiting=0.4, early=0.5, crashing=0.1, **kwargs)),
+    "buffered": lambda **kwargs: by_group(random_trace(waiting=0.4, crashing=0.1, closing=0.4, **kwargs)),
+}
+# Rules that look at the staleness of each parameter, or that go on from something else than the central variable.
+NAMES = (
+    "spectrain",
+    "pipemare",
+    "weight_prediction",
+    "gem_paper",
+    "aeasgd",
+    "dana_zero",
+    "agn_adam",
+    "fedbuff_windows",
+)
+COMMITS = {"gem_paper": 25}
+
+
+def workload():
+    return tree_workload().grouped(LABELS)
+
+
+def compare(trace, rule, lanes=None):
+    plain = replay_plainly(trace, rule, workload(), seed=3)
+    run = asim.replay(trace, rule, workload(), seed=3, lanes=lanes)
+    assert_close(run.loss, plain.loss)
+    assert_close(run.central, plain.central)
+
+
+def init_two(key):
+    del key
+    return {"a": jnp.ones(()), "b": jnp.ones(())}
+
+
+def two_squares(params, batch, key):
+    return (params["a"] ** 2 + params["b"] ** 2) / 2
+
+
+@pytest.mark.quick
+def test_by_hand():
+    """Gradients of x²/2: a is read as in the first column, b at once, so that b alone is plain gradient descent."""
+    trace = asim.Trace.from_commits([0, 1, 0, 1], groups={"a": [0, 0, 1, 2], "b": [0, 1, 2, 3]})
+    squares = asim.Workload(init_two, two_squares)
+    for run in (
+        asim.replay(trace, asim.rules.downpour(0.5), squares),
+        replay_plainly(trace, asim.rules.downpour(0.5), squares),
+    ):
+        # a: 1, 1 - .5, .5 - .5, 0 - .25 (read .5), -.25 - 0 (read 0); b halves.
+        assert float(run.central["a"]) == -0.25
+        assert float(run.central["b"]) == 0.0625
+        assert run.loss.tolist() == [1.0, (1 + 0.25) / 2, (0.25 + 0.0625) / 2, 0.015625 / 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "lanes"),
+    [(("ordinary", "everything", "buffered")[place % 3], name, (1, 3)[place % 2]) for place, name in enumerate(NAMES)],
+)
+def test_replay_equals_the_plain_loop(kind, name, lanes, x64):
+    rule = RULES[name][0]()
+    kind = "everything" if rule.collect and kind == "buffered" else kind
+    compare(KINDS[kind](seed=2, commits=COMMITS.get(name, 60)), rule, lanes)
+
+
+def start_mixed(hyper, params):
+    return jax.tree.map(lambda x: 0.1 * x, params)
+
+
+def send_mixed(hyper, gradient, state, view):
+    ages = view.staleness_of(gradient)
+    message = jax.tree.map(
+        lambda g, p, r, t: -0.1 * (g + 0.1 * (p - r)) / (t + 1), gradient, view.pulled, view.read, ages
+    )
+    return Sent(message, jax.tree.map(lambda s, m: 0.5 * s + m, state, message))
+
+
+def resume_mixed(hyper, central, server, state, view):
+    """Every tensor depends on all tensors of what was read last, and on what was pulled."""
+    total = sum(leaf.sum() for leaf in jax.tree.leaves(view.read))
+    ages = view.staleness_of(central)
+    return jax.tree.map(
+        lambda c, s, p, t: c + 0.1 * s + 0.01 * (total - p) / (t + 1), central, state, view.pulled, ages
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("elementwise", [True, False])
+def test_a_rule_may_use_everything_that_it_is_given(kind, elementwise, x64):
+    parts = {"hyper": {}, "name": "mixed", "send": send_mixed, "start": start_mixed}
+    rule = asim.Rule(**parts, elementwise=elementwise, **({} if elementwise else {"resume": resume_mixed}))
+    compare(KINDS[kind](seed=4), rule, lanes=2)
+
+
+def test_groups_that_are_read_at_once_are_no_groups(x64):
+    trace = gamma_trace()
+    alike = asim.Trace.from_commits(trace.worker, groups=dict.fromkeys(("first", "second"), trace.read_version))
+    for name in ("spectrain", "pipemare", "gem_script"):
+        one, other = (asim.replay(t, RULES[name][0](), workload(), seed=3) for t in (trace, alike))
+        np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
+
+
+def test_two_pieces_equal_the_whole_bit_for_bit(tmp_path, short_chunks):
+    trace, rule = KINDS["everything"](seed=2), RULES["spectrain"][0]()
+    whole = asim.replay(trace, rule, workload())
+    asim.replay(trace, rule, workload(), commits=37).save(tmp_path / "half.npz", resumable=True)
+    half = asim.engine.Run.load(tmp_path / "half.npz", rule=rule, workload=workload())
+    rest = asim.replay(trace, rule, workload(), resume=half)
+    assert (rest.loss == whole.loss).all()
+    assert jax.tree.all(jax.tree.map(lambda a, b: (a == b).all(), rest.central, whole.central))
+
+
+def test_seeds_side_by_side_equal_seeds_alone(x64):
+    trace = KINDS["everything"](seed=2)
+    rates = np.array([0.1, 0.05])
+    both = asim.replay(trace, asim.rules.spectrain(rates), workload(), seed=(3, 4))
+    for place, seed in enumerate((3, 4)):
+        alone = asim.replay(trace, asim.rules.spectrain(rates[place]), workload(), seed=seed)
+        np.testing.assert_allclose(both.loss[place], alone.loss, rtol=1e-12)
+
+
+def test_what_was_read_is_recorded_as_it_was(x64):
+    """ "read" and functions of one's own see the mixture, and the staleness of every tensor."""
+    trace, rule = KINDS["ordinary"](seed=2), RULES["spectrain"][0]()
+    run = asim.replay(trace, rule, workload(), record={"read": 1, "ages": ages_of_tensors})
+    plain = replay_plainly(trace, rule, workload())
+    assert_close(run.records["read"], np.array([QUANTITIES["read"].measure(one) for one in plain.commits]))
+    assert (run.records["ages"] == trace.group_staleness[:, [0, 1, 0]]).all()
+
+
+def ages_of_tensors(commit):
+    return jnp.stack([age.max() for age in jax.tree.leaves(commit.view.staleness_of(commit.central))])
+
+
+@pytest.mark.quick
+def test_a_resumed_run_must_be_of_the_same_reads():
+    trace = KINDS["ordinary"](seed=2)
+    half = asim.replay(trace, asim.rules.downpour(0.1), workload(), commits=30)
+    with pytest.raises(ValueError, match="`resume` must be a run of the same trace"):
+        asim.replay(by_group(gamma_trace(seed=2), seed=1), asim.rules.downpour(0.1), workload(), resume=half)
+
+
+BAD = [
+    (lambda w: w, 4, "`trace` must have at most 2 parameter groups, as many as this workload has layers; it has 4"),
+    (lambda w: w.grouped(("g0", "g1", "other")), 2, "the trace, 'g0', 'g1'; 'other' is none of them"),
+    (lambda w: w.grouped(("g0", "g0", "g0")), 2, "the trace, 'g0', 'g1'; 'g1' has no parameters"),
+    (
+        lambda w: w.grouped(("g0", "g1")),
+        2,
+        "`groups` must name a group for each of the 3 tensors bias, layers/0, layers/1",
+    ),
+    (lambda w: w.grouped({"bias": "g0", "layers": 7}), 2, "`groups` must hold names; got 7"),
+]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("change", "groups", "message"), BAD)
+def test_groups_that_do_not_fit(change, groups, message):
+    reads = {f"g{place}": [0, 0, 1] for place in range(groups)}
+    with pytest.raises(ValueError, match=message):
+        asim.replay(asim.Trace.from_commits([0, 1, 0], groups=reads), asim.rules.downpour(0.1), change(tree_workload()))
