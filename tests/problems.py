@@ -218,6 +218,8 @@ RULES = {
     "easgd": (lambda: rules.easgd(workers=5, window=2, beta=0.5, learning_rate=0.1), None),
     "server": (lambda: rules.server(0.1, optimiser="sgd"), "sgd"),
     "server_adam": (lambda: rules.server(0.02, optimiser="adam"), None),
+    "muon": (lambda: rules.muon(0.02), None),
+    "muon_plain": (lambda: rules.muon(0.02, momentum=0.8, nesterov=False, iterations=3), None),
     "worker": (lambda: rules.worker(0.1, optimiser="sgd"), "sgd"),
     "staleness_aware": (lambda: rules.staleness_aware(0.1), "sgd"),
     "drop_stale": (lambda: rules.drop_stale(0.1, oldest=4), "sgd"),

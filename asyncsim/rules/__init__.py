@@ -13,7 +13,7 @@ look-ahead of all workers   `rules.dana`             `dana`
 tuned step and momentum     `rules.yellowfin`        `yellowfin`
 delay compensation          `rules.compensation`     `dc_asgd`, `gap_aware`
 prediction (pipelines)      `rules.prediction`       `weight_prediction`, `spectrain`, `pipemare`
-optax optimisers            `rules.optimisers`       `worker`, `server`
+optax optimisers            `rules.optimisers`       `worker`, `server`, `muon`
 windows of local steps      `rules.windows`          `agn`, `adag`, `dynsgd`
 rounds of local steps       `rules.local_sgd`        `local_sgd`, `diloco`
 elastic averaging           `rules.elastic`          `easgd`, `aeasgd`, `eamsgd`
@@ -52,7 +52,7 @@ from asyncsim.rules.gem import gem
 from asyncsim.rules.gradient_tables import ia2sgd, malenia, ringleader
 from asyncsim.rules.local_sgd import diloco, local_sgd
 from asyncsim.rules.momentum import delayed_nesterov, heavy_ball, momentum_sgd, multi_asgd, shared_nesterov
-from asyncsim.rules.optimisers import server, worker
+from asyncsim.rules.optimisers import muon, server, worker
 from asyncsim.rules.prediction import pipemare, spectrain, weight_prediction
 from asyncsim.rules.proxy import beside_proxy
 from asyncsim.rules.rule import (
@@ -100,6 +100,7 @@ CONSTRUCTORS: dict[str, Callable[..., Rule]] = {
     "malenia": malenia,
     "momentum_sgd": momentum_sgd,
     "multi_asgd": multi_asgd,
+    "muon": muon,
     "pipemare": pipemare,
     "rennala": rennala,
     "ringleader": ringleader,
@@ -155,6 +156,7 @@ __all__ = [
     "message_bytes",
     "momentum_sgd",
     "multi_asgd",
+    "muon",
     "pipemare",
     "rennala",
     "ringleader",

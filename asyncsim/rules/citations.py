@@ -38,6 +38,7 @@ KEYS = {
     "malenia": "tyurin2023rennala",
     "momentum_sgd": "polyak1964methods",
     "multi_asgd": "hakimi2019dana",
+    "muon": "jordan2024muon",
     "pipemare": "yang2021pipemare",
     "rennala": "tyurin2023rennala",
     "ringleader": "maranjyan2025ringleader",

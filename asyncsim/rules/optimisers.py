@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
+import numpy as np
 
 from asyncsim import checks
 from asyncsim.rules.arguments import step_size, whole_window
@@ -177,6 +178,14 @@ def send_bare_gradient(hyper: Hyper, gradient: Params, state: State, view: View)
     return Sent(message=gradient, state=state, info=Info())
 
 
+@cache
+def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
+    """optax's Muon with a step size of 1; always the same object for the same numbers, so that nothing recompiles."""
+    from optax.contrib import muon
+
+    return muon(1.0, beta=momentum, nesterov=nesterov, ns_steps=iterations)
+
+
 @dataclass(frozen=True)
 class StartOptimiser:
     """The initial state of a server with an optimiser."""
@@ -238,4 +247,56 @@ def server(learning_rate: Any = 1.0, *, optimiser: Optimiser = "sgd", elementwis
         start_server=StartOptimiser(chosen),
         apply=StepOptimiser(chosen),
         elementwise=is_elementwise(optimiser, elementwise),
+    ).sealed()
+
+
+def muon(learning_rate: Any, *, momentum: float = 0.95, nesterov: bool = True, iterations: int = 5) -> Rule:
+    """Muon at the server: matrices move by the orthogonalised moment of the gradients that arrive, all else by Adam.
+
+    For a matrix of m rows and n columns, B ← μ·B + (1 - μ)·g and θ ← θ - η·√max(1, n/m)·NS(M), where M is B, or
+    μ·B + (1 - μ)·g under Nesterov momentum, both corrected for the first steps as Adam's moments are. NS(M) is about
+    U·Vᵀ for M = U·S·Vᵀ: Newton-Schulz iterations bring all but the smallest singular values near 1. Vectors, numbers
+    and tensors of more axes take Adam's step with the same η. All of it is optax's `contrib.muon`; the server keeps one
+    state for all workers, and staleness does not enter.
+
+    Args:
+        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        momentum: μ in [0, 1); a number.
+        nesterov: Whether the momentum is Nesterov's.
+        iterations: Newton-Schulz iterations, at least 1.
+
+    Returns:
+        A `Rule` that keeps a moment on the server, and two for what is not a matrix.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        The first step of a matrix has all singular values near η, whatever those of its gradient are:
+
+        >>> import jax.numpy as jnp, numpy as np, asyncsim as asim
+        >>> slope = np.diag([9.0, 1.0])
+        >>> plane = asim.Workload(lambda key: jnp.zeros((2, 2)), lambda params, batch, key: (params * slope).sum())
+        >>> run = asim.replay(asim.Trace.from_commits([0]), asim.rules.muon(0.1), plane)
+        >>> bool(np.allclose(np.diag(run.central), -0.1, atol=0.04))
+        True
+
+    References:
+        Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks", as in optax.
+    """
+    kept = checks.fraction("momentum", momentum)
+    if np.ndim(kept):
+        raise ValueError(f"`momentum` must be one number, for all seeds alike; got {momentum!r}. Replay each alone.")
+    if not isinstance(nesterov, bool):
+        raise ValueError(f"`nesterov` must be True or False; got {nesterov!r}. True is usual.")
+    times = checks.require_integer("iterations", iterations, least=1, remedy="5 are usual.")
+    chosen = muon_of(kept, nesterov, times)
+    return Rule(
+        hyper=step_size(learning_rate),
+        name="muon",
+        send=send_bare_gradient,
+        options=(("momentum", kept), ("nesterov", nesterov), ("iterations", times)),
+        start_server=StartOptimiser(chosen),
+        apply=StepOptimiser(chosen),
+        elementwise=False,
     ).sealed()

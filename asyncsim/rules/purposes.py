@@ -27,6 +27,7 @@ MADE_FOR = {
     "malenia": "data that differ and unequal speeds, at optimal time",
     "momentum_sgd": "a baseline: momentum of each worker",
     "multi_asgd": "a baseline: one server moment per worker",
+    "muon": "hidden layers, whose matrices are orthogonalised",
     "pipemare": "pipelines, whose stages differ in staleness",
     "rennala": "unequal speeds and equal data, at optimal time",
     "ringleader": "data that differ, any speeds, at optimal time",

@@ -158,3 +158,36 @@ def test_bad_arguments_are_named(make, message):
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+class TestMuon:
+    """Matrices by Newton-Schulz, all else by Adam."""
+
+    def test_it_is_optax(self, x64):
+        """On any trace, with a matrix, a vector and numbers among the parameters."""
+        from optax.contrib import muon
+
+        trace, optimiser = random_trace(commits=12), muon(0.02, beta=0.8, nesterov=False, ns_steps=3)
+        rule = asim.rules.muon(0.02, momentum=0.8, nesterov=False, iterations=3)
+        run = asim.replay(trace, rule, tree_workload(), seed=3)
+        assert_close(run.central, served(trace, optimiser, tree_workload(), 3), rtol=1e-9)
+
+    def test_a_matrix_moves_by_as_much_in_all_directions(self):
+        """Its first step has singular values near η, whatever those of the gradient, here 100 and 1."""
+        slope = np.diag([100.0, 1.0])[[1, 0]] @ np.array([[0.6, 0.8], [-0.8, 0.6]])
+        plane = asim.Workload(lambda key: jnp.zeros((2, 2)), lambda params, batch, key: (params * slope).sum())
+        run = asim.replay(asim.Trace.from_commits([0]), asim.rules.muon(0.1), plane)
+        np.testing.assert_allclose(np.linalg.svd(run.central, compute_uv=False), 0.1, rtol=0.35)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"momentum": [0.9, 0.8]}, "`momentum` must be one number, for all seeds alike"),
+            ({"momentum": 1.0}, "`momentum` must be at least 0 and less than 1"),
+            ({"nesterov": 1}, "`nesterov` must be True or False; got 1"),
+            ({"iterations": 0}, "`iterations` must be an integer of at least 1; got 0"),
+        ],
+    )
+    def test_what_is_refused(self, changes, message):
+        with pytest.raises(ValueError, match=message):
+            asim.rules.muon(0.1, **changes)
