@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ ALWAYS = Constant(1.0)
 TYPICAL = 1000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ByJob:
     """The j-th job that a worker begins to compute takes times(j), multiplied by a factor drawn from `noise`.
 
@@ -43,6 +43,7 @@ class ByJob:
     times: Callable[[NDArray[np.int64]], FloatArray]
     noise: Delay = ALWAYS
     typical: int = TYPICAL
+    in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # by which it is scaled
 
     def __post_init__(self) -> None:
         if not callable(self.times):
@@ -76,8 +77,10 @@ class ByJob:
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Times of jobs picked at random, shape (size,)."""
-        picked = generator.random((size, 1))[:, 0]
-        return self._typical[(picked * len(self._typical)).astype(np.int64)] * self._factors(generator, size)
+        if not isinstance(self.noise, Constant) and size > 1:  # one after another, so that blocks do not matter
+            return np.concatenate([self.sample(generator, 1) for _ in range(size)])
+        picked = (generator.random(size) * len(self._typical)).astype(np.int64)
+        return self._typical[picked] * self._factors(generator, size)
 
     def at(self, job: NDArray[np.int64]) -> FloatArray:
         """(m,) seconds of these jobs without noise."""

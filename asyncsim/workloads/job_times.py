@@ -124,7 +124,7 @@ class _Times:
         return (batch + self.overhead).reshape(len(job), self.window).sum(axis=1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _OfWorker:
     """Seconds of one worker's jobs."""
 

@@ -46,6 +46,14 @@ class Own:
         return generator.standard_exponential(size) / self.rate
 
 
+@dataclass(frozen=True)
+class Pattern:
+    """Times of jobs: every third takes four seconds, the others one."""
+
+    def __call__(self, job: Any) -> Any:
+        return 1.0 + 3.0 * (job % 3 == 0)
+
+
 def _gamma(mean: float, cv: float, loc: float = 0.0) -> Any:
     return stats.gamma(1 / cv**2, loc=loc, scale=mean * cv**2)
 
@@ -60,6 +68,7 @@ def _weibull(mean: float, shape: float) -> Any:
 
 _TIMINGS = (0.25, 0.5, 0.5, 3.0, 1.75)
 _NESTED = delays.Mixture((0.5, 0.5), (delays.HyperExponential((0.2, 0.8), (5.0, 1.0)), delays.Gamma(3.0, 0.2)))
+
 
 CASES = [
     Case(delays.Constant(0.0), atoms=True),
@@ -96,6 +105,8 @@ CASES = [
     Case(delays.Scaled(_NESTED, scale=0.5)),
     Case(delays.Empirical(_TIMINGS), atoms=True),
     Case(delays.Straggler(delays.Empirical(_TIMINGS), probability=0.1, factor=5.0), atoms=True),
+    Case(delays.ByJob(Pattern()), atoms=True),
+    Case(delays.ByJob(Pattern(), delays.Gamma(1.0, 0.3))),
 ]
 LAWS = [case.law for case in CASES]
 

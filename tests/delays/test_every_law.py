@@ -11,7 +11,7 @@ from scipy import stats
 
 from asyncsim import delays
 from asyncsim.delays import Delay, scaled
-from tests.delays.laws import CASES, LAWS, SAMPLES, Case, Own, cases, draw, within
+from tests.delays.laws import CASES, LAWS, SAMPLES, Case, Own, Pattern, cases, draw, within
 
 TIMES = np.array([0.0, 0.1, 0.5, 0.9, 1.2, 1.9, 2.5, 4.0, 9.0, 30.0])
 INVERTIBLE = [law for law in LAWS if hasattr(law, "quantile") and hasattr(getattr(law, "law", law), "quantile")]
@@ -68,7 +68,7 @@ class TestEveryLaw:
         twins = (dataclasses.replace(law), copy.deepcopy(law), pickle.loads(pickle.dumps(law)))  # type: ignore[type-var]
         assert set(twins) == {law}
         assert {repr(twin) for twin in twins} == {repr(law)}
-        assert eval(repr(law), vars(delays) | {"Own": Own}) == law
+        assert eval(repr(law), vars(delays) | {"Own": Own, "Pattern": Pattern}) == law
 
     def test_is_frozen(self, law: Delay) -> None:
         with pytest.raises(dataclasses.FrozenInstanceError):

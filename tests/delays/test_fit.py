@@ -47,7 +47,7 @@ def numbers(law):
 
 def test_the_table_has_every_law_that_can_be_fitted():
     laws = {type(case.law) for case in CASES}
-    assert laws - {type(law) for law in FITTED} == {delays.Constant, delays.Empirical, delays.Scaled}
+    assert laws - {type(law) for law in FITTED} == {delays.ByJob, delays.Constant, delays.Empirical, delays.Scaled}
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.twin is not None], ids=lambda case: repr(case.law))

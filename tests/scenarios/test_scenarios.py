@@ -123,3 +123,15 @@ def test_thesis_calibration(tmp_path):
     assert numbers["median_error"] < 0.045
     for found, known, error in zip(numbers["seconds"], (0.412, 0.388, 34.0), (0.02, 0.02, 12.0), strict=True):
         assert found == pytest.approx(known, abs=error)
+
+
+def test_long_examples(tmp_path):
+    """Asynchronously all lengths are used alike, and who is long is stale; stopped and dropped jobs select."""
+    options = {"workers": 8, "limit": 12, "backup": 2, "seconds": 60.0, "seeds": 2}
+    numbers = run("long_examples", tmp_path, **options)
+    assert numbers["protocol"].tolist() == ["asynchronous", "late dropped", "late stopped", "backup workers"]
+    assert numbers["used"].mean(axis=2) == pytest.approx(1.0)
+    error = (7 / (60 * 8 * 4 * 2)) ** 0.5  # of a share of an eighth, relative to it
+    assert numbers["long_used"][0] == pytest.approx(1.0, abs=5 * error)
+    assert (numbers["long_used"][1:] < 1 - 5 * error).all()
+    assert numbers["long_stale"][0] > numbers["short_stale"][0] + 3
