@@ -12,7 +12,7 @@ Where 20 seeds end, mean ± sd over seeds; the last column counts those within 0
 
 The truth has c = -1.05. With γ = 5 the entropy outweighs a critic of small values: the proposal shrinks by e³ whatever
 the data say, its gradient becomes noise, and it strays, along the curve and across it. What the paper prints is one
-draw from this spread.
+draw from this spread. (In its code the critic sees the same hundred batches in every epoch; that changes nothing here.)
 
     asyncsim run scenarios/avo_weinberg.py
     asyncsim run scenarios/avo_weinberg.py --entropies 0

@@ -131,6 +131,9 @@ class _OfWorker:
     times: _Times
     worker: int
 
+    def __repr__(self) -> str:
+        return f"<mini-batches of worker {self.worker}>"
+
     def __call__(self, job: NDArray[np.int64]) -> FloatArray:
         return self.times.of(self.worker, job)
 

@@ -163,6 +163,7 @@ class Workload:
 
     def __repr__(self) -> str:
         settings = dict(self.options) if self.options or not self.examples else {"batch_size": self.batch_size}
+        settings |= {} if self.counts == COMMITS else {"counts": self.counts}
         parts = "" if self.parts is None else f" in {len(self.parts)} parts"
         data = [] if self.dataset is None else [f"{self.dataset.name}{parts}"]
         shown = [*data, *(f"{name}={reprlib.repr(value)}" for name, value in settings.items())]

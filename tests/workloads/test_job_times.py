@@ -98,6 +98,7 @@ def test_a_scenario_with_it_is_made_again_from_its_description():
     plain = asim.workloads.softmax(digits, batch_size=8)
     workload = dataclasses.replace(plain, counts="jobs")
     assert (plain.describe() | {"counts": "jobs"}) == workload.describe()
+    assert repr(workload) == "softmax(digits, batch_size=8, counts='jobs')"
     cluster = asim.Cluster(2, Constant(1.0))
     scenario = asim.Scenario(cluster, rules.downpour(0.1), workload, commits=8)
     assert scenario.describe() != dataclasses.replace(scenario, workload=plain).describe()
