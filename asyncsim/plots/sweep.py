@@ -83,27 +83,34 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str) -> "QuadMe
         of: What the medians are of, for the label of the colour bar.
 
     Returns:
-        The cells; white where the median of the runs diverged or is missing.
+        The cells; white with a cross where the median of the runs diverged or is missing, empty where there are none.
     """
     from matplotlib.colors import LogNorm
 
     columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=_in_order) for name in (x, y))
     cells = np.full((len(rows), len(columns)), np.nan)
+    tried = np.zeros(cells.shape, bool)
     for place, value in enumerate(settings["median"]):
         cell = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
         cells[cell] = np.fmin(cells[cell], value)
+        tried[cell] = True
     known = cells[np.isfinite(cells)]
     logarithmic = known.size > 0 and known.min() > 0 and known.max() >= SPREAD * known.min()
     mesh = ax.pcolormesh(cells, cmap="viridis_r", norm=LogNorm() if logarithmic else None, edgecolors="white")
     ax.set_xticks(np.arange(len(columns)) + 0.5, [_text(value) for value in columns])
     ax.set_yticks(np.arange(len(rows)) + 0.5, [_text(value) for value in rows])
     for (row, column), value in np.ndenumerate(cells):
-        if cells.size <= 100:
-            text = "–" if np.isnan(value) else f"{value:.3g}"
-            dark = np.isfinite(value) and np.asarray(mesh.norm(value)) > 0.55
-            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=8, color="white" if dark else "black")
+        lost = np.isnan(value)
+        if tried[row, column] and (lost or cells.size <= 100):
+            dark = not lost and np.asarray(mesh.norm(value)) > 0.55
+            text, color = ("×", GREY) if lost else (f"{value:.3g}", "white" if dark else "black")
+            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=8, color=color)
+    if np.isnan(cells[tried]).any():
+        remark = "×  diverged or missing"
+        ax.text(1.0, 1.01, remark, transform=ax.transAxes, color=GREY, ha="right", va="bottom", size=8.5)
     ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
     ax.tick_params(length=0)
+    ax.grid(visible=False)
     ax.figure.colorbar(mesh, ax=ax, label=f"{of.replace('_', ' ')}, median")
     return mesh
 

@@ -3,6 +3,8 @@
 `obtain` does the same with one scenario that somebody waits for, as comparisons and figures do.
 """
 
+import errno
+import os
 import time
 import traceback
 import warnings
@@ -24,6 +26,7 @@ from asyncsim.trace import Trace
 from asyncsim.version import __version__
 
 BUSY = "busy"  # outcome of a unit that another process has claimed
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk says, or one of which no more may be taken
 KEPT = 4  # schedules that a process keeps at hand
 PATIENCE = 0.2  # seconds until a scenario that another process computes is looked at again
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
@@ -82,6 +85,14 @@ def work(task: Task) -> Report:
 
 def work_on(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
     """As `work`, of a unit that is at hand."""
+    try:
+        return _claimed(unit, store, origin)
+    except OSError as error:  # not even the claim can be written
+        return Report(failed=dict.fromkeys(unit.digests, _not_kept(store, error)))
+
+
+def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
+    """Compute a unit under a claim."""
     with store.claim(unit.digests) as is_mine:
         if not is_mine:
             return Report(busy=True)
@@ -188,12 +199,20 @@ def _put(store: Store, result: Result, seconds: Mapping[str, float], origin: Map
     try:
         store.put(result, seconds, origin)
     except OSError as error:
-        return {result.scenario.digest: str(error)}
+        return {result.scenario.digest: _not_kept(store, error)}
     return {}
+
+
+def _not_kept(store: Store, error: OSError) -> str:
+    """Why there is no result though nothing is wrong with the scenario; the next call may find it different."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"`store` {str(store.path)!r} could not be written: {reason}. Once it can, the same sweep goes on."
 
 
 def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
     """Digest -> reason, kept in the store unless it is the machine's and not the scenario's."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return {scenario.digest: _not_kept(store, error)}
     reason = f"{type(error).__name__}: {error}"
     if not isinstance(error, (OSError, MemoryError)):
         try:

@@ -42,6 +42,15 @@ def test_words_on_the_horizontal_axis():
 
 
 def test_a_cell_for_each_pair():
-    mesh = draw_heat(Figure().subplots(), SETTINGS, "learning_rate", "workers", "final_loss")
+    ax = Figure().subplots()
+    mesh = draw_heat(ax, SETTINGS, "learning_rate", "workers", "final_loss")
     cells = np.ma.filled(mesh.get_array(), np.nan).reshape(2, 3)
     np.testing.assert_array_equal(cells, [[0.6, 0.3, 0.2], [0.4, 0.2, np.nan]])
+    assert [text.get_text() for text in ax.texts] == ["0.6", "0.3", "0.2", "0.4", "0.2", "×", "×  diverged or missing"]
+
+
+def test_what_was_tried_in_vain_has_a_cross_and_what_was_not_tried_has_none():
+    ax = Figure().subplots()
+    draw_heat(ax, {name: column[2:] for name, column in SETTINGS.items()}, "learning_rate", "workers", "final_loss")
+    assert [text.get_position() for text in ax.texts if text.get_text() == "×"] == [(2.5, 1.5)]
+    assert len(ax.texts) == 5  # three numbers, the cross, and what it means

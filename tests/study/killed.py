@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import jax
@@ -18,7 +19,7 @@ def evaluate(params):
     """Called once for each run that is computed."""
     if not isinstance(params["x"], jax.core.Tracer):
         with open(os.environ[LOG], "a") as file:
-            file.write(f"{np.asarray(params['x']).tobytes().hex()}\n")
+            file.write(f"{np.asarray(params['x']).tobytes().hex()} {os.getpid()}\n")
     return {"test_loss": (params["x"] ** 2).sum()}
 
 
@@ -39,8 +40,18 @@ def scenario(init=init_quadratic, **changes):
     )
 
 
+def computed():
+    """Each result that was computed, and the number of the process that did it."""
+    path = Path(os.environ[LOG])
+    return [tuple(line.split()) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def counted():
     """How often each result was computed."""
-    path = Path(os.environ[LOG])
-    lines = path.read_text().split() if path.exists() else []
-    return {line: lines.count(line) for line in lines}
+    return Counter(result for result, _ in computed())
+
+
+def have_computed(processes):
+    """Those of the processes that have computed a result."""
+    known = {int(process) for _, process in computed()}
+    return [process for process in processes if process in known]

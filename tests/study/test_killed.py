@@ -1,20 +1,26 @@
 """Processes killed at random moments, here and on a Dask cluster: every result is there, as if nothing had been."""
 
+import multiprocessing
+import multiprocessing.process
 import os
 import random
 import signal
 import threading
 from contextlib import suppress
+from multiprocessing import forkserver
 
 import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.study import lease
 from asyncsim.study.units import untimed
 from tests.study import killed
 
 LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))  # as `tests.hostile` sets it: a process takes seconds to start
 UNITS, KILLS = (200, 6) if LONG else (40, 1)
+IMPORTED = ["distributed", "asyncsim.study.work", "tests.study.killed"]  # by each process
+FORKED = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"  # how Dask starts processes, read when it is imported
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +29,28 @@ def log(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
 
 
+@pytest.fixture(autouse=True)
+def many_processes_start(monkeypatch):
+    """In the long tests, two dozen: they are forked by a server that has imported what they need, before JAX starts.
+
+    The short ones start them as users do.
+    """
+    if LONG:
+        monkeypatch.setenv(FORKED, "forkserver")
+        context = multiprocessing.get_context("forkserver")
+        monkeypatch.setattr(multiprocessing, "get_context", lambda method: context)
+        pytest.importorskip("distributed", reason="a Dask cluster")  # which has its own list of what is imported
+        context.set_forkserver_preload(IMPORTED)
+    yield
+    if LONG:
+        forkserver._forkserver._stop()  # whose environment names the log of this test
+
+
 class Killer:
     """Kills a random process whenever a few more runs are done, at a random moment soon after.
+
+    One that has computed something: else the same run, begun anew by a process that compiles, would be hit three times,
+    and that is one that has failed.
 
     Args:
         processes: Gives the numbers of the processes that compute.
@@ -44,7 +70,7 @@ class Killer:
 
     def kill(self):
         with suppress(IndexError, OSError):  # one that has just ended
-            os.kill(self.random.choice(self.processes()), signal.SIGKILL)
+            os.kill(self.random.choice(killed.have_computed(self.processes())), signal.SIGKILL)
             self.killed += 1
 
 
@@ -75,18 +101,8 @@ def assert_as_if_nothing_had_been(results, serial):
 
 def children():
     """The numbers of this process's children that compute."""
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                parent = file.read().rpartition(")")[2].split()[1]
-            with open(f"/proc/{entry}/cmdline") as file:
-                command = file.read()
-        except (OSError, NotADirectoryError):
-            continue
-        if parent == str(os.getpid()) and "spawn_main" in command:
-            found.append(int(entry))
-    return found
+    started = [process.pid for process in list(multiprocessing.process._children)]
+    return [number for number in sorted(started) if lease._start_of(number)]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="finds the processes to kill in /proc")

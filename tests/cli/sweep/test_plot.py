@@ -2,9 +2,72 @@
 
 import json
 
+import matplotlib.figure
+import pytest
+
+from tests.cli.commands import assert_one_line
+
 
 def test_plot(done, command, tmp_path):
     found = json.loads(command("sweep", "plot", "store", "--x", "learning_rate", "--json").out)
     assert (tmp_path / found["picture"]).read_bytes()[1:4] == b"PNG"
     assert found["best"]["columns"]["learning_rate"] == [0.05]
     assert "The lowest final loss" in command("sweep", "plot", "store", "--x", "learning_rate", "--out", "a.png").out
+
+
+@pytest.fixture
+def mixed(command, script, monkeypatch):
+    """Two rules, of which one has no momentum; one run diverges, one fails, one is missing."""
+    from asyncsim.study import work
+
+    compute = work.compute
+
+    def fail(unit, trace, unfinished):
+        if unit.scenarios[0].rule.hyper["learning_rate"] == 0.03:
+            raise ZeroDivisionError("no")
+        return compute(unit, trace, unfinished)
+
+    monkeypatch.setattr(work, "compute", fail)
+    rates = ("--commits", "40", "--store", "store", "--grid", "learning_rate=.02,.05,1e9")
+    assert command("sweep", script, *rates, "--grid", "momentum=.5,.9").status == 0
+    assert command("sweep", script, *rates, "--rule", "downpour").status == 0
+    assert (
+        command("sweep", script, "--commits", "40", "--store", "store", "--grid", "learning_rate=.03,.02").status == 1
+    )
+
+
+def test_what_a_picture_cannot_show_is_said_in_a_line(mixed, command, monkeypatch):
+    texts = []
+    savefig = matplotlib.figure.Figure.savefig
+
+    def save(figure, *args, **options):
+        texts.append(" ".join(text.get_text() for text in figure.texts))
+        savefig(figure, *args, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", save)
+    told = "3 runs without momentum left out; 2 diverged and 1 failed, which counts as worst"
+    for by in (("--by", "momentum"), ("--by", "momentum", "--heat"), ("--by", "rule,momentum")):
+        plot = ("sweep", "plot", "store", "--x", "learning_rate", *by)
+        assert f"\n{told}.\n" in command(*plot).out
+        assert told in texts[-1]
+    found = json.loads(command(*plot, "--json").out)
+    assert found["left_out"] == {"momentum": 3}
+    assert found["worst"] == {"diverged": 2, "failed": 1}
+
+
+def test_mistakes(mixed, command):
+    mistakes = {
+        ("--x", "momentm"): "Did you mean `momentum`?",
+        ("--x", "seed"): "must be a field in which the runs differ",
+        ("--x", "momentum", "--by", "momentum"): "must name different fields",
+        ("--x", "momentum", "--heat"): "needs one other field",
+        (
+            "--x",
+            "momentum",
+            "--y",
+            "test_accuracy",
+        ): "is not there in any of these 7 runs: 2 diverged, 1 failed",
+        ("--x", "momentum", "--y", "final_los"): "Did you mean 'final_loss'?",
+    }
+    for arguments, words in mistakes.items():
+        assert_one_line(command("sweep", "plot", "store", *arguments), 2, words)
