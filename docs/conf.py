@@ -30,6 +30,7 @@ extensions = [
 exclude_patterns = ["_build", "kernel", "tools", "**/.ipynb_checkpoints", "**/.jupyter_cache"]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
 default_role = "name"  # single backticks, as all docstrings have them: a link to a public name, and code else
+smartquotes = False  # two dashes are a flag
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
 # Docstrings
@@ -90,8 +91,6 @@ def prepare_kernel() -> None:
         "ASYNCSIM_REPOSITORY": str(HERE.parent),
         "COLUMNS": "100",
         "IPYTHONDIR": str(BUILT / "ipython"),
-        "JAX_COMPILATION_CACHE_DIR": str(BUILT / "compiled"),  # programs that several pages need
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "JAX_PLATFORMS": "cpu",
         "NO_COLOR": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
