@@ -1,4 +1,4 @@
-"""A data set shared out to workers: alike, or by labels, by Dirichlet shares of the labels, or by quantity."""
+"""A data set shared out to workers: alike, by labels, by Dirichlet shares of the labels, or by quantity."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -125,6 +125,8 @@ def partition(
         - "iid": Shuffled and cut into equal parts (sizes differ by at most one).
         - "dirichlet": The examples of each label are shared out by Dirichlet(α, …, α) over the workers: the smaller α,
           the fewer workers have a label. Sizes differ as well.
+        - "mixture": Parts of one size, for each of which the shares of the labels are drawn from Dirichlet(α, …, α), as
+          far as there are examples left.
         - "labels": Every worker has examples of so many different labels. Who has which is dealt out evenly at random,
           and those who have a label share its examples evenly.
         - "quantity": Shuffled, and cut into parts whose sizes are in the ratio of gamma variables with coefficient of
@@ -136,9 +138,9 @@ def partition(
     Args:
         data: The data set; one that was shared out already is shared out anew.
         workers: Number of workers.
-        by: "dirichlet", "labels", "quantity" or "iid"; or the worker of each training example, (examples,) integers,
-            for data that have owners.
-        alpha: Concentration α > 0, with "dirichlet".
+        by: "dirichlet", "mixture", "labels", "quantity" or "iid"; or the worker of each training example, (examples,)
+            integers, for data that have owners.
+        alpha: Concentration α > 0, with "dirichlet" and "mixture".
         labels: Different labels of each worker, with "labels".
         cv: Coefficient of variation of the sizes, with "quantity"; 0 for equal sizes.
         least: Examples that every worker has at least. For mini-batches of b, give b or more.
@@ -163,8 +165,9 @@ def partition(
 
     References:
         Yurochkin et al. 2019, "Bayesian nonparametric federated learning of neural networks" (Dirichlet shares of each
-        label); Li, Diao, Chen and He 2022, "Federated learning on non-IID data silos: an experimental study" (labels,
-        quantity).
+        label); Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution for federated visual
+        classification" (a mixture for each worker); Li, Diao, Chen and He 2022, "Federated learning on non-IID data
+        silos: an experimental study" (labels, quantity).
     """
     if not isinstance(data, Dataset):
         raise ValueError(f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. Use digits(), say.")
@@ -209,6 +212,24 @@ def by_dirichlet(rng: np.random.Generator, known: np.ndarray, workers: int, alph
         if not np.isfinite(shares).all():  # all gamma variables of a tiny α were rounded to 0: one worker has it all
             shares = np.eye(workers)[rng.integers(workers)]
         owner[examples] = _cut(shares, len(examples))
+    return owner
+
+
+def by_mixture(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
+    """The owner of each example: equal parts, each with Dirichlet shares of the labels while they last."""
+    groups = [examples.tolist() for examples in _of_each_label(rng, known)]
+    owner = np.empty(len(known), np.int64)
+    for worker, size in enumerate(np.bincount(iid(rng, known, workers), minlength=workers).tolist()):
+        shares = rng.dirichlet(np.full(len(groups), alpha))
+        if not np.isfinite(shares).all():
+            shares = np.eye(len(groups))[rng.integers(len(groups))]
+        wanted = np.bincount(_cut(shares, size), minlength=len(groups))
+        while size:
+            for label in np.argsort(-wanted, kind="stable").tolist():
+                taken = [groups[label].pop() for _ in range(min(wanted[label], len(groups[label]), size))]
+                owner[taken] = worker
+                size -= len(taken)
+            wanted = np.array([size * (len(group) == max(map(len, groups))) for group in groups])  # from the fullest
     return owner
 
 
@@ -257,11 +278,13 @@ def filled(owner: np.ndarray, labels: np.ndarray, workers: int, least: int, rng:
 
 WAYS: dict[str, Callable[..., np.ndarray]] = {
     "dirichlet": by_dirichlet,
+    "mixture": by_mixture,
     "labels": by_labels,
     "quantity": by_quantity,
     "iid": iid,
 }
-ARGUMENTS = {"dirichlet": "alpha", "labels": "labels", "quantity": "cv", "iid": None}  # the argument of each way
+# The argument of each way.
+ARGUMENTS = {"dirichlet": "alpha", "mixture": "alpha", "labels": "labels", "quantity": "cv", "iid": None}
 
 
 def _of_each_label(rng: np.random.Generator, labels: np.ndarray) -> Iterator[np.ndarray]:

@@ -13,12 +13,14 @@ from asyncsim.plots.staleness import draw_shares, draw_staleness, draw_staleness
 from asyncsim.plots.style import save_png, style
 from asyncsim.plots.throughput import draw_throughput
 from asyncsim.plots.timeline import draw_timeline
+from asyncsim.plots.workers import draw_label_counts, draw_worker_losses
 
 __all__ = [
     "draw_band",
     "draw_comparison",
     "draw_energies",
     "draw_final_losses",
+    "draw_label_counts",
     "draw_loss",
     "draw_pi",
     "draw_proposal",
@@ -33,6 +35,7 @@ __all__ = [
     "draw_timeline",
     "draw_timetable",
     "draw_title",
+    "draw_worker_losses",
     "running_mean",
     "save_png",
     "style",

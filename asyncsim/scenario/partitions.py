@@ -37,8 +37,8 @@ def partition_fields(data: Any) -> list[Field]:
 def every_partition_field() -> Iterator[Field]:
     """All fields, without values, for the help of the command line."""
     yield _choice(None)
-    for name, argument in SPECIAL.items():
-        yield _field(argument, None, f" ({name})")
+    for argument in dict.fromkeys(SPECIAL.values()):
+        yield _field(argument, None, f" ({', '.join(way for way in SPECIAL if SPECIAL[way] == argument)})")
     yield from (_field(name, None) for name in COMMON)
 
 

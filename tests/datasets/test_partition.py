@@ -16,6 +16,7 @@ EXAMPLES = len(DIGITS.train_labels)
 WAYS = {
     "iid": {},
     "dirichlet": {"alpha": 0.1},
+    "mixture": {"alpha": 0.1},
     "labels": {"labels": 3},
     "quantity": {"cv": 1.0},
 }
@@ -68,6 +69,15 @@ def test_shares_of_a_label_vary_as_dirichlet_says(alpha: float) -> None:
     expected = (1 - 1 / workers) / workers / (workers * alpha + 1)
     rounding = 1 / of_label.min() ** 2  # a whole number of examples
     assert abs(squares.mean() - expected) < 4 * squares.mean(axis=1).std() / len(squares) ** 0.5 + rounding
+
+
+def test_mixtures_are_of_one_size() -> None:
+    """And their shares of the labels vary as Dirichlet says, as long as there are examples left: in the first parts."""
+    few = [shared(40, "mixture", alpha=0.5, seed=seed).label_counts for seed in range(60)]
+    assert {tuple(sorted(set(counts.sum(axis=1).tolist()))) for counts in few} == {(35, 36)}
+    shares = np.concatenate([counts[:3] / counts[:3].sum(axis=1, keepdims=True) for counts in few])
+    squares = ((shares - 0.1) ** 2).mean(axis=1)
+    assert abs(squares.mean() - 0.1 * 0.9 / (10 * 0.5 + 1)) < 4 * squares.std() / len(squares) ** 0.5 + 1e-3
 
 
 @pytest.mark.parametrize("cv", [0.3, 1.0])

@@ -64,6 +64,7 @@ CERTAIN = {
     "k-sync": (Cluster(7, LAW, protocol=p.KSync(3)), 0),
     "k-batch-sync": (Cluster(7, LAW, protocol=p.KBatchSync(10)), 0),
     "rennala": (Cluster(7, LAW, protocol=p.Rennala(4)), 0),
+    "malenia": (Cluster(7, LAW, protocol=p.Malenia(9)), 0),
     "n-async": (Cluster(7, LAW, protocol=p.KAsync(7)), 0),
 }
 

@@ -78,7 +78,7 @@ def test_fields_show_what_is_there() -> None:
     assert fields["partition_seed"].parse("3") == 3
     every = {field.name: field for field in all_fields()}
     assert {f"partition_{name}" for name in ("alpha", "labels", "cv", "least", "weighting", "seed")} <= set(every)
-    assert every["partition_alpha"].help.endswith("(dirichlet)")
+    assert every["partition_alpha"].help.endswith("(dirichlet, mixture)")
     assert every["partition_least"].parse("16") == 16
     plain = [field.name for field in scenario(workload=asim.workloads.quadratic([1.0])).fields()]
     assert not [name for name in plain if name.startswith("partition")]
@@ -98,7 +98,10 @@ def test_it_travels_to_other_processes(tmp_path: Any) -> None:
     ("changes", "message"),
     [
         ({"partition_labels": 3}, "`partition_labels` is not a field of partition 'dirichlet', only of 'labels'"),
-        ({"partition": "iid", "partition_alpha": 0.1}, "`partition_alpha` is not a field of partition 'iid', only of"),
+        (
+            {"partition": "iid", "partition_alpha": 0.1},
+            "of partition 'iid', only of 'dirichlet', 'mixture'",
+        ),
         ({"partition_alhpa": 0.1}, r"Did you mean `partition_alpha`\?"),
         ({"partition": "labls"}, r"`partition` must be one of .*Did you mean 'labels'\?"),
         ({"partition_alpha": -1.0}, "`alpha` must be finite and positive; got -1.0"),

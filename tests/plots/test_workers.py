@@ -1,0 +1,47 @@
+"""Pictures of workers whose data differ, tested through what they drew."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import asyncsim as asim
+from asyncsim.plots import draw_label_counts, draw_worker_losses
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+@pytest.mark.parametrize("workers", [3, 60])
+def test_label_counts_show_every_example(ax, workers):
+    shared = asim.datasets.partition(asim.datasets.digits(), workers)
+    image = draw_label_counts(ax, shared.label_counts)
+    assert image.get_array().sum() == 1438
+    np.testing.assert_array_equal(image.get_array().T, shared.label_counts)
+    assert len(ax.figure.axes) == 2
+    assert len(ax.get_xticks()) <= max(20, workers if workers <= 20 else 20)
+
+
+def test_nobody_has_anything(ax):
+    assert draw_label_counts(ax, np.zeros((2, 3)), colorbar=False).get_array().shape == (3, 2)
+    assert len(ax.figure.axes) == 1
+
+
+def test_losses_of_workers(ax):
+    dots, mean = draw_worker_losses(ax, [0.5, 1.5, 1.0], objective=0.8)
+    assert dots.get_ydata().tolist() == [0.5, 1.5, 1.0]
+    assert mean.get_ydata()[0] == 0.8
+    assert ax.get_xlabel() == "worker"
+    assert ax.get_ylim()[0] == 0
+
+
+@pytest.mark.parametrize("counts", [[1, 2], [[-1]], np.zeros((0, 3))])
+def test_counts_that_cannot_be_meant(ax, counts):
+    with pytest.raises(ValueError, match=r"`counts` must be \(workers, classes\) numbers of examples; got shape"):
+        draw_label_counts(ax, counts)
+
+
+def test_shares_that_do_not_fit(ax):
+    with pytest.raises(ValueError, match=r"one number per worker; got shapes \(2,\) and \(3,\)"):
+        draw_worker_losses(ax, [1.0, 2.0], [0.2, 0.3, 0.5])
