@@ -39,6 +39,49 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
+    # Parameter groups that are read at versions of their own, and pipelines.
+    Mutant(
+        "a worker that begins goes on from where it never was",
+        "asyncsim/engine/commit.py",
+        "choose(when.begins, as_seen(rule, layout.params, central), resumed)",
+        "choose(when.begins, resumed, resumed)",
+        "tests/engine/test_groups.py -k 'plain_loop or everything'",
+    ),
+    Mutant(
+        "a group that reads overwrites what a rule knows of the last read",
+        "asyncsim/engine/commit.py",
+        "last if jax.tree.leaves(last) else read",
+        "read",
+        "tests/engine/test_groups.py -k everything",
+    ),
+    Mutant(
+        "another group's tensors",
+        "asyncsim/engine/groups.py",
+        "zip(layout.groups, leaves, strict=True) if own == group",
+        "zip(layout.groups, leaves, strict=True) if own != group",
+        "tests/engine/test_groups.py -k everything",
+    ),
+    Mutant(
+        "a group's staleness is that of the commit to come",
+        "asyncsim/engine/plan.py",
+        "begins[jobs], trace.group_staleness[last]",
+        "begins[jobs], trace.group_staleness[jobs]",
+        "tests/engine/test_groups.py tests/rules/test_prediction.py",
+    ),
+    Mutant(
+        "a stage does not see the update that ends as it reads",
+        "asyncsim/cluster/pipeline.py",
+        'np.searchsorted(ends, starts, side="right") for ends',
+        'np.searchsorted(ends, starts, side="left") for ends',
+        "tests/cluster/test_pipeline.py",
+    ),
+    Mutant(
+        "one forward pass too many before the first backward pass",
+        "asyncsim/cluster/pipeline.py",
+        "behind = pipeline.stages - 1 - stage",
+        "behind = pipeline.stages - stage",
+        "tests/cluster/test_pipeline.py",
+    ),
     # What an update rule sends and applies.
     Mutant(
         "the proxy's sign",

@@ -19,6 +19,17 @@ Nothing else in a trace matters. A job that never committed sent nothing and cha
 mini-batch is that of its j-th commit, and times do not enter. A workload that counts "jobs" leaves out the mini-batches
 of jobs that never committed: a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
+What no trace can say yet is gossip: workers on a graph, each with variables of its own, that average them in pairs
+(AD-PSGD). There is then no central variable, but one variable of every worker, and its versions are counted worker by
+worker: the events that have changed it. A row would need two columns more: `peer`, the worker with whom the committing
+one averages at that moment (-1 for nobody), and `peer_version`, which for an atomic average is how often the peer's
+variable had changed by then. `read_version`, `version` and staleness then count changes of the worker's own variable.
+The loop would hold `values[w]` in place of `centrals`: average those of worker and peer, apply the message to the
+worker's. In the compiled engine a commit would take two rows and put back two, waves would be cut at either's next
+read, and the mean over all workers, which averaging leaves as it is, would be what is evaluated; the consensus
+distance Σ|x_w - mean|² changes with each row by what the two rows say. Graphs, and who chooses whom when, belong to the
+cluster; parameter groups, buffered steps and late pulls would be refused beside `peer`.
+
 The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64). When a rule of
 your own does not work, this is the place for a breakpoint.
 """

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim.checks import require_integer, require_positive
-from asyncsim.cluster import Cluster, cost, simulate
+from asyncsim.cluster import Cluster, Pipeline, cost, simulate
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.compressors import bytes_of
 from asyncsim.engine.arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
@@ -106,7 +106,8 @@ class Scenario:
             value = getattr(self, name)
             if not isinstance(value, kind):
                 wanted = " or a ".join(one.__name__ for one in kind)
-                raise ValueError(f"`{name}` must be an asyncsim.{wanted}; got {type(value).__name__}.")
+                remedy = " Give its schedule, `simulate(pipeline, commits=…)`." if isinstance(value, Pipeline) else ""
+                raise ValueError(f"`{name}` must be an asyncsim.{wanted}; got {type(value).__name__}.{remedy}")
         self.rule.for_workers(self.cluster.workers)  # which refuses a rule for another number
         self.workload.require_workers(self.cluster.workers)
         self._check_compression()

@@ -10,7 +10,7 @@ import asyncsim as asim
 from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.replayer import Replayer
 from tests.conftest import SLOW_XLA_OPTIONS
-from tests.problems import CORE, RULES, TRACES
+from tests.problems import CORE, RULES, TRACES, by_group
 
 # Code is generated from the instructions below: quickly, because nothing is run.
 OPTIONS = {**SLOW_XLA_OPTIONS, "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -20,9 +20,9 @@ WORKERS = 37  # a size that nothing else in the program has
 pytestmark = [pytest.mark.networks, pytest.mark.usefixtures("optimised")]
 
 
-def program(rule, seed, lanes, record, kind="ordinary"):
+def program(rule, seed, lanes, record, kind="ordinary", change=lambda trace: trace):
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(16,), batch_size=8)
-    trace = TRACES[kind][0](workers=WORKERS, commits=100)
+    trace = change(TRACES[kind][0](workers=WORKERS, commits=100))
     replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
     count, chunk = replayer.feeder.chunk(0, 100)
     lowered = replay_chunk.lower(replayer.carry, count, chunk, replayer.problem, layout=replayer.layout)
@@ -53,6 +53,15 @@ def test_no_copy_where_workers_read_and_pull_between_commits(name, seed, lanes):
     record = ("energy_central", "energy_proxy", "pi_median")
     text = program(RULES[name][0](), seed, lanes, record, kind="everything")
     assert len(instructions_with_state(text, "fusion")) > 4, "reads, pulls and new beginnings update the state too"
+    assert not instructions_with_state(text, "copy")
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "lanes"), [("spectrain", 0, 1), ("gem_paper", (0, 1), 1), ("gem_paper", 0, 8)]
+)
+def test_no_copy_where_groups_are_read_one_by_one(name, seed, lanes):
+    text = program(RULES[name][0](), seed, lanes, (), change=by_group)
+    assert len(instructions_with_state(text, "fusion")) > 2, "each group updates the state by itself"
     assert not instructions_with_state(text, "copy")
 
 
