@@ -9,6 +9,9 @@
 | `shape`, `predictive` | does the law fit, does the cluster produce such a log |
 | `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
 | `avo` | Adversarial Variational Optimization, for any simulator; `critic` is its network |
+| `model` | what is fitted by simulation: a cluster as a function of numbers, and their priors |
+| `summaries`, `simulations` | a trace as a row of statistics; clusters of the prior, simulated and kept |
+| `estimator`, `npe` | the neural posterior; the way from a log to it; `posterior` is what it gives |
 | `blocks` | a trace as many nearly independent observations |
 | `result` | `Calibration`: cluster, parameters, samples, checks, file |
 
@@ -25,6 +28,8 @@ named (gamma); 300 with all columns (standard error .017), 600 with commits alon
 from asyncsim.calibration.avo import Avo, avo
 from asyncsim.calibration.blocks import blocks
 from asyncsim.calibration.calibrate import calibrate
+from asyncsim.calibration.model import Model, default_model
+from asyncsim.calibration.posterior import Posterior
 from asyncsim.calibration.predictive import Check, Checks
 from asyncsim.calibration.result import Calibration, Parameter
 from asyncsim.calibration.what_if import ladder, what_if
@@ -36,11 +41,14 @@ __all__ = [
     "Check",
     "Checks",
     "LogUniform",
+    "Model",
     "Parameter",
+    "Posterior",
     "Uniform",
     "avo",
     "blocks",
     "calibrate",
+    "default_model",
     "ladder",
     "what_if",
 ]

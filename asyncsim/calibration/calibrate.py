@@ -1,55 +1,80 @@
-"""From a log to a cluster, by the exact likelihood of its durations."""
+"""From a log to a cluster: by the exact likelihood of its durations, or by simulation."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from asyncsim.calibration.choose import Choice, choose, require_family
+from asyncsim.calibration.choose import SIGNIFICANT, Choice, choose, require_family
+from asyncsim.calibration.estimator import require_flowjax
+from asyncsim.calibration.model import Model, default_model
+from asyncsim.calibration.npe import LEAST_PER_WORKER, METHOD, fit_by_simulation
 from asyncsim.calibration.predictive import summary
-from asyncsim.calibration.result import MOST_CHECKED, QUANTILES, Calibration, StageFit
+from asyncsim.calibration.result import LIKELIHOOD, MOST_CHECKED, QUANTILES, Calibration, StageFit
 from asyncsim.calibration.shape import dependences, law_check
+from asyncsim.calibration.simulations import Report
 from asyncsim.calibration.stages import Stage, Stages, stages_of
+from asyncsim.calibration.summaries import seen_columns
 from asyncsim.checks import one_of, require_integer
 from asyncsim.trace import Trace
 
-METHODS = ("likelihood",)
+METHODS = ("likelihood", METHOD)
+SIMULATIONS = 5000
+COMMITS_ALONE = ("commit_time",)
 LAW_MISFIT = 0.01
 
 
 def calibrate(
     log: Trace,
+    model: Model | None = None,
     *,
-    method: str = "likelihood",
+    method: str | None = None,
     law: Any = None,
     by_worker: bool = True,
+    simulations: int = SIMULATIONS,
     seed: int = 0,
+    jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: Report | None = None,
 ) -> Calibration:
     """Fit a cluster to a log, with intervals for every parameter.
 
-    Each stage that the log tells is fitted by maximum likelihood: computing, from `start_time` to `finish_time`; the
-    latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`; service, from
-    `serve_time` to `commit_time`. Jobs in flight at the end count as censored. The law is that of least AIC among ten;
-    workers get one law, two classes of laws, or each its own, by likelihood ratios at the 1 % level. Standard errors
-    come from the observed information.
+    **Likelihood.** Each stage that the log tells is fitted by maximum likelihood: computing, from `start_time` to
+    `finish_time`; the latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`;
+    service, from `serve_time` to `commit_time`. Jobs in flight at the end count as censored. The law is that of least
+    AIC among ten; workers get one law, two classes of laws, or each its own, by likelihood ratios at the 1 % level.
+    Standard errors come from the observed information. Of commits alone it knows whole jobs only: "compute" then
+    contains network, queue and service, which `fit.hidden` and the parameters say.
 
-    A log of commits alone tells whole jobs only: then "compute" contains network, queue and service, which
-    `fit.hidden` and the parameters say, and a cluster simulated with more workers queues less than the real one will.
+    **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
+    for as many commits as the log has, and normalising flows learn the parameters from statistics of the columns that
+    the log has. Simulations that were held back tell how often 90 % of the posterior hold the truth (`fit.coverage`),
+    and the level of the intervals is set so that 90 % do. A parameter whose interval is more than half as wide as that
+    of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
 
     Args:
         log: The trace of an asynchronous cluster; see `Trace.from_csv`.
-        method: "likelihood", the only one there is as yet.
+        model: What is to be fitted by simulation; by default gamma compute times, exponential latency and a constant
+            service, of equal workers.
+        method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone of workers that do
+            not differ (if flowjax is there and no `law` is named); the likelihood for any other.
         law: Law of the compute times, as a class of `asyncsim.delays` or its name, or a mapping from "compute",
-            "latency" and "service" to one; by default that of least AIC.
-        by_worker: Whether workers may differ.
-        seed: Of what is drawn for intervals and p-values.
+            "latency" and "service" to one; by default that of least AIC. For the likelihood.
+        by_worker: Whether workers may differ. For the likelihood.
+        simulations: How many, 500 or more. More make narrower and surer intervals.
+        seed: Of what is drawn.
+        jobs: Processes that simulate; by default one for each core, and 0 for none but this one.
+        store: Folder that keeps simulations, and what was learned from them. A call that was stopped goes on, and
+            another log with as many commits, of the same model, takes seconds. By default nothing is kept.
+        progress: Called with `.done`, `.total` and `.seconds` whenever simulations have come.
 
     Returns:
-        A `Calibration`.
+        A `Calibration`; by simulation a `Posterior`, which is one.
 
     Raises:
-        ValueError: If the log has fewer than 30 commits, no time passes, it is not asynchronous, or a named law cannot
-            produce its durations.
+        ValueError: If the log has fewer than 30 commits (by simulation, 10 for each worker), no time passes, it is not
+            asynchronous, a named law cannot produce its durations, or an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
@@ -64,15 +89,72 @@ def calibrate(
     References:
         Akaike 1974, "A new look at the statistical model identification".
         Wilks 1938, "The large-sample distribution of the likelihood ratio for testing composite hypotheses".
+        Papamakarios and Murray 2016, "Fast ε-free inference of simulation models with Bayesian conditional density
+        estimation".
+        Durkan et al. 2019, "Neural spline flows".
+        Hermans et al. 2022, "A trust crisis in simulation-based inference? Your posterior approximations can be
+        unfaithful".
     """
     if not isinstance(log, Trace):
         remedy = "Read a file by `asyncsim.Trace.from_csv(path)`."
         raise ValueError(f"`log` must be a trace; got {type(log).__name__}. {remedy}")
-    one_of("method", method, METHODS)
     seed = require_integer("seed", seed, least=0, remedy="Give another one.")
+    if jobs is not None:
+        jobs = require_integer("jobs", jobs, least=0, remedy="Give 0 to simulate in this process.")
+    _require_consistent(model, method, law)
+    notes: tuple[str, ...] = ()
+    if model is None and method is None:
+        method, notes = _default_method(log, law, by_worker)
+    if model is not None or method == METHOD:
+        chosen = default_model(log.workers) if model is None else model
+        return fit_by_simulation(
+            log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress, notes=notes
+        )
+    return _by_likelihood(log, law, by_worker, seed, notes)
+
+
+def _require_consistent(model: Any, method: str | None, law: Any) -> None:
+    if method is not None:
+        one_of("method", method, METHODS)
+    if model is not None and not isinstance(model, Model):
+        remedy = "Give `asyncsim.calibration.Model(build, prior)`."
+        raise ValueError(f"`model` must be a calibration model; got {type(model).__name__}. {remedy}")
+    if model is not None and method == LIKELIHOOD:
+        raise ValueError(
+            "`method` 'likelihood' must be without `model`: it fits the laws of observed stages, which `law` names."
+        )
+    if law is not None and (model is not None or method == METHOD):
+        raise ValueError("`law` must be without simulation; it names what the likelihood fits. Put it into `model`.")
+
+
+def _default_method(log: Trace, law: Any, by_worker: bool) -> tuple[str, tuple[str, ...]]:
+    """The likelihood where durations are observed; else simulation, where that makes sense. With a note if it would."""
+    if law is not None or seen_columns(log) != COMMITS_ALONE or log.workers == 1:
+        return LIKELIHOOD, ()
+    found = stages_of(log)
+    if len(log) < LEAST_PER_WORKER * log.workers:
+        return LIKELIHOOD, ()
+    if by_worker:
+        p_equal = choose(found.compute, log.workers, None).p_equal
+        if p_equal < SIGNIFICANT:
+            return LIKELIHOOD, (
+                "The log has commits alone, and workers differ: whole jobs were fitted. To tell network and service "
+                "apart by simulation, give a `model` with such workers.",
+            )
+    try:
+        require_flowjax()
+    except ValueError:
+        return LIKELIHOOD, (
+            "The log has commits alone: whole jobs were fitted. Simulation tells compute times and service apart: "
+            "pip install 'asyncsim[calibrate]'.",
+        )
+    return METHOD, ()
+
+
+def _by_likelihood(log: Trace, law: Any, by_worker: bool, seed: int, before: tuple[str, ...]) -> Calibration:
     laws = _laws(law)
     found = stages_of(log)
-    notes = list(found.notes)
+    notes = [*before, *found.notes]
     fitted = {
         name: _fit(name, stage, log.workers, laws.get(name), by_worker and name == "compute", seed, notes)
         for name, stage in (("compute", found.compute), ("latency", found.latency), ("service", found.service))
@@ -95,7 +177,7 @@ def calibrate(
         notes=tuple(notes),
         log=summary(_beginning(log, checked)),
         checked=checked,
-        method=method,
+        method=LIKELIHOOD,
         seed=seed,
     )
 

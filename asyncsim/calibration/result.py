@@ -1,7 +1,7 @@
 """What a calibration found: a cluster, its parameters with their intervals, and clusters that are as likely."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from asyncsim.checks import did_you_mean, require_integer
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.delays import Constant, Delay
 from asyncsim.files import read_json, write_json
+from asyncsim.scenario.rebuild import NotByName
 
 FORMAT = "asyncsim calibration"
 FORMAT_VERSION = 1
@@ -26,6 +27,7 @@ MOST_APART = 10.0  # high over low of an interval, from which the log hardly tel
 MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
 QUANTILES = 199  # of each stage's durations that are kept for a Q-Q picture
 DRAWS_PER_WORKER = 400  # where each worker has a law of its own
+READERS: dict[str, Callable[[Mapping[str, Any]], "Calibration"]] = {}  # method -> reader, of those with an own kind
 STAGES = {"compute": "compute", "latency": "network.latency", "service": "server.service"}
 
 
@@ -34,10 +36,12 @@ class Parameter(NamedTuple):
 
     Attributes:
         estimate: Of highest likelihood; NaN if the log does not tell.
-        low, high: Ends of the 90 % interval.
+        low, high: Ends of the 90 % interval; one of them is the estimate where this is the shortest or longest
+            duration itself.
         method: "likelihood"; "likelihood of whole jobs", where network, queue and service may be in them, because the
-            log tells neither; or "not observed".
-        identifiable: Whether the log tells it: its interval spans less than a factor of ten.
+            log tells neither; "not observed"; or "npe", by simulation.
+        identifiable: Whether the log tells it: its interval spans less than a factor of ten. By simulation: it is at
+            most half as wide as that of the prior.
     """
 
     estimate: float
@@ -94,7 +98,7 @@ class Calibration:
         notes: What was found, in sentences.
         log: Statistics of the log that `check` compares.
         checked: How many of the log's first commits they are of.
-        method: "likelihood".
+        method: "likelihood", or "npe" (then it is a `Posterior`).
         seed: Of everything that is drawn.
     """
 
@@ -207,6 +211,10 @@ class Calibration:
         Raises:
             OSError: If the file cannot be written.
         """
+        write_json(path, self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data, for `save`."""
         stages = {name: _stage_as_json(stage) for name, stage in self.stages.items()}
         same = (
             "workers",
@@ -224,7 +232,7 @@ class Calibration:
         parameters = {name: parameter._asdict() for name, parameter in self.parameters.items()}
         fields = {name: getattr(self, name) for name in same}
         head = {"format": FORMAT, "version": FORMAT_VERSION}
-        write_json(path, {**head, **fields, "parameters": parameters, "stages": stages})
+        return {**head, **fields, "parameters": parameters, "stages": stages}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Calibration":
@@ -242,6 +250,8 @@ class Calibration:
         if found["version"] > FORMAT_VERSION:
             raise ValueError(f"`path` {str(path)!r} was written by a newer asyncsim. Update asyncsim.")
         try:
+            if found["method"] in READERS:
+                return READERS[found["method"]](found)
             return cls(
                 workers=found["workers"],
                 commits=found["commits"],
@@ -256,7 +266,7 @@ class Calibration:
                 method=found["method"],
                 seed=found["seed"],
             )
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError, IndexError, NotByName) as error:
             raise ValueError(f"`path` {str(path)!r} is damaged: {error!r}. Calibrate again.") from error
 
     def _cluster(self, laws: Mapping[str, list[Delay]], workers: int) -> Cluster:
@@ -307,6 +317,10 @@ def _of_group(prefix: str, one: Estimate, laws: list[Delay]) -> dict[str, Parame
 
 def _parameter(estimate: float, drawn: FloatArray) -> Parameter:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    if estimate >= drawn.max():  # the shortest duration: the law's own least can only be below it
+        low, high = float(np.quantile(drawn, 1 - LEVEL)), float(estimate)
+    elif estimate <= drawn.min():  # the longest one
+        low, high = float(estimate), float(np.quantile(drawn, LEVEL))
     identifiable = bool(low == high or (low > 0 and high / low < MOST_APART))
     return Parameter(float(estimate), low, high, LIKELIHOOD, identifiable)
 

@@ -1,27 +1,36 @@
 """`asyncsim calibrate`: from a log to a cluster, with a table, a picture and a scenario that uses it."""
 
 import math
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from asyncsim.calibration import Calibration, Parameter, calibrate, ladder, what_if
+from asyncsim.calibration import Calibration, Model, Parameter, Posterior, calibrate, ladder, what_if
+from asyncsim.calibration.calibrate import METHODS, SIMULATIONS
 from asyncsim.calibration.coordinates import CLASSES
+from asyncsim.calibration.npe import LEAST_SIMULATIONS
 from asyncsim.calibration.predictive import Checks
-from asyncsim.calibration.result import LIKELIHOOD
+from asyncsim.calibration.result import WHOLE_JOBS
 from asyncsim.calibration.script import own_part, scenario_script
+from asyncsim.calibration.simulations import SimulationProgress
 from asyncsim.cli.command import Command
+from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.output import json_option, out_option, print_results
+from asyncsim.cli.progress import SimulationBar
 from asyncsim.cli.tables import number, print_table
 from asyncsim.cli.trace import START, TraceFile, load
 from asyncsim.files import atomic_write, to_plain
-from asyncsim.plots import draw_band, draw_quantiles, draw_title
+from asyncsim.plots import draw_band, draw_posterior, draw_quantiles, draw_title
 from asyncsim.plots.style import save_png
 from asyncsim.study.keep import make_folder
+from asyncsim.study.script import importable, names_of
 
 DEFAULT = Path("runs", "calibrate")
+STORE = Path("runs", "calibrate,simulations")
+MOST_PANELS = 6  # parameters that are drawn
 SIZE = (10.0, 8.0)  # inches
 BEYOND = 3  # times the log's number of workers, up to which the picture asks what if
 LABELS = {"throughput": "commits per second", "staleness": "mean staleness"}
@@ -38,20 +47,78 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
     metavar="NAME",
     help=f"Law of the compute times: {', '.join(CLASSES)}. [the one of least AIC]",
 )
+@click.option(
+    "--model",
+    metavar="SCRIPT.py",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Script that defines `model`, an asyncsim.calibration.Model, to be fitted by simulation.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="likelihood (of durations in the log), or npe (by simulation). [what the columns allow]",
+)
+@click.option(
+    "--simulations",
+    type=click.IntRange(min=LEAST_SIMULATIONS),
+    default=SIMULATIONS,
+    help=f"Simulations, for npe. [{SIMULATIONS}]",
+)
+@click.option("--jobs", type=click.IntRange(min=0), help="Processes that simulate. [one for each core]")
+@click.option(
+    "--store",
+    metavar="DIR",
+    default=str(STORE),
+    help=f"Folder of simulations, for other logs of the same model too. [{STORE}]",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of intervals and checks. [0]")
 @click.option("--quick", is_flag=True, help="Leave out what is simulated: the check of the model, and what if.")
 @START
-def command(file: str, law: str | None, seed: int, quick: bool, start: Any, out: str | None, as_json: bool) -> None:
+def command(
+    file: str,
+    law: str | None,
+    model: str | None,
+    method: str | None,
+    simulations: int,
+    jobs: int | None,
+    store: str,
+    seed: int,
+    quick: bool,
+    start: Any,
+    out: str | None,
+    as_json: bool,
+) -> None:
     """Fit a cluster to the log in FILE: laws, their parameters with 90 % intervals, and what the log cannot tell.
 
     FILE is a CSV log with the columns worker and commit_time; start_time, finish_time, arrive_time and serve_time let
     it tell computing, messages and service apart. The folder gets fit.json, calibration.png and scenario.py, which
     answers what more workers would do.
+
+    A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are kept: the same
+    command goes on after Ctrl-C, and another log of as many workers and commits takes seconds.
     """
-    try:
-        fit = calibrate(load(file, start), law=law, seed=seed)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    with SimulationBar() as bar, ExitStack() as stack:
+        try:
+            log = load(file, start)
+            chosen = None
+            if model is not None:
+                stack.enter_context(importable(model))
+                chosen = model_of(model)
+            fit = calibrate(
+                log,
+                chosen,
+                method=method,
+                law=law,
+                simulations=simulations,
+                seed=seed,
+                jobs=jobs,
+                store=store,
+                progress=bar.update,
+            )
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        except KeyboardInterrupt as stopped:
+            raise Interrupted(_stopped(bar.latest, store), stopped) from stopped
     checks = None if quick else fit.check()
     folder = Path(out or DEFAULT)
     make_folder(folder)
@@ -62,12 +129,33 @@ def command(file: str, law: str | None, seed: int, quick: bool, start: Any, out:
     print_results(as_json_of(fit, checks), as_json, lambda: show(fit, checks, folder, kept))
 
 
+def model_of(path: str) -> Model:
+    """The model that a script defines.
+
+    Raises:
+        ValueError: If the script fails, or defines none.
+    """
+    found = names_of(path).get("model")
+    if isinstance(found, Model):
+        return found
+    other = "no `model`" if found is None else f"a `model` of type {type(found).__name__}"
+    raise ValueError(f"{path} defines {other}. Write `model = asim.calibration.Model(build, prior={{…}})`.")
+
+
+def _stopped(latest: SimulationProgress | None, store: str) -> str:
+    if latest is None:
+        return "Stopped before the first simulation."
+    return f"Stopped; {latest.done:,} of {latest.total:,} simulations are kept in {store}. The same command goes on."
+
+
 def as_json_of(fit: Calibration, checks: Checks | None) -> Any:
     """Parameters, what was found, and the checks, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
     judged = None if checks is None else {name: check._asdict() for name, check in checks.items()}
     fits = None if checks is None else checks.fits
-    told = {"parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
+    told = {"method": fit.method, "parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
+    if isinstance(fit, Posterior):
+        told |= {name: getattr(fit, name) for name in ("widths", "coverage", "held_back", "simulations")}
     return to_plain({**told, "checks": judged, "fits": fits})
 
 
@@ -88,12 +176,21 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> N
         beside = sorted(stage.aic.items(), key=lambda item: item[1])[1:3]
         worse = ", ".join(f"{other} {value - min(stage.aic.values()):+.3g}" for other, value in beside)
         click.echo(f"{name}: {', '.join(sorted(families))}{f' (AIC of the next: {worse})' if worse else ''}")
+    if isinstance(fit, Posterior):
+        columns = ", ".join(name.removesuffix("_time") for name in fit.seen)
+        click.echo(f"by {fit.simulations:,} simulations, from {columns} times")
     click.echo()
     rows = [
-        (name, _number(one.estimate), _number(one.low), _number(one.high), _told(one))
+        (name, _number(one.estimate), _number(one.low), _number(one.high), _told(one), *_learned(fit, name))
         for name, one in list(fit.parameters.items())[:MOST_ROWS]
     ]
-    print_table(("parameter", "estimate", "5 %", "95 %", "told by the log"), rows, folded=(0,))
+    heads = ("parameter", "estimate", "5 %", "95 %", "told by the log")
+    print_table((*heads, *("width / prior", "coverage") * isinstance(fit, Posterior)), rows, folded=(0,))
+    if isinstance(fit, Posterior):
+        click.echo(
+            "\nCoverage: share of the posterior's 90 % intervals that held the truth, in "
+            f"{fit.held_back:,} simulations that were held back. The intervals above are corrected by it."
+        )
     if len(fit.parameters) > MOST_ROWS:
         click.echo(f"and {len(fit.parameters) - MOST_ROWS:,} more in fit.json")
     for note in fit.notes:
@@ -105,24 +202,48 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> N
 
 
 def draw(fit: Calibration, numbers: Any, log: str, figure: Any) -> None:
-    """Quantiles of each stage above; throughput and staleness against the number of workers below."""
-    grid = figure.add_gridspec(1 if numbers is None else 2, 6)
-    width = 6 // len(fit.stages)
-    for place, (name, stage) in enumerate(fit.stages.items()):
-        ax = figure.add_subplot(grid[0, place * width : (place + 1) * width])
+    """Quantiles of each stage above, or what is known of each parameter; throughput and staleness below."""
+    grid = figure.add_gridspec(1 if numbers is None else 2, 1)
+    if isinstance(fit, Posterior):
+        _draw_parameters(fit, figure, grid[0, 0])
+    else:
+        _draw_stages(fit, figure, grid[0, 0])
+    if numbers is not None:
+        _draw_what_if(fit, numbers, figure, grid[1, 0])
+    _title(fit, log, figure)
+
+
+def _draw_stages(fit: Calibration, figure: Any, place: Any) -> None:
+    for cell, (name, stage) in zip(place.subgridspec(1, len(fit.stages)), fit.stages.items(), strict=True):
+        ax = figure.add_subplot(cell)
         draw_quantiles(ax, *stage.quantiles)
         families = sorted({group.estimate.family for group in stage.groups})
         ax.set(title=f"{name}: {', '.join(families)}")
-    if numbers is not None:
-        for place, (name, label) in enumerate(LABELS.items()):
-            ax = figure.add_subplot(grid[1, 3 * place : 3 * place + 3])
-            predicted = numbers[f"predicted_{name}"]
-            ends = [numbers[f"{name}{end}"] for end in ("_low", "", "_high")]
-            known = predicted if all(map(math.isfinite, predicted)) else None
-            draw_band(ax, numbers["workers"], *ends, theory=known)
-            ax.axvline(fit.workers, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
-            ax.set(ylabel=label, ylim=(0, None))
-            ax.legend(fontsize="small")
+
+
+def _draw_parameters(fit: Posterior, figure: Any, place: Any) -> None:
+    """What is known of each parameter, and where the prior ends."""
+    shown = list(fit.found)[:MOST_PANELS]
+    for i, (cell, name) in enumerate(zip(place.subgridspec(1, len(shown)), shown, strict=True)):
+        ax, one = figure.add_subplot(cell), fit.found[name]
+        draw_posterior(ax, fit.draws[:, i], fit.priors[name], (one.low, one.high), told=one.identifiable)
+        ax.set(xlabel=name, yticks=[])
+        ax.set_title("" if one.identifiable else "hardly told by the log", fontsize="small")
+
+
+def _draw_what_if(fit: Calibration, numbers: Any, figure: Any, place: Any) -> None:
+    for cell, (name, label) in zip(place.subgridspec(1, 2), LABELS.items(), strict=True):
+        ax = figure.add_subplot(cell)
+        predicted = numbers[f"predicted_{name}"]
+        ends = [numbers[f"{name}{end}"] for end in ("_low", "", "_high")]
+        known = predicted if all(map(math.isfinite, predicted)) else None
+        draw_band(ax, numbers["workers"], *ends, theory=known)
+        ax.axvline(fit.workers, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
+        ax.set(ylabel=label, ylim=(0, None))
+        ax.legend(fontsize="small")
+
+
+def _title(fit: Calibration, log: str, figure: Any) -> None:
     hidden = f"; not told by the log: {', '.join(fit.hidden)}" if fit.hidden else ""
     draw_title(figure, f"A cluster fitted to {log}", f"{fit.commits:,} commits, {fit.workers:,} workers{hidden}")
 
@@ -142,7 +263,12 @@ def _judgement(checks: Checks) -> str:
 def _told(parameter: Parameter) -> str:
     if not parameter.identifiable:
         return "no"
-    return "yes" if parameter.method == LIKELIHOOD else "of whole jobs"
+    return "of whole jobs" if parameter.method == WHOLE_JOBS else "yes"
+
+
+def _learned(fit: Calibration, name: str) -> tuple[str, ...]:
+    """How wide the interval is beside the prior's, and how far intervals could be trusted."""
+    return (f"{fit.widths[name]:.2f}", f"{fit.coverage[name]:.2f}") if isinstance(fit, Posterior) else ()
 
 
 def _number(value: float) -> str:

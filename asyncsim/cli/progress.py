@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rich import progress as rich_progress
 from rich.console import Console
 
+from asyncsim.calibration.simulations import SimulationProgress
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress
 from asyncsim.study.sweep import SweepProgress
@@ -128,3 +129,41 @@ class SweepBar:
         failed = f", {progress.failed:,} failed" if progress.failed else ""
         state = f"{progress.done:,} of {progress.total:,} runs{failed}"
         self.bar.update(self.task, completed=progress.done + progress.failed - self.before, state=state)
+
+
+class SimulationBar:
+    """A progress bar for the simulations of a calibration; use it as a context.
+
+    Attributes:
+        latest: The last report, None before the first.
+    """
+
+    def __init__(self) -> None:
+        columns = (
+            rich_progress.TextColumn("{task.fields[state]}"),
+            rich_progress.BarColumn(bar_width=30),
+            rich_progress.TimeElapsedColumn(),
+            rich_progress.TimeRemainingColumn(compact=True),
+        )
+        console = Console(stderr=True)
+        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.task = self.bar.add_task("", total=None, state="preparing")
+        self.latest: SimulationProgress | None = None
+
+    def __enter__(self) -> "SimulationBar":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def update(self, progress: SimulationProgress) -> None:
+        """Show how far the simulations have come, and then that networks learn from them."""
+        if self.latest is None:  # what was kept before says nothing about the speed
+            self.bar.reset(self.task, total=progress.total - progress.done)
+        self.latest = progress
+        if progress.stage == "simulating":
+            state = f"{progress.done:,} of {progress.total:,} simulations"
+            self.bar.update(self.task, completed=progress.new, state=state)
+        else:
+            self.bar.update(self.task, total=None, state=f"{progress.stage} from {progress.total:,} simulations")

@@ -3,7 +3,7 @@
 Matplotlib is imported when they run, not before.
 """
 
-from asyncsim.plots.calibration import draw_band, draw_proposal, draw_quantiles
+from asyncsim.plots.calibration import draw_band, draw_posterior, draw_proposal, draw_quantiles
 from asyncsim.plots.comparison import draw_comparison, draw_final_losses
 from asyncsim.plots.page import draw_title
 from asyncsim.plots.pipeline import draw_timetable
@@ -23,6 +23,7 @@ __all__ = [
     "draw_label_counts",
     "draw_loss",
     "draw_pi",
+    "draw_posterior",
     "draw_proposal",
     "draw_quantiles",
     "draw_report",

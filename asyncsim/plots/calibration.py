@@ -11,9 +11,13 @@ from asyncsim.plots.style import BLUE, GREY
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
 WIDTH = 4  # standard deviations of a proposal that are drawn to each side
 POINTS = 201
+BARS = 31
+MANY_TIMES = 10  # between the ends of an axis, from which it is logarithmic
+SHOWN = 0.1  # share of the prior that the draws cover, from which all of it is shown
 ROUNDING = 1e-9  # relative: what differs by less is the same
 
 
@@ -62,6 +66,61 @@ def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Lin
     """
     away = np.linspace(-WIDTH, WIDTH, POINTS)
     return ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
+
+
+def draw_posterior(
+    ax: "Axes",
+    draws: ArrayLike,
+    prior: tuple[float, float],
+    interval: tuple[float, float],
+    *,
+    told: bool = True,
+    color: str = BLUE,
+) -> "list[Patch]":
+    """What is known of a parameter: draws from its posterior, its 90 % interval, and the range of its prior.
+
+    Args:
+        ax: Where to draw. All of the prior is shown where the draws span a tenth of it; the axis is logarithmic where
+            what is shown spans more than a factor of 10.
+        draws: (count,) values.
+        prior: Ends of the prior; NaN where it has none.
+        interval: Ends of the interval.
+        told: Whether the log tells it; else it is drawn in grey.
+        color: Of the posterior.
+
+    Returns:
+        The bars.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> bars = draw_posterior(Figure().subplots(), np.linspace(1.0, 2.0, 100), (0.01, 100.0), (1.05, 1.95))
+        >>> round(sum(bar.get_width() for bar in bars), 3)
+        1.0
+    """
+    found = np.asarray(draws, float)
+    least, most = float(found.min()), float(found.max())
+    whole = not np.isnan(prior[0]) and (not told or _share(least, most, prior) > SHOWN)
+    low, high = prior if whole else (min(least, interval[0]), max(most, interval[1]))
+    logarithmic = low > 0 and high > MANY_TIMES * low
+    space = np.geomspace if logarithmic and least > 0 else np.linspace
+    bars = ax.hist(found, space(least, most if most > least else least + 1.0, BARS), color=color if told else GREY)[2]
+    for end in interval:
+        ax.axvline(end, color="black", linewidth=0.8, linestyle=":")
+    if logarithmic:
+        ax.set_xscale("log")
+    else:
+        ax.locator_params(axis="x", nbins=4)
+    if whole:
+        ax.set_xlim(low, high)
+    return [*bars]  # type: ignore[misc]
+
+
+def _share(least: float, most: float, prior: tuple[float, float]) -> float:
+    """Share of a prior that some values span, on a logarithmic axis if the prior needs one."""
+    low, high = prior
+    if low > 0 and least > 0 and high > MANY_TIMES * low:
+        return float(np.log(most / least) / np.log(high / low))
+    return (most - least) / (high - low)
 
 
 def draw_band(

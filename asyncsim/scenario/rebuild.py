@@ -20,6 +20,7 @@ from asyncsim.rules import Rule
 from asyncsim.rules.compressed import SUFFIX, taken_apart
 from asyncsim.rules.proxy import MOMENTUM, RATE
 from asyncsim.scenario.fields import arguments
+from asyncsim.scenario.fingerprint import describe_cluster
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -93,6 +94,27 @@ def rebuild(
     if part is not None:
         raise NotByName(f"`{part}` is made of code that is not the library's, or that has changed since")
     raise NotByName(f"this asyncsim makes another scenario of it: {different or 'its digest differs'}")
+
+
+def rebuild_cluster(description: Mapping[str, Any]) -> Cluster:
+    """The cluster of a description.
+
+    Args:
+        description: What `describe_cluster` gave, also as JSON has it.
+
+    Raises:
+        NotByName: If a part of it has no name in the library; says which.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(2, asim.delays.Gamma(1.0, 0.3), server=asim.Server(slots=2))
+        >>> rebuild_cluster(describe_cluster(cluster)) == cluster
+        True
+    """
+    for made in _part("cluster", lambda: [*_clusters(description, None)]):
+        if to_plain(describe_cluster(made)) == to_plain(description):
+            return made
+    raise NotByName("this asyncsim makes another cluster of it")
 
 
 def _part(name: str, make: Callable[[], Any]) -> Any:

@@ -27,8 +27,7 @@ def study_of(path: str) -> Study:
         ValueError: If the script fails (the file and the line are named), or defines no study, or two.
         OSError: If it cannot be read.
     """
-    _require_text(path)
-    names = _execute(path)
+    names = names_of(path)
     found = [name for name in NAMES if isinstance(names.get(name), Study)]
     if len(found) > 1 and found[1] != "scenario":
         raise ValueError(f"{path} defines both `{found[0]}` and `{found[1]}`. Give each a script of its own.")
@@ -37,6 +36,27 @@ def study_of(path: str) -> Study:
         assert isinstance(study, Study)
         return study
     raise ValueError(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
+
+
+def names_of(path: str) -> dict[str, object]:
+    """What a script defines; it is run under another name than "__main__".
+
+    Raises:
+        ValueError: If the script fails; the file and the line are named.
+        OSError: If it cannot be read.
+    """
+    _require_text(path)
+    return _execute(path)
+
+
+@contextlib.contextmanager
+def importable(path: str) -> Iterator[None]:
+    """Let other processes import what stands beside a script."""
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        yield
+    finally:
+        del sys.path[0]
 
 
 def _require_text(path: str) -> None:

@@ -213,13 +213,25 @@ def test_intervals_cover():
         assert abs(coverage - 0.9) < 3.5 * math.sqrt(0.09 / 300)
 
 
+def test_a_least_duration_is_an_end_of_its_interval():
+    """The law's own least lies below the shortest duration by an exponential amount: 9 of 10 intervals hold it."""
+    law, inside = delays.ShiftedExponential(1.0, 0.5), []
+    for seed in range(50):
+        durations = law.sample(np.random.default_rng(seed), 40)
+        log = asim.Trace.from_commits([0] * 40, np.cumsum(durations))
+        shift = asim.calibrate(log, law="shifted_exponential").parameters["compute.shift"]
+        assert shift.low < shift.estimate == shift.high
+        inside.append(shift.low <= 1.0)
+    assert abs(np.mean(inside) - 0.9) < 4 * math.sqrt(0.09 / 50)
+
+
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
         (lambda: asim.Trace.from_commits([0, 1] * 5), {}, "`log` must have 30 commits or more; got 10"),
         (lambda: asim.Trace.from_commits([0] * 40, np.full(40, 0.0)), {}, "must have times that differ"),
         (lambda: [1.0, 2.0], {}, r"`log` must be a trace; got list. Read a file"),
-        (None, {"method": "npe"}, "`method` must be one of 'likelihood'; got 'npe'"),
+        (None, {"method": "mcmc"}, "`method` must be one of 'likelihood', 'npe'; got 'mcmc'"),
         (None, {"law": "gama"}, "`law` must be one of .* Did you mean 'gamma'"),
         (None, {"law": {"service": "gamma"}}, "`law` of 'service' must be left out"),
         (None, {"law": "constant"}, "must be equal for a constant law"),

@@ -58,3 +58,44 @@ def test_mistakes(command, log, arguments, words):
     given = arguments if arguments[0].endswith(".csv") else (log, *arguments)
     done = command("calibrate", *given)
     assert_one_line(done, 2, *words)
+
+
+SCRIPT = """
+import asyncsim as asim
+from asyncsim.calibration import LogUniform, Model
+
+model = Model(lambda p: asim.Cluster(3, asim.delays.Gamma(p["mean"], 0.3)), prior={"mean": LogUniform(0.1, 10)})
+"""
+
+
+def test_by_simulation(command, log):
+    """A model of one's own: a table with what was learned, a picture, and a fit that a scenario uses."""
+    pytest.importorskip("flowjax", reason="neural posteriors need the extra calibrate")
+    Path("model.py").write_text(SCRIPT)
+    arguments = ("calibrate", log, "--out", "mine", "--model", "model.py", "--simulations", "500", "--jobs", "0")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"FLOWS": 1, "LAYERS": 1, "WIDTH": 8, "DEPTH": 1, "EPOCHS": 2}.items():
+            patch.setattr(f"asyncsim.calibration.estimator.{name}", value)
+        done = command(*arguments)
+        assert (done.status, done.err) == (0, "")
+        assert "coverage" in done.out
+        assert "does NOT produce such logs" in done.out  # there is a server in the log, and none in the model
+        again = command(*arguments, "--quick", "--json")
+    found = json.loads(again.out)
+    assert found["method"] == "npe"
+    assert found["simulations"] == 500
+    assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
+    assert asim.Calibration.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("x = 1", ("model.py", "defines no `model`")),
+        ("model = 3", ("a `model` of type int",)),
+        ("import asyncsim as asim\nmodel = asim.calibration.Model(3, {})", ("model.py, line 2", "`build`")),
+    ],
+)
+def test_scripts_without_a_model(command, log, script, words):
+    Path("model.py").write_text(script)
+    assert_one_line(command("calibrate", log, "--model", "model.py"), 2, *words)

@@ -1,0 +1,244 @@
+"""From a log to a posterior by simulation: simulate the prior, learn, and look at the log."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+from asyncsim.calibration.coordinates import FloatArray
+from asyncsim.calibration.estimator import HALF, Estimator, learn, load_estimator, require_flowjax, save_estimator
+from asyncsim.calibration.model import Model
+from asyncsim.calibration.posterior import KEPT, Posterior, compared_statistics, require_described
+from asyncsim.calibration.result import LEVEL, Parameter
+from asyncsim.calibration.simulations import Job, Report, SimulationProgress, simulations
+from asyncsim.calibration.stages import stages_of
+from asyncsim.calibration.summaries import seen_columns, summaries
+from asyncsim.checks import require_integer
+from asyncsim.files import read_json, require_folder, write_json
+from asyncsim.scenario.fingerprint import digest
+from asyncsim.trace import Trace
+
+METHOD = "npe"
+LEAST_SIMULATIONS = 500
+LEAST_PER_WORKER = 10  # commits of a log, from which its statistics tell workers' times
+MOST_COMMITS = 4000  # that are simulated, or as many as make 20 for each worker
+DRAWS = 1000
+ROUNDS = 20  # of draws, until enough lie within the prior
+EDGE = 0.02  # share of the prior at each end that counts as its edge
+OUTSIDE = 0.1  # of the range of a statistic over all simulations, by which a log is outside
+FORMAT = "asyncsim simulations for calibration"
+ABOUT = "about.json"
+
+
+def fit_by_simulation(
+    log: Trace,
+    model: Model,
+    *,
+    count: int,
+    seed: int,
+    jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: Report | None = None,
+    notes: tuple[str, ...] = (),
+) -> Posterior:
+    """Fit a model by a neural posterior; arguments as in `calibrate`.
+
+    Raises:
+        ValueError: If the log or the model does not fit, or the folder holds something else.
+    """
+    require_flowjax()
+    count = require_integer("simulations", count, least=LEAST_SIMULATIONS, remedy="5000 are usual.")
+    notes = (*stages_of(log).notes, *notes)
+    require_enough(log)
+    if model.workers != log.workers:
+        raise ValueError(f"`model` must build clusters of {log.workers} workers, as the log has; got {model.workers}.")
+    require_described(model.cluster(model.at(np.full(len(model.prior), 0.5))))
+    used = beginning(log, max(MOST_COMMITS, 2 * LEAST_PER_WORKER * log.workers))
+    if used is not log:
+        notes += (f"Only the first {len(used):,} commits were used: each simulation makes as many.",)
+    job = Job(model, len(used), (seen_columns(used),), seed)
+    estimator = estimator_of(job, count, folder=_folder(store, job), jobs=jobs, progress=progress)
+    return _posterior(log, used, job, estimator, notes)
+
+
+def estimator_of(
+    job: Job, count: int, *, folder: Path | None = None, jobs: int | None = None, progress: Report | None = None
+) -> Estimator:
+    """What is learned from so many simulations; where there is a folder for it, kept there, and used again."""
+    place = None if folder is None else folder / f"estimator-{count}.npz"
+    kept = None if place is None else load_estimator(place)
+    if kept is not None:
+        return kept
+    begun = time.monotonic()
+    made = simulations(job, count, folder=folder, jobs=jobs, progress=progress)
+    if progress is not None:
+        progress(SimulationProgress(count, count, count, time.monotonic() - begun, "learning"))
+    estimator = learn(job.model, made.values, made.statistics[0], job.seed)
+    if place is not None:
+        save_estimator(estimator, place)
+    return estimator
+
+
+def require_enough(log: Trace) -> None:
+    """Refuse a log whose statistics say nothing of its workers.
+
+    Raises:
+        ValueError: With the number of commits that are needed.
+    """
+    least = LEAST_PER_WORKER * log.workers
+    if len(log) < least:
+        raise ValueError(
+            f"`log` must have {least} commits or more, {LEAST_PER_WORKER} for each worker; got {len(log)}. Record more."
+        )
+
+
+def beginning(log: Trace, commits: int) -> Trace:
+    """The first commits of a log, with all their columns."""
+    if commits >= len(log):
+        return log
+    columns = {name: column[:commits] for name, column in log.to_columns().items() if len(column) >= commits}
+    return Trace.from_columns(columns, workers=log.workers)
+
+
+def _folder(store: str | os.PathLike[str] | None, job: Job) -> Path | None:
+    """The folder of a job within the store, which says what it holds."""
+    if store is None:
+        return None
+    root = require_folder("store", store)
+    told = {
+        "model": job.model.digest(),
+        "workers": job.model.workers,
+        "commits": job.commits,
+        "columns": job.seen,
+        "seed": job.seed,
+    }
+    if root.is_dir() and any(root.iterdir()) and (read_json(root / ABOUT) or {}).get("format") != FORMAT:
+        raise ValueError(f"`store` {str(store)!r} holds other files. Give a new folder, or one of simulations.")
+    folder = root / digest(told)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"`store` {str(store)!r} cannot be made: {error.strerror}. Give another one.") from error
+    write_json(root / ABOUT, {"format": FORMAT})
+    write_json(folder / ABOUT, {"format": FORMAT, **told, "parameters": list(job.model.names)})
+    return folder
+
+
+def _posterior(log: Trace, used: Trace, job: Job, estimator: Estimator, notes: tuple[str, ...]) -> Posterior:
+    model, seen = job.model, job.seen[0]
+    told = summaries(used, seen)
+    statistics = np.array(list(told.values()))[None]
+    cycle = float(np.exp(statistics[0, 0]))
+    coordinates, inside = _draws(estimator, model, statistics, cycle, job.seed)
+    values = model.within(model.from_coordinates(coordinates, cycle))  # rounding may leave the prior
+    found, widths = _parameters(estimator, model, coordinates, cycle)
+    hidden = tuple(name for name, one in found.items() if not one.identifiable)
+    notes += _excluded(estimator, told) + _edges(model, values, inside) + _untold(hidden, widths)
+    middle = model.cluster([one.estimate for one in found.values()])
+    return Posterior(
+        workers=log.workers,
+        commits=len(log),
+        seconds=log.seconds,
+        stages={},
+        slots=middle.server.slots,
+        separate=not middle.server.atomic,
+        hidden=hidden,
+        notes=notes,
+        log=compared_statistics(used, seen),
+        checked=len(used),
+        method=METHOD,
+        seed=job.seed,
+        found=found,
+        widths=widths,
+        coverage=dict(zip(model.names, estimator.covered.tolist(), strict=True)),
+        held_back=estimator.held_back,
+        simulations=estimator.simulations,
+        priors={name: _ends(model, name) for name in model.names},
+        draws=values,
+        middle=middle,
+        clusters=[model.cluster(row) for row in values[:KEPT]],
+        seen=seen,
+    )
+
+
+def _draws(
+    estimator: Estimator, model: Model, statistics: FloatArray, cycle: float, seed: int
+) -> tuple[FloatArray, float]:
+    """(DRAWS, p) coordinates within the prior, and the share of all draws that were."""
+    kept, drawn = [], 0
+    for i in range(ROUNDS):
+        found = estimator.sample(statistics, DRAWS, seed + i)[:, 0]
+        inside = model.allows(model.from_coordinates(found, cycle))
+        kept.append(found[inside])
+        drawn += len(found)
+        if sum(map(len, kept)) >= DRAWS:
+            break
+    whole = np.concatenate(kept)
+    share = len(whole) / drawn
+    if len(whole) < DRAWS:  # the prior excludes the log: what is nearest to it
+        outside = model.from_coordinates(estimator.sample(statistics, DRAWS - len(whole), seed + ROUNDS)[:, 0], cycle)
+        nearest = model.to_coordinates(model.within(outside), np.full(len(outside), cycle))
+        whole = np.concatenate([whole, nearest])
+    return whole[:DRAWS], share
+
+
+def _parameters(
+    estimator: Estimator, model: Model, coordinates: FloatArray, cycle: float
+) -> tuple[dict[str, Parameter], dict[str, float]]:
+    """Medians and intervals, at the level of which 90 % hold the truth; and their widths over those of the prior."""
+    size = coordinates.shape[1]
+    told = estimator.widths(coordinates[:, None], np.full(size, LEVEL))[0] <= HALF
+    level = np.where(told, estimator.level[1], estimator.level[0])
+    shares = np.stack([np.full(size, 0.5), (1 - level) / 2, (1 + level) / 2])
+    ends = np.stack([np.quantile(coordinates[:, i], shares[:, i]) for i in range(size)], axis=1)
+    values = model.within(model.from_coordinates(ends, cycle))
+    widths = (ends[2] - ends[1]) / (estimator.prior[1] - estimator.prior[0])
+    found = {
+        name: Parameter(*values[:, i].tolist(), METHOD, bool(widths[i] <= HALF)) for i, name in enumerate(model.names)
+    }
+    return found, dict(zip(model.names, widths.tolist(), strict=True))
+
+
+def _ends(model: Model, name: str) -> tuple[float, float]:
+    prior = model.prior[name]
+    return (float("nan"), float("nan")) if name in model.times else (prior.low, prior.high)
+
+
+def _excluded(estimator: Estimator, told: dict[str, float]) -> tuple[str, ...]:
+    """The statistic of the log that is furthest from what the prior produces, if one is."""
+    names = [name for name, kept in zip(told, estimator.kept, strict=True) if kept]
+    values = np.array(list(told.values()))[estimator.kept]
+    span = estimator.most - estimator.least
+    beyond = np.maximum(values - estimator.most, estimator.least - values) / span
+    worst = int(beyond.argmax())
+    if beyond[worst] <= OUTSIDE:
+        return ()
+    ends = f"from {estimator.least[worst]:.3g} to {estimator.most[worst]:.3g}"
+    return (
+        f"The prior excludes this log: its {names[worst]} is {values[worst]:.3g}, and was {ends} in "
+        f"{estimator.simulations:,} simulations. Widen the prior, or change the model.",
+    )
+
+
+def _edges(model: Model, values: FloatArray, inside: float) -> tuple[str, ...]:
+    """Parameters whose posterior stands at an end of the prior, although the log tells them."""
+    found = []
+    for i, (name, prior) in enumerate(model.prior.items()):
+        if name in model.times:
+            continue
+        share = prior.distribution.cdf(values[:, i])
+        for end, at_edge in (("least", share < EDGE), ("greatest", share > 1 - EDGE)):
+            if at_edge.mean() > 0.5:
+                value = prior.low if end == "least" else prior.high
+                found.append(f"The posterior of {name} stands at the {end} value of its prior, {value:g}: widen it.")
+    if not found and inside < 0.2:
+        found.append(f"Of the posterior's draws only {inside:.0%} lie within the prior: widen it.")
+    return tuple(found)
+
+
+def _untold(hidden: tuple[str, ...], widths: dict[str, float]) -> tuple[str, ...]:
+    return tuple(
+        f"The log hardly tells {name}: its interval is {widths[name]:.2f} times as wide as that of the prior."
+        for name in hidden
+    )

@@ -1,0 +1,132 @@
+"""A trace as a row of numbers that tell its cluster: what a neural posterior sees of a log.
+
+Times are in units of the mean time from one commit of a worker to its next, and most are logarithms, so that all but
+the first do not depend on the clock's unit.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.calibration.coordinates import FloatArray
+from asyncsim.trace import Trace
+
+COLUMNS = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
+ROUNDING = 1e-9  # of the length of the log: times that differ by less are equal
+SHORTEST = 1e-6  # of a cycle: what is shorter counts as so long, because no logarithm of 0 is finite
+CYCLES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+GAPS = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+STALENESS = (0.05, 0.25, 0.5, 0.75, 0.95)
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+STAGE = (0.02, 0.25, 0.5, 0.75, 0.98)
+CYCLE = "log of the cycle"  # the one that depends on the unit of time
+
+Seen = tuple[str, ...]
+
+
+def seen_columns(trace: Trace) -> Seen:
+    """The columns of times that a log really has, because they differ from those by which missing ones are filled.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> server = asim.Server(service=asim.delays.Constant(0.1))
+        >>> trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0), server=server), commits=100)
+        >>> seen_columns(trace)
+        ('finish_time', 'serve_time', 'commit_time')
+        >>> seen_columns(Trace.from_commits(trace.worker, trace.commit_time))
+        ('commit_time',)
+    """
+    rounding = ROUNDING * trace.seconds
+    seen: list[str] = []
+    before = previous_commit(trace)
+    for name in COLUMNS[:-1]:
+        column = getattr(trace, name)
+        if (column - before > rounding).any() and (trace.commit_time - column > rounding).any():
+            seen.append(name)
+            before = column
+    return (*seen, COLUMNS[-1])
+
+
+def summaries(trace: Trace, seen: Seen) -> dict[str, float]:
+    """Name -> statistic, as far as some columns of times tell them.
+
+    Args:
+        trace: With at least two commits of a worker.
+        seen: As `seen_columns` gives them.
+
+    Example:
+        >>> found = summaries(Trace.from_commits([0, 1] * 20), ("commit_time",))
+        >>> round(found["log of the cycle"], 3), found["staleness, 50 %"]
+        (0.693, 0.5)
+    """
+    cycle = trace.workers * trace.seconds / len(trace)
+    found = {CYCLE: float(np.log(cycle))}
+    found |= dict(_of_commits(trace, cycle))
+    before, name_before = previous_commit(trace), "previous commit"
+    if len(seen) > 1:
+        for name in seen:
+            column = getattr(trace, name)
+            found |= dict(_of_durations(f"{name_before} to {name}", (column - before) / cycle, STAGE))
+            before, name_before = column, name
+    return found
+
+
+def previous_commit(trace: Trace) -> FloatArray:
+    """(commits,) when the same worker committed before; 0 where it had not."""
+    before = _previous_row(trace.worker)
+    return np.append(trace.commit_time, 0.0)[before]
+
+
+def _previous_row(worker: NDArray[np.int32]) -> NDArray[np.int64]:
+    order = np.argsort(worker, kind="stable")
+    same = worker[order][1:] == worker[order][:-1]
+    before = np.full(len(worker), -1)
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _of_commits(trace: Trace, cycle: float) -> Iterator[tuple[str, float]]:
+    before, rows = _previous_row(trace.worker), np.arange(len(trace))
+    again = before >= 0
+    own = (trace.commit_time - np.append(trace.commit_time, 0.0)[before])[again] / cycle
+    gaps = np.diff(trace.commit_time) * trace.workers / cycle
+    staleness = (rows - before)[again] - 1.0
+    yield from _of_durations("inter-commit time", own, CYCLES)
+    yield from _of_durations("gap", gaps, GAPS)
+    yield "gap, autocorrelation", _autocorrelation(np.log(np.maximum(gaps, SHORTEST)))
+    ordered = np.argsort(trace.worker[again], kind="stable")
+    yield "inter-commit time, autocorrelation", _autocorrelation(np.log(np.maximum(own[ordered], SHORTEST)))
+    for share, value in zip(STALENESS, np.quantile(staleness, STALENESS), strict=True):
+        yield f"staleness, {100 * share:g} %", float(value) / trace.workers
+    yield "staleness, log of the sd", float(np.log(staleness.std() / trace.workers + 1e-3))
+    yield "staleness, autocorrelation", _autocorrelation(staleness)
+    if trace.workers > 1:
+        counts = np.bincount(trace.worker, minlength=trace.workers)
+        shares = np.log((np.sort(counts) + 0.5) * trace.workers / len(trace))
+        for share, value in zip(SHARES, np.quantile(shares, SHARES), strict=True):
+            yield f"share of a worker, {100 * share:g} %", float(value)
+
+
+def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -> Iterator[tuple[str, float]]:
+    """Logarithms of mean, geometric mean, spread and quantiles.
+
+    Together they hold what is sufficient for gamma, log-normal, exponential and constant laws: of a gamma law, the
+    logarithm of the mean over the geometric mean gives the cv.
+    """
+    durations = np.maximum(durations, SHORTEST)
+    mean, logs = float(durations.mean()), np.log(durations)
+    yield f"{name}, mean", float(np.log(mean))
+    yield f"{name}, mean of the logarithm", float(logs.mean())
+    yield f"{name}, cv", float(np.log(durations.std() / mean + 1e-5))
+    yield f"{name}, sd of the logarithm", float(np.log(logs.std() + 1e-5))
+    yield f"{name}, mean over geometric mean", float(np.log(np.log(mean) - logs.mean() + 1e-9))
+    for share, value in zip(shares, np.quantile(logs, shares), strict=True):
+        yield f"{name}, {100 * share:g} %", float(value)
+
+
+def _autocorrelation(values: FloatArray) -> float:
+    """Of successive values; 0 where they do not vary."""
+    away = values - values.mean()
+    square = float(away @ away)
+    return float(away[1:] @ away[:-1]) / square if square > ROUNDING * len(values) * float(values @ values) else 0.0

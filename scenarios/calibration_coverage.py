@@ -1,0 +1,156 @@
+"""How often the 90 % intervals of a calibration by simulation hold the truth, and how wide they are.
+
+Clusters of 12 workers are drawn from a broad prior: gamma compute times, exponential latency, a constant service. Each
+is simulated for 1200 commits, and its log is seen with all columns and with commit times alone. One set of simulations
+teaches both posteriors; fresh clusters judge them. Where durations are observed, the standard deviations of the exact
+likelihood stand beside those of the posterior.
+
+    asyncsim run scenarios/calibration_coverage.py
+    asyncsim run scenarios/calibration_coverage.py --simulations 15000 --logs 300
+
+The second is what the documentation shows; it takes some 15 minutes of a core. Simulations are kept in `--store`: after
+Ctrl-C the same command goes on.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.calibration import LogUniform, Model, Uniform
+from asyncsim.calibration.estimate import estimate
+from asyncsim.calibration.estimator import HALF, LEVEL, learn
+from asyncsim.calibration.simulations import Job, simulations
+from asyncsim.calibration.stages import stages_of
+from asyncsim.calibration.summaries import summaries
+from asyncsim.plots.style import BLUE, GREY, VERMILION
+
+ALL = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
+LOGS = {"all columns": ALL, "commits alone": ("commit_time",)}
+WORKERS = 12
+DRAWS = 900
+TOLD_BY_LIKELIHOOD = ("mean", "cv", "latency")  # a constant service is known without error
+
+
+def build(p) -> asim.Cluster:
+    """The cluster of some parameters."""
+    network = asim.Network(latency=delays.Exponential(p["latency"]))
+    server = asim.Server(service=delays.Constant(p["service"]))
+    return asim.Cluster(WORKERS, delays.Gamma(p["mean"], p["cv"]), network=network, server=server)
+
+
+MODEL = Model(
+    build,
+    prior={
+        "mean": LogUniform(0.01, 100),
+        "cv": Uniform(0.05, 1.5),
+        "latency": LogUniform(1e-4, 1),
+        "service": LogUniform(1e-4, 1),
+    },
+)
+
+
+def compute(
+    simulations=2000, logs=100, commits=1200, seed=0, jobs=None, store="runs/calibration_coverage,simulations"
+) -> dict[str, np.ndarray]:
+    """Coverage and width of the intervals, for each parameter and each kind of log.
+
+    Args:
+        simulations: By which the posteriors are learned.
+        logs: Fresh clusters by which they are judged.
+        commits: Of each log.
+        seed: Of everything.
+        jobs: Processes; by default one for each core.
+        store: Folder of the simulations.
+    """
+    folder = Path(store)
+    folder.mkdir(parents=True, exist_ok=True)
+    taught = simulated(Job(MODEL, commits, tuple(LOGS.values()), seed), simulations, folder, jobs)
+    truth, rows, exact = fresh(logs, commits, seed)
+    found = {}
+    for place, name in enumerate(LOGS):
+        posterior = learn(MODEL, taught.values, taught.statistics[place], seed)
+        found |= {f"{key}, {name}": value for key, value in judged(posterior, truth, rows[place], exact).items()}
+    return {"parameter": np.array(MODEL.names), "simulations": np.array(simulations), "logs": np.array(logs), **found}
+
+
+def simulated(job, count, folder, jobs):
+    """The simulations, kept in a folder."""
+    return simulations(job, count, folder=folder, jobs=jobs)
+
+
+def fresh(logs, commits, seed):
+    """Parameters of new clusters, the statistics of their logs in each view, and what the likelihood says."""
+    generator = np.random.default_rng([seed, 11])
+    truth = MODEL.at(generator.random((logs, len(MODEL.prior))))
+    rows, exact = [], []
+    for values in truth:
+        trace = asim.simulate(MODEL.cluster(values), commits=commits, seed=int(generator.integers(2**31)))
+        rows.append([list(summaries(trace, seen).values()) for seen in LOGS.values()])
+        exact.append(by_likelihood(trace))
+    return truth, [np.array(one) for one in zip(*rows, strict=True)], np.array(exact)
+
+
+def by_likelihood(trace) -> list[list[float]]:
+    """Log mean, log cv and log latency of highest likelihood, and their standard errors by the observed information."""
+    stages = stages_of(trace)
+    law = estimate("gamma", stages.compute.durations, stages.compute.censored)
+    latency = estimate("exponential", stages.latency.durations)
+    errors = [*np.sqrt(np.diag(law.covariance)), float(np.sqrt(latency.covariance[0, 0]))]
+    return [[*np.log(law.values), float(np.log(latency.values[0]))], errors]
+
+
+def judged(posterior, truth, rows, exact) -> dict[str, np.ndarray]:
+    """Coverage of all intervals and of those that tell the parameter, and widths."""
+    z = MODEL.to_coordinates(truth, np.exp(rows[:, 0]))
+    drawn = posterior.sample(rows, DRAWS, 1)
+    size = z.shape[1]
+    told = posterior.widths(drawn, np.full(size, LEVEL)) <= HALF
+    inside, own, width = np.empty(z.shape, bool), np.empty(z.shape, bool), np.empty(z.shape)
+    span = posterior.prior[1] - posterior.prior[0]
+    for i in range(size):
+        for row in range(len(z)):
+            level = posterior.level[int(told[row, i]), i]
+            ends = np.quantile(drawn[:, row, i], [(1 - level) / 2, (1 + level) / 2, 0.05, 0.95])
+            inside[row, i] = ends[0] <= z[row, i] <= ends[1]
+            own[row, i] = ends[2] <= z[row, i] <= ends[3]
+            width[row, i] = (ends[1] - ends[0]) / span[i]
+    identifiable = width <= HALF
+    counts = identifiable.sum(axis=0)
+    best, error = exact[:, 0], exact[:, 1]
+    known = best.shape[1]
+    ratio, by_hand = np.full((len(z), size), np.nan), np.full((len(z), size), np.nan)
+    ratio[:, :known] = drawn.std(axis=0)[:, :known] / error
+    by_hand[:, :known] = np.abs(z[:, :known] - best) < 1.645 * error
+    return {
+        "coverage": inside.mean(axis=0),
+        "coverage where told": np.where(counts, (inside & identifiable).sum(axis=0) / np.maximum(counts, 1), np.nan),
+        "told": counts / len(z),
+        "coverage without correction": own.mean(axis=0),
+        "width": np.median(width, axis=0),
+        "sd over the exact one": np.median(ratio, axis=0),
+        "coverage of the exact likelihood": by_hand.mean(axis=0),
+    }
+
+
+def draw(figure, numbers) -> None:
+    """Coverage of each parameter, for each kind of log, with the band in which nine in ten of such shares lie."""
+    names, logs = numbers["parameter"], int(numbers["logs"])
+    places = np.arange(len(names))
+    half = 1.645 * np.sqrt(0.09 / logs)
+    for ax, kind in zip(figure.subplots(1, 2, sharey=True), LOGS, strict=True):
+        ax.axhspan(0.9 - half, 0.9 + half, color=GREY, alpha=0.3, linewidth=0, label="0.9, and chance")
+        ax.plot(places, numbers[f"coverage without correction, {kind}"], "s", color=VERMILION, label="of the posterior")
+        ax.plot(places, numbers[f"coverage where told, {kind}"], "o", color=BLUE, label="corrected, where told")
+        told = numbers[f"told, {kind}"]
+        ax.set_xticks(places, [f"{name}\n{share:.0%} told" for name, share in zip(names, told, strict=True)])
+        ax.set(title=kind, ylim=(0.7, 1.0))
+    figure.axes[0].set_ylabel("90 % intervals that hold the truth")
+    figure.axes[0].legend(fontsize="small", loc="lower left")
+
+
+experiment = asim.Experiment(compute, draw, title="Coverage of calibration by simulation", size=(9.6, 4.2))
+
+if __name__ == "__main__":
+    asim.main(experiment)
