@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from asyncsim.calibration.choose import SIGNIFICANT, Choice, choose, require_family
+from asyncsim.calibration.choose import Choice, choose, require_family
 from asyncsim.calibration.estimator import require_flowjax
 from asyncsim.calibration.model import Model, default_model
 from asyncsim.calibration.npe import LEAST_PER_WORKER, METHOD, fit_by_simulation
@@ -22,6 +23,8 @@ from asyncsim.trace import Trace
 METHODS = ("likelihood", METHOD)
 SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
+REPLICATES = 32  # logs beside which a log of commits is put, before it is simulated thousands of times
+SURE = 1e-3  # the least p-value, times the number of statistics, below which it hides a queue
 LAW_MISFIT = 0.01
 
 
@@ -57,8 +60,9 @@ def calibrate(
         log: The trace of an asynchronous cluster; see `Trace.from_csv`.
         model: What is to be fitted by simulation; by default gamma compute times, exponential latency and a constant
             service, of equal workers.
-        method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone of workers that do
-            not differ (if flowjax is there and no `law` is named); the likelihood for any other.
+        method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that workers who
+            only compute, and do not differ, could not have made (if flowjax is there and no `law` is named); the
+            likelihood for any other.
         law: Law of the compute times, as a class of `asyncsim.delays` or its name, or a mapping from "compute",
             "latency" and "service" to one; by default that of least AIC. For the likelihood.
         by_worker: Whether workers may differ. For the likelihood.
@@ -102,15 +106,15 @@ def calibrate(
     if jobs is not None:
         jobs = require_integer("jobs", jobs, least=0, remedy="Give 0 to simulate in this process.")
     _require_consistent(model, method, law)
-    notes: tuple[str, ...] = ()
-    if model is None and method is None:
-        method, notes = _default_method(log, law, by_worker)
-    if model is not None or method == METHOD:
-        chosen = default_model(log.workers) if model is None else model
-        return fit_by_simulation(
-            log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress, notes=notes
-        )
-    return _by_likelihood(log, law, by_worker, seed, notes)
+    if method == LIKELIHOOD or (model is None and method is None):
+        found = _by_likelihood(log, law, by_worker, seed)
+        if method == LIKELIHOOD or law is not None or not _hides_a_queue(found, log):
+            return found
+        why = _instead(found)
+        if why is not None:
+            return replace(found, notes=(why, *found.notes))
+    chosen = default_model(log.workers) if model is None else model
+    return fit_by_simulation(log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress)
 
 
 def _require_consistent(model: Any, method: str | None, law: Any) -> None:
@@ -127,34 +131,32 @@ def _require_consistent(model: Any, method: str | None, law: Any) -> None:
         raise ValueError("`law` must be without simulation; it names what the likelihood fits. Put it into `model`.")
 
 
-def _default_method(log: Trace, law: Any, by_worker: bool) -> tuple[str, tuple[str, ...]]:
-    """The likelihood where durations are observed; else simulation, where that makes sense. With a note if it would."""
-    if law is not None or seen_columns(log) != COMMITS_ALONE or log.workers == 1:
-        return LIKELIHOOD, ()
-    found = stages_of(log)
-    if len(log) < LEAST_PER_WORKER * log.workers:
-        return LIKELIHOOD, ()
-    if by_worker:
-        p_equal = choose(found.compute, log.workers, None).p_equal
-        if p_equal < SIGNIFICANT:
-            return LIKELIHOOD, (
-                "The log has commits alone, and workers differ: whole jobs were fitted. To tell network and service "
-                "apart by simulation, give a `model` with such workers.",
-            )
+def _hides_a_queue(found: Calibration, log: Trace) -> bool:
+    """Whether a log of commits alone is not that of workers who only compute, as far as enough commits tell."""
+    if log.workers == 1 or len(log) < LEAST_PER_WORKER * log.workers or seen_columns(log) != COMMITS_ALONE:
+        return False
+    if found.stages["compute"].law is None:  # constants, which leave nothing to compare
+        return False
+    checks = found.check(REPLICATES)
+    return min(check.p_value for check in checks.values()) * len(checks) < SURE
+
+
+def _instead(found: Calibration) -> str | None:
+    """Why whole jobs are kept although the log hides a queue; None if simulation can tell more."""
+    whole = "The log has commits alone, and no cluster that only computes makes such ones: "
+    if len(found.stages["compute"].groups) > 1:
+        return f"{whole}give a `model` of such workers, with a network and a server, to tell these apart."
     try:
         require_flowjax()
     except ValueError:
-        return LIKELIHOOD, (
-            "The log has commits alone: whole jobs were fitted. Simulation tells compute times and service apart: "
-            "pip install 'asyncsim[calibrate]'.",
-        )
-    return METHOD, ()
+        return f"{whole}simulation tells network and server apart (pip install 'asyncsim[calibrate]')."
+    return None
 
 
-def _by_likelihood(log: Trace, law: Any, by_worker: bool, seed: int, before: tuple[str, ...]) -> Calibration:
+def _by_likelihood(log: Trace, law: Any, by_worker: bool, seed: int) -> Calibration:
     laws = _laws(law)
     found = stages_of(log)
-    notes = [*before, *found.notes]
+    notes = list(found.notes)
     fitted = {
         name: _fit(name, stage, log.workers, laws.get(name), by_worker and name == "compute", seed, notes)
         for name, stage in (("compute", found.compute), ("latency", found.latency), ("service", found.service))

@@ -290,7 +290,8 @@ def load_estimator(path: Path) -> Estimator | None:
     """What `save_estimator` kept; None if it is missing, damaged, or of other networks or versions."""
     import jax
 
-    with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), np.load(path) as file:
+    with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), open(path, "rb") as content:
+        file = np.load(content)
         head = json.loads(file["head"].tobytes())
         if head.pop("made") != _made_by():
             return None

@@ -40,7 +40,6 @@ def fit_by_simulation(
     jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: Report | None = None,
-    notes: tuple[str, ...] = (),
 ) -> Posterior:
     """Fit a model by a neural posterior; arguments as in `calibrate`.
 
@@ -49,7 +48,7 @@ def fit_by_simulation(
     """
     require_flowjax()
     count = require_integer("simulations", count, least=LEAST_SIMULATIONS, remedy="5000 are usual.")
-    notes = (*stages_of(log).notes, *notes)
+    notes = stages_of(log).notes
     require_enough(log)
     if model.workers != log.workers:
         raise ValueError(f"`model` must build clusters of {log.workers} workers, as the log has; got {model.workers}.")

@@ -143,7 +143,8 @@ def simulate_group(job: Job, begin: int, size: int) -> Simulations:
 
 def read_group(folder: Path, begin: int, size: int, job: Job) -> Simulations | None:
     """A group that is kept; None if it is not there, damaged, or of another size."""
-    with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), np.load(_path(folder, begin)) as file:
+    with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), open(_path(folder, begin), "rb") as content:
+        file = np.load(content)
         statistics = tuple(file[f"statistics{i}"] for i in range(len(job.seen)))
         if file["values"].shape == (size, len(job.model.prior)) and all(len(one) == size for one in statistics):
             return Simulations(file["values"], statistics)

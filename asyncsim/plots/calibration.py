@@ -94,7 +94,7 @@ def draw_posterior(
     Example:
         >>> from matplotlib.figure import Figure
         >>> bars = draw_posterior(Figure().subplots(), np.linspace(1.0, 2.0, 100), (0.01, 100.0), (1.05, 1.95))
-        >>> round(sum(bar.get_width() for bar in bars), 3)
+        >>> round(float(sum(bar.get_width() for bar in bars)), 3)
         1.0
     """
     found = np.asarray(draws, float)

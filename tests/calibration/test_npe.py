@@ -238,27 +238,30 @@ def test_ctrl_c_loses_little(tmp_path, monkeypatch):
     assert reports[0].done == reports[-1].done == 120
 
 
-def test_the_default_of_commits_alone(monkeypatch, log):
-    """By simulation, unless workers differ, there are too few commits, or flowjax is missing, which is said."""
+def test_the_default_of_commits_alone(monkeypatch):
+    """By simulation if there was a queue, unless workers differ or flowjax is missing, which is said."""
     called = []
     monkeypatch.setattr(calibrating, "fit_by_simulation", lambda *given, **options: called.append(given))
     monkeypatch.setattr(calibrating, "require_flowjax", lambda: None)
-    asim.calibrate(log)
-    assert called[0][1] == default_model(WORKERS)
-    assert asim.calibrate(log, law="gamma").method == "likelihood"
-    fleet = asim.Cluster(4, delays.fleet.two_classes(delays.Gamma(1.0, 0.2), 4, slow=1, factor=3.0))
-    differ = asim.calibrate(alone(asim.simulate(fleet, commits=200)))
+    queued = alone(asim.simulate(build({**TRUTH, "service": 0.5}), commits=COMMITS))
+    asim.calibrate(queued)
+    assert [given[1] for given in called] == [default_model(WORKERS)]
+    assert asim.calibrate(queued, law="gamma").method == "likelihood"
+    free = asim.simulate(asim.Cluster(4, delays.Gamma(1.0, 0.3)), commits=COMMITS)
+    assert asim.calibrate(free).method == "likelihood"
+    assert asim.calibrate(alone(free)).method == "likelihood"
+    fleet = delays.fleet.two_classes(delays.Gamma(1.0, 0.1), 4, slow=1, factor=3.0)
+    busy = asim.Cluster(4, fleet, server=asim.Server(service=delays.Constant(0.4)))
+    differ = asim.calibrate(alone(asim.simulate(busy, commits=COMMITS)))
     assert differ.method == "likelihood"
-    assert "workers differ" in differ.notes[0]
-    few = asim.simulate(asim.Cluster(4, delays.Exponential(1.0)), commits=35)
-    assert asim.calibrate(alone(few)).method == "likelihood"
+    assert "give a `model` of such workers" in differ.notes[0]
     assert len(called) == 1
 
     def missing():
         raise ValueError("no flowjax")
 
     monkeypatch.setattr(calibrating, "require_flowjax", missing)
-    assert "pip install" in asim.calibrate(log).notes[0]
+    assert "pip install" in asim.calibrate(queued).notes[0]
 
 
 def times(*values):
