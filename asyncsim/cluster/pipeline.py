@@ -47,7 +47,7 @@ FORWARDS, BACKWARDS = True, False
 Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the share of what was asked for
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Pipeline:
     """A model in stages, and who computes when.
 
