@@ -60,8 +60,10 @@ class SweepCommand(click.Command):
         try:
             return made.make_context(f"{info_name} {path}", list(args), parent, **extra)
         except click.UsageError as error:
-            error.message += _hint(error, args)
-            raise
+            hint = _hint(error, args)
+            if not hint:
+                raise
+            raise click.UsageError(f"{error.format_message()}{hint}", error.ctx) from None
 
 
 def _hint(error: click.UsageError, args: list[str]) -> str:
