@@ -1,10 +1,11 @@
 """The zoo: every update rule on one schedule and one task, each at its own best step size, in a league table.
 
-Twenty workers learn the digits. Every rule gets the same trace, the same mini-batches and the same grid of step sizes,
-with all seeds. A rule whose workers make a window of λ local steps gets
-1/λ of the commits, so that every rule takes the same number of gradients. Rules made for rounds get the synchronous
-schedule of the same cluster, which takes longer. Hyper-parameters other than the step size have their published values
-if there are any; they are listed below.
+Twenty workers learn the digits, which all of them have. In the column `differing` each has equally many but of few
+labels, in a mix of its own that is drawn from Dirichlet(0.1), and every rule is at its own best step size there. Every
+rule gets the same trace, the same mini-batches and the same grid of step sizes, with all seeds. A rule whose workers
+make a window of λ local steps gets 1/λ of the commits, so that every rule takes the same number of gradients. Rules
+made for rounds get the synchronous schedule of the same cluster, which takes longer. Hyper-parameters other than the
+step size have their published values if there are any; they are listed below.
 
     asyncsim run scenarios/zoo.py
     asyncsim run scenarios/zoo.py --only downpour,gem,agn --workers 40 --out runs/three_of_forty
@@ -59,6 +60,7 @@ def compute(
     cv=0.3,
     slow=0,
     factor=10.0,
+    alpha=0.1,
     only=ALL,
     store=None,
 ) -> dict[str, np.ndarray]:
@@ -74,6 +76,7 @@ def compute(
         cv: Coefficient of variation of the gamma compute times.
         slow: Number of workers that are slower than the others.
         factor: How many times as long they take.
+        alpha: Concentration of the labels of each worker where their data differ; 0 to leave that out.
         only: Constructors to compare, separated by commas, or "all".
         store: Where runs are kept until all are done.
     """
@@ -88,13 +91,25 @@ def compute(
         record=(),
     )
     names = sorted(CONSTRUCTORS) if only == ALL else [name.strip() for name in only.split(",")]
+    table = swept(names, plain, step_sizes, seeds, store)
+    differing = None
+    if alpha:
+        shared = plain.override(partition="mixture", partition_alpha=alpha, partition_least=batch_size)
+        differing = swept(names, shared, step_sizes, seeds, store)
+    return league(table, differing)
+
+
+def swept(
+    names: Sequence[str], plain: asim.Scenario, step_sizes: Sequence[float], seeds: int, store: Any
+) -> SweepTable:
+    """All rows of these constructors with all step sizes and seeds."""
     grids = {
         label: asim.grid(one, **{SWEPT.get(name, "learning_rate"): step_sizes, "seed": range(seeds)})
         for name, label, one in entries(names, plain)
     }
     results = asim.sweep([scenario for grid in grids.values() for scenario in grid], store)
     labels = np.repeat(list(grids), len(step_sizes) * seeds)
-    return league(results.table(label=labels, step_size=np.tile(np.repeat(step_sizes, seeds), len(grids))))
+    return results.table(label=labels, step_size=np.tile(np.repeat(step_sizes, seeds), len(grids)))
 
 
 def entries(names: Sequence[str], plain: asim.Scenario) -> Iterator[tuple[str, str, asim.Scenario]]:
@@ -111,11 +126,13 @@ def entries(names: Sequence[str], plain: asim.Scenario) -> Iterator[tuple[str, s
             yield name, label, one.override(protocol=protocol)
 
 
-def league(table: SweepTable) -> dict[str, np.ndarray]:
+def league(table: SweepTable, differing: SweepTable | None = None) -> dict[str, np.ndarray]:
     """The table, best median first: quartiles at the best step size, and how far one may be from it.
 
-    `better_seeds` is the share of the seeds with which the rule ends below DOWNPOUR.
+    `better_seeds` is the share of the seeds with which the rule ends below DOWNPOUR. `differing` is the same sweep
+    where the workers' data differ.
     """
+    other = None if differing is None else asim.best(differing, by="training_loss", per="label")
     best = asim.best(table, by="training_loss", per="label")
     grid = np.unique(table["step_size"])
     runs = (best.rows, len(grid), -1)  # the last axis is that of the seeds
@@ -131,6 +148,7 @@ def league(table: SweepTable) -> dict[str, np.ndarray]:
         "accuracy": np.median(np.nan_to_num(table["test_accuracy"]).reshape(runs)[place], axis=1),
         "better_seeds": np.where(np.isnan(plain), np.nan, losses[place] < plain).mean(axis=1),
         "step_size": np.where(there, best["step_size"], np.nan),
+        "differing": np.full(best.rows, np.nan) if other is None else other["median"],
         "forgives": np.array([forgiven(grid, row) for row in medians]),
         "at_the_edge": best["at_the_edge"],
         "losses": losses[place],

@@ -20,6 +20,8 @@ def test_the_table_is_what_single_replays_give(tmp_path):
     step = numbers["step_size"][place]
     assert step < 1e6
     assert numbers["better_seeds"][place] == 0.0  # it is not below itself
+    assert np.isfinite(numbers["differing"]).all()
+    assert (numbers["differing"] != numbers["loss"]).all()
     cluster = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3))
     trace = asim.simulate(cluster, commits=48)
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(4,), batch_size=8)
