@@ -5,11 +5,15 @@ is simulated for 1200 commits, and its log is seen with all columns and with com
 teaches both posteriors; fresh clusters judge them. Where durations are observed, the standard deviations of the exact
 likelihood stand beside those of the posterior.
 
-    asyncsim run scenarios/calibration_coverage.py
-    asyncsim run scenarios/calibration_coverage.py --simulations 15000 --logs 300
+Found, after 15,008 simulations, on 900 logs (standard error .010): .896 to .913 with all columns, where the standard
+deviations are .995 to 1.009 times the exact ones; .904 to .922 with commit times alone, of the logs that tell the
+parameter, which are 99 % for mean and service, 77 % for cv and 30 % for latency.
 
-The second is what the documentation shows; it takes some 15 minutes of a core. Simulations are kept in `--store`: after
-Ctrl-C the same command goes on.
+    asyncsim run scenarios/calibration_coverage.py
+    asyncsim run scenarios/calibration_coverage.py --simulations 15008 --logs 900
+
+The second is the one whose numbers these are; it takes some 15 minutes of a core. Simulations are kept in `--store`:
+after Ctrl-C the same command goes on.
 """
 
 from pathlib import Path

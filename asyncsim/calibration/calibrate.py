@@ -118,6 +118,11 @@ def calibrate(
 
 
 def _require_consistent(model: Any, method: str | None, law: Any) -> None:
+    if method == "avo":
+        raise ValueError(
+            "`method` 'avo' must be called as `asyncsim.calibration.avo(simulate, blocks(log), mean=…, sd=…)`: its "
+            "proposal is no posterior, and it wants hundreds of `blocks`. Give 'npe' for intervals."
+        )
     if method is not None:
         one_of("method", method, METHODS)
     if model is not None and not isinstance(model, Model):

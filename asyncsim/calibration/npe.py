@@ -13,11 +13,12 @@ from asyncsim.calibration.posterior import KEPT, Posterior, compared_statistics,
 from asyncsim.calibration.result import LEVEL, Parameter
 from asyncsim.calibration.simulations import Job, Report, SimulationProgress, simulations
 from asyncsim.calibration.stages import stages_of
-from asyncsim.calibration.summaries import seen_columns, summaries
+from asyncsim.calibration.summaries import VERSION, seen_columns, summaries
 from asyncsim.checks import require_integer
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.scenario.fingerprint import digest
 from asyncsim.trace import Trace
+from asyncsim.version import __version__
 
 METHOD = "npe"
 LEAST_SIMULATIONS = 500
@@ -111,6 +112,8 @@ def _folder(store: str | os.PathLike[str] | None, job: Job) -> Path | None:
         "commits": job.commits,
         "columns": job.seen,
         "seed": job.seed,
+        "statistics": VERSION,
+        "asyncsim": __version__,
     }
     if root.is_dir() and any(root.iterdir()) and (read_json(root / ABOUT) or {}).get("format") != FORMAT:
         raise ValueError(f"`store` {str(store)!r} holds other files. Give a new folder, or one of simulations.")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.trace import Trace
 
+VERSION = 1  # of what is computed here: simulations that were kept by another one are not used
 COLUMNS = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
 ROUNDING = 1e-9  # of the length of the log: times that differ by less are equal
 SHORTEST = 1e-6  # of a cycle: what is shorter counts as so long, because no logarithm of 0 is finite

@@ -11,7 +11,6 @@ from jax.flatten_util import ravel_pytree
 
 from asyncsim.checks import require_integer
 from asyncsim.compressors.compressor import Compressor, Params, State, packed, size_of, widest
-from asyncsim.trees import widen
 
 UNSIGNED = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}  # bytes -> integers of as many
 
@@ -55,13 +54,12 @@ class QSGD(Compressor):
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         """The numbers at their levels."""
-        narrow, tree = ravel_pytree(update)
-        vector = widen(narrow)
+        vector, tree = ravel_pytree(update)
         norm = jnp.linalg.norm(vector)
         scaled = self.levels * jnp.abs(vector) / jnp.where(norm == 0, 1, norm)
         below = jnp.floor(scaled)
         level = below + (jax.random.uniform(key, vector.shape, jnp.float32) < scaled - below)
-        return tree((norm / self.levels * jnp.sign(vector) * level).astype(narrow.dtype)), state
+        return tree((norm / self.levels * jnp.sign(vector) * level).astype(vector.dtype)), state
 
     def bytes(self, params: Params) -> int:
         """The norm, and a sign and a level of every number."""
@@ -97,7 +95,7 @@ class ScaledSign(Compressor):
         """The signs, times the mean magnitude."""
         del key  # Nothing is drawn.
         vector, tree = ravel_pytree(update)
-        scale = widen(jnp.abs(vector)).mean().astype(vector.dtype)
+        scale = jnp.abs(vector).mean()
         return tree(jnp.where(vector < 0, -scale, scale)), state
 
     def bytes(self, params: Params) -> int:

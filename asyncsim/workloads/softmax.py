@@ -13,7 +13,7 @@ from asyncsim.workloads.workload import Workload
 Params = dict[str, jax.Array]
 
 
-def softmax(data: Dataset, batch_size: int, *, training_loss: bool = False) -> Workload:
+def softmax(data: Dataset, batch_size: int) -> Workload:
     """Multinomial logistic regression on the flattened inputs.
 
     L = mean of -log softmax(x·weight + bias)[label]. For every seed the parameters start at zero, where every class is
@@ -23,8 +23,6 @@ def softmax(data: Dataset, batch_size: int, *, training_loss: bool = False) -> W
     Args:
         data: Any data set; a `datasets.partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
-        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
-            "training_loss": at the end of a run and wherever it is recorded.
 
     Returns:
         A `Workload` whose parameters are ``{"bias": (classes,), "weight": (features, classes)}``.
@@ -50,7 +48,6 @@ def softmax(data: Dataset, batch_size: int, *, training_loss: bool = False) -> W
         loss=_loss,
         logits=_logits,
         shape=(features,),
-        training_loss=training_loss,
     )
 
 

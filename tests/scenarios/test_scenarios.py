@@ -135,3 +135,29 @@ def test_long_examples(tmp_path):
     assert numbers["long_used"][0] == pytest.approx(1.0, abs=5 * error)
     assert (numbers["long_used"][1:] < 1 - 5 * error).all()
     assert numbers["long_stale"][0] > numbers["short_stale"][0] + 3
+
+
+def test_calibration_coverage():
+    """Of the exact likelihood, and of a posterior that is made to be right: both hold nine in ten."""
+    script = load("calibration_coverage")
+    truth, rows, exact = script["fresh"](60, 240, 0)
+    z = np.log(truth)
+    noise = np.random.default_rng(0)
+    centre, size = z + noise.normal(size=z.shape), z.shape[1]
+
+    class Right:
+        prior = np.array([[-1.0] * size, [9.0] * size])
+        level = np.full((2, size), 0.9)
+
+        def sample(self, statistics, count, seed):
+            return centre + np.random.default_rng(seed).normal(size=(count, *centre.shape))
+
+        def widths(self, drawn, level):
+            return (np.quantile(drawn, 0.95, axis=0) - np.quantile(drawn, 0.05, axis=0)) / 10
+
+    found = script["judged"](Right(), truth, rows[0], exact)
+    error = np.sqrt(0.09 / len(z))
+    assert (found["told"] == 1).all()
+    np.testing.assert_allclose(found["width"], 0.329, rtol=0.1)
+    np.testing.assert_allclose(found["coverage"], 0.9, atol=4 * error)
+    np.testing.assert_allclose(found["coverage of the exact likelihood"][:3], 0.9, atol=4 * error)
