@@ -23,11 +23,7 @@ base = asim.Scenario(
     commits_per_worker=200,
 )
 comparison = asim.Comparison(
-    {
-        f"{rule}_{workers}": base.override(rule=rule, workers=workers)
-        for rule in ("gem", "downpour", "adaptive_staleness")
-        for workers in (5, 10, 20, 30)
-    },
+    asim.grid(base, rule=["gem", "downpour", "adaptive_staleness"], workers=[5, 10, 20, 30]),
     title="Final loss against the number of workers, on digits",
 )
 

@@ -12,17 +12,14 @@ with others. The README has the numbers.
 
 import asyncsim as asim
 
-WORKERS = (5, 10, 20, 30)
-gem = asim.Scenario(
+base = asim.Scenario(
     cluster=asim.Cluster(workers=5, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
     rule=asim.rules.gem(learning_rate=0.05, momentum=0.9),
     workload=asim.workloads.convnet(asim.datasets.mnist(), batch_size=64),
     commits_per_worker=937,
 )
-downpour = gem.override(rule="downpour")
 comparison = asim.Comparison(
-    {f"gem_{n}": gem.override(workers=n) for n in WORKERS}
-    | {f"downpour_{n}": downpour.override(workers=n) for n in WORKERS},
+    asim.grid(base, rule=["gem", "downpour"], workers=[5, 10, 20, 30]),
     title="Final loss against the number of workers, on MNIST",
 )
 

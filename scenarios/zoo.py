@@ -1,27 +1,26 @@
 """The zoo: every update rule on one schedule and one task, each at its own best step size, in a league table.
 
-Twenty workers learn the digits. Every rule gets the same trace, the same mini-batches and the same grid of step sizes;
-all seeds and step sizes of a rule are replayed side by side. A rule whose workers make a window of λ local steps gets
-1/λ of the commits, so that every rule takes the same number of gradients. Rules made for rounds get the synchronous
-schedule of the same cluster, which takes longer. Hyper-parameters other than the step size have their published values
-if there are any; they are listed below.
+Twenty workers learn the digits, which all of them have. In the column `differing` each has equally many but of few
+labels, in a mix of its own that is drawn from Dirichlet(0.1), and every rule is at its own best step size there. Every
+rule gets the same trace, the same mini-batches and the same grid of step sizes, with all seeds. A rule whose workers
+make a window of λ local steps gets 1/λ of the commits, so that every rule takes the same number of gradients. Rules
+made for rounds get the synchronous schedule of the same cluster, which takes longer. Hyper-parameters other than the
+step size have their published values if there are any; they are listed below.
 
     asyncsim run scenarios/zoo.py
     asyncsim run scenarios/zoo.py --only downpour,gem,agn --workers 40 --out runs/three_of_forty
 """
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import numpy as np
 
 import asyncsim as asim
-from asyncsim import protocols
-from asyncsim.engine import Replayer
 from asyncsim.plots.style import BLUE, GREY, VERMILION
-from asyncsim.reports.replicates import side_by_side
-from asyncsim.rules import CONSTRUCTORS, Rule
+from asyncsim.rules import CONSTRUCTORS
+from asyncsim.study.sweep_table import SweepTable
 
 ALL, PLAIN = "all", "downpour"
 SWEPT = {"fadas": "server_learning_rate"}  # in place of `learning_rate`, to which the rule hardly responds
@@ -51,14 +50,6 @@ ROWS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-class Entry(NamedTuple):
-    """A row of the league table: its label, the rule with one step size per lane, and its schedule."""
-
-    label: str
-    rule: Rule
-    trace: asim.Trace
-
-
 def compute(
     workers=20,
     batches=150,
@@ -69,7 +60,9 @@ def compute(
     cv=0.3,
     slow=0,
     factor=10.0,
+    alpha=0.1,
     only=ALL,
+    store=None,
 ) -> dict[str, np.ndarray]:
     """Training loss of every rule after the same number of gradients, at the best step size of a grid.
 
@@ -83,84 +76,86 @@ def compute(
         cv: Coefficient of variation of the gamma compute times.
         slow: Number of workers that are slower than the others.
         factor: How many times as long they take.
+        alpha: Concentration of the labels of each worker where their data differ; 0 to leave that out.
         only: Constructors to compare, separated by commas, or "all".
+        store: Where runs are kept until all are done.
     """
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(hidden,), batch_size=batch_size)
     usual = asim.delays.Gamma(mean=1.0, cv=cv)
     compute_time = asim.delays.fleet.two_classes(usual, workers, slow, factor) if slow else usual
-    traces = {
-        rounds: asim.simulate(asim.Cluster(workers, compute_time, protocol=protocol), commits=workers * batches)
-        for rounds, protocol in ((False, protocols.Asynchronous()), (True, protocols.Synchronous()))
-    }
-    grid = np.asarray(step_sizes, float)
-    lanes = side_by_side(grid, seeds)
-    losses, accuracies, labels = [], [], []
+    plain = asim.Scenario(
+        asim.Cluster(workers, compute_time),
+        asim.rules.downpour(1.0),
+        asim.workloads.mlp(asim.datasets.digits(), hidden=(hidden,), batch_size=batch_size, training_loss=True),
+        commits=workers * batches,
+        schedule_seed=0,
+        record=(),
+    )
     names = sorted(CONSTRUCTORS) if only == ALL else [name.strip() for name in only.split(",")]
-    for entry in entries(names, traces, lanes.values):
-        loss, accuracy = (lane.reshape(seeds, -1) for lane in final_scores(entry, workload, lanes.seeds))
-        losses.append(loss)
-        accuracies.append(accuracy)
-        labels.append(entry.label)
-    return league(labels, grid, np.array(losses), np.array(accuracies))
+    table = swept(names, plain, step_sizes, seeds, store)
+    differing = None
+    if alpha:
+        shared = plain.override(partition="mixture", partition_alpha=alpha, partition_least=batch_size)
+        differing = swept(names, shared, step_sizes, seeds, store)
+    return league(table, differing)
 
 
-def entries(names: Sequence[str], traces: dict[bool, asim.Trace], step_sizes: np.ndarray) -> Iterator[Entry]:
-    """Every row of the table that these constructors fill."""
+def swept(
+    names: Sequence[str], plain: asim.Scenario, step_sizes: Sequence[float], seeds: int, store: Any
+) -> SweepTable:
+    """All rows of these constructors with all step sizes and seeds."""
+    grids = {
+        label: asim.grid(one, **{SWEPT.get(name, "learning_rate"): step_sizes, "seed": range(seeds)})
+        for name, label, one in entries(names, plain)
+    }
+    results = asim.sweep([scenario for grid in grids.values() for scenario in grid], store)
+    labels = np.repeat(list(grids), len(step_sizes) * seeds)
+    return results.table(label=labels, step_size=np.tile(np.repeat(step_sizes, seeds), len(grids)))
+
+
+def entries(names: Sequence[str], plain: asim.Scenario) -> Iterator[tuple[str, str, asim.Scenario]]:
+    """(constructor, label, scenario) of every row of the table that these constructors fill."""
     for unknown in sorted(set(names) - set(CONSTRUCTORS)):
         raise ValueError(f"`only` must name rules; got {unknown!r}. `asyncsim rules` lists them.")
     for name in names:
         for label, settings in ROWS.get(name, {name: {}}).items():
-            trace = traces[name in ROUNDS or label == "synchronous"]
-            given = {key: trace.workers if value == "workers" else value for key, value in settings.items()}
-            yield Entry(label, CONSTRUCTORS[name](**{SWEPT.get(name, "learning_rate"): step_sizes}, **given), trace)
+            workers = plain.cluster.workers
+            given = {key: workers if value == "workers" else value for key, value in settings.items()}
+            rule = CONSTRUCTORS[name](**{SWEPT.get(name, "learning_rate"): 1.0}, **given)
+            protocol = "synchronous" if name in ROUNDS or label == "synchronous" else "asynchronous"
+            one = dataclasses.replace(plain, rule=rule, commits=(plain.commits or 0) // rule.window)
+            yield name, label, one.override(protocol=protocol)
 
 
-def final_scores(entry: Entry, workload: asim.Workload, seeds: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(lanes,) training loss and test accuracy of the final central variable; infinite and 0 where it is not finite."""
-    commits = len(entry.trace) // entry.rule.window
-    replayer = Replayer(entry.trace, entry.rule, workload, seeds, commits=commits)
-    while not replayer.finished():
-        replayer.advance()
-    central = replayer.central()  # not `run()`, which would search for the commit at which each lane diverged
-    key, data = jax.random.key(0), workload.device_data
-    loss = np.asarray(jax.jit(jax.vmap(lambda params: workload.loss(params, data, key)))(central))
-    assert workload.evaluate is not None
-    accuracy = np.asarray(jax.jit(jax.vmap(workload.evaluate))(central)["test_accuracy"])
-    return np.where(np.isfinite(loss), loss, np.inf), np.where(np.isfinite(loss), accuracy, 0.0)
-
-
-def league(labels: list[str], grid: np.ndarray, losses: np.ndarray, accuracies: np.ndarray) -> dict[str, np.ndarray]:
+def league(table: SweepTable, differing: SweepTable | None = None) -> dict[str, np.ndarray]:
     """The table, best median first: quartiles at the best step size, and how far one may be from it.
 
-    `better_seeds` is the share of the seeds with which the rule ends below DOWNPOUR.
-
-    Args:
-        labels: Labels of the rows.
-        grid: (sizes,) step sizes.
-        losses, accuracies: (rows, seeds, sizes).
+    `better_seeds` is the share of the seeds with which the rule ends below DOWNPOUR. `differing` is the same sweep
+    where the workers' data differ.
     """
-    medians = np.median(losses, axis=1)
-    best = medians.argmin(axis=1)
-    rows = np.arange(len(labels))
-    chosen = losses[rows, :, best]
-    low, high = np.quantile(chosen, (0.25, 0.75), axis=1, method="inverted_cdf")
-    middle = medians[rows, best]
-    order = middle.argsort(kind="stable")
-    plain = chosen[labels.index(PLAIN)] if PLAIN in labels else np.full(losses.shape[1], np.nan)
-    return {
-        "rule": np.array(labels)[order],
-        "loss": middle[order],
-        "lower_quartile": low[order],
-        "upper_quartile": high[order],
-        "accuracy": np.median(accuracies[rows, :, best], axis=1)[order],
-        "better_seeds": np.where(np.isnan(plain), np.nan, chosen < plain).mean(axis=1)[order],
-        "step_size": np.where(np.isfinite(middle), grid[best], np.nan)[order],
-        "forgives": np.array([forgiven(grid, row) for row in medians])[order],
-        "at_the_edge": ((best == 0) | (best == len(grid) - 1))[order],
-        "losses": chosen[order],
-        "medians": medians[order],
-        "grid": grid,
+    other = None if differing is None else asim.best(differing, by="training_loss", per="label")
+    best = asim.best(table, by="training_loss", per="label")
+    grid = np.unique(table["step_size"])
+    runs = (best.rows, len(grid), -1)  # the last axis is that of the seeds
+    losses = np.nan_to_num(table["training_loss"], nan=np.inf).reshape(runs)
+    medians, place = np.median(losses, axis=2), (np.arange(best.rows), np.searchsorted(grid, best["step_size"]))
+    there = np.isfinite(best["median"])
+    plain = losses[place][best["label"] == PLAIN] if PLAIN in best["label"] else np.full((1, losses.shape[2]), np.nan)
+    found = {
+        "rule": best["label"],
+        "loss": best["median"],
+        "lower_quartile": best["lower_quartile"],
+        "upper_quartile": best["upper_quartile"],
+        "accuracy": np.median(np.nan_to_num(table["test_accuracy"]).reshape(runs)[place], axis=1),
+        "better_seeds": np.where(np.isnan(plain), np.nan, losses[place] < plain).mean(axis=1),
+        "step_size": np.where(there, best["step_size"], np.nan),
+        "differing": np.full(best.rows, np.nan) if other is None else other["median"],
+        "forgives": np.array([forgiven(grid, row) for row in medians]),
+        "at_the_edge": best["at_the_edge"],
+        "losses": losses[place],
+        "medians": medians,
     }
+    order = best["median"].argsort(kind="stable")
+    return {name: values[order] for name, values in found.items()} | {"grid": grid}
 
 
 def forgiven(grid: np.ndarray, medians: np.ndarray) -> float:

@@ -39,6 +39,56 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
+    # Workers that differ.
+    Mutant(
+        "a worker takes a neighbour's examples",
+        "asyncsim/workloads/batches.py",
+        "permutation(self.parts[worker])",
+        "permutation(self.parts[worker - 1])",
+        "tests/workloads/test_parts.py -k 'epoch or examples_of'",
+    ),
+    Mutant(
+        "an epoch as long as the first worker's",
+        "asyncsim/workloads/batches.py",
+        "self.per_epoch[worker])\n        streams",
+        "self.per_epoch[0])\n        streams",
+        "tests/workloads/test_parts.py -k 'epoch or depend'",
+    ),
+    Mutant(
+        "weights that multiply the loss of another worker's gradient",
+        "asyncsim/workloads/by_worker.py",
+        "weights * len(weights)",
+        "weights",
+        "tests/workloads/test_parts.py -k weights",
+    ),
+    Mutant(
+        "local steps that all belong to worker 0",
+        "asyncsim/engine/loop.py",
+        "return batch, jnp.broadcast_to(at(self.chunk.worker, k), self.keys.shape[1:])",
+        "return batch, jnp.broadcast_to(at(self.chunk.worker, 0 * k), self.keys.shape[1:])",
+        "tests/engine/test_by_worker.py -k plain_loop",
+    ),
+    Mutant(
+        "a step of Malenia without the slowest",
+        "asyncsim/cluster/coordinator.py",
+        "if len(self._of_worker) < n:",
+        "if len(self._of_worker) < n - 1:",
+        "tests/cluster/test_every_cluster.py -k invariants",
+    ),
+    Mutant(
+        "Malenia's mean is over gradients and not over workers",
+        "asyncsim/rules/gradient_tables.py",
+        'inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)',
+        "inverse = jnp.where(some, 1.0, 0)",
+        "tests/rules/test_time_optimal.py -k malenia",
+    ),
+    Mutant(
+        "fast workers count as slow ones do",
+        "asyncsim/theory/stability/heterogeneous.py",
+        "rates = 1 / np.array([law.mean",
+        "rates = 0 + np.array([law.mean",
+        "tests/theory/stability/test_heterogeneous.py -k 'hand or rest'",
+    ),
     # Parameter groups that are read at versions of their own, and pipelines.
     Mutant(
         "a worker that begins goes on from where it never was",

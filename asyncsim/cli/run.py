@@ -219,7 +219,12 @@ def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar
     try:
         findings = experiment.run(out, force=force, origin=origin)
     except KeyboardInterrupt as stopped:
-        raise Interrupted("Interrupted. An experiment starts anew; nothing was kept.", stopped) from stopped
+        again = (
+            "The same command goes on with the runs that are done"
+            if experiment.has_store
+            else ("An experiment starts anew; nothing was kept")
+        )
+        raise Interrupted(f"Interrupted. {again}.", stopped) from stopped
     return Finished(findings.summary, print_numbers, findings.recomputed)
 
 

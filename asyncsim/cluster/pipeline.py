@@ -16,7 +16,7 @@ forward pass begins, its `commit_time` when its backward pass ends there. A work
 micro-batches in flight take in turn.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, repeat
 from typing import NamedTuple
@@ -28,9 +28,10 @@ from simpy.events import ProcessGenerator
 
 from asyncsim import memory
 from asyncsim.checks import one_of, require_integer
+from asyncsim.cluster.coordinator import INFINITY
 from asyncsim.cluster.random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.delays import Delay, scaled
-from asyncsim.delays.per_worker import ZERO, expand, require_laws
+from asyncsim.delays.per_worker import ZERO, expand, is_zero, require_laws
 from asyncsim.trace import Trace, Unfinished
 
 ASYNCHRONOUS = ("pipedream", "concurrent")
@@ -40,10 +41,13 @@ BACKWARD = 2.0  # times a forward pass, which it repeats for inputs and for para
 BYTES = 64  # of one micro-batch at one stage, at least
 TOLERANCE = 1e-9  # relative: a sum of means that is a whole number up to rounding
 
+REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
+
 FORWARDS, BACKWARDS = True, False
+Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the share of what was asked for
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False)
 class Pipeline:
     """A model in stages, and who computes when.
 
@@ -69,10 +73,13 @@ class Pipeline:
         ValueError: If an argument does not fit.
 
     Example:
+        >>> from asyncsim.delays import Constant, Exponential
+        >>> Pipeline(stages=4, forward=Exponential(1.0))
+        Pipeline(4 stages, pipedream, forward Exponential(mean=1.0), backward Exponential(mean=2.0))
+
         Staleness by stage, from the first to the last, once the pipeline is full:
 
         >>> from asyncsim.cluster import simulate
-        >>> from asyncsim.delays import Constant, Exponential
         >>> trace = simulate(Pipeline(stages=4, forward=Exponential(1.0)), commits=100)
         >>> trace.groups, trace.group_staleness[-1].tolist()
         (('stage0', 'stage1', 'stage2', 'stage3'), [3, 2, 1, 0])
@@ -116,6 +123,18 @@ class Pipeline:
         one_of("schedule", self.schedule, SCHEDULES)
         self._check_number("micro_batches", SYNCHRONOUS, required=self.schedule in SYNCHRONOUS)
         self._check_number("in_flight", ("concurrent",), required=False)
+
+    def __repr__(self) -> str:
+        """One line: the stages, the schedule and the laws; what is as by default is left out."""
+        words = [f"{self.stages} stage{'s' * (self.stages > 1)}", self.schedule]
+        if self.micro_batches is not None:
+            words.append(f"{self.micro_batches} micro-batches")
+        if self.in_flight is not None:
+            words.append(f"{self.in_flight} in flight")
+        words += [f"{name} {_brief(getattr(self, name))}" for name in ("forward", "backward")]
+        if not is_zero(self.transfer):
+            words.append(f"transfer {self.transfer!r}")
+        return f"Pipeline({', '.join(words)})"
 
     def _check_number(self, name: str, schedules: Sequence[str], *, required: bool) -> None:
         value = getattr(self, name)
@@ -174,7 +193,7 @@ class Pipeline:
             ([[0.0, 1.0, 6.0], [1.0, 4.0, 7.0]], [[4.0, 7.0, 10.0], [2.0, 5.0, 8.0]])
         """
         running = Running(self, seed)
-        running.run_commits(_checked_commits(commits, self.stages))
+        running.run(commits=_checked_commits(commits, self.stages))
         return running.timetable(running.done)
 
 
@@ -248,15 +267,17 @@ class Running:
         """Micro-batches that are through."""
         return len(self.times["backward_end"][0])
 
-    def run_commits(self, commits: int) -> None:
-        """Run until so many micro-batches are through."""
-        while self.done < commits:
-            self.env.step()
-
-    def run_seconds(self, seconds: float) -> None:
-        """Run until the end of this time, inclusive."""
-        while self.env.peek() <= seconds:
-            self.env.step()
+    def run(self, commits: float = INFINITY, seconds: float = INFINITY, report: Report | None = None) -> None:
+        """Run until so many micro-batches are through, or until the end of this time, inclusive."""
+        env = self.env
+        through = self.times["backward_end"][0]
+        while len(through) < commits and env.peek() <= seconds:
+            for _ in repeat(None, REPORT_EVERY):
+                if len(through) >= commits or env.peek() > seconds:
+                    break
+                env.step()
+            if report is not None:
+                report(len(through), float(env.now), max(len(through) / commits, float(env.now) / seconds))
 
     def timetable(self, micro_batches: int) -> Timetable:
         """The passes of the first micro-batches, which must be through."""
@@ -364,7 +385,9 @@ def order(pipeline: Pipeline, stage: int) -> Iterator[bool]:
         yield from repeat(BACKWARDS, first)
 
 
-def simulate_pipeline(pipeline: Pipeline, commits: int | None, seconds: float | None, seed: int) -> Trace:
+def simulate_pipeline(
+    pipeline: Pipeline, commits: int | None, seconds: float | None, seed: int, report: Report | None = None
+) -> Trace:
     """The trace of a pipeline that runs for so many micro-batches, or for so long; see `asyncsim.simulate`.
 
     Raises:
@@ -372,11 +395,11 @@ def simulate_pipeline(pipeline: Pipeline, commits: int | None, seconds: float | 
     """
     running = Running(pipeline, seed)
     if commits is not None:
-        running.run_commits(_checked_commits(commits, pipeline.stages))
+        running.run(commits=_checked_commits(commits, pipeline.stages), report=report)
     else:
         assert seconds is not None
         memory.require(seconds / pipeline.slowest * pipeline.stages * BYTES, f"`seconds` of {seconds:g}", "Use fewer.")
-        running.run_seconds(seconds)
+        running.run(seconds=seconds, report=report)
     return running.trace()
 
 
@@ -384,6 +407,10 @@ def _checked_commits(commits: int, stages: int) -> int:
     commits = require_integer("commits", commits, least=1, remedy="Ask for one micro-batch or more.")
     memory.require(commits * stages * BYTES, f"`commits` of {commits} in {stages} stages", "Use fewer.")
     return commits
+
+
+def _brief(laws: Delay | Sequence[Delay] | None) -> str:
+    return repr(laws) if isinstance(laws, Delay) else "of each stage its own"
 
 
 def _checked_passes(name: str, laws: Delay | Sequence[Delay] | None, stages: int) -> Delay | tuple[Delay, ...]:

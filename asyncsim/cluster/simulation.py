@@ -91,7 +91,8 @@ def simulate(
         seconds = seconds if seconds is None else require_positive("seconds", seconds, remedy=_POSITIVE)
         seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
         with _collector_paused():
-            return simulate_pipeline(cluster, commits, seconds, seed)
+            report = None if progress is None else lambda *far: progress(Simulated(*far))
+            return simulate_pipeline(cluster, commits, seconds, seed, report)
     if not isinstance(cluster, Cluster):
         kind = type(cluster).__name__
         raise ValueError(f"`cluster` must be an asyncsim.Cluster; got {kind}. Give `Cluster(workers, compute)`.")

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from asyncsim.checks import require_integer
 from asyncsim.compressors.compressor import Compressor, Params, State, packed, size_of, widest
+from asyncsim.trees import widen
 
 UNSIGNED = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}  # bytes -> integers of as many
 
@@ -54,12 +55,13 @@ class QSGD(Compressor):
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         """The numbers at their levels."""
-        vector, tree = ravel_pytree(update)
+        narrow, tree = ravel_pytree(update)
+        vector = widen(narrow)
         norm = jnp.linalg.norm(vector)
         scaled = self.levels * jnp.abs(vector) / jnp.where(norm == 0, 1, norm)
         below = jnp.floor(scaled)
         level = below + (jax.random.uniform(key, vector.shape, jnp.float32) < scaled - below)
-        return tree((norm / self.levels * jnp.sign(vector) * level).astype(vector.dtype)), state
+        return tree((norm / self.levels * jnp.sign(vector) * level).astype(narrow.dtype)), state
 
     def bytes(self, params: Params) -> int:
         """The norm, and a sign and a level of every number."""
@@ -95,7 +97,7 @@ class ScaledSign(Compressor):
         """The signs, times the mean magnitude."""
         del key  # Nothing is drawn.
         vector, tree = ravel_pytree(update)
-        scale = jnp.abs(vector).mean()
+        scale = widen(jnp.abs(vector)).mean().astype(vector.dtype)
         return tree(jnp.where(vector < 0, -scale, scale)), state
 
     def bytes(self, params: Params) -> int:

@@ -41,6 +41,7 @@ class _Sparse(Compressor):
         """
         size = size_of(params)
         if self.k is None:
+            assert self.fraction is not None, "One of the two is given."
             return max(1, ceil(round(self.fraction * size, EXACT)))
         if self.k > size:
             raise ValueError(

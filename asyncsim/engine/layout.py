@@ -5,7 +5,7 @@ One row per worker in one array is what lets the compiled loop update a worker's
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ class Packing:
         leaves, treedef = jax.tree.flatten(tree)
         return cls(treedef, tuple(leaf.shape for leaf in leaves), tuple(jnp.dtype(leaf.dtype) for leaf in leaves))
 
-    @property
+    @cached_property
     def dtype(self) -> Any:
         """The vector's dtype: the widest of the leaves' dtypes, and beside integers float32 at least."""
         if not self.dtypes:

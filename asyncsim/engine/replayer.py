@@ -19,12 +19,14 @@ from asyncsim.engine.quantities import Record, as_mapping, by_stride
 from asyncsim.engine.run import Run, evaluate
 from asyncsim.engine.state import Carry, Problem
 from asyncsim.engine.trial import metrics, try_measures, try_rule, try_workload, worker_metrics
+from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads.batches import init_key, worker_keys
 from asyncsim.workloads.workload import as_pytree
 
+FEW_PARAMETERS = 4096  # up to which those that a replay begins with are kept for the next one
 SHOWN_COMMITS = 5  # of each worker, in the loss of `Progress`: few enough to be recent, many enough to be steady
 
 
@@ -197,8 +199,8 @@ class Replayer:
         if self.resume is not None:
             carry, done = copied(self.resume.state), self.resume.commits
         else:
-            inits = [arguments.first_params(self.workload, init_key(s)) for s in self.seeds]
-            first = np.stack([self.params.pack_on_host(params) for params in inits])
+            first_of = _kept_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
+            first = np.stack([first_of(self.workload, seed) for seed in self.seeds])
             # Neither the workload nor what is recorded later needs another program, and seldom another rule.
             layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
             rule = loop.as_begun(self.rule, layout.traits)
@@ -253,6 +255,14 @@ class Replayer:
 def asked(workload: Workload) -> tuple[str, ...]:
     """What of a workload takes the worker's number."""
     return (*([GRADIENT] if workload.by_worker else []), *([NOISE] if workload.noise_by_worker else []))
+
+
+def _first_vector(workload: Workload, seed: int) -> np.ndarray:
+    params = arguments.first_params(workload, init_key(seed))
+    return Packing.of(params).pack_on_host(params)
+
+
+_kept_first_vector = once_for_each(_first_vector)  # many short replays of one seed differ in their step sizes
 
 
 class History:

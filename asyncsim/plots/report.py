@@ -9,6 +9,7 @@ from asyncsim.engine import Run
 from asyncsim.plots.page import draw_legend_inside, draw_title, remark, say, use_logarithm
 from asyncsim.plots.staleness import draw_staleness
 from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION
+from asyncsim.plots.workers import draw_worker_losses
 from asyncsim.trace import Trace
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it sl
 def draw_report(
     figure: "Figure", trace: Trace, run: Run, title: str, subtitle: str = "", *, predicted: ArrayLike | None = None
 ) -> "list[Axes]":
-    """The page of a run: loss, staleness, energies and π.
+    """The page of a run: loss, staleness, energies and π; or the workers' own losses in place of π that is not there.
 
     Args:
         figure: An empty figure; see `asyncsim.plots.style` for the look.
@@ -42,12 +43,22 @@ def draw_report(
     draw_loss(panels[0], run)
     draw_staleness(panels[1], trace, predicted=predicted)
     draw_energies(panels[2], run)
-    draw_pi(panels[3], run)
-    names = ("Training loss", "Staleness", "Kinetic energy", "Scaling π of the updates")
+    names = ("Training loss", "Staleness", "Kinetic energy", _draw_pi_or_workers(panels[3], trace, run))
     for panel, name in zip(panels, names, strict=True):
         panel.set_title(name)
     draw_title(figure, title, subtitle)
     return panels
+
+
+def _draw_pi_or_workers(ax: "Axes", trace: Trace, run: Run) -> str:
+    """Draw π, or where there is none and workers differ, how each of them fares; returns what it is."""
+    known = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
+    if run.several or "worker_loss" not in known or not run.commits:
+        draw_pi(ax, run)
+        return "Scaling π of the updates"
+    shares = np.bincount(trace.worker[: run.commits], minlength=trace.workers) / run.commits
+    draw_worker_losses(ax, known["worker_loss"], shares)
+    return "Loss of each worker's own part"
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:

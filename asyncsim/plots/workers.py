@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.plots.page import draw_legend_below
+from asyncsim.plots.page import draw_legend_inside, say
 from asyncsim.plots.style import BLUE, INK, VERMILION
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def draw_worker_losses(
         objective: What is learned, marked as a line; by default the mean of the losses.
 
     Returns:
-        One marker per worker, the line at the objective, and that at an equal share if there are shares.
+        One marker per worker, the line at the objective, and that at an equal share if there are shares; a text if a
+        loss is not finite.
 
     Raises:
         ValueError: If shapes do not match.
@@ -87,6 +88,8 @@ def draw_worker_losses(
         raise ValueError(
             f"`losses` and `shares` must have one number per worker; got shapes {height.shape} and {place.shape}."
         )
+    if not np.isfinite(height).all():
+        return [say(ax, "The loss is not finite.")]
     (dots,) = ax.plot(place, height, "o", color=BLUE, markersize=4, alpha=0.8, label="a worker's own part")
     mean = float(height.mean()) if objective is None else objective
     name = "mean" if objective is None else "objective"
@@ -95,6 +98,8 @@ def draw_worker_losses(
         label, dashes = "equal share", (0, (4, 3))
         lines.append(ax.axvline(1 / len(height), color=INK, linewidth=1, linestyle=dashes, label=label))
     ax.set(xlabel="worker" if shares is None else "share of the commits", ylabel="loss")
+    if shares is not None:
+        ax.set_xlim(0, 1.08 * max(float(place.max()), 2 / len(height)))  # small differences look small
     ax.set_ylim(bottom=min(0.0, float(height.min())))
-    draw_legend_below(ax, [dots, *lines])
+    draw_legend_inside(ax, "upper right", [dots, *lines])
     return [dots, *lines]

@@ -15,7 +15,7 @@ from asyncsim.rules.elastic import ExchangeAtOnce, ExchangeInRound, ExchangeLate
 from asyncsim.rules.federated import SendMixture
 from asyncsim.rules.proxy import SendBeside
 from asyncsim.rules.rule import Hyper, Params, Rule, Send, Sent, State, Structure, View, constructor_of
-from asyncsim.trees import as_precise, choose, keep_if, widen
+from asyncsim.trees import as_precise, choose, widen
 
 SUFFIX = "_compressed"  # of the name
 PATTERN = {"matrix": (3, 2), "vector": (5,)}  # parameters for which no count of a message can be mistaken
@@ -95,13 +95,15 @@ class SendCompressed(Compressing):
             share = self.compressor.delta(update)
             given = jax.tree.map(lambda leaf: share * leaf, given)
         given = as_precise(given, update)
-        counts = jnp.stack([(leaf != 0).any() for leaf in jax.tree.leaves(update)]).any()
-        error, message = state.error, with_part(sent.message, self.path, keep_if(counts, given))
-        if self.error_feedback:
-            left = jax.tree.map(jnp.subtract, exact, widen(given))
-            error = choose(counts, left, state.error)
-        own = Remembering(sent.state, error, choose(counts, kept, state.compressor))
-        return Sent(message, own, sent.info)
+        error = jax.tree.map(jnp.subtract, exact, widen(given)) if self.error_feedback else ()
+        if self.rule.ignores:
+            counts = jnp.stack([(leaf != 0).any() for leaf in jax.tree.leaves(sent.message)]).any()
+            given, error, kept = choose(
+                counts,
+                (given, error, kept),
+                (jax.tree.map(jnp.zeros_like, given), state.error, state.compressor),
+            )
+        return Sent(with_part(sent.message, self.path, given), Remembering(sent.state, error, kept), sent.info)
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,8 @@ def compressed(rule: Rule, compressor: Compressor, error_feedback: bool = True) 
 
     Where the rule would send the update u, the worker sends C(e + u) and keeps e ← e + u - C(e + u), what it has left
     out so far; without error feedback it sends C(u). What is compressed is what `rule.send` gives, so an update that
-    the rule scales by its staleness is compressed as scaled; counts in a message are sent as they are. A message of
-    zeros, as of a gradient that the rule ignores, stays one, and e what it was. Info is the rule's own: "update" is the
-    raw one.
+    the rule scales by its staleness is compressed as scaled; counts in a message are sent as they are. Where a rule
+    `ignores` a gradient, nothing is sent, and e stays what it was. Info is the rule's own: "update" is the raw one.
 
     Error feedback needs a contraction, so an unbiased C with variance ω is divided by 1 + ω with it (`RandK` is then
     without its factor d/k), and is used as it is without. Without error feedback, rules whose server adds up

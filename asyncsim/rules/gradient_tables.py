@@ -312,6 +312,7 @@ def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20, 
         name="malenia",
         options=() if steps == "rule" else (("steps", steps),),
         bind=bind_workers,
+        ignores=True,
         **MALENIA_STEPS[steps],
     ).sealed()
 

@@ -187,6 +187,25 @@ def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
 
 
 @dataclass(frozen=True)
+class Muon:
+    """optax's Muon by its numbers, which travel to other processes as optax's closures do not."""
+
+    momentum: float
+    nesterov: bool
+    iterations: int
+
+    @property
+    def init(self) -> Callable[..., Any]:
+        """`params -> state`."""
+        return muon_of(self.momentum, self.nesterov, self.iterations).init
+
+    @property
+    def update(self) -> Callable[..., Any]:
+        """`(gradient, state, params) -> (update, state)`."""
+        return muon_of(self.momentum, self.nesterov, self.iterations).update
+
+
+@dataclass(frozen=True)
 class StartOptimiser:
     """The initial state of a server with an optimiser."""
 
@@ -290,7 +309,7 @@ def muon(learning_rate: Any, *, momentum: float = 0.95, nesterov: bool = True, i
     if not isinstance(nesterov, bool):
         raise ValueError(f"`nesterov` must be True or False; got {nesterov!r}. True is usual.")
     times = checks.require_integer("iterations", iterations, least=1, remedy="5 are usual.")
-    chosen = muon_of(kept, nesterov, times)
+    chosen = Muon(kept, nesterov, times)
     return Rule(
         hyper=step_size(learning_rate),
         name="muon",

@@ -84,13 +84,16 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """SpecTrain: gradients taken where the smoothed gradient will have led by the time they arrive.
 
     g = ∇L(θ - s·η·v), v ← μ·v + (1 - μ)·g, θ ← θ - η·v, with one v for all workers. The version difference s, which a
-    pipeline knows in advance, is the staleness of the worker's last commit here: of each stage where a trace reads
-    stages at versions of their own (`asyncsim.Pipeline`), for whom it is the same for every micro-batch once the
-    pipeline is full; of all parameters under round robin. With one worker s = 0, and it is momentum SGD with step size
-    (1 - μ)·η. A worker takes its first gradient at θ itself. The paper predicts for forward and backward pass
-    separately, each for the updates until the micro-batch is through the whole pipeline; here both passes use the
-    weights predicted for the stage's own update. The smoothing is from memory of the paper, and tested only against
-    plain NumPy.
+    pipeline knows in advance, is the staleness of the worker's last commit here: that of each stage where a trace reads
+    stages at versions of their own (`asyncsim.Pipeline`), the same for every micro-batch once the pipeline is full; and
+    that of all parameters elsewhere, the same under round robin. With one worker s = 0, and it is momentum SGD with
+    step size (1 - μ)·η. A worker takes its first gradient at θ itself.
+
+    The authors' code has two versions. In that of the paper stage k = 0, …, N - 1 predicts for both passes separately,
+    ⌊k/2⌋ + N - k - 1 updates ahead for the forward and ⌊k/2⌋ for the backward pass, when all stages meet. In the other
+    both passes use one prediction, N - k updates ahead. This rule is of the second kind; its s = τ = N - 1 - k leads to
+    the weights that the update will be applied to, and leaves out the update itself. The factor 1 - μ is an option
+    there, PyTorch's dampening.
 
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
@@ -113,7 +116,7 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
 
     References:
         Chen, Yang and Cheng 2018, "Efficient and Robust Parallel DNN Training through Model Parallelism on Multi-GPU
-        Platform", arXiv 1809.02839.
+        Platform", arXiv 1809.02839; code: ntueclab/SpecTrain-PyTorch.
     """
     return Rule(
         hyper=step_size_and_momentum(learning_rate, momentum),

@@ -210,6 +210,8 @@ class Rule:
         bind: `(rule, workers) -> rule`: the rule with what it takes from the trace's number of workers; None for a rule
             that takes nothing from it.
         rounds: Whether the rule is made for rounds in which every worker commits once.
+        ignores: Whether `send` gives a message of nothing but zeros for a commit that does not count, such as one of a
+            gradient that is too old.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
         elementwise: Whether every parameter is treated independently of the others, or all of them as one vector, so
@@ -242,6 +244,7 @@ class Rule:
     elementwise: bool = field(default=True, metadata={"static": True})
     bind: Bind | None = field(default=None, metadata={"static": True})
     rounds: bool = field(default=False, metadata={"static": True})
+    ignores: bool = field(default=False, metadata={"static": True})
     draws: bool = field(default=False, metadata={"static": True})
     seal: Any = field(default=None, metadata={"static": True})
 

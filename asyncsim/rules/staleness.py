@@ -154,7 +154,7 @@ def drop_stale(learning_rate: Any, *, oldest: Any) -> Rule:
         models that are too old; Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
     """
     hyper = {**step_size(learning_rate), "oldest": checks.not_negative("oldest", oldest)}
-    return Rule(hyper=hyper, name="drop_stale", send=send_if_recent).sealed()
+    return Rule(hyper=hyper, name="drop_stale", send=send_if_recent, ignores=True).sealed()
 
 
 def bind_concurrency(rule: Rule, workers: int) -> Rule:

@@ -132,7 +132,8 @@ def rennala(learning_rate: Any, *, batch: OneOrSeveral = 10, steps: str = "rule"
         )
     hyper = {**step_size(learning_rate), "batch": size}
     collect = 1 if steps == "rule" else size  # with 1, a trace that has averaged already is refused
-    return Rule(hyper=hyper, name="rennala", options=(("steps", steps),), collect=collect, **STEPS[steps]).sealed()
+    made = {"name": "rennala", "options": (("steps", steps),), "collect": collect, "ignores": True}
+    return Rule(hyper=hyper, **made, **STEPS[steps]).sealed()
 
 
 @dataclass(frozen=True)
@@ -214,4 +215,5 @@ def ringmaster(learning_rate: Any, *, limit: OneOrSeveral = 10) -> Rule:
         start_server=StartAges(int(np.max(limit, initial=1))),
         apply=apply_and_age,
         collect=1,
+        ignores=True,
     ).sealed()

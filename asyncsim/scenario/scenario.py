@@ -425,7 +425,7 @@ class Scenario:
         """The entries of `record` that another rule and workload can report."""
         if self.record is None:
             return None
-        possible = (*reportable(rule.for_workers(workers), workload), *self.own_measures)
+        possible = (*_reportable_of(workload, Structure(rule.for_workers(workers))), *self.own_measures)
         return {name: every for name, every in as_mapping(self.record).items() if name in possible}
 
     def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:

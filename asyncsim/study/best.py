@@ -21,8 +21,8 @@ def medians(table: SweepTable, by: str = "final_loss") -> SweepTable:
         by: The column that is measured.
 
     Returns:
-        One row per setting: its fields, "runs", and "lower_quartile", "median" and "upper_quartile" of `by`, each one
-        of the measured values. A run that diverged, failed or is missing counts as worst.
+        One row per setting: its fields, "runs", and "lower_quartile", "median" and "upper_quartile" of `by`. A run that
+        diverged, failed or is missing counts as worst.
 
     Raises:
         ValueError: If there is no such column of numbers (the nearest is named).
@@ -38,7 +38,10 @@ def medians(table: SweepTable, by: str = "final_loss") -> SweepTable:
     columns: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
     columns["runs"] = [len(values) for values in groups.values()]
     for name, share in QUARTILES.items():
-        found = [np.quantile(values, share, method="inverted_cdf") for values in groups.values()]
+        if name == "median":
+            found = [np.median(values) for values in groups.values()]
+        else:  # one of the values, as between two of them there is nothing if one is infinite
+            found = [np.quantile(values, share, method="inverted_cdf") for values in groups.values()]
         columns[name] = np.where(np.isfinite(found), found, np.nan)
     return SweepTable(columns, fields)
 

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -26,19 +26,20 @@ from asyncsim.study.keep import PATIENCE_OF_MANY, Folder, is_picture_of, locked,
 from asyncsim.study.origin import Origin
 from asyncsim.study.run import Result, keep_report, run
 from asyncsim.study.store import open_store
-from asyncsim.study.sweep_table import remember
+from asyncsim.study.sweep_table import asked_for, remember
 from asyncsim.study.work import obtain
 from asyncsim.trace import Trace
 
 LISTED = 8  # names in one line
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Comparison:
     """Scenarios by name.
 
     Attributes:
-        scenarios: Name -> scenario.
+        scenarios: Name -> scenario. Scenarios without names, such as `asyncsim.grid` gives, are named after the fields
+            that tell them apart, as in "gem_5".
         title: The line above the picture.
 
     Raises:
@@ -53,12 +54,20 @@ class Comparison:
         Comparison(2 scenarios: gem, downpour)
         >>> both.override(learning_rate=0.2).scenarios["downpour"].rule.hyper
         {'learning_rate': 0.2}
+        >>> Comparison(asim.grid(one, rule=["gem", "downpour"], workers=[2, 4]))
+        Comparison(4 scenarios: gem_2, gem_4, downpour_2, downpour_4)
     """
 
     scenarios: Mapping[str, Scenario]
     title: str = "Comparison"
 
-    def __post_init__(self) -> None:
+    def __init__(self, scenarios: Mapping[str, Scenario] | Iterable[Scenario], title: str = "Comparison") -> None:
+        named = scenarios if isinstance(scenarios, Mapping) else named_by_fields(tuple(scenarios))
+        object.__setattr__(self, "scenarios", named)
+        object.__setattr__(self, "title", title)
+        self._check()
+
+    def _check(self) -> None:
         if not self.scenarios:
             raise ValueError("`scenarios` must hold at least one scenario; got an empty mapping.")
         for name, scenario in self.scenarios.items():
@@ -110,6 +119,26 @@ class Comparison:
             for name, scenario in self.scenarios.items()
         }
         return Comparison(changed, self.title)
+
+
+def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
+    """Scenarios by the values of the first fields that tell them apart, the number of workers last.
+
+    Raises:
+        ValueError: If two of them are the same.
+    """
+    for one in scenarios:
+        if not isinstance(one, Scenario):
+            raise ValueError(f"`scenarios` must be scenarios; got {type(one).__name__}.")
+    asked = asked_for(scenarios) if scenarios else {"fields": [], "rows": []}
+    rows = [dict(zip(asked["fields"], row[1:], strict=True)) for row in asked["rows"]]
+    first = sorted(asked["fields"], key=lambda name: (name != "workers", name != "rule"))
+    for count in range(len(first) + 1):
+        chosen = sorted(first[:count], key=lambda name: name == "workers")
+        names = ["_".join(str(row[name]) for name in chosen if row[name] is not None) for row in rows]
+        if len(set(names)) == len(names):
+            return dict(zip([name or "all" for name in names], scenarios, strict=True))
+    raise ValueError("`scenarios` must differ from each other; two of them are the same. Give them names.")
 
 
 def compare(

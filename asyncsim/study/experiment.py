@@ -2,7 +2,10 @@
 
 import inspect
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +24,7 @@ from asyncsim.study.keep import Folder, is_picture_of, owner_of
 from asyncsim.study.origin import Origin
 
 NUMBERS = "numbers.npz"
+STORE = "store"  # argument of `compute`, and folder of that name
 PAGE, GIF = "movie.html", "movie.gif"
 FILES = (NUMBERS, SUMMARY, REPORT)
 OWNER = "experiment"  # note in the file of numbers: the digest of the experiment that they belong to
@@ -37,7 +41,9 @@ class Experiment:
     Attributes:
         compute: `(**arguments) -> {name: array}`. Every argument has a default, and an entry in the docstring's `Args:`
             that becomes the help of its flag. The first one-dimensional array and all others of its shape become the
-            columns of the summary's table, and single numbers the lines below it; other arrays are only kept.
+            columns of the summary's table, and single numbers the lines below it; other arrays are only kept. If there
+            is an argument `store`, it is no field: it is given the folder of a store, for `asyncsim.sweep`, so that an
+            experiment that is interrupted goes on; the store is removed once the numbers are there.
         draw: `(figure, numbers)`: draws on an empty figure.
         title: The line above the picture.
         size: Of the picture, in inches.
@@ -81,7 +87,7 @@ class Experiment:
 
     def fields(self) -> tuple[Field, ...]:
         """Its arguments, with their present values."""
-        return tuple(fields_of(self.compute, "Study", self.values))
+        return tuple(field for field in fields_of(self.compute, "Study", self.values) if field.name != STORE)
 
     def override(self, **changes: Any) -> "Experiment":
         """The experiment with some arguments changed.
@@ -120,7 +126,8 @@ class Experiment:
             OSError: If a file cannot be written; existing files stay whole.
         """
         if out is None:
-            numbers = self._compute()
+            with tempfile.TemporaryDirectory() if self.has_store else nullcontext() as store:
+                numbers = self._compute(store)
             return Findings(self, numbers, summary_of(numbers))
         films = () if self.movie is None else (PAGE, GIF)
         place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
@@ -144,8 +151,9 @@ class Experiment:
                 remedy = "Delete it to have it made again, or replace all results (`--force`)."
                 raise ValueError(f"`path` {str(path)!r} does not hold the numbers of this experiment. {remedy}")
             return numbers
-        numbers = self._compute()
+        numbers = self._compute(folder / STORE)
         npz.write(path, numbers, version=FORMAT_VERSION, notes={OWNER: self.digest})
+        shutil.rmtree(folder / STORE, ignore_errors=True)
         return numbers
 
     def _write_report(self, path: Path, numbers: Numbers) -> None:
@@ -164,8 +172,14 @@ class Experiment:
         movie.html(folder / PAGE)
         movie.gif(folder / GIF)
 
-    def _compute(self) -> dict[str, np.ndarray]:
-        return {name: np.asarray(value) for name, value in self.compute(**self.values).items()}
+    @property
+    def has_store(self) -> bool:
+        """Whether its runs are kept until the numbers are there."""
+        return STORE in inspect.signature(self.compute).parameters
+
+    def _compute(self, store: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
+        given = {**self.values, STORE: store} if self.has_store else self.values
+        return {name: np.asarray(value) for name, value in self.compute(**given).items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

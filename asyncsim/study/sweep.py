@@ -9,7 +9,10 @@ failed, with its reason in the store, while all others go on. An error in a repl
 """
 
 import os
+import shutil
+import tempfile
 import time
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
@@ -19,6 +22,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
 
+import numpy as np
+
 from asyncsim import checks
 from asyncsim.folders.labels import CLAIMS
 from asyncsim.scenario.scenario import Scenario
@@ -27,7 +32,7 @@ from asyncsim.study.origin import Origin
 from asyncsim.study.run import Result
 from asyncsim.study.seats import Seat, is_death, local_seats, seats_of, tried
 from asyncsim.study.store import FAILURE, Store, open_store
-from asyncsim.study.sweep_table import SweepTable, asked_for, remember, table_of
+from asyncsim.study.sweep_table import SweepTable, asked_for, column, remember, table_of
 from asyncsim.study.transport import Packer
 from asyncsim.study.units import Unit, units_of
 from asyncsim.study.work import VERSIONS, DifferentVersions, Report, Task
@@ -67,12 +72,14 @@ class Sweep:
         computed: Digests of the results that this call computed, in the order in which they came.
         troubles: Digest -> why a scenario has no result, as far as this call met it; full disks among them, which the
             store could not keep.
+        temporary: What keeps a temporary store there.
     """
 
     scenarios: tuple[Scenario, ...]
     store: Store
     computed: tuple[str, ...] = ()
     troubles: dict[str, str] = None  # type: ignore[assignment]
+    temporary: object = None
 
     def __repr__(self) -> str:
         counts = Counter(self.states.values())
@@ -106,15 +113,28 @@ class Sweep:
             raise ValueError(f"`scenario` {scenario!r} has no result: {reason}.")
         return found
 
-    def table(self) -> SweepTable:
-        """One row per scenario: the fields in which they differ, the summary, the state, the digest."""
-        return table_of(self.store, [asked_for(self.scenarios)])
+    def table(self, **labels: Sequence[Any] | np.ndarray) -> SweepTable:
+        """One row per scenario: the fields in which they differ, the summary, the state, the digest.
+
+        Args:
+            **labels: Further columns that count as fields, such as a name for each group: a value per scenario.
+
+        Raises:
+            ValueError: If a label has another number of values.
+        """
+        table = table_of(self.store, [asked_for(self.scenarios)])
+        first = [*{scenario.digest: place for place, scenario in reversed([*enumerate(self.scenarios)])}.values()][::-1]
+        for name, values in labels.items():
+            if len(values) != len(self.scenarios):
+                raise ValueError(f"`{name}` must have {len(self.scenarios)} values, as many as there are scenarios.")
+        columns = {name: column([values[place] for place in sorted(first)]) for name, values in labels.items()}
+        return SweepTable({**columns, **table}, [*columns, *table.fields])
 
 
 @overload
 def sweep(
     scenarios: Iterable[Scenario],
-    store: str | os.PathLike[str],
+    store: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     executor: Executor | None = None,
     *,
@@ -130,7 +150,7 @@ def sweep(
 @overload
 def sweep(
     scenarios: Iterable[Scenario],
-    store: str | os.PathLike[str],
+    store: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     executor: Executor | None = None,
     *,
@@ -145,7 +165,7 @@ def sweep(
 
 def sweep(
     scenarios: Iterable[Scenario],
-    store: str | os.PathLike[str],
+    store: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     executor: Executor | None = None,
     *,
@@ -163,7 +183,8 @@ def sweep(
 
     Args:
         scenarios: What to compute, such as `asyncsim.grid` or `asyncsim.sample` give.
-        store: Folder; created if missing. The same call again goes on; another one adds to it.
+        store: Folder; created if missing. The same call again goes on; another one adds to it. By default a temporary
+            one, which is there as long as what is returned.
         jobs: Processes on this machine; by default one for each core.
         executor: Any executor of PEP 3148 instead, such as Dask's `client.get_executor()`. It is not shut down. Its
             processes must see the store under the same path.
@@ -211,15 +232,27 @@ def sweep(
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
     if shared_schedule:
         asked = with_shared_schedules(asked)
+    temporary = None
+    if store is None:
+        temporary = _Temporary()
+        store = temporary.path
     place = open_store(store)
     told = (origin or Origin()).describe()
     work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress, told)
     events = _events(work, asked, executor, jobs)
     if not wait:
-        return _arrivals(work, asked, events)
+        return _arrivals(work, asked, events, temporary)
     for _ in events:
         pass
-    return Sweep(asked, place, tuple(work.computed), work.troubles)
+    return Sweep(asked, place, tuple(work.computed), work.troubles, temporary)
+
+
+class _Temporary:
+    """A folder that is there as long as this object."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="asyncsim-sweep-")
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def _events(
@@ -233,8 +266,10 @@ def _events(
     work.store.clear()
 
 
-def _arrivals(work: "_Sweeping", asked: Sequence[Scenario], events: Iterator[None]) -> Iterator[Result]:
-    """The results as they come."""
+def _arrivals(
+    work: "_Sweeping", asked: Sequence[Scenario], events: Iterator[None], temporary: object
+) -> Iterator[Result]:
+    """The results as they come; `temporary` is kept that long."""
     left = {scenario.digest: scenario for scenario in asked}
     with closing(events):  # type: ignore[type-var]  # a generator
         for _ in events:
@@ -243,6 +278,7 @@ def _arrivals(work: "_Sweeping", asked: Sequence[Scenario], events: Iterator[Non
                 result = work.store.get(left.pop(one))
                 if result is not None:
                     yield result
+    del temporary
 
 
 def _seats(executor: Executor | None, jobs: int | None, units: int) -> AbstractContextManager[list[Seat]]:
@@ -406,7 +442,12 @@ class _Sweeping:
         if seat.owned or seat.suspects:
             (unit,) = units
             self.deaths[unit.name] += tried(error)
-            if self.deaths[unit.name] >= MOST_DEATHS:
+            if self.deaths[unit.name] >= MOST_DEATHS and len(unit.scenarios) > 1:  # one of them is guilty
+                if seat.suspects:
+                    seat.suspects.pop(0)
+                for one in unit.without(self.done).alone():
+                    self.queue.put_back(one)
+            elif self.deaths[unit.name] >= MOST_DEATHS:
                 if seat.suspects:
                     seat.suspects.pop(0)
                 self._give_up(unit, f"its process died {self.deaths[unit.name]} times ({_short(error)})")

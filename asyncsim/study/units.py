@@ -3,16 +3,19 @@
 Scenarios that differ in nothing but numbers that a compiled program takes as arguments (hyper-parameters of the rule
 and, over one schedule, the seed) can be *lanes* of one replay. That pays where a gradient is much cheaper than what
 surrounds it: ten lanes of a quadratic take the time of one, ten of a small network the time of ten. So only small
-problems share a replay, and every other scenario is a unit of its own, computed as by `asyncsim.run`.
+problems share a replay. Other short runs of one structure and schedule make a unit as well, in which they are replayed
+in turn, each as by `asyncsim.run`: what surrounds a replay of some milliseconds (a task, a claim, the same mini-batches
+drawn again) costs as much as the replay. Every other scenario is a unit of its own.
 
 A lane is computed by the same operations as a run of its own, in a program of another shape. On CPUs all that has been
-measured is equal to the last bit (`tests/study/test_units.py` watches that); XLA does not promise it, so nothing here
+measured is equal to the last bit (`tests/study/test_units.py` watches that) but for GEM with its proxy at the server on
+a network, whose runs differ from the twentieth commit on, in float64 as well; XLA promises nothing, so nothing here
 depends on it: which scenarios make a unit depends on what is asked for, and never on what is there already, so that an
 interrupted sweep ends with the very numbers of one that was not.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -43,6 +46,8 @@ from asyncsim.workloads import Workload
 MOST_LANES = 64
 LANE_WORK = 2048  # numbers in the gradients of all lanes of a commit, times the batch: beyond it, lanes gain nothing
 LANE_BYTES = 2**28  # of the state and the losses of all lanes
+MOST_IN_TURN = 16
+TURN_WORK = 1e9  # numbers in all gradients of a unit, times the batch: some tenths of a second, at most so much is lost
 _fitting: set[tuple[str, int | None]] = set()  # programs and lengths for which this machine has the memory
 
 
@@ -51,12 +56,14 @@ class Unit:
     """Scenarios that are computed together.
 
     Attributes:
-        scenarios: One per lane.
+        scenarios: One per lane, or one after another.
         program: What decides the compiled program: units that share it are best computed by one process.
+        in_turn: Whether the scenarios are replayed one after another.
     """
 
     scenarios: tuple[Scenario, ...]
     program: str
+    in_turn: bool = False
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
@@ -75,8 +82,13 @@ class Unit:
         if any(
             lane_of(first, *lane).description != other.description for lane, other in zip(lanes, others, strict=True)
         ):
-            return Unit, (self.scenarios, self.program)
-        return _unit_of_lanes, (first, self.program, lanes)
+            return Unit, (self.scenarios, self.program, self.in_turn)
+        return _unit_of_lanes, (first, self.program, self.in_turn, lanes)
+
+    def without(self, there: Collection[str]) -> "Unit":
+        """The unit without what is there already; lanes stay, so that the others are computed as the first time."""
+        left = tuple(scenario for scenario in self.scenarios if scenario.digest not in there)
+        return Unit(left, self.program, self.in_turn) if self.in_turn and len(left) < len(self.scenarios) else self
 
     def alone(self) -> "list[Unit]":
         """Each scenario as a unit of its own."""
@@ -102,8 +114,8 @@ def lane_of(first: Scenario, hyper: Mapping[str, Any], seed: int, schedule_seed:
     return lane
 
 
-def _unit_of_lanes(first: Scenario, program: str, lanes: Sequence[tuple[Any, ...]]) -> Unit:
-    return Unit((first, *(lane_of(first, *lane) for lane in lanes)), program)
+def _unit_of_lanes(first: Scenario, program: str, in_turn: bool, lanes: Sequence[tuple[Any, ...]]) -> Unit:
+    return Unit((first, *(lane_of(first, *lane) for lane in lanes)), program, in_turn)
 
 
 def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Unit]:
@@ -127,10 +139,14 @@ def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Un
     units = []
     for group in groups.values():
         most = lanes or lanes_that_pay(group[0])
+        in_turn = most == 1
+        if in_turn:
+            most = runs_in_turn(group[0])
+            group = sorted(group, key=lambda scenario: scenario.seed)  # which have the same mini-batches
         program = program_of(group[0])
         for start in range(0, len(group), most):
             part = tuple(group[start : start + most])
-            units.append(Unit(part, f"{program} {len(part)}"))
+            units.append(Unit(part, f"{program} {1 if in_turn else len(part)}", in_turn and len(part) > 1))
     return units
 
 
@@ -160,6 +176,12 @@ def lanes_that_pay(scenario: Scenario) -> int:
     return int(max(1, min(by_work, MOST_LANES, LANE_BYTES // bytes_each)))
 
 
+def runs_in_turn(scenario: Scenario) -> int:
+    """How many runs like this one are a unit, if they are replayed one after another."""
+    work = _parameters(scenario.workload) * scenario.workload.batch_size * scenario.rule.window
+    return int(max(1, min(TURN_WORK // (work * scenario.expected_commits), MOST_IN_TURN)))
+
+
 @once_for_each
 def _parameters(workload: Workload) -> int:
     return Packing.of(first_shapes(workload, jax.random.key(0))).size
@@ -170,8 +192,8 @@ def compute(
     trace: Trace,
     unfinished: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> list[tuple[Result, Seconds]]:
-    """Replay a unit over its schedule: for each scenario its result, and its share of the time.
+) -> Iterator[tuple[Result, Seconds]]:
+    """Replay a unit over its schedule: for each scenario its result, and its share of the time, as they come.
 
     Args:
         unit: The unit.
@@ -187,9 +209,11 @@ def compute(
     if (unit.program, first.total) not in _fitting:
         first.require_memory()
         _fitting.add((unit.program, first.total))
-    if len(unit.scenarios) == 1:
-        run, seconds = _alone(first, trace, unfinished, progress)
-        return [(Result(first, trace, run, summarise(trace, run, **seconds)), seconds)]
+    if unit.in_turn or len(unit.scenarios) == 1:
+        for scenario in unit.scenarios:
+            run, seconds = _alone(scenario, trace, unfinished if len(unit.scenarios) == 1 else None, progress)
+            yield Result(scenario, trace, run, summarise(trace, run, **seconds)), seconds
+        return
     rule = stacked([scenario.rule for scenario in unit.scenarios])
     seeds = [scenario.seed for scenario in unit.scenarios]
     with Stopwatch() as watch:
@@ -197,11 +221,9 @@ def compute(
     metrics = run.evaluate()
     runs = split(run, trace, unit.scenarios)
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
-    results = []
     for place, (scenario, one) in enumerate(zip(unit.scenarios, runs, strict=True)):
         test = {name: values[place].item() for name, values in metrics.items()}
-        results.append((Result(scenario, trace, one, summarise(trace, one, **share, test=test)), share))
-    return results
+        yield Result(scenario, trace, one, summarise(trace, one, **share, test=test)), share
 
 
 def _alone(

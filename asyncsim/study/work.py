@@ -17,6 +17,7 @@ import jax
 
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, ReplayInterrupted
+from asyncsim.scenario import fingerprint
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.run import Result
 from asyncsim.study.store import Store
@@ -24,12 +25,14 @@ from asyncsim.study.transport import unpack
 from asyncsim.study.units import Unit, compute, program_of
 from asyncsim.trace import Trace
 from asyncsim.version import __version__
+from asyncsim.workloads import Workload
 
 BUSY = "busy"  # outcome of a unit that another process has claimed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk says, or one of which no more may be taken
-KEPT = 4  # schedules that a process keeps at hand
+KEPT = 4  # schedules and workloads that a process keeps at hand
 PATIENCE = 0.2  # seconds until a scenario that another process computes is looked at again
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
+_workloads: dict[str, Workload] = {}  # by digest, the oldest first
 _traces: dict[tuple[Path, str], Trace] = {}  # by store and digest, the oldest first
 
 
@@ -80,7 +83,18 @@ def work(task: Task) -> Report:
     """
     require_versions(task.versions)
     store = Store(Path(task.store))
-    return work_on(unpack(task.unit, store.data), store, task.origin)
+    return work_on(with_known_workload(unpack(task.unit, store.data)), store, task.origin)
+
+
+def with_known_workload(unit: Unit) -> Unit:
+    """The unit with the workload of earlier units if it is the same: what has been made of it and compiled is there."""
+    key = fingerprint.digest(unit.scenarios[0].description["workload"])
+    while key not in _workloads and len(_workloads) >= KEPT:
+        del _workloads[next(iter(_workloads))]
+    known = _workloads.setdefault(key, unit.scenarios[0].workload)
+    for scenario in unit.scenarios:
+        vars(scenario)["workload"] = known
+    return unit
 
 
 def work_on(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
@@ -99,18 +113,19 @@ def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
         missing = [digest for digest in unit.digests if not store.has(digest)]
         if not missing:
             return Report()
+        unit = unit.without(set(unit.digests) - set(missing))
+        failed = {}
         try:
-            results = compute(unit, _trace(store, unit.scenarios[0]), store.unfinished(unit.digests[0]))
+            for result, seconds in compute(unit, _trace(store, unit.scenarios[0]), store.unfinished(unit.digests[0])):
+                if result.scenario.digest in missing:
+                    failed |= _put(store, result, seconds, origin)
         except ReplayInterrupted:
             raise
         except Exception as error:
             if len(unit.scenarios) == 1:
-                return Report(failed=_fail(store, unit.scenarios[0], error))
-            return _each_alone(unit, store, origin)
-        failed = {}
-        for result, seconds in results:
-            if result.scenario.digest in missing:
-                failed |= _put(store, result, seconds, origin)
+                failed |= _fail(store, unit.scenarios[0], error)
+            else:
+                failed |= _each_alone(unit, store, origin)
     return Report(tuple(digest for digest in missing if digest not in failed), failed)
 
 
@@ -173,9 +188,12 @@ def require_versions(versions: Mapping[str, str]) -> None:
             )
 
 
-def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
-    """Compute the scenarios of a unit one by one, because one of them fails; the unit is claimed."""
-    computed: list[str] = []
+def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any]) -> dict[str, str]:
+    """Compute the scenarios of a unit one by one, because one of them fails; the unit is claimed.
+
+    Returns:
+        Digest -> reason of those that have failed.
+    """
     failed: dict[str, str] = {}
     for one in unit.alone():
         (scenario,) = one.scenarios
@@ -188,10 +206,8 @@ def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
         except Exception as error:
             failed |= _fail(store, scenario, error)
             continue
-        found = _put(store, result, seconds, origin)
-        failed |= found
-        computed += [scenario.digest] * (not found)
-    return Report(tuple(computed), failed)
+        failed |= _put(store, result, seconds, origin)
+    return failed
 
 
 def _put(store: Store, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any]) -> dict[str, str]:

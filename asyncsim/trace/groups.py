@@ -85,6 +85,10 @@ def reads_of(groups: Mapping[str, ArrayLike], rows: int) -> tuple[tuple[str, ...
     Raises:
         TraceError: If a name or a column does not fit.
     """
+    if not isinstance(groups, Mapping):
+        remedy = 'Give {"stage0": versions, …}.'
+        found = f"got {type(groups).__name__}"
+        raise TraceError("groups", "must be a mapping from names to columns", remedy, found=found)
     names = checked_names(list(groups))
     columns = []
     for name in names:

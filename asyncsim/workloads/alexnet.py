@@ -38,7 +38,7 @@ class Layer(NamedTuple):
 Params = list[Layer]
 
 
-def alexnet(data: Dataset, batch_size: int) -> Workload:
+def alexnet(data: Dataset, batch_size: int, *, training_loss: bool = False) -> Workload:
     """AlexNet in 16 tensors: the full network for images of 224 × 224 pixels, a small one for 32 × 32.
 
     The size of the images decides which, because a network fits images of one size only. The loss is the mean
@@ -49,6 +49,8 @@ def alexnet(data: Dataset, batch_size: int) -> Workload:
         data: Colour images in any number of classes: `datasets.image_folder` for the full network, `datasets.cifar10`
             or `datasets.as_colour` of any images for the small one. A `datasets.partition` gives each worker its part.
         batch_size: Images in a mini-batch; the paper's n workers use 1024 / n.
+        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
+            "training_loss": at the end of a run and wherever it is recorded.
 
     Returns:
         A `Workload` whose parameters are a list of eight `Layer(weight, bias)`, in the network's order: tensor 0 is the
@@ -75,7 +77,8 @@ def alexnet(data: Dataset, batch_size: int) -> Workload:
             "Use asyncsim.datasets.image_folder or cifar10, or asyncsim.datasets.as_colour(data)."
         )
     init = partial(form.init, int(data.classes))
-    return classifier("alexnet", data, batch_size, init=init, loss=form.loss, logits=form.logits, shape=form.shape)
+    parts = {"init": init, "loss": form.loss, "logits": form.logits, "shape": form.shape}
+    return classifier("alexnet", data, batch_size, training_loss=training_loss, **parts)
 
 
 @dataclass(frozen=True)

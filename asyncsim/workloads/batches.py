@@ -5,9 +5,10 @@ replayed with one seed therefore see the same mini-batches, and their comparison
 a part of the examples, they depend on that part as well, and on nobody else's.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -20,6 +21,8 @@ INIT, COMMITS = 0, 1  # streams of a seed's key
 RULE = 2**31 - 1  # stream of a commit's key: that of the rule; the key itself is the workload's
 SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory; beyond that they are drawn again
 INDEX_BYTES = 4  # of an int32
+FEW_EXAMPLES = 4096  # up to which shuffles are kept from one replay to the next
+KEPT_BYTES = 32 * 2**20  # the same as SHUFFLES_BYTES, of those
 FIRST_PLACES = 8  # shuffles that the table begins with; it doubles when it is full
 EPOCH_BITS = 32  # a worker and an epoch share one int64: worker in the upper bits, epoch in the lower
 EPOCH_MASK = 2**EPOCH_BITS - 1
@@ -31,6 +34,7 @@ class Shuffles:
     Args:
         examples: Number of training examples.
         batch_size: Examples in a mini-batch.
+        most_bytes: Of the shuffles that are kept in memory.
 
     Example:
         Worker 7's first epoch, whatever it is asked for together with, and in whatever order:
@@ -43,11 +47,11 @@ class Shuffles:
         True
     """
 
-    def __init__(self, examples: int, batch_size: int) -> None:
+    def __init__(self, examples: int, batch_size: int, most_bytes: int = SHUFFLES_BYTES) -> None:
         self.examples = examples
         self.batch_size = batch_size
         self.per_epoch = examples // batch_size
-        self._capacity = max(1, SHUFFLES_BYTES // (INDEX_BYTES * examples))
+        self._capacity = max(1, most_bytes // (INDEX_BYTES * examples))
         self._table = np.empty((0, self.per_epoch, batch_size), np.int32)
         self._places: OrderedDict[tuple[int, int, int], int] = OrderedDict()  # least recently used first
 
@@ -81,6 +85,19 @@ class Shuffles:
             larger = min(max(2 * used, FIRST_PLACES), self._capacity)
             self._table = np.concatenate([self._table, np.empty((larger - used, *self._table.shape[1:]), np.int32)])
         return used
+
+
+def shuffles_of(examples: int, batch_size: int) -> Shuffles:
+    """The mini-batches of so many examples; of few, those that earlier replays of this thread have drawn are there."""
+    if examples > FEW_EXAMPLES:
+        return Shuffles(examples, batch_size)
+    return _kept_shuffles(examples, batch_size, threading.get_ident())
+
+
+@lru_cache(maxsize=2)
+def _kept_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
+    del thread  # The key: a table is not changed by two threads at once.
+    return Shuffles(examples, batch_size, KEPT_BYTES)
 
 
 class PartShuffles:

@@ -135,6 +135,24 @@ def measure_workers(
 
 
 @dataclass(frozen=True, eq=False)
+class WithTraining:
+    """`Evaluation`, and beside it "training_loss", the mean loss over all training examples.
+
+    Attributes:
+        test: Of the test examples.
+        training: Of the training examples.
+    """
+
+    test: Evaluation
+    training: Evaluation
+    measures: ClassVar[tuple[str, ...]] = (*Evaluation.measures, "training_loss")
+
+    def __call__(self, params: Params) -> dict[str, jax.Array]:
+        """Test loss, test accuracy and training loss, JAX scalars."""
+        return {**self.test(params), "training_loss": self.training(params)["test_loss"]}
+
+
+@dataclass(frozen=True, eq=False)
 class WorkersEvaluation:
     """`params -> {"worker_loss": …, "worker_accuracy": …}` of each worker's own part of the training examples.
 
@@ -175,6 +193,7 @@ def classifier(
     loss: Callable[[Params, Any, jax.Array], jax.Array],
     logits: Logits,
     shape: tuple[int, ...],
+    training_loss: bool = False,
     **options: Any,
 ) -> Workload:
     """A workload from a model and a data set.
@@ -186,6 +205,7 @@ def classifier(
         init, loss: As in `Workload`; module-level functions, so that workloads of one shape share a program.
         logits: `(params, inputs) -> (examples, classes)`, for the test.
         shape: Shape of one example as the model takes it.
+        training_loss: Whether `evaluate` measures that, too.
         options: The constructor's other arguments, as plain data.
 
     Raises:
@@ -194,6 +214,9 @@ def classifier(
     """
     batch_size = require_integer("batch_size", batch_size, least=1, remedy="32 or 64 are usual.")
     examples = (data.train_inputs.reshape(-1, *shape), data.train_labels)
+    evaluate: Any = Evaluation(logits, data.test_inputs.reshape(-1, *shape), data.test_labels)
+    if training_loss:
+        evaluate, options = WithTraining(evaluate, Evaluation(logits, *examples)), {**options, "training_loss": True}
     shared: dict[str, Any] = {}
     if isinstance(data, Partition):
         shared = {
@@ -206,7 +229,7 @@ def classifier(
         loss=loss,
         data=examples,
         batch_size=batch_size,
-        evaluate=Evaluation(logits, data.test_inputs.reshape(-1, *shape), data.test_labels),
+        evaluate=evaluate,
         name=name,
         options={**options, "batch_size": batch_size},
         dataset=data,

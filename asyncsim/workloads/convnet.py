@@ -35,7 +35,7 @@ WEIGHTS = {
 DROPOUT = 0.5
 
 
-def convnet(data: Dataset, batch_size: int) -> Workload:
+def convnet(data: Dataset, batch_size: int, *, training_loss: bool = False) -> Workload:
     """The paper's convolutional network: 163 790 parameters in ten tensors, with dropout while training.
 
     The network is described in `asyncsim.workloads.convnet`; its loss is the mean cross-entropy.
@@ -44,6 +44,8 @@ def convnet(data: Dataset, batch_size: int) -> Workload:
         data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.mnist()`; a `datasets.partition` of
             them gives each worker its part.
         batch_size: Images in a mini-batch; the paper's workers use 64.
+        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
+            "training_loss": at the end of a run and wherever it is recorded.
 
     Returns:
         A `Workload`, with PyTorch's default initialisation and without dropout in `evaluate`.
@@ -62,7 +64,8 @@ def convnet(data: Dataset, batch_size: int) -> Workload:
             f"`data` must be images of 28 × 28 pixels in at most 10 classes; got {data.name!r}, {data.shape} "
             f"in {data.classes}. Use asyncsim.datasets.mnist(), or the models softmax and mlp, which take any images."
         )
-    return classifier("convnet", data, batch_size, init=init, loss=loss, logits=logits, shape=(28, 28))
+    parts = {"init": init, "loss": loss, "logits": logits, "shape": (28, 28)}
+    return classifier("convnet", data, batch_size, training_loss=training_loss, **parts)
 
 
 def init(key: jax.Array) -> Params:

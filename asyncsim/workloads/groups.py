@@ -73,9 +73,10 @@ def split_evenly(params: Params, groups: int) -> tuple[int, ...]:
     """
     runs = [len(list(run)) for _, run in groupby(layers(params))]
     if len(runs) < groups:
+        most = f"{len(runs)} parameter group{'s' * (len(runs) > 1)}"
         raise ValueError(
-            f"`trace` must have at most {len(runs)} parameter groups, as many as this workload has layers; it has "
-            f"{groups}. Use a deeper model, or name groups of tensors by `Workload.grouped`."
+            f"`trace` must have at most {most}, as many as this workload has layers; it has {groups}. Use "
+            "a deeper model, or name groups of tensors by `Workload.grouped`."
         )
     of_layer = [group for group, part in enumerate(np.array_split(runs, groups)) for _ in part]
     return tuple(group for group, leaves in zip(of_layer, runs, strict=True) for _ in range(leaves))

@@ -17,7 +17,7 @@ Params = list[dict[str, jax.Array]]
 MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, some of them for nothing
 
 
-def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
+def mlp(data: Dataset, hidden: Sequence[int], batch_size: int, *, training_loss: bool = False) -> Workload:
     """Fully connected layers with ReLU between them, on the flattened inputs.
 
     L = mean cross-entropy of softmax(a_k·weight_k + bias_k), with a_{i+1} = max(0, a_i·weight_i + bias_i) and
@@ -28,6 +28,8 @@ def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
         hidden: Sizes of the hidden layers, from the inputs to the outputs. With `()` the model is that of `softmax`
             with other first parameters.
         batch_size: Examples in a mini-batch.
+        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
+            "training_loss": at the end of a run and wherever it is recorded.
 
     Returns:
         A `Workload` whose parameters are a list of ``{"bias": (out,), "weight": (in, out)}``, one per layer.
@@ -52,6 +54,7 @@ def mlp(data: Dataset, hidden: Sequence[int], batch_size: int) -> Workload:
         loss=_loss,
         logits=_logits,
         shape=(features,),
+        training_loss=training_loss,
         hidden=sizes,
     )
 

@@ -13,7 +13,7 @@ from asyncsim.workloads.workload import Workload
 Params = dict[str, jax.Array]
 
 
-def softmax(data: Dataset, batch_size: int) -> Workload:
+def softmax(data: Dataset, batch_size: int, *, training_loss: bool = False) -> Workload:
     """Multinomial logistic regression on the flattened inputs.
 
     L = mean of -log softmax(x·weight + bias)[label]. For every seed the parameters start at zero, where every class is
@@ -23,6 +23,8 @@ def softmax(data: Dataset, batch_size: int) -> Workload:
     Args:
         data: Any data set; a `datasets.partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
+        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
+            "training_loss": at the end of a run and wherever it is recorded.
 
     Returns:
         A `Workload` whose parameters are ``{"bias": (classes,), "weight": (features, classes)}``.
@@ -48,6 +50,7 @@ def softmax(data: Dataset, batch_size: int) -> Workload:
         loss=_loss,
         logits=_logits,
         shape=(features,),
+        training_loss=training_loss,
     )
 
 

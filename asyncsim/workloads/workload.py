@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 
 from asyncsim import checks
 from asyncsim.datasets import Parts
-from asyncsim.workloads.batches import PartShuffles, Shuffles, compiled_commit_key
+from asyncsim.workloads.batches import PartShuffles, Shuffles, compiled_commit_key, shuffles_of
 from asyncsim.workloads.by_worker import asks, told, weighted
 from asyncsim.workloads.groups import labels_by_leaf
 
@@ -249,7 +249,7 @@ class Workload:
             return None
         if self.parts is not None:
             return PartShuffles(self.parts, self.batch_size)
-        return Shuffles(self.examples, self.batch_size)
+        return shuffles_of(self.examples, self.batch_size)
 
     def require_workers(self, workers: int) -> None:
         """Refuse a number of workers that it is not made for.

@@ -20,18 +20,24 @@ def escaped(lines: list[str]) -> list[str]:
     """The lines with bars, stars and closing underscores escaped, except in code and in examples.
 
     Example:
-        >>> escaped(["(κ|m| - |θ|) as `a | b`", ">>> 1 | 2"])
-        ['(κ\\\\|m\\\\| - \\\\|θ\\\\|) as `a | b`', '>>> 1 | 2']
+        >>> escaped(["(κ|m| - |θ|) of `Run`s as `a | b`", ">>> 1 | 2"])
+        ['(κ\\\\|m\\\\| - \\\\|θ\\\\|) of `Run`\\\\ s as `a | b`', '>>> 1 | 2']
     """
     found, is_example = [], False
     for line in lines:
         is_example = line.lstrip().startswith(">>>") or (is_example and bool(line.strip()))
-        found.append(line if is_example else "".join(_escaped(part) for part in CODE.split(line)))
+        found.append(line if is_example else _escaped(line))
     return found
 
 
-def _escaped(part: str) -> str:
-    return part if part.startswith("`") else MARKUP.sub(r"\\\1", part)
+def _escaped(line: str) -> str:
+    """One line; after a name in backticks, a letter that follows at once, as of a plural, is set apart."""
+    parts = CODE.split(line)
+    for place in range(0, len(parts), 2):
+        parts[place] = MARKUP.sub(r"\\\1", parts[place])
+        if place and parts[place][:1].isalnum():
+            parts[place] = rf"\ {parts[place]}"
+    return "".join(parts)
 
 
 def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

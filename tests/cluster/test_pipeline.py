@@ -63,6 +63,12 @@ def test_synchronous_pipelines_wait(schedule, stages, micro_batches):
     assert trace.seconds == 5 * 3.0 * (micro_batches + stages - 1)
 
 
+def test_progress_is_reported():
+    told = []
+    trace = asim.simulate(constant(stages=2), commits=9, progress=told.append)
+    assert [tuple(one) for one in told] == [(9, trace.seconds, 1.0)]
+
+
 def test_a_stage_does_one_pass_at_a_time_and_in_order():
     table = asim.Pipeline(stages=3, **RANDOM).timetable(50, seed=2)
     for stage in range(3):
@@ -138,6 +144,12 @@ BAD = [
 def test_what_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         asim.Pipeline(**settings)
+
+
+def test_one_line_says_what_it_is():
+    pipeline = asim.Pipeline(stages=2, forward=[LAW, LAW], transfer=LAW, schedule="gpipe", micro_batches=3)
+    laws = "forward of each stage its own, backward of each stage its own, transfer Constant(value=1.0)"
+    assert repr(pipeline) == f"Pipeline(2 stages, gpipe, 3 micro-batches, {laws})"
 
 
 def test_what_simulate_refuses():

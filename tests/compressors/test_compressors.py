@@ -148,6 +148,16 @@ def test_natural_gives_powers_of_two(x64):
         assert (jnp.sign(rounded) == jnp.sign(vector)).all()
 
 
+@pytest.mark.parametrize("compressor", [QSGD(16), ScaledSign(), TopK(0.5), Natural()], ids=repr)
+def test_sums_over_many_narrow_numbers_are_wide(compressor):
+    """4096 ones: in bfloat16 they add up to 256."""
+    ones = jnp.ones(4096, jnp.bfloat16)
+    found, _ = compressor.compress(jax.random.key(0), ones, ())
+    assert found.dtype == jnp.bfloat16
+    expected = 0.5 if isinstance(compressor, TopK) else 1.0
+    assert float(found.astype(jnp.float32).mean()) == pytest.approx(expected, rel=0.2)
+
+
 class TestLowRank:
     """PowerSGD."""
 

@@ -45,3 +45,20 @@ def test_counts_that_cannot_be_meant(ax, counts):
 def test_shares_that_do_not_fit(ax):
     with pytest.raises(ValueError, match=r"one number per worker; got shapes \(2,\) and \(3,\)"):
         draw_worker_losses(ax, [1.0, 2.0], [0.2, 0.3, 0.5])
+
+
+def test_losses_that_are_not_finite(ax):
+    (said,) = draw_worker_losses(ax, [1.0, np.inf])
+    assert said.get_text() == "The loss is not finite."
+
+
+@pytest.mark.parametrize(("rule", "shown"), [("downpour", True), ("gem", False)])
+def test_the_report_shows_how_each_worker_fares_where_there_is_no_scaling(rule, shown):
+    torn = asim.workloads.quadratic([1.0], minima=[0.0, 2.0, 4.0])
+    trace = asim.Trace.from_commits([0, 0, 1, 0, 2, 0])
+    run = asim.replay(trace, asim.rules.CONSTRUCTORS[rule](0.1), torn, record=("pi_mean",) if rule == "gem" else ())
+    panel = asim.plots.draw_report(Figure(), trace, run, "title")[3]
+    assert (panel.get_title() == "Loss of each worker's own part") == shown
+    if shown:
+        np.testing.assert_allclose(panel.lines[0].get_xdata(), [4 / 6, 1 / 6, 1 / 6])
+        np.testing.assert_allclose(panel.lines[0].get_ydata(), run.evaluate_workers()["worker_loss"])

@@ -33,7 +33,7 @@ def test_its_rows():
 def test_ringleaders_protocol(tmp_path):
     numbers = run("ringleader_protocol", tmp_path, clients=12, seconds=200.0, seeds=2, hidden=4)
     assert numbers["method"].tolist() == ["Ringleader", "Malenia", "IA²SGD", "asynchronous SGD"]
-    assert numbers["curves"].shape == (4, 2, 60)
+    assert numbers["curves"].shape == (4, 2, 2, 60)
     assert np.isfinite(numbers["curves"]).all()
     commits = dict(zip(numbers["method"], numbers["commits"], strict=True))
     assert commits["Ringleader"] == commits["IA²SGD"] > commits["Malenia"]  # whose jobs are stopped

@@ -33,6 +33,14 @@ def test_medians():
     np.testing.assert_array_equal(found["upper_quartile"], [0.9, NAN, 0.4, NAN])
 
 
+def test_the_median_of_an_even_number_is_between_two():
+    columns = {"learning_rate": [0.1] * 4, "final_loss": [0.4, 0.1, NAN, 0.2]}
+    found = medians(SweepTable(columns, ["learning_rate"]))
+    assert [found[name].item() for name in ("lower_quartile", "median", "upper_quartile")] == pytest.approx(
+        [0.1, 0.3, 0.4]
+    )
+
+
 def test_the_best_of_all():
     (row,) = range(best(TABLE).rows)
     found = best(TABLE)

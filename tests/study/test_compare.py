@@ -110,6 +110,23 @@ class TestFolder:
         assert (tmp_path / "gem_4").is_symlink()
 
 
+class TestNames:
+    def test_of_a_grid(self) -> None:
+        grid = asim.grid(scenario(), learning_rate=[0.1, 0.2], rule=["gem", "downpour"], workers=[2, 4])
+        names = [*asim.Comparison(grid).scenarios]
+        assert names[:3] == ["gem_0.1_2", "gem_0.1_4", "downpour_0.1_2"]
+        assert [*asim.Comparison(grid[:1]).scenarios] == ["all"]
+        by_hand = {"gem_2": scenario(workers=2), "gem_4": scenario(workers=4)}
+        assert [*asim.Comparison(asim.grid(scenario(), workers=[2, 4])).scenarios] == ["2", "4"]
+        assert asim.Comparison(by_hand).override(seed=1).scenarios["gem_4"].seed == 1
+
+    def test_the_same_twice_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="two of them are the same"):
+            asim.Comparison([scenario(), scenario()])
+        with pytest.raises(ValueError, match="got int"):
+            asim.Comparison([3])  # type: ignore[list-item]
+
+
 class TestOverride:
     def test_a_change_reaches_every_scenario_that_has_the_field(self) -> None:
         changed = both().override(learning_rate=0.2, kappa=2.0, workers=7).scenarios

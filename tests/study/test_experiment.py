@@ -1,11 +1,13 @@
 """Experiments: functions as studies."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import asyncsim as asim
+from tests.study.problems import scenario
 
 CALLS = []
 
@@ -71,3 +73,32 @@ def test_invalid_arguments_are_named():
         EXPERIMENT.override(bass=1.0)
     with pytest.raises(ValueError, match="`compute` must have a default for every argument; `n` has none"):
         asim.Experiment(lambda n: {}, draw)
+
+
+def swept(rates=(0.1, 0.2), fail=False, store=None):
+    """A sweep.
+
+    Args:
+        rates: Step sizes.
+        fail: Whether to fail after the sweep.
+        store: Where its runs are kept.
+    """
+    results = asim.sweep(asim.grid(scenario(commits=20), learning_rate=rates), store, jobs=0)
+    CALLS.append(len(results.computed))
+    if fail and Path(store).parent.joinpath("fail").exists():
+        raise KeyboardInterrupt
+    return {"rate": rates, "loss": results.table()["final_loss"]}
+
+
+def test_runs_in_its_store_are_kept_until_the_numbers_are_there(tmp_path):
+    experiment = asim.Experiment(swept, lambda figure, numbers: figure.subplots().plot(numbers["loss"]))
+    assert [field.name for field in experiment.fields()] == ["rates", "fail"]
+    CALLS.clear()
+    (tmp_path / "fail").touch()
+    with pytest.raises(KeyboardInterrupt):
+        experiment.override(fail=True).run(tmp_path)
+    (tmp_path / "fail").unlink()
+    again = experiment.override(fail=True).run(tmp_path)
+    assert CALLS == [2, 0]
+    assert not (tmp_path / "store").exists()
+    np.testing.assert_array_equal(again.numbers["loss"], experiment.run().numbers["loss"])

@@ -1,6 +1,7 @@
 """Sweeps in this process: nothing is computed twice, failures are kept, other processes' work is waited for."""
 
 import dataclasses
+import gc
 import threading
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
@@ -248,6 +249,27 @@ class TestExecutors:
         assert results.troubles[guilty].startswith("its process died 3 times")
 
 
+class TestWithoutStore:
+    def test_a_temporary_one_lasts_as_long_as_the_results(self):
+        results = asim.sweep(many(), jobs=0)
+        place = results.store.path
+        assert len(list(results)) == 4
+        del results
+        gc.collect()
+        assert not place.exists()
+
+
+class TestLabels:
+    def test_are_fields(self):
+        asked = many(learning_rate=[0.1, 0.2, 0.1])
+        table = asim.sweep(asked, jobs=0).table(which=["a", "b", "c"])
+        assert table["which"].tolist() == ["a", "b"]  # the third is the first
+        assert table.fields == ["which", "learning_rate"]
+        assert asim.best(table, per="which")["learning_rate"].tolist() == [0.1, 0.2]
+        with pytest.raises(ValueError, match="`which` must have 3 values"):
+            asim.sweep(asked, jobs=0).table(which=["a"])
+
+
 class TestRefused:
     def test_nothing(self, tmp_path):
         with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
@@ -265,6 +287,26 @@ class TestRefused:
         (tmp_path / "a.txt").write_text("")
         with pytest.raises(ValueError, match="holds other files"):
             sweep([BASE], tmp_path)
+
+
+class TestDeaths:
+    def test_a_unit_of_several_is_tried_one_by_one_before_it_has_failed(self, tmp_path):
+        guilty = many(learning_rate=[0.1, 0.2, 0.3])[1].digest
+
+        class Deadly(Executor):
+            _max_workers = 1
+
+            def submit(self, function, task):
+                future = Future()
+                unit = unpack(task.unit, Store(tmp_path).data)
+                if guilty in unit.digests:
+                    future.set_exception(BrokenExecutor("a process died"))
+                else:
+                    future.set_result(function(task))
+                return future
+
+        results = asim.sweep(many(learning_rate=[0.1, 0.2, 0.3]), tmp_path, executor=Deadly())
+        assert list(results.states.values()) == ["done", "failed", "done"]
 
 
 class TestTable:

@@ -56,11 +56,16 @@ class TestWhichShare:
 
         assert self.sizes(*with_shared_schedules(asim.grid(scenario(), seed=range(3), workers=[2, 4]))) == [3, 3]
 
-    def test_a_network_is_a_unit_of_its_own(self):
-        network = dataclasses.replace(
-            scenario(), workload=asim.workloads.softmax(asim.datasets.digits(), batch_size=16), record=()
-        )
-        assert self.sizes(*asim.grid(network, learning_rate=[0.1, 0.2])) == [1, 1]
+    def test_short_runs_of_a_network_are_replayed_in_turn(self):
+        """Seed by seed, as far as they have one schedule; a long one is a unit of its own."""
+        workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=16)
+        network = dataclasses.replace(scenario(), workload=workload, record=(), schedule_seed=0)
+        (unit,) = units_of(asim.grid(network, learning_rate=[0.1, 0.2], seed=[0, 1]))
+        assert unit.in_turn
+        assert [one.seed for one in unit.scenarios] == [0, 0, 1, 1]
+        long = network.override(commits=10**6)
+        assert self.sizes(*asim.grid(long, learning_rate=[0.1, 0.2])) == [1, 1]
+        assert not any(unit.in_turn for unit in units_of([network]))
 
     def test_as_many_as_are_allowed(self):
         many = asim.grid(scenario(), learning_rate=np.linspace(0.1, 1.0, 7))
@@ -72,6 +77,19 @@ class TestWhichShare:
     def test_units_of_one_program_say_so(self):
         one, other, third = units_of((*asim.grid(scenario(), seed=[0, 1]), scenario(workers=2)))
         assert one.program == other.program != third.program
+
+
+class TestInTurn:
+    def test_each_is_its_own_run_and_what_is_there_is_left_out(self):
+        base = dataclasses.replace(scenario(commits=60), workload=tree_workload(), record=(), schedule_seed=0)
+        many = asim.grid(base, learning_rate=[0.01, 0.1], seed=[0, 1])
+        (unit,) = units_of(many, lanes=1)
+        assert unit.in_turn
+        make, parts = unit.__reduce__()
+        assert make(*parts) == unit
+        assert unit.without({many[0].digest}).scenarios == unit.scenarios[1:]
+        for result, _ in compute(unit, base.simulate()):
+            assert_same_result(result, asim.run(result.scenario))
 
 
 class TestEqualToRunsOfTheirOwn:

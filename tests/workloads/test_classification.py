@@ -247,3 +247,18 @@ def test_parameters_drawn_together_are_those_drawn_one_by_one(
     monkeypatch.setattr(importlib.import_module("asyncsim.workloads.mlp"), "MOST_TOGETHER", 0)
     for one, other in zip(together, jax.tree.leaves(init(jax.random.key(3))), strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
+
+
+@pytest.mark.networks
+def test_the_training_loss_is_that_of_all_training_examples():
+    data = asim.datasets.digits()
+    plain, measured = (asim.workloads.softmax(data, 32, training_loss=on) for on in (False, True))
+    assert "training_loss" not in plain.describe()  # so that its digest stays what it was
+    assert plain.describe() != measured.describe()
+    params = {"bias": np.linspace(0, 1, 10), "weight": np.random.default_rng(0).normal(size=(64, 10))}
+    found = measured.evaluate(params)
+    loss = measured.loss(params, measured.device_data, jax.random.key(0))
+    assert float(found["training_loss"]) == pytest.approx(float(loss), rel=1e-5)
+    assert {name: float(value) for name, value in found.items() if name != "training_loss"} == {
+        name: float(value) for name, value in plain.evaluate(params).items()
+    }

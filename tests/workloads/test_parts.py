@@ -110,6 +110,7 @@ def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
     trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0)), commits=60)
     run = asim.replay(trace, asim.rules.downpour(0.1), workload, record={"worker_loss": 30, "test_loss": 20})
     found = run.evaluate_workers()
+    assert workload.device_data is not None
     inputs, labels = workload.device_data
     for worker, part in enumerate(workload.parts):
         batch = (inputs[part], labels[part])
@@ -237,7 +238,8 @@ def start(key: jax.Array) -> jax.Array:
 
 def test_every_classifier_takes_parts() -> None:
     images = np.random.default_rng(0).normal(size=(6, 28, 28)).astype(np.float32)
-    data = Dataset("images", images, [0, 1, 2, 3, 0, 1], images, [0, 1, 2, 3, 0, 1], classes=4)
+    labels = np.array([0, 1, 2, 3, 0, 1])
+    data = Dataset("images", images, labels, images, labels, classes=4)
     small = asim.datasets.as_colour(data, size=32)
     made = [
         asim.workloads.softmax(partition(data, 3, by="iid"), 2),

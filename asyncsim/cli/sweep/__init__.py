@@ -1,10 +1,12 @@
 """`asyncsim sweep`: many runs of a script, and what came of them."""
 
+import os
 from typing import Any
 
 import click
 
-from asyncsim.cli.command import Command
+from asyncsim.checks import nearest
+from asyncsim.cli.command import Command, suggestion
 from asyncsim.cli.options import help_for_option
 from asyncsim.cli.run import find_script
 from asyncsim.cli.source import Source, find_source
@@ -53,8 +55,24 @@ class SweepCommand(click.Command):
             return _without_script().make_context(info_name, args, parent, **extra)
         path, args = args[place], [*args[:place], *args[place + 1 :]]
         with click.Context(self, parent, info_name):  # so that errors can name the command
+            _require_no_command(path)
             made = sweep_command(_scenario_of(path))
-        return made.make_context(f"{info_name} {path}", args, parent, **extra)
+        try:
+            return made.make_context(f"{info_name} {path}", list(args), parent, **extra)
+        except click.UsageError as error:
+            hint = _hint(error, args)
+            if not hint:
+                raise
+            raise click.UsageError(f"{error.format_message()}{hint}", error.ctx) from None
+
+
+def _hint(error: click.UsageError, args: list[str]) -> str:
+    """For somebody who gives several values in another way than by `--grid FIELD=VALUES`."""
+    if isinstance(error, click.BadParameter) and error.param is not None and "," in error.message:
+        return f" Several values are given as --grid {error.param.name}=a,b,c."
+    if "extra argument" in error.message and ("--grid" in args or "--sample" in args):
+        return " `--grid` and `--sample` take one word, FIELD=VALUES."
+    return ""
 
 
 def _without_script() -> Command:
@@ -69,6 +87,13 @@ def _without_script() -> Command:
         callback=missing,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
+
+
+def _require_no_command(path: str) -> None:
+    """Refuse a misspelt command, which would be taken for the name of a script."""
+    meant = None if os.path.exists(path) or path.endswith(".py") else nearest(path.lower(), COMMANDS)
+    if meant is not None:
+        raise click.UsageError(f"No such command {path!r}.{suggestion(meant)}")
 
 
 def _scenario_of(path: str) -> Source:

@@ -17,7 +17,7 @@ from asyncsim.cli.source import Source
 from asyncsim.cli.sweep.cost import MANY, confirm
 from asyncsim.cli.sweep.rows import as_records, show_settings
 from asyncsim.cli.sweep.scheduler import dask_executor
-from asyncsim.cli.sweep.values import axes_of, draws_of, made, required_count
+from asyncsim.cli.sweep.values import axes_of, draws_of, made, number_of_draws
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study.store import open_store
@@ -72,11 +72,12 @@ def sweep_command(source: Source) -> FieldCommand:
         try:
             changed = base.override(**changes)
             axes, draws = axes_of(changed, grid), draws_of(changed, sample)
-            runs = math.prod(map(len, axes.values())) * (required_count(count, draws) if draws else 1)
+            drawn = number_of_draws(count, axes, draws)
+            runs = math.prod(map(len, axes.values())) * drawn
             place = open_store(store or default)
             if runs >= MANY and not yes:
                 confirm(changed, runs)
-            scenarios = made(changed, axes, draws, count or 1, sample_seed)
+            scenarios = made(changed, axes, draws, drawn, sample_seed)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         with ExitStack() as stack:

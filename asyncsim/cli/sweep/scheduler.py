@@ -1,23 +1,31 @@
 """A Dask cluster that computes a sweep, and what to say where it cannot be reached."""
 
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from asyncsim.files import read_json
+
+ADDRESS = r"([a-z]+://)?[^/\s]+:\d+"
 REACHED = 5.0  # seconds in which a scheduler must answer
 
 
 @contextmanager
-def dask_executor(address: str | None, file: str | None) -> Any:
+def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
     """The executor of a Dask cluster.
 
     Raises:
         click.ClickException: If Dask is not installed, or the scheduler does not answer.
     """
-    if file is not None and not Path(file).is_file():
-        raise click.ClickException(f"`--scheduler-file` {file!r} is not a file. Has the scheduler been started?")
+    if file is not None:
+        _require_file(file)
+    elif address is not None and not re.fullmatch(ADDRESS, address):
+        example = "such as tcp://localhost:8786"
+        raise click.UsageError(f"`--scheduler` must be an address with a port, {example}; got {address!r}.")
     try:
         from distributed import Client
     except ImportError as error:
@@ -40,3 +48,12 @@ def dask_executor(address: str | None, file: str | None) -> Any:
     finally:
         with suppress(Exception):
             client.close(timeout=REACHED)
+
+
+def _require_file(file: str) -> None:
+    if not Path(file).is_file():
+        raise click.ClickException(f"`--scheduler-file` {file!r} is not a file. Has the scheduler been started?")
+    content = read_json(Path(file))
+    if not isinstance(content, dict) or "address" not in content:
+        remedy = "Start the scheduler anew: dask scheduler --scheduler-file FILE."
+        raise click.ClickException(f"`--scheduler-file` {file!r} is not one that Dask has written. {remedy}")

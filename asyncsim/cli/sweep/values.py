@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from asyncsim.checks import did_you_mean
+from asyncsim.cli.command import ALIASES
 from asyncsim.priors import LogUniform, Prior, Uniform
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.scenario.fields import Field
 from asyncsim.study.grid import grid, sample
 
+MOST_VALUES = 10_000_000  # of a range, which is listed
 DRAWS = {"uniform": Uniform, "loguniform": LogUniform}
 
 
@@ -61,9 +63,11 @@ def _split(flag: str, text: str, known: Mapping[str, Field], taken: Mapping[str,
     name, equals, values = text.partition("=")
     name = name.strip().lstrip("-").replace("-", "_")
     if name not in known:
-        raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
+        meant = ALIASES.get(name.replace("_", "-"), "").replace("-", "_")
+        hint = f" Did you mean `{meant}`?" if meant in known else did_you_mean(name, known)
+        raise ValueError(f"`{flag}` names {name!r}, which is not a field.{hint}")
     if not equals:
-        raise ValueError(f"`{flag} {text}` must be FIELD=VALUES, such as {name}=…; it has no `=`.")
+        raise ValueError(f"`{flag} {text}` must be FIELD=VALUES in one word, such as {name}=…; it has no `=`.")
     if name in taken:
         raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
     return name, values
@@ -81,6 +85,8 @@ def parse_values(field: Field, text: str) -> list[Any]:
         ([0, 1, 2], [0, 5, 20], [[64, 32], [16]])
     """
     lists = field.kind in ("integers", "numbers", "names")
+    if not text.strip():
+        raise ValueError(f"`{field.name}` has no values. Give some, such as {field.name}=a,b,c.")
     values: list[Any] = []
     for place, part in enumerate(part.strip() for part in text.split(";" if lists else ",")):
         if not part:
@@ -88,22 +94,47 @@ def parse_values(field: Field, text: str) -> list[Any]:
         try:
             values += _range(field, part) if field.kind == "integer" and ":" in part else [field.parse(part)]
         except ValueError as error:
-            hint = " A range first:end is for whole numbers." if ":" in part and field.kind != "integer" else ""
+            hint = _hint(field, part)
             raise ValueError(f"`{field.name}` does not take its value number {place + 1}: {error}{hint}") from None
     return values
+
+
+def _hint(field: Field, text: str) -> str:
+    """How lists and ranges are written, for somebody who writes them in another way."""
+    if ".." in text or (":" in text and field.kind == "integer"):
+        return " A range is first:end or first:end:step."
+    if ":" in text and field.kind == "number":
+        return " A range first:end is for whole numbers, and a draw LOW:HIGH for --sample: uniform or loguniform."
+    return " A list is a,b,c." if " " in text else ""
 
 
 def _range(field: Field, text: str) -> list[int]:
     ends = [field.parse(part) for part in text.split(":")]
     if len(ends) > 3 or (len(ends) == 3 and ends[2] == 0):
         raise ValueError(f"{text!r} is not a range first:end or first:end:step.")
-    if not range(*ends):
+    values = range(*ends)
+    if not values:
         raise ValueError(f"{text!r} is an empty range; its end is left out.")
-    return list(range(*ends))
+    if values[MOST_VALUES:]:
+        raise ValueError(f"{text!r} are more than {MOST_VALUES:,} values.")
+    return list(values)
 
 
-def required_count(count: int | None, draws: Mapping[str, Any]) -> int:
-    """The number of draws, which must be given."""
+def number_of_draws(count: int | None, axes: Mapping[str, Any], draws: Mapping[str, Any]) -> int:
+    """How many draws there are, 1 without any.
+
+    Raises:
+        ValueError: If that is not said, or not asked for; or a field has both values and a draw.
+    """
+    if not draws:
+        if count is not None:
+            raise ValueError(f"`--count {count}` needs `--sample FIELD=DRAW`: it is the number of draws.")
+        return 1
     if count is None:
         raise ValueError(f"`--count` must be given with `--sample {next(iter(draws))}=…`: the number of draws.")
+    if count < 1:
+        raise ValueError(f"`--count` must be at least 1; got {count}.")
+    both = next((name for name in draws if name in axes), None)
+    if both is not None:
+        raise ValueError(f"`--sample` and `--grid` both name {both!r}. Leave one of them out.")
     return count

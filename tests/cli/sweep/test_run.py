@@ -50,8 +50,20 @@ def test_a_failure_has_a_status(command, script, monkeypatch):
         (("--grid", "workers=2,x"), "`workers` does not take its value number 2: 'x' is not a whole number"),
         (("--grid", "workers=2,0"), "`workers` does not take its value number 2, 0"),
         (("--grid", "learning_rate=.1,,.2"), "an empty value number 2"),
-        (("--grid", "learning_rate=0:1"), "A range first:end is for whole numbers."),
+        (("--grid", "learning_rate=0:1"), "A range first:end is for whole numbers"),
         (("--grid", "seed"), "it has no `=`"),
+        (("--grid", "seed="), "`seed` has no values"),
+        (("--grid", "lr=.1"), "Did you mean `learning_rate`?"),
+        (("--grid", "seed=0..9"), "A range is first:end or first:end:step."),
+        (("--grid", "workers=5 10"), "A list is a,b,c."),
+        (("--grid", "seed=0:100000000000"), "more than 10,000,000 values"),
+        (("--grid", "learning_rate", ".1,.2"), "take one word, FIELD=VALUES"),
+        (("--learning-rate", ".1,.2"), "Several values are given as --grid learning_rate=a,b,c."),
+        (("--count", "5"), "`--count 5` needs `--sample FIELD=DRAW`"),
+        (("--sample", "learning_rate=.1,.2", "--count", "0"), "`--count` must be at least 1; got 0"),
+        (("--sample", "seed=1,2", "--grid", "seed=1", "--count", "1"), "both name 'seed'"),
+        (("--sample", "learning_rate=normal:0:1", "--count", "1"), "uniform or loguniform"),
+        (("--scheduler", "localhost"), "must be an address with a port"),
         (("--grid", "seed=1", "--grid", "seed=2"), "names 'seed' twice"),
         (("--sample", "learning_rate=uniform:0:1"), "`--count` must be given"),
         (("--sample", "learning_rate=uniform:0", "--count", "2"), "uniform:LOW:HIGH"),
@@ -72,6 +84,7 @@ def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
     from asyncsim.cli.sweep import scheduler as module
 
     assert_one_line(command("sweep", script, "--scheduler-file", "no.json"), 1, "'no.json' is not a file")
+    assert_one_line(command("sweep", script, "--scheduler-file", "study.py"), 1, "not one that Dask has written")
     pytest.importorskip("distributed", reason="a Dask cluster")
     monkeypatch.setattr(module, "REACHED", 0.5)
     assert_one_line(command("sweep", script, "--scheduler", "tcp://127.0.0.1:9"), 1, "cannot be reached within")
@@ -81,6 +94,7 @@ def test_other_things_than_a_scenario(command, tmp_path):
     (tmp_path / "both.py").write_text(COMPARISON)
     assert_one_line(command("sweep", "both.py", "--grid", "seed=0:2"), 2, "has a comparison")
     assert_one_line(command("sweep", "table", "nothing"), 2, "does not exist")
+    assert_one_line(command("sweep", "stauts", "store"), 2, "No such command 'stauts'. Did you mean 'status'?")
 
 
 def test_help(command, script):
