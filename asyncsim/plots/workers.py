@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PALEST = "#F3F6F9"  # of no example
+ROOM = 1.5  # of the height that the losses take
 MOST_TICKS = 20  # of labels that are named one by one
 
 
@@ -100,6 +101,7 @@ def draw_worker_losses(
     ax.set(xlabel="worker" if shares is None else "share of the commits", ylabel="loss")
     if shares is not None:
         ax.set_xlim(0, 1.08 * max(float(place.max()), 2 / len(height)))  # small differences look small
-    ax.set_ylim(bottom=min(0.0, float(height.min())))
+    bottom, top = min(0.0, float(height.min())), max(float(height.max()), mean)
+    ax.set_ylim(bottom, bottom + ROOM * ((top - bottom) or 1.0))  # the legend hides no worker
     draw_legend_inside(ax, "upper right", [dots, *lines])
     return [dots, *lines]
