@@ -132,13 +132,19 @@ def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
             raise ValueError(f"`scenarios` must be scenarios; got {type(one).__name__}.")
     asked = asked_for(scenarios) if scenarios else {"fields": [], "rows": []}
     rows = [dict(zip(asked["fields"], row[1:], strict=True)) for row in asked["rows"]]
-    first = sorted(asked["fields"], key=lambda name: (name != "workers", name != "rule"))
-    for count in range(len(first) + 1):
-        chosen = sorted(first[:count], key=lambda name: name == "workers")
-        names = ["_".join(str(row[name]) for name in chosen if row[name] is not None) for row in rows]
-        if len(set(names)) == len(names):
-            return dict(zip([name or "all" for name in names], scenarios, strict=True))
+    chosen: list[str] = []
+    for name in sorted(asked["fields"], key=lambda name: (name != "workers", name != "rule")):
+        if len({_name(row, [*chosen, name]) for row in rows}) > len({_name(row, chosen) for row in rows}):
+            chosen.append(name)
+    chosen.sort(key=lambda name: name == "workers")
+    names = [_name(row, chosen) or "all" for row in rows]
+    if len(set(names)) == len(names):
+        return dict(zip(names, scenarios, strict=True))
     raise ValueError("`scenarios` must differ from each other; two of them are the same. Give them names.")
+
+
+def _name(row: Mapping[str, Any], fields: Sequence[str]) -> str:
+    return "_".join(str(row[name]) for name in fields if row[name] is not None)
 
 
 def compare(
