@@ -373,14 +373,16 @@ def order(pipeline: Pipeline, stage: int) -> Iterator[bool]:
         'FFFBFBBBFFFBFBBB'
     """
     behind = pipeline.stages - 1 - stage
-    if pipeline.micro_batches is None:
+    batch = pipeline.micro_batches
+    if batch is None:
         yield from repeat(FORWARDS, behind)
         for _ in count():
             yield from (FORWARDS, BACKWARDS)
-    first = pipeline.micro_batches if pipeline.schedule == "gpipe" else min(behind, pipeline.micro_batches)
+        return
+    first = batch if pipeline.schedule == "gpipe" else min(behind, batch)
     for _ in count():
         yield from repeat(FORWARDS, first)
-        for _ in range(pipeline.micro_batches - first):
+        for _ in range(batch - first):
             yield from (FORWARDS, BACKWARDS)
         yield from repeat(BACKWARDS, first)
 

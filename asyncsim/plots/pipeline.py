@@ -49,7 +49,7 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
         lane = np.broadcast_to(np.arange(stages), start.shape)
         corners = [(start, lane + top), (end, lane + top), (end, lane + bottom), (start, lane + bottom)]
         boxes = np.stack([np.stack([x.ravel(), y.ravel()], axis=1) for x, y in corners], axis=1)
-        artists.append(ax.add_collection(PolyCollection(boxes, facecolor=color, edgecolor="white", linewidth=0.8)))
+        artists.append(ax.add_collection(PolyCollection([*boxes], facecolor=color, edgecolor="white", linewidth=0.8)))
         artists[-1].set_label(name)
         if start.size <= MOST_NUMBERED:
             for (m, s), x in np.ndenumerate((start + end) / 2):
