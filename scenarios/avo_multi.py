@@ -86,7 +86,8 @@ def compute(points=20_000, entropy=10.0, epochs=300, seed=0) -> dict[str, np.nda
 def draw(figure, numbers) -> None:
     """Both parameters' proposals before and after, a marginal of data and simulations, the critic's value."""
     first, second, data, critic = figure.subplots(2, 2).ravel()
-    bins = np.linspace(*np.quantile(numbers["data"][:, 0], [0.002, 0.998]).tolist(), 50)
+    least, most = np.quantile(numbers["data"][:, 0], [0.002, 0.998])
+    bins = np.linspace(least, most, 50)
     data.hist(numbers["data"][:, 0], bins, density=True, color="0.8", label="data")
     for ax, name, letter, truth in ((first, NAMES[0], "α", TRUTH[0]), (second, NAMES[1], "β", TRUTH[1])):
         plots.draw_proposal(ax, 0.0, 1.0, label="before", color="0.6")

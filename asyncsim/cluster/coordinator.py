@@ -129,7 +129,7 @@ class Log:
             unfinished |= {"start_time": read_time, "finish_time": np.broadcast_to(INFINITY, read_time.shape)}
         if self.own:
             unfinished["resumes_own"] = np.isin(np.arange(len(unfinished["worker"])), self.own)
-        commits = _columns(self.commits, COMMIT_COLUMNS)
+        commits: dict[str, Any] = _columns(self.commits, COMMIT_COLUMNS)
         self.commits = array("d")  # twice the size of the columns, no longer needed
         trace = Trace(
             workers=workers,

@@ -200,7 +200,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
         needed = [name for name in ("workers", *COMMIT_COLUMNS, *names) if name not in OWN]
         try:
-            found = npz.read(path, needed, optional=(*OWN, *GROUPS), kind="trace", version=FORMAT_VERSION)
+            found: dict[str, Any] = npz.read(
+                path, needed, optional=(*OWN, *GROUPS), kind="trace", version=FORMAT_VERSION
+            )
         except ValueError as error:
             if csv.seems_csv(path):
                 remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
