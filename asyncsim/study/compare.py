@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from asyncsim.study.origin import Origin
 from asyncsim.study.run import Result, keep_report, run
 from asyncsim.study.store import open_store
 from asyncsim.study.sweep_table import asked_for, remember
-from asyncsim.study.work import obtain
+from asyncsim.study.work import PATIENCE, try_to_obtain
 from asyncsim.trace import Trace
 
 LISTED = 8  # names in one line
@@ -190,16 +191,23 @@ def compare(
         store = open_store(folder / RUNS)
         if not store.sweeps():
             remember(store, [*comparison.scenarios.values()])
-        results = {}
-        for name, scenario in comparison.scenarios.items():
-            results[name] = obtain(
-                scenario,
-                store,
-                progress=_named(progress, name),
-                simulating=_named(simulating, name),
-                origin=origin.of_member(name).describe(),
-            )
-            keep_report(results[name])
+        results: dict[str, Result] = {}
+        while left := [name for name in comparison.scenarios if name not in results]:
+            done = len(results)
+            for name in left:
+                result = try_to_obtain(
+                    comparison.scenarios[name],
+                    store,
+                    progress=_named(progress, name),
+                    simulating=_named(simulating, name),
+                    origin=origin.of_member(name).describe(),
+                )
+                if result is not None:  # else another process computes it, and this one goes on with the next
+                    keep_report(result)
+                    results[name] = result
+            if len(results) == done:
+                time.sleep(PATIENCE)
+        results = {name: results[name] for name in comparison.scenarios}
         with locked(folder.path, PATIENCE_OF_MANY):
             _write(folder, comparison, results)
     store = open_store(place / RUNS)

@@ -129,18 +129,27 @@ def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
     return Report(tuple(digest for digest in missing if digest not in failed), failed)
 
 
-def obtain(
+def obtain(scenario: Scenario, store: Store, *, progress: Callable[[Progress], None] | None = None) -> Result:
+    """The result of one scenario: as `try_to_obtain`, but waits for another process that computes it.
+
+    What such a process leaves undone when it dies is taken over.
+    """
+    while (found := try_to_obtain(scenario, store, progress=progress)) is None:
+        time.sleep(PATIENCE)
+    return found
+
+
+def try_to_obtain(
     scenario: Scenario,
     store: Store,
     *,
     progress: Callable[[Progress], None] | None = None,
     simulating: Callable[[Simulated], None] | None = None,
     origin: Mapping[str, Any] | None = None,
-) -> Result:
-    """The result of one scenario: found in the store, or computed in this process, unless another one computes it.
+) -> Result | None:
+    """The result of one scenario: found in the store, or computed in this process; None if another one computes it.
 
-    Then it is waited for, and taken over if that process dies. A result whose files are damaged is computed again, with
-    a warning.
+    A result whose files are damaged is computed again, with a warning.
 
     Args:
         scenario: What is wanted.
@@ -155,18 +164,17 @@ def obtain(
         OSError: If the result cannot be written.
     """
     digest = scenario.digest
-    while True:
-        found = _found(store, scenario)
-        if found is not None:
-            return found
-        with store.claim([digest]) as is_mine:
-            if is_mine and not store.has(digest):
-                unit = Unit((scenario,), program_of(scenario))
-                trace = _trace(store, scenario, simulating)
-                ((result, seconds),) = compute(unit, trace, store.unfinished(digest), progress)
-                store.put(result, seconds, origin)
-                return replace(result, folder=store.folder(digest))
-        time.sleep(0.0 if is_mine else PATIENCE)
+    found = _found(store, scenario)
+    if found is not None:
+        return found
+    with store.claim([digest]) as is_mine:
+        if is_mine and not store.has(digest):
+            unit = Unit((scenario,), program_of(scenario))
+            trace = _trace(store, scenario, simulating)
+            ((result, seconds),) = compute(unit, trace, store.unfinished(digest), progress)
+            store.put(result, seconds, origin)
+            return replace(result, folder=store.folder(digest))
+    return _found(store, scenario)
 
 
 def _found(store: Store, scenario: Scenario) -> Result | None:
