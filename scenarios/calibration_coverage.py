@@ -99,6 +99,7 @@ def fresh(logs, commits, seed):
 def by_likelihood(trace) -> list[list[float]]:
     """Log mean, log cv and log latency of highest likelihood, and their standard errors by the observed information."""
     stages = stages_of(trace)
+    assert stages.latency is not None
     law = estimate("gamma", stages.compute.durations, stages.compute.censored)
     latency = estimate("exponential", stages.latency.durations)
     errors = [*np.sqrt(np.diag(law.covariance)), float(np.sqrt(latency.covariance[0, 0]))]

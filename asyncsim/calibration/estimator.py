@@ -277,7 +277,7 @@ def save_estimator(estimator: Estimator, path: Path) -> None:
     """Keep what was learned, whole or not at all."""
     import jax
 
-    arrays = {name: np.asarray(getattr(estimator, name)) for name in ARRAYS}
+    arrays: dict[str, Any] = {name: np.asarray(getattr(estimator, name)) for name in ARRAYS}
     for i, flow in enumerate(estimator.flows):
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(flow) if isinstance(leaf, jax.Array)]
         arrays |= {f"flow{i}.{j}": leaf for j, leaf in enumerate(leaves)}

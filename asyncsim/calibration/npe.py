@@ -197,7 +197,8 @@ def _parameters(
     values = model.within(model.from_coordinates(ends, cycle))
     widths = (ends[2] - ends[1]) / (estimator.prior[1] - estimator.prior[0])
     found = {
-        name: Parameter(*values[:, i].tolist(), METHOD, bool(widths[i] <= HALF)) for i, name in enumerate(model.names)
+        name: Parameter(estimate, low, high, METHOD, bool(width <= HALF))
+        for name, (estimate, low, high), width in zip(model.names, values.T.tolist(), widths, strict=True)
     }
     return found, dict(zip(model.names, widths.tolist(), strict=True))
 

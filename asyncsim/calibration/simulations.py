@@ -153,7 +153,7 @@ def read_group(folder: Path, begin: int, size: int, job: Job) -> Simulations | N
 
 def write_group(folder: Path, begin: int, group: Simulations) -> None:
     """Keep a group, whole or not at all; without waiting for the disk, because a damaged one is made again."""
-    arrays = {f"statistics{i}": one for i, one in enumerate(group.statistics)}
+    arrays: dict[str, Any] = {f"statistics{i}": one for i, one in enumerate(group.statistics)}
     write = lambda file: np.savez(file, values=group.values, **arrays)  # noqa: E731
     atomic_write(_path(folder, begin), write, sync=False)
 

@@ -5,6 +5,7 @@ the first do not depend on the clock's unit.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +127,7 @@ def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -
         yield f"{name}, {100 * share:g} %", float(value)
 
 
-def _autocorrelation(values: FloatArray) -> float:
+def _autocorrelation(values: Any) -> float:
     """Of successive values; 0 where they do not vary."""
     away = values - values.mean()
     square = float(away @ away)

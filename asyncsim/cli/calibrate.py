@@ -184,8 +184,8 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> N
         (name, _number(one.estimate), _number(one.low), _number(one.high), _told(one), *_learned(fit, name))
         for name, one in list(fit.parameters.items())[:MOST_ROWS]
     ]
-    heads = ("parameter", "estimate", "5 %", "95 %", "told by the log")
-    print_table((*heads, *("width / prior", "coverage") * isinstance(fit, Posterior)), rows, folded=(0,))
+    more = ("told", "width / prior", "coverage") if isinstance(fit, Posterior) else ("told by the log",)
+    print_table(("parameter", "estimate", "5 %", "95 %", *more), rows, folded=(0,))
     if isinstance(fit, Posterior):
         click.echo(
             "\nCoverage: share of the posterior's 90 % intervals that held the truth, in "

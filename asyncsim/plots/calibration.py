@@ -103,7 +103,8 @@ def draw_posterior(
     low, high = prior if whole else (min(least, interval[0]), max(most, interval[1]))
     logarithmic = low > 0 and high > MANY_TIMES * low
     space = np.geomspace if logarithmic and least > 0 else np.linspace
-    bars = ax.hist(found, space(least, most if most > least else least + 1.0, BARS), color=color if told else GREY)[2]
+    edges: Any = space(least, most if most > least else least + 1.0, BARS)
+    bars = ax.hist(found, edges, color=color if told else GREY)[2]
     for end in interval:
         ax.axvline(end, color="black", linewidth=0.8, linestyle=":")
     if logarithmic:
