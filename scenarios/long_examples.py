@@ -59,7 +59,9 @@ def compute(
         part[np.argsort(lengths, kind="stable")] = np.arange(len(lengths)) * PARTS // len(lengths)
         for row, protocol in enumerate(chosen.values()):
             trace = asim.simulate(asim.Cluster(workers, laws, protocol=protocol), seconds=seconds, seed=seed)
-            examples = workload.shuffles().take(seed, trace.worker, trace.started_before)
+            shuffles = workload.shuffles()
+            assert shuffles is not None  # it has data
+            examples = shuffles.take(seed, trace.worker, trace.started_before)
             counts = np.bincount(part[examples].ravel(), minlength=PARTS)
             ages = np.bincount(part[examples].ravel(), trace.staleness.repeat(batch_size), minlength=PARTS)
             used[row, seed] = counts / examples.size * PARTS

@@ -70,7 +70,7 @@ def compute(
     lanes = side_by_side(STEP_SIZES, seeds)
     traces = [schedule(s, layers, commits, max(stages)) for s in (0, *stages)]
     workload = deep_perceptron(layers, batch_size)
-    losses = []
+    losses, competing = [], {}
     for trace in traces:
         horizon = float(trace.group_staleness[-1].mean())
         competing = contestants(lanes.values, momentum, anneal * commits, horizon)
