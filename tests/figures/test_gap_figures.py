@@ -55,7 +55,7 @@ def test_the_gap_is_part_of_the_scenario(tmp_path):
         np.testing.assert_array_equal(run.loss, asim.replay(trace, plain.rule, plain.workload).loss)
         np.testing.assert_array_equal(run.staleness, trace.staleness)
         np.testing.assert_array_equal(runs.get(apart(plain, g)).loss, run.loss)
-    assert len({tuple(run.loss) for run in found.values()}) == len(list(tmp_path.glob("*.npz"))) == 3
+    assert len({tuple(run.loss) for run in found.values()}) == len(list(tmp_path.glob("*/*/run.npz"))) == 3
 
 
 def test_a_simulation_with_a_gap_reports_its_progress():
