@@ -177,7 +177,7 @@ def forgiven(grid: np.ndarray, medians: np.ndarray) -> float:
 
 
 def draw(figure, numbers) -> None:
-    """Medians and quartiles, the best at the top; beside them, the step sizes that are about as good."""
+    """Medians and quartiles, the best at the top, with rings for data that differ; beside them, good step sizes."""
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     place = np.arange(len(numbers["rule"]))[::-1]
     loss, grid = numbers["loss"], numbers["grid"]
@@ -188,7 +188,10 @@ def draw(figure, numbers) -> None:
     plain = loss[numbers["rule"] == PLAIN]
     if len(plain) and np.isfinite(plain[0]):
         left.axvline(plain[0], color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    left.set(xscale="log", xlabel="training loss, median and quartiles", ylim=(-1, len(place)))
+    rings = np.isfinite(numbers["differing"])
+    left.plot(numbers["differing"][rings], place[rings], "o", color=GREY, markersize=3.5, fillstyle="none", zorder=1)
+    told = "training loss, median and quartiles" + ("; rings: data that differ" if rings.any() else "")
+    left.set(xscale="log", xlabel=told, ylim=(-1, len(place)))
     left.set_yticks(place, numbers["rule"], fontsize=7.5)
     for y, medians, step in zip(place, numbers["medians"], numbers["step_size"], strict=True):
         good = grid[medians <= 2 * medians.min()] if np.isfinite(medians.min()) else grid[:0]

@@ -22,7 +22,7 @@ of the zoo is from there, a median (and quartiles) of the training loss over ten
 
 def page() -> str:
     """The whole catalogue."""
-    zoo = {row["rule"]: row for row in csv.DictReader(ZOO.open(encoding="utf-8"))}
+    zoo = list(csv.DictReader(ZOO.open(encoding="utf-8")))
     return (
         titled("The catalogue of update rules")
         + INTRODUCTION
@@ -30,7 +30,7 @@ def page() -> str:
     )
 
 
-def entry(name: str, zoo: dict[str, dict[str, str]]) -> str:
+def entry(name: str, zoo: list[dict[str, str]]) -> str:
     """One rule."""
     found = explain(name)
     lines = [f".. _rule-{name.replace('_', '-')}:\n\n", titled(name, "-")]
@@ -42,9 +42,16 @@ def entry(name: str, zoo: dict[str, dict[str, str]]) -> str:
     lines += [f":What it keeps: {kept(name)}\n"]
     lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
     lines += [f":Publication: {publication(found['bibtex'])}\n"]
-    if name in zoo:
-        lines.append(f":In the zoo: loss {zoo[name]['loss']} at step size {zoo[name]['step_size']}\n")
+    forms = [row for row in zoo if row["rule"].partition(",")[0] == name]
+    if forms:
+        lines.append(f":In the zoo: {'; '.join(map(result, forms))}\n")
     return "".join([*lines, f":Reference: `asyncsim.rules.{name}`\n\n"])
+
+
+def result(row: dict[str, str]) -> str:
+    """A row of the zoo."""
+    form = row["rule"].partition(", ")[2]
+    return f"{form}{form and ': '}loss {row['loss']} at step size {row['step size']}"
 
 
 def text(words: str) -> str:
