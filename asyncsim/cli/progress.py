@@ -1,7 +1,7 @@
 """The progress bar, on standard error, and only on a terminal."""
 
 import time
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from rich import progress as rich_progress
 from rich.console import Console
@@ -26,7 +26,35 @@ class Line(NamedTuple):
     first: int = 0
 
 
-class Bar:
+class _Shown:
+    """What all bars have in common: a context in which they are shown."""
+
+    def __init__(self, *columns: rich_progress.ProgressColumn) -> None:
+        console = Console(stderr=True)
+        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+
+class _OneLine(_Shown):
+    """A bar of a single line, with the time that passed and the time left."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            rich_progress.TextColumn("{task.fields[state]}"),
+            rich_progress.BarColumn(bar_width=30),
+            rich_progress.TimeElapsedColumn(),
+            rich_progress.TimeRemainingColumn(compact=True),
+        )
+        self.task = self.bar.add_task("", total=None, state="preparing")
+
+
+class Bar(_Shown):
     """A progress bar for one replay after another; use it as a context.
 
     Attributes:
@@ -34,23 +62,14 @@ class Bar:
     """
 
     def __init__(self) -> None:
-        columns = (
+        super().__init__(
             rich_progress.TextColumn("{task.description}"),
             rich_progress.BarColumn(bar_width=30),
             rich_progress.TextColumn("{task.fields[state]}"),
             rich_progress.TimeRemainingColumn(compact=True),
         )
-        console = Console(stderr=True)
-        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.latest: Progress | None = None
         self._lines: dict[str, Line] = {}
-
-    def __enter__(self) -> "Bar":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
 
     def expect(self, name: str) -> None:
         """Add a line for work that has begun."""
@@ -93,7 +112,7 @@ class Bar:
         self.update(f"{name}, seed {seed}", progress)
 
 
-class SweepBar:
+class SweepBar(_OneLine):
     """A progress bar for many runs; use it as a context.
 
     Attributes:
@@ -101,24 +120,9 @@ class SweepBar:
     """
 
     def __init__(self) -> None:
-        columns = (
-            rich_progress.TextColumn("{task.fields[state]}"),
-            rich_progress.BarColumn(bar_width=30),
-            rich_progress.TimeElapsedColumn(),
-            rich_progress.TimeRemainingColumn(compact=True),
-        )
-        console = Console(stderr=True)
-        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.task = self.bar.add_task("", total=None, state="preparing")
+        super().__init__()
         self.latest: SweepProgress | None = None
         self.before = 0
-
-    def __enter__(self) -> "SweepBar":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
 
     def update(self, progress: SweepProgress) -> None:
         """Show how far a sweep has come."""
@@ -131,7 +135,7 @@ class SweepBar:
         self.bar.update(self.task, completed=progress.done + progress.failed - self.before, state=state)
 
 
-class SimulationBar:
+class SimulationBar(_OneLine):
     """A progress bar for the simulations of a calibration; use it as a context.
 
     Attributes:
@@ -139,23 +143,8 @@ class SimulationBar:
     """
 
     def __init__(self) -> None:
-        columns = (
-            rich_progress.TextColumn("{task.fields[state]}"),
-            rich_progress.BarColumn(bar_width=30),
-            rich_progress.TimeElapsedColumn(),
-            rich_progress.TimeRemainingColumn(compact=True),
-        )
-        console = Console(stderr=True)
-        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.task = self.bar.add_task("", total=None, state="preparing")
+        super().__init__()
         self.latest: SimulationProgress | None = None
-
-    def __enter__(self) -> "SimulationBar":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
 
     def update(self, progress: SimulationProgress) -> None:
         """Show how far the simulations have come, and then that networks learn from them."""
