@@ -21,6 +21,7 @@ FLOORS = (
     ("study",),
     ("calibration",),
     ("cli",),
+    ("__main__",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
