@@ -1,0 +1,1 @@
+"""What nobody should do to asyncsim: `python -m tests.hostile`."""

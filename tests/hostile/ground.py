@@ -1,0 +1,120 @@
+"""Where all of it happens, and what must hold each time."""
+
+import random
+import traceback
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import asyncsim as asim
+from asyncsim import files
+from asyncsim.plots import report
+from tests.conftest import compile_quickly
+from tests.study import problems
+from tests.study.problems import assert_same_run
+
+FILES = ("scenario.json", "trace.npz", "run.npz", "summary.json", "report.png")
+PATIENCE = 120  # seconds after which something hangs
+scenario = cache(problems.scenario)  # made once in a process
+
+
+class Trial(NamedTuple):
+    """One thing that was done.
+
+    Attributes:
+        title: What it was.
+        complaint: What gave way; empty if all held.
+    """
+
+    title: str
+    complaint: str
+
+
+class Ground(NamedTuple):
+    """Where all of it happens.
+
+    Attributes:
+        folder: An empty folder.
+        finished: The folder of an undisturbed run of `scenario()`.
+        result: Its result.
+        chosen: Which of the trials of a part to do: takes and returns a list.
+    """
+
+    folder: Path
+    finished: Path
+    result: asim.Result
+    chosen: Callable[[list[Any]], list[Any]]
+
+
+def prepare() -> None:
+    """Compile quickly, and draw pages that hold only their title: what they hold is tested among the plots."""
+    compile_quickly()
+    report.draw_report = lambda figure, title, **rest: figure.text(0, 0, title)  # type: ignore[assignment]
+
+
+def run_again(ground: Ground, out: Path, force: bool = False) -> str:
+    """Whether the same call gives the numbers of the undisturbed run, and leaves its files only."""
+    try:
+        found = asim.run(scenario(), out, force=force)
+        assert_same_run(found.run, ground.result.run)
+        np.testing.assert_array_equal(found.trace.commit_time, ground.result.trace.commit_time)
+    except Exception as error:
+        return f"again: {type(error).__name__}: {error}"
+    left = contents(out, hidden=True).keys() ^ set(FILES)
+    return f"left or lacks {sorted(left)}" if left else ""
+
+
+def whose(out: Path, seed: int) -> str:
+    """Whether a folder holds the whole results of the scenario of a seed, found and not computed."""
+    try:
+        found = asim.run(scenario(seed=seed), out)
+        assert_same_run(found.run, asim.run(scenario(seed=seed)).run)
+    except Exception as error:
+        return f"afterwards: {type(error).__name__}: {error}"
+    return "computed again" if found.recomputed else ""
+
+
+def complained(function: Callable[[Any], str], trial: Any) -> str:
+    """What a function says of a trial; an error of the function itself is a complaint, too."""
+    try:
+        return function(trial)
+    except Exception as error:
+        return "".join(traceback.format_exception(error))
+
+
+def only(expected: type[Exception], call: Callable[[], object], must: bool = False) -> str:
+    """Whether a call ends well, or in an error of the expected type with a message of one line."""
+    try:
+        call()
+    except expected as error:
+        return "" if "\n" not in str(error) else f"several lines: {error}"
+    except BaseException as error:
+        return "".join(traceback.format_exception(error))
+    return "no error" if must else ""
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file of a run can be read."""
+    if path.suffix == ".json":
+        return files.read_json(path) is not None
+    if path.suffix == ".png":
+        return path.read_bytes().endswith(b"IEND\xaeB`\x82")
+    with np.load(path) as archive:
+        return len([archive[name] for name in archive]) > 0
+
+
+def contents(folder: Path, hidden: bool = False) -> dict[str, bytes]:
+    """Name -> content of the files of a folder, if there is one; locks and temporary files are hidden."""
+    if not folder.exists():
+        return {}
+    found = [path for path in folder.iterdir() if path.is_file() and (hidden or not path.name.startswith("."))]
+    return {path.name: path.read_bytes() for path in found}
+
+
+def changed(whole: bytes, place: int, rng: random.Random) -> bytes:
+    """The bytes with another one at a place."""
+    other = (whole[place] + rng.randrange(1, 256)) % 256
+    return whole[:place] + bytes([other]) + whole[place + 1 :]
