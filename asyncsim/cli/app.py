@@ -46,8 +46,15 @@ class App(Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"asyncsim.cli.{MODULES.get(cmd_name, cmd_name)}")
-        raise_from_now_on()
         return module.command if cmd_name not in MODULES else getattr(module, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is about to run: from here on, there may be something to save when a signal comes."""
+        found = super().resolve_command(ctx, args)
+        raise_from_now_on()
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Their names and lines of help, which ask for no import."""
