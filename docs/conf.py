@@ -26,6 +26,9 @@ extensions = [
     "tools.mathml",
     "tools.docstrings",
     "tools.generate",
+    "tools.execute",
+    "tools.navigation",
+    "tools.tables",
 ]
 exclude_patterns = ["_build", "kernel", "tools", "**/.ipynb_checkpoints", "**/.jupyter_cache"]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
@@ -81,9 +84,14 @@ def digest_of_library() -> str:
 
 
 def prepare_kernel() -> None:
-    """What the code of pages finds: the command, a folder for tags, the repository's scripts, a width of 100."""
+    """What the code of pages finds: the command, a folder for tags, the repository's scripts, a width of 100.
+
+    What one page compiles, the others need not compile again. The folder for that starts empty, since programs are
+    compiled for the processor at hand, and is locked, since pages run at the same time.
+    """
     profile = BUILT / "ipython" / "profile_default"
-    shutil.rmtree(profile, ignore_errors=True)
+    for folder in (profile, BUILT / "compiled"):
+        shutil.rmtree(folder, ignore_errors=True)
     (profile / "startup").mkdir(parents=True)
     shutil.copy(HERE / "kernel" / "ipython_config.py", profile)
     shutil.copy(HERE / "kernel" / "startup.py", profile / "startup" / "00-startup.py")
@@ -91,9 +99,14 @@ def prepare_kernel() -> None:
         "ASYNCSIM_REPOSITORY": str(HERE.parent),
         "COLUMNS": "100",
         "IPYTHONDIR": str(BUILT / "ipython"),
+        "JAX_COMPILATION_CACHE_DIR": str(BUILT / "compiled"),
+        "JAX_COMPILATION_CACHE_MAX_SIZE": "1000000000",  # a limit is what makes JAX take the lock
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
         "JAX_PLATFORMS": "cpu",
         "NO_COLOR": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "TF_CPP_MIN_LOG_LEVEL": "3",  # loading a program writes a page about hints that are no features of a processor
     }
 
 

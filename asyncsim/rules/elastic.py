@@ -153,8 +153,8 @@ def easgd(
     x_i ← x_i + η·T(∇L(x_i)) - α(x_i - θ) and θ ← θ + αΣ(x_i - θ), both from the same x_i and θ, with α = β/n; with a
     window λ > 1 the springs pull only at every λ-th step. The server averages n commits in a step: simulate with
     `protocols.Synchronous()` (an asynchronous trace is cut into steps of n commits, with a warning). With β = 0 the
-    workers are independent and the centre stays where it is. The order of step and exchange is from memory of the
-    paper.
+    workers are independent and the centre stays where it is. That step and exchange start from the same x_i agrees with
+    the first author's code of the asynchronous form (sixin-zh/mpiT, ``optim-eamsgd.lua``).
 
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
@@ -311,8 +311,9 @@ def eamsgd(
 
     v ← δ·v - η·∇L(x + δ·v) and x ← x + v at every step; after λ of them E = α(x - θ̃), θ ← θ + E, and the worker takes
     x ← x - E together with its next step, whose gradient is that of the x before: x ← x + v - α(x - θ̃), with α = η·ρ.
-    What θ̃ is depends on `atomic` as in `aeasgd`. The formula is from memory of the paper; it is tested against the
-    formula written out, against Nesterov's momentum in optax (ρ = 0) and against `easgd` (δ = 0, one worker).
+    What θ̃ is depends on `atomic` as in `aeasgd`. The formula agrees with the first author's code (sixin-zh/mpiT,
+    ``optim-eamsgd.lua``); it is tested against the formula written out, against Nesterov's momentum in optax (ρ = 0)
+    and against `easgd` (δ = 0, one worker).
 
     Distributed Keras looks behind, at x - δ·v, and multiplies by two step sizes; that is not followed here.
 

@@ -83,8 +83,9 @@ def diloco(
     """DiLoCo: local SGD with AdamW inside and Nesterov's momentum outside.
 
     x_i as in `local_sgd`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with
-    Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `local_sgd`. Formulas
-    and defaults are from memory of the paper; the formulas are tested against optax.
+    Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `local_sgd`. The
+    formulas are tested against optax; the outer step size .7 and momentum .9 are the paper's, as its authors repeat them
+    elsewhere (DiPaCo, 2024), and the step size of a local step is from memory.
 
     Args:
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one

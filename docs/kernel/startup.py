@@ -21,7 +21,7 @@ def _system(command: str) -> None:
     """What `!command` does: show what the command writes; a command that fails is an error of the page.
 
     Not in a terminal, so that no progress bar is drawn; what goes to standard error is shown only if it fails, or if
-    the line goes on after a failure.
+    the line goes on after a failure. The name of the temporary folder says nothing; a clone's stands in its place.
     """
     import subprocess
 
@@ -35,7 +35,7 @@ def _system(command: str) -> None:
     if done.returncode:
         raise RuntimeError(f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     error = done.stderr if "$?" in command else ""
-    print(f"{error}{done.stdout}", end="")
+    print(f"{error}{done.stdout}".replace(str(_Path.cwd()), "/home/me/asyncsim"), end="")
 
 
 get_ipython().system = _system  # noqa: F821

@@ -1,0 +1,35 @@
+"""Tables on narrow screens: rows of sentences become cards, in which every cell says what its column is called.
+
+Tables of short cells stay tables; `_static/pages.css` keeps their first column in view.
+"""
+
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+LONG = 36  # letters of a cell that a third of a phone's width would break into more than three lines
+
+
+def name_columns(app: Sphinx, doctree: nodes.document) -> None:
+    """Give each cell of a table that becomes cards the name of its column, which wide screens do not show."""
+    for table in doctree.findall(nodes.table):
+        head, body = next(table.findall(nodes.thead), None), next(table.findall(nodes.tbody), None)
+        if head is not None and body is not None and is_wide(body):
+            table["classes"].append("cards")
+            names = [entry.astext() for entry in next(head.findall(nodes.row))]
+            for row in body:
+                for name, entry in list(zip(names, row, strict=False))[1:]:
+                    if name and entry.astext():
+                        entry.insert(0, nodes.paragraph("", name, classes=["column"]))
+
+
+def is_wide(body: nodes.tbody) -> bool:
+    """Whether rows have at least three cells, and one of them is long."""
+    return len(body[0]) > 2 and any(len(entry.astext()) > LONG for row in body for entry in row)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """As soon as a page is read."""
+    app.connect("doctree-read", name_columns)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
