@@ -84,8 +84,8 @@ def diloco(
 
     x_i as in `local_sgd`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with
     Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `local_sgd`. The
-    formulas are tested against optax; the outer step size .7 and momentum .9 are the paper's, as its authors repeat them
-    elsewhere (DiPaCo, 2024), and the step size of a local step is from memory.
+    formulas are tested against optax. The outer step size .7 and momentum .9 are the paper's, as its authors repeat
+    them elsewhere (DiPaCo, 2024); the step size of a local step is from memory.
 
     Args:
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
