@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,3 +62,56 @@ def test_every_public_name_has_one_page(tools):
             assert type(value) is type(sys) or any(value is other for other in values), public
     pages = [name.page.lower() for name in names]
     assert len(set(pages)) == len(pages)  # also where capitals do not count
+
+
+def test_pages_with_commands_and_replays_are_thought_to_take_longest(tools):
+    pytest.importorskip("myst_nb", reason="the extra `docs` is not installed")
+    effort = tools("execute").effort
+    command, replay, plain = "!asyncsim run study.py", "run = asim.replay(trace, rule, workload)", "print(trace)"
+    assert effort(command) > effort(replay) > effort(plain) == 0
+    assert effort(f"{command}\n{replay}") == effort(command) + effort(replay)
+
+
+TABLE = """
+.. list-table::
+   :header-rows: 1
+
+   * - you have
+     - take
+     - why
+   * - momentum
+     - dana
+     - {why}
+"""
+
+
+@pytest.mark.parametrize(("why", "is_wide"), [("it reads ahead of all of the other workers", True), ("fast", False)])
+def test_only_tables_of_sentences_become_cards_with_named_cells(tools, why, is_wide):
+    docutils = pytest.importorskip("docutils.core", reason="the extra `docs` is not installed")
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
+    doctree = docutils.publish_doctree(TABLE.format(why=why))
+    before = doctree.astext()
+    tools("tables").name_columns(None, doctree)
+    table = next(node for node in doctree.findall() if node.tagname == "table")
+    cells = [entry.astext().split("\n\n") for entry in table.findall() if entry.tagname == "entry"][3:]
+    assert ("cards" in table["classes"]) == is_wide
+    assert cells == ([["momentum"], ["take", "dana"], ["why", why]] if is_wide else [["momentum"], ["dana"], [why]])
+    assert is_wide or doctree.astext() == before
+
+
+def test_navigation_is_made_once_for_the_pages_of_a_folder_that_stand_nowhere_in_it(tools):
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
+    orphan = {"orphan": ""}
+    app = SimpleNamespace(
+        env=SimpleNamespace(metadata={"api/a": orphan, "api/b": orphan, "other/c": orphan, "page": {}})
+    )
+    made = []
+
+    def tree(page):
+        context = {"toctree": lambda **options: made.append(page) or f"tree of {page}, {options}"}
+        tools("navigation").share(app, page, "page.html", context, None)
+        return context["toctree"](maxdepth=2)
+
+    found = [tree(page) for page in ("api/a", "api/b", "other/c", "page", "page")]
+    assert found[0] == found[1] != found[2]
+    assert made == ["api/a", "other/c", "page", "page"]
