@@ -9,11 +9,13 @@
 | `shape`, `predictive` | does the law fit, does the cluster produce such a log |
 | `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
 | `avo` | Adversarial Variational Optimization, for any simulator; `critic` is its network |
-| `model` | what is fitted by simulation: a cluster as a function of numbers, and their priors |
+| `model` | what is fitted if a user says it: a cluster as a function of numbers, and their priors |
+| `terms`, `constants` | what a log shows of a model's laws; what it tells without error |
+| `likelihood`, `goodness` | the exact likelihood of a model; do its laws fit; `maximum` and `frame` serve it |
 | `summaries`, `simulations` | a trace as a row of statistics; clusters of the prior, simulated and kept |
 | `estimator`, `npe` | the neural posterior; the way from a log to it; `posterior` is what it gives |
 | `blocks` | a trace as many nearly independent observations |
-| `result` | `Calibration`: cluster, parameters, samples, checks, file |
+| `result`, `model_fit` | `Calibration`: cluster, parameters, samples, checks, file; the same of a model |
 
 How often the 90 % intervals hold the truth: clusters of 12 workers, 1200 commits each, drawn from wide priors, the law
 named (gamma); 300 with all columns (standard error .017), 600 with commits alone (.012).
@@ -38,6 +40,7 @@ from asyncsim.calibration.avo import Avo, avo
 from asyncsim.calibration.blocks import blocks
 from asyncsim.calibration.calibrate import calibrate
 from asyncsim.calibration.model import Model, default_model
+from asyncsim.calibration.model_fit import ModelFit
 from asyncsim.calibration.posterior import Posterior
 from asyncsim.calibration.predictive import Check, Checks
 from asyncsim.calibration.result import Calibration, Parameter
@@ -51,6 +54,7 @@ __all__ = [
     "Checks",
     "LogUniform",
     "Model",
+    "ModelFit",
     "Parameter",
     "Posterior",
     "Uniform",

@@ -9,6 +9,7 @@ import numpy as np
 
 from asyncsim.calibration.choose import Choice, choose, require_family
 from asyncsim.calibration.estimator import require_flowjax
+from asyncsim.calibration.likelihood import fit_by_likelihood
 from asyncsim.calibration.model import Model, default_model
 from asyncsim.calibration.npe import LEAST_PER_WORKER, METHOD, fit_by_simulation
 from asyncsim.calibration.predictive import summary
@@ -50,6 +51,16 @@ def calibrate(
     Standard errors come from the observed information. Of commits alone it knows whole jobs only: "compute" then
     contains network, queue and service, which `fit.hidden` and the parameters say.
 
+    **Likelihood of a `model`** (``method="likelihood"``). The exact likelihood of the same durations, each under the
+    laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together, so that laws may share
+    them. It is the maximum of the likelihood, not of a posterior: priors are bounds, and say where the search begins;
+    a density would make the estimate depend on the coordinates. Intervals come from the observed information, in
+    logarithms or logits of the parameters; they are one-sided where a parameter is at an end of its prior or is the
+    shortest duration, and points where a constant tells it. What the log does not show is no part of it; a parameter on
+    which nothing else depends is not identifiable, and the middle of its prior is taken. `fit.check()` has the distance
+    of each stage from the model's law. Durations must be independent and have a density: no faults, no speeds that
+    change with time.
+
     **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
     for as many commits as the log has, and normalising flows learn the parameters from statistics of the columns that
     the log has. Simulations that were held back tell how often 90 % of the posterior hold the truth (`fit.coverage`),
@@ -58,7 +69,7 @@ def calibrate(
 
     Args:
         log: The trace of an asynchronous cluster; see `Trace.from_csv`.
-        model: What is to be fitted by simulation; by default gamma compute times, exponential latency and a constant
+        model: What is to be fitted; by default, by simulation, gamma compute times, exponential latency and a constant
             service, of equal workers.
         method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that workers who
             only compute, and do not differ, could not have made (if flowjax is there and no `law` is named); the
@@ -74,7 +85,7 @@ def calibrate(
         progress: Called with `.done`, `.total` and `.seconds` whenever simulations have come.
 
     Returns:
-        A `Calibration`; by simulation a `Posterior`, which is one.
+        A `Calibration`; of a model a `ModelFit`, which is one, and by "npe" a `Posterior`.
 
     Raises:
         ValueError: If the log has fewer than 30 commits (by simulation, 10 for each worker), no time passes, it is not
@@ -106,6 +117,8 @@ def calibrate(
     if jobs is not None:
         jobs = require_integer("jobs", jobs, least=0, remedy="Give 0 to simulate in this process.")
     _require_consistent(model, method, law)
+    if method == LIKELIHOOD and model is not None:
+        return fit_by_likelihood(log, model, seed=seed)
     if method == LIKELIHOOD or (model is None and method is None):
         found = _by_likelihood(log, law, by_worker, seed)
         if method == LIKELIHOOD or law is not None or not _hides_a_queue(found, log):
@@ -128,10 +141,6 @@ def _require_consistent(model: Any, method: str | None, law: Any) -> None:
     if model is not None and not isinstance(model, Model):
         remedy = "Give `asyncsim.calibration.Model(build, prior)`."
         raise ValueError(f"`model` must be a calibration model; got {type(model).__name__}. {remedy}")
-    if model is not None and method == LIKELIHOOD:
-        raise ValueError(
-            "`method` 'likelihood' must be without `model`: it fits the laws of observed stages, which `law` names."
-        )
     if law is not None and (model is not None or method == METHOD):
         raise ValueError("`law` must be without simulation; it names what the likelihood fits. Put it into `model`.")
 

@@ -1,4 +1,4 @@
-"""What is to be fitted by simulation: how a cluster is made of numbers, and what is known of these beforehand."""
+"""What is to be fitted: how a cluster is made of numbers, and what is known of these beforehand."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -127,6 +127,10 @@ class Model:
             columns.append(value * (cycle if name in self.times else 1.0))
         return np.stack(columns, axis=-1)
 
+    def kind(self, name: str) -> str:
+        """In what coordinate a parameter is fitted: "log", "logit" or "identity"."""
+        return _kind(self.prior[name])
+
     def within(self, values: FloatArray) -> FloatArray:
         """(…, p) the nearest values within the prior; those of a model's `times` may have any."""
         columns = [
@@ -196,6 +200,11 @@ _COORDINATES: dict[str, tuple[Any, Any]] = {
     ),
     "identity": (lambda value: value, lambda x: x),
 }
+
+
+def transforms(kind: str) -> tuple[Any, Any]:
+    """From values to coordinates of a kind, and back."""
+    return _COORDINATES[kind]
 
 
 def is_logarithmic(prior: Prior) -> bool:

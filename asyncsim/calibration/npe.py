@@ -9,7 +9,16 @@ import numpy as np
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.estimator import HALF, Estimator, learn, load_estimator, require_flowjax, save_estimator
 from asyncsim.calibration.model import Model
-from asyncsim.calibration.posterior import KEPT, Posterior, compared_statistics, require_described
+from asyncsim.calibration.model_fit import (
+    LEAST_PER_WORKER,
+    beginning,
+    built,
+    require_described,
+    require_enough,
+    require_workers,
+    untold,
+)
+from asyncsim.calibration.posterior import METHOD, Posterior
 from asyncsim.calibration.result import LEVEL, Parameter
 from asyncsim.calibration.simulations import Job, Report, SimulationProgress, simulations
 from asyncsim.calibration.stages import stages_of
@@ -20,9 +29,7 @@ from asyncsim.scenario.fingerprint import digest
 from asyncsim.trace import Trace
 from asyncsim.version import __version__
 
-METHOD = "npe"
 LEAST_SIMULATIONS = 500
-LEAST_PER_WORKER = 10  # commits of a log, from which its statistics tell workers' times
 MOST_COMMITS = 4000  # that are simulated, or as many as make 20 for each worker
 DRAWS = 1000
 ROUNDS = 20  # of draws, until enough lie within the prior
@@ -51,8 +58,7 @@ def fit_by_simulation(
     count = require_integer("simulations", count, least=LEAST_SIMULATIONS, remedy="5000 are usual.")
     notes = stages_of(log).notes
     require_enough(log)
-    if model.workers != log.workers:
-        raise ValueError(f"`model` must build clusters of {log.workers} workers, as the log has; got {model.workers}.")
+    require_workers(log, model)
     require_described(model.cluster(model.at(np.full(len(model.prior), 0.5))))
     used = beginning(log, max(MOST_COMMITS, 2 * LEAST_PER_WORKER * log.workers))
     if used is not log:
@@ -78,27 +84,6 @@ def estimator_of(
     if place is not None:
         save_estimator(estimator, place)
     return estimator
-
-
-def require_enough(log: Trace) -> None:
-    """Refuse a log whose statistics say nothing of its workers.
-
-    Raises:
-        ValueError: With the number of commits that are needed.
-    """
-    least = LEAST_PER_WORKER * log.workers
-    if len(log) < least:
-        raise ValueError(
-            f"`log` must have {least} commits or more, {LEAST_PER_WORKER} for each worker; got {len(log)}. Record more."
-        )
-
-
-def beginning(log: Trace, commits: int) -> Trace:
-    """The first commits of a log, with all their columns."""
-    if commits >= len(log):
-        return log
-    columns = {name: column[:commits] for name, column in log.to_columns().items() if len(column) >= commits}
-    return Trace.from_columns(columns, workers=log.workers)
 
 
 def _folder(store: str | os.PathLike[str] | None, job: Job) -> Path | None:
@@ -136,31 +121,20 @@ def _posterior(log: Trace, used: Trace, job: Job, estimator: Estimator, notes: t
     values = model.within(model.from_coordinates(coordinates, cycle))  # rounding may leave the prior
     found, widths = _parameters(estimator, model, coordinates, cycle)
     hidden = tuple(name for name, one in found.items() if not one.identifiable)
-    notes += _excluded(estimator, told) + _edges(model, values, inside) + _untold(hidden, widths)
+    notes += _excluded(estimator, told) + _edges(model, values, inside) + tuple(untold(hidden, widths))
     middle = model.cluster([one.estimate for one in found.values()])
     return Posterior(
-        workers=log.workers,
-        commits=len(log),
-        seconds=log.seconds,
-        stages={},
-        slots=middle.server.slots,
-        separate=not middle.server.atomic,
-        hidden=hidden,
-        notes=notes,
-        log=compared_statistics(used, seen),
-        checked=len(used),
+        **built(log, used, model, values, seen),
+        middle=middle,
         method=METHOD,
         seed=job.seed,
         found=found,
         widths=widths,
+        hidden=hidden,
+        notes=notes,
         coverage=dict(zip(model.names, estimator.covered.tolist(), strict=True)),
         held_back=estimator.held_back,
         simulations=estimator.simulations,
-        priors={name: _ends(model, name) for name in model.names},
-        draws=values,
-        middle=middle,
-        clusters=[model.cluster(row) for row in values[:KEPT]],
-        seen=seen,
     )
 
 
@@ -203,11 +177,6 @@ def _parameters(
     return found, dict(zip(model.names, widths.tolist(), strict=True))
 
 
-def _ends(model: Model, name: str) -> tuple[float, float]:
-    prior = model.prior[name]
-    return (float("nan"), float("nan")) if name in model.times else (prior.low, prior.high)
-
-
 def _excluded(estimator: Estimator, told: dict[str, float]) -> tuple[str, ...]:
     """The statistic of the log that is furthest from what the prior produces, if one is."""
     names = [name for name, kept in zip(told, estimator.kept, strict=True) if kept]
@@ -238,10 +207,3 @@ def _edges(model: Model, values: FloatArray, inside: float) -> tuple[str, ...]:
     if not found and inside < 0.2:
         found.append(f"Of the posterior's draws only {inside:.0%} lie within the prior: widen it.")
     return tuple(found)
-
-
-def _untold(hidden: tuple[str, ...], widths: dict[str, float]) -> tuple[str, ...]:
-    return tuple(
-        f"The log hardly tells {name}: its interval is {widths[name]:.2f} times as wide as that of the prior."
-        for name in hidden
-    )

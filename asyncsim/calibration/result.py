@@ -20,14 +20,14 @@ from asyncsim.files import read_json, write_json
 from asyncsim.scenario.rebuild import NotByName
 
 FORMAT = "asyncsim calibration"
-FORMAT_VERSION = 1
+FORMAT_VERSION, NEWEST = 1, 2  # of what is written here, and by `model_fit`
 LIKELIHOOD, WHOLE_JOBS = "likelihood", "likelihood of whole jobs"
 LEVEL = 0.9  # of the intervals
 MOST_APART = 10.0  # high over low of an interval, from which the log hardly tells the parameter
 MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
 QUANTILES = 199  # of each stage's durations that are kept for a Q-Q picture
 DRAWS_PER_WORKER = 400  # where each worker has a law of its own
-READERS: dict[str, Callable[[Mapping[str, Any]], "Calibration"]] = {}  # method -> reader, of those with an own kind
+READERS: dict[str, Callable[[Mapping[str, Any]], "Calibration"]] = {}  # kind -> reader
 STAGES = {"compute": "compute", "latency": "network.latency", "service": "server.service"}
 
 
@@ -35,13 +35,14 @@ class Parameter(NamedTuple):
     """One number of the model.
 
     Attributes:
-        estimate: Of highest likelihood; NaN if the log does not tell.
+        estimate: Of highest likelihood; NaN if the log does not tell. Of a model: the median of the posterior, or the
+            mean of AVO's proposal; where no duration depends on it, the median of the prior.
         low, high: Ends of the 90 % interval; one of them is the estimate where this is the shortest or longest
-            duration itself.
+            duration itself. By "avo", 5 and 95 % of the proposal, which is no posterior.
         method: "likelihood"; "likelihood of whole jobs", where network, queue and service may be in them, because the
-            log tells neither; "not observed"; or "npe", by simulation.
-        identifiable: Whether the log tells it: its interval spans less than a factor of ten. By simulation: it is at
-            most half as wide as that of the prior.
+            log tells neither; "not observed"; of a model, also "npe" or "avo".
+        identifiable: Whether the log tells it: its interval spans less than a factor of ten. Of a model: it is at most
+            half as wide as that of the prior.
     """
 
     estimate: float
@@ -98,7 +99,7 @@ class Calibration:
         notes: What was found, in sentences.
         log: Statistics of the log that `check` compares.
         checked: How many of the log's first commits they are of.
-        method: "likelihood", or "npe" (then it is a `Posterior`).
+        method: "likelihood"; of a model (then it is a `ModelFit`) also "npe" or "avo".
         seed: Of everything that is drawn.
     """
 
@@ -247,11 +248,12 @@ class Calibration:
         found = read_json(path)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise ValueError(f"`path` {str(path)!r} holds no calibration. Write one by `Calibration.save`.")
-        if found["version"] > FORMAT_VERSION:
+        if found["version"] > NEWEST:
             raise ValueError(f"`path` {str(path)!r} was written by a newer asyncsim. Update asyncsim.")
         try:
-            if found["method"] in READERS:
-                return READERS[found["method"]](found)
+            kind = found.get("kind", found["method"])
+            if kind in READERS:
+                return READERS[kind](found)
             return cls(
                 workers=found["workers"],
                 commits=found["commits"],

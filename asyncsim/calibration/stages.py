@@ -95,7 +95,7 @@ def _compute(trace: Trace, notes: list[str]) -> Stage:
     durations = trace.finish_time - trace.start_time
     contains = hidden_stages(trace)
     kept = np.ones(len(trace), np.bool_)
-    first = _first_jobs(trace)
+    first = first_jobs(trace)
     if (durations[first] == 0).any():  # as `start="first"` makes it
         kept = ~first
         notes.append("The first job of each worker is left out: the log does not show when they began.")
@@ -110,7 +110,8 @@ def _compute(trace: Trace, notes: list[str]) -> Stage:
     return Stage(whole, worker, lasted[unended], rest.worker[unended], contains)
 
 
-def _first_jobs(trace: Trace) -> NDArray[np.bool_]:
+def first_jobs(trace: Trace) -> NDArray[np.bool_]:
+    """(commits,) whether a commit is its worker's first."""
     first = np.zeros(len(trace), np.bool_)
     first[np.unique(trace.worker, return_index=True)[1]] = True
     return first
@@ -119,7 +120,7 @@ def _first_jobs(trace: Trace) -> NDArray[np.bool_]:
 def _latency(trace: Trace, notes: list[str]) -> Stage | None:
     """The ways between worker and server that the log shows: to the worker, from it, or both."""
     rounding = ROUNDING * trace.seconds
-    reads = ~trace.resumes_own & ~_first_jobs(trace)  # who is there when the run begins need not ask
+    reads = ~trace.resumes_own & ~first_jobs(trace)  # who is there when the run begins need not ask
     down, up = (trace.start_time - trace.read_time)[reads], trace.arrive_time - trace.finish_time
     shows_down, shows_up = bool((down > rounding).any()), bool((up > rounding).any())
     separate = bool((trace.pull_version != trace.version).any())

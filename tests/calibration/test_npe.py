@@ -277,7 +277,6 @@ def times(*values):
         (None, {"simulations": 10}, "`simulations` must be an integer of at least 500"),
         (None, {"model": default_model(5)}, "`model` must build clusters of 4 workers, as the log has; got 5"),
         (None, {"model": "gamma"}, "`model` must be a calibration model; got str"),
-        (None, {"method": "likelihood"}, "'likelihood' must be without `model`"),
         (None, {"law": "gamma"}, "`law` must be without simulation"),
         (None, {"method": "nep"}, "`method` must be one of .*Did you mean 'npe'"),
         (None, {"method": "avo"}, "`method` 'avo' must be called as `asyncsim.calibration.avo"),
