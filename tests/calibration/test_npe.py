@@ -20,7 +20,7 @@ from asyncsim.calibration import simulations as drawn
 from asyncsim.calibration.summaries import COLUMNS, seen_columns, summaries
 
 calibrating = sys.modules["asyncsim.calibration.calibrate"]  # the module: the package's name is the function
-WORKERS, COMMITS = 4, 200
+WORKERS, COMMITS, SIMULATIONS = 4, 120, 1000
 PRIOR = {
     "mean": LogUniform(0.1, 10),
     "cv": Uniform(0.05, 1.0),
@@ -64,7 +64,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fit(quickly, log, store):
-    return asim.calibrate(log, MODEL, simulations=1500, jobs=0, store=store)
+    return asim.calibrate(log, MODEL, simulations=SIMULATIONS, jobs=0, store=store)
 
 
 @pytest.mark.quick
@@ -82,7 +82,7 @@ def test_hidden_parameters_come_back(fit):
 
 
 def test_coverage_is_counted_and_corrected(fit):
-    assert fit.held_back == 150
+    assert fit.held_back == SIMULATIONS // 10
     assert all(0.5 < share <= 1 for share in fit.coverage.values())
     assert set(fit.coverage) == set(PRIOR)
 
@@ -114,7 +114,7 @@ def test_it_is_kept_whole(fit, tmp_path):
 def test_an_estimator_serves_other_logs(fit, log, store, monkeypatch):
     monkeypatch.setattr("asyncsim.calibration.npe.simulations", None)
     monkeypatch.setattr("asyncsim.calibration.npe.learn", None)
-    options = {"simulations": 1500, "jobs": 0, "store": store}
+    options = {"simulations": SIMULATIONS, "jobs": 0, "store": store}
     assert asim.calibrate(log, Model(partial(build), PRIOR), **options).parameters == fit.parameters
     slower = alone(asim.simulate(build({**TRUTH, "mean": 6.0}), commits=COMMITS, seed=5))
     assert asim.calibrate(slower, MODEL, **options).parameters["mean"].low > fit.parameters["mean"].high
@@ -123,13 +123,13 @@ def test_an_estimator_serves_other_logs(fit, log, store, monkeypatch):
 def test_a_law_that_the_model_has_not_is_flagged(quickly, store):
     wild = asim.Cluster(WORKERS, delays.Straggler(delays.Gamma(1.0, 0.1), probability=0.03, factor=20.0))
     trace = alone(asim.simulate(wild, commits=COMMITS, seed=1))
-    found = asim.calibrate(trace, MODEL, simulations=1500, jobs=0, store=store)
+    found = asim.calibrate(trace, MODEL, simulations=SIMULATIONS, jobs=0, store=store)
     assert not found.check(32).fits
 
 
 def test_a_prior_that_excludes_the_log_is_said(quickly, store):
     slow = alone(asim.simulate(build({**TRUTH, "mean": 200.0}), commits=COMMITS, seed=1))
-    found = asim.calibrate(slow, MODEL, simulations=1500, jobs=0, store=store)
+    found = asim.calibrate(slow, MODEL, simulations=SIMULATIONS, jobs=0, store=store)
     assert any(note.startswith("The prior excludes this log") for note in found.notes)
     assert found.parameters["mean"].high <= 10
     assert not found.check(16).fits
