@@ -1,5 +1,7 @@
 """The median of many numbers without sorting them: 2 ms for 163 790 on one CPU core, where a sort takes 29 ms."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -29,6 +31,7 @@ def median(values: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(values).any(), jnp.nan, middle).astype(values.dtype)
 
 
+@partial(jax.jit, static_argnames="rank", inline=True)  # else a call outside of a program compiles the loop anew
 def _order_statistic(codes: jax.Array, rank: int) -> jax.Array:
     bits = jnp.iinfo(codes.dtype).bits
 

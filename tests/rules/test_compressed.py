@@ -32,6 +32,8 @@ REFUSED = {
     "gem_signed_server": "has 2 updates",
 }
 APPLIES = [name for name in RULES if name not in REFUSED]
+# The last variant of each, and GEM as its script has it: what variants change does not depend on what is sent.
+CROSSED = [*{RULES[name][0]().name: name for name in APPLIES}.values(), "gem_script"]
 by_compressor = pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
 
 
@@ -72,9 +74,9 @@ GROUPED = tree_workload().grouped({"bias": "first", "layers": "second"})
 class TestAnyRule:
     """Each of the table, with one compressor after another."""
 
-    @pytest.mark.parametrize("name", APPLIES)
+    @pytest.mark.parametrize("name", CROSSED)
     def test_it_equals_the_reference_loop(self, name, x64):
-        place = APPLIES.index(name)
+        place = CROSSED.index(name)
         compressor = COMPRESSORS[place // 3 % len(COMPRESSORS)] if place % 3 == 0 else TopK(0.4)  # which compiles fast
         rule = compressed(RULES[name][0](), compressor, error_feedback=place % 4 > 0)
         workload = tree_workload() if compressor.whole else matrix_workload()
