@@ -20,7 +20,6 @@ from asyncsim.engine import chunks
 # these are set only for the versions of JAX with which they were tried, and its internals are touched only there.
 QUICK_XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 UNTRIED_JAX = (0, 12)
-SLOW_XLA_OPTIONS = {"xla_cpu_use_fusion_emitters": True, "xla_cpu_parallel_codegen_split_count": 32}  # its defaults
 
 CALLS = ("jit", "closed_call", "custom_jvp_call", "custom_vjp_call")  # lowered once, however often they are called
 
@@ -124,7 +123,7 @@ def ranks_agree(request):
 
 @pytest.fixture
 def optimised():
-    """XLA's optimisations, as a user gets them; a program takes `SLOW_XLA_OPTIONS` besides."""
+    """XLA's optimisations, for what is computed for long."""
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)

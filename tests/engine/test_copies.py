@@ -9,11 +9,10 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.replayer import Replayer
-from tests.conftest import SLOW_XLA_OPTIONS
 from tests.problems import CORE, RULES, TRACES, by_group
 
-# Code is generated from the instructions below: quickly, because nothing is run.
-OPTIONS = {**SLOW_XLA_OPTIONS, "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+# Copies are decided before code is generated from the instructions, which is done quickly, because nothing is run.
+OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 WORKERS = 37  # a size that nothing else in the program has
 RECORD = ("energy_central", "energy_proxy", "pi_median")
 

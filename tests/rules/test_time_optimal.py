@@ -276,20 +276,10 @@ def test_fast_workers_do_not_outvote_slow_ones(rule):
 
 
 def own_minimum(trace, rule, corners):
-    """Where θ ends, on average over the second half, if worker i's loss is (x - corner_i)²/2.
-
-    The worker is known by its position: the parameters are one block per worker, and only their sum is read.
-    """
-    from asyncsim.engine.reference import replay_plainly
-
-    place = iter(trace.worker.tolist())
-
-    def gradient(params, batch, key):
-        return 0.0, {"x": params["x"] - corners[next(place)]}
-
-    workload = asim.Workload(init=lambda key: {"x": jnp.zeros(1)}, loss=None, gradient=gradient)
-    steps = replay_plainly(trace, rule, workload).commits
-    return float(np.mean([step.central["x"][0] for step in steps[len(steps) // 2 :]]))
+    """Where θ ends, on average over the second half, if worker i's loss is (x - corner_i)²/2."""
+    workload = asim.workloads.quadratic([1.0], minima=corners, start=0.0)
+    central = asim.replay(trace, rule, workload, record=("central",)).records["central"]
+    return float(central[len(central) // 2 :].mean())
 
 
 def test_a_trace_in_steps_is_refused():

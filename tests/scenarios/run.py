@@ -13,6 +13,11 @@ def load(name):
 
 def run(name, out, **settings):
     """The numbers of a script's experiment with other settings, and in the folder `out`, its report."""
-    numbers = load(name)["experiment"].override(**settings).run(out).numbers
+    return run_loaded(load(name), out, **settings)
+
+
+def run_loaded(script, out, **settings):
+    """The same of what `load` gave, whose tables may have been made shorter."""
+    numbers = script["experiment"].override(**settings).run(out).numbers
     assert out is None or (out / "report.png").stat().st_size > 10_000
     return numbers
