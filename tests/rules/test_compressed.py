@@ -32,8 +32,8 @@ REFUSED = {
     "gem_signed_server": "has 2 updates",
 }
 APPLIES = [name for name in RULES if name not in REFUSED]
-# One of each kind of message, state and server: no state, a worker's, the server's of each worker, its own; local steps;
-# a server that collects, or ignores; whole tensors; other places to continue from; more than an update in a message.
+# One of each kind of message, state and server: no state, a worker's, the server's of each worker, its own; local
+# steps; a server that collects, or ignores; whole tensors; other places to continue from; messages of several parts.
 KINDS = (
     "adaptive_staleness",
     "gem_script",
