@@ -227,6 +227,7 @@ def _fit(
         p_classes=choice.p_classes,
         law=check,
         quantiles=_quantiles(stage, choice),
+        rivals=choice.rivals,
     )
 
 

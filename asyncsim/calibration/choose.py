@@ -1,12 +1,14 @@
 """Which law, and one for all workers, two classes of them, or each: Akaike's criterion and likelihood ratios."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsim.calibration.average import Rival, rivals
 from asyncsim.calibration.coordinates import CLASSES, FloatArray, free
 from asyncsim.calibration.estimate import Estimate, estimate
 from asyncsim.calibration.stages import Stage
@@ -15,8 +17,8 @@ from asyncsim.checks import one_of
 LAWS = tuple(name for name in CLASSES if name not in ("constant", "erlang"))  # those that are compared
 SIGNIFICANT = 0.01  # of a likelihood ratio, below which workers differ
 LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
-RIVALS = 3  # laws, the best for all workers together, that are also tried worker by worker
-ALWAYS_RIVALS = ("gamma", "lognormal")  # what a mixture of unequal workers hides
+TRIED = 3  # laws, the best for all workers together, that are also tried worker by worker
+ALWAYS_TRIED = ("gamma", "lognormal")  # what a mixture of unequal workers hides
 EQUAL = 1e-6  # relative spread of durations that are told by rounding only
 
 
@@ -43,6 +45,7 @@ class Choice(NamedTuple):
         refused: Family -> why it cannot produce the durations.
         p_equal: p-value of the likelihood ratio of one law for all against one per worker; NaN if not tested.
         p_classes: The same of two classes against one law per worker; NaN if not tested.
+        rivals: The families that may have made the durations of these groups; none if the law was named.
     """
 
     groups: tuple[Group, ...]
@@ -50,6 +53,7 @@ class Choice(NamedTuple):
     refused: dict[str, str]
     p_equal: float
     p_classes: float
+    rivals: tuple[Rival, ...] = ()
 
 
 def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = True) -> Choice:
@@ -81,12 +85,13 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
         raise ValueError("; ".join(refused.values()))
     aic = {family: found.aic for family, found in pooled.items()}
     best = min(aic, key=aic.__getitem__)
-    alone = Choice((Group("", everyone, pooled[best]),), aic, refused, math.nan, math.nan)
+    beside = rivals({name: [one] for name, one in pooled.items()}) if law is None else ()
+    alone = Choice((Group("", everyone, pooled[best]),), aic, refused, math.nan, math.nan, beside)
     counts = np.bincount(stage.worker, minlength=workers)
     if not by_worker or workers == 1 or counts.min() < LEAST_PER_WORKER:
         return alone
-    rivals = dict.fromkeys(sorted(aic, key=aic.__getitem__)[:RIVALS] + [name for name in ALWAYS_RIVALS if name in aic])
-    each = {family: found for family in rivals if (found := _each(stage, workers, family)) is not None}
+    tried = dict.fromkeys(sorted(aic, key=aic.__getitem__)[:TRIED] + [name for name in ALWAYS_TRIED if name in aic])
+    each = {family: found for family in tried if (found := _each(stage, workers, family)) is not None}
     if not each:
         return alone
     family = min(each, key=lambda name: sum(one.aic for one in each[name]))
@@ -102,9 +107,10 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     if classes is not None:
         p_classes = _p_value(sum(group.estimate.log_likelihood for group in classes), apart, 2)
     if classes is not None and p_classes >= SIGNIFICANT:
-        return Choice(classes, aic, refused, p_equal, p_classes)
+        beside = rivals(_of_classes(stage, [group.workers for group in classes], each)) if law is None else ()
+        return Choice(classes, aic, refused, p_equal, p_classes, beside)
     groups = tuple(Group(f"[{w}]", (w,), one) for w, one in enumerate(apart))
-    return Choice(groups, aic, refused, p_equal, p_classes)
+    return Choice(groups, aic, refused, p_equal, p_classes, rivals(each) if law is None else ())
 
 
 def require_family(name: str, law: object) -> str:
@@ -150,6 +156,15 @@ def _each(stage: Stage, workers: int, family: str) -> list[Estimate] | None:
 def _of(stage: Stage, family: str, workers: Sequence[int]) -> Estimate:
     mine, unended = np.isin(stage.worker, workers), np.isin(stage.censored_worker, workers)
     return estimate(family, stage.durations[mine], stage.censored[unended])
+
+
+def _of_classes(stage: Stage, members: Sequence[Sequence[int]], families: Iterable[str]) -> dict[str, list[Estimate]]:
+    """The laws of some classes of workers in each family that can have made their durations."""
+    found = {}
+    for family in families:
+        with suppress(ValueError):
+            found[family] = [_of(stage, family, who) for who in members]
+    return found
 
 
 def _two_classes(stage: Stage, workers: int, family: str, apart: Sequence[Estimate]) -> tuple[Group, ...] | None:

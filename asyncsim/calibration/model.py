@@ -88,9 +88,10 @@ class Model:
         given = dict(zip(self.names, map(float, values), strict=True))
         try:
             made = self.build(given)
-        except Exception as error:
-            what = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
-            if isinstance(error, KeyError):
+        except (Exception, SystemExit) as error:
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            what = f"{kind}{str(error).rstrip('.')}. Narrow the prior to values that it takes, or mend it."
+            if isinstance(error, KeyError) and error.args:
                 hint = did_you_mean(str(error.args[0]), given, quote="")
                 what = f"it asks for {error.args[0]!r}, which `prior` has not.{hint}"
             raise ValueError(f"`build` fails at {_in_words(given)}: {what}") from error
@@ -98,6 +99,10 @@ class Model:
             found = type(made).__name__ if not isinstance(made, Cluster) else repr(made.protocol)
             raise ValueError(f"`build` must give an asynchronous asyncsim.Cluster; got {found}. Return one.")
         return made
+
+    def in_words(self, values: Any) -> str:
+        """Some values with their names, as errors quote them."""
+        return _in_words(dict(zip(self.names, map(float, values), strict=True)))
 
     def digest(self) -> str:
         """Hash of the priors and of some clusters that it builds, whatever its code looks like."""

@@ -107,8 +107,10 @@ def _folder(store: str | os.PathLike[str] | None, job: Job) -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"`store` {str(store)!r} cannot be made: {error.strerror}. Give another one.") from error
-    write_json(root / ABOUT, {"format": FORMAT})
-    write_json(folder / ABOUT, {"format": FORMAT, **told, "parameters": list(job.model.names)})
+    about = {"format": FORMAT, **told, "parameters": list(job.model.names)}
+    for path, content in ((root / ABOUT, {"format": FORMAT}), (folder / ABOUT, about)):
+        if not path.is_file():  # so that a store which cannot be written to serves what it has
+            write_json(path, content)
     return folder
 
 

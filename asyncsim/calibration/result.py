@@ -1,7 +1,7 @@
 """What a calibration found: a cluster, its parameters with their intervals, and clusters that are as likely."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncsim.calibration.average import Rival, draw_laws
 from asyncsim.calibration.choose import Group
 from asyncsim.calibration.coordinates import FloatArray, law_of, values_of
 from asyncsim.calibration.estimate import DRAWS, Estimate
@@ -38,7 +39,9 @@ class Parameter(NamedTuple):
         estimate: Of highest likelihood; NaN if the log does not tell. Of a model: the median of the posterior, or the
             mean of AVO's proposal; where no duration depends on it, the median of the prior.
         low, high: Ends of the 90 % interval; one of them is the estimate where this is the shortest or longest
-            duration itself. By "avo", 5 and 95 % of the proposal, which is no posterior.
+            duration itself. Of mean and cv, where the law was chosen by AIC, they count the other families too, by
+            Akaike weights; of the chosen law's own arguments they do not. By "avo", 5 and 95 % of the proposal, which
+            is no posterior.
         method: "likelihood"; "likelihood of whole jobs", where network, queue and service may be in them, because the
             log tells neither; "not observed"; of a model, also "npe" or "avo".
         identifiable: Whether the log tells it: its interval spans less than a factor of ten. Of a model: it is at most
@@ -72,6 +75,7 @@ class StageFit(NamedTuple):
         p_classes: p-value of two classes.
         law: How far the durations are from the law; None for a constant.
         quantiles: (2, 199) of the durations and, by the fitted laws, at the same shares.
+        rivals: The families that may have made the durations, with their weights; none if the law was named.
     """
 
     groups: tuple[Group, ...]
@@ -82,6 +86,11 @@ class StageFit(NamedTuple):
     p_classes: float
     law: Check | None
     quantiles: FloatArray
+    rivals: tuple[Rival, ...] = ()
+
+    def draw(self, generator: np.random.Generator, count: int) -> list[list[Delay]]:
+        """For each group, laws that the durations speak for as well, of every family that may have made them."""
+        return draw_laws([group.estimate for group in self.groups], self.rivals, generator, count)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,6 +165,8 @@ class Calibration:
     def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Cluster]:
         """Clusters that the log speaks for as well, drawn from the normal approximation of the likelihood.
 
+        Where laws were chosen by AIC, other families occur as often as their Akaike weights say.
+
         Args:
             count: How many.
             seed: Of the draws; by default that of the calibration.
@@ -166,10 +177,7 @@ class Calibration:
         """
         count = require_integer("count", count, least=1, remedy="200 show a band.")
         generator = np.random.default_rng([self.seed if seed is None else seed, 2])
-        drawn = {
-            name: [group.estimate.draw(generator, count) for group in stage.groups]
-            for name, stage in self.stages.items()
-        }
+        drawn = {name: stage.draw(generator, count) for name, stage in self.stages.items()}
         chosen = self.workers if workers is None else workers
         return [
             self._cluster({name: [laws[i] for laws in groups] for name, groups in drawn.items()}, chosen)
@@ -286,40 +294,55 @@ class Calibration:
 
 def _parameters(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
     """Of each group of workers; with several, also the mean of all."""
-    found: dict[str, Parameter] = {}
     count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
     generator = np.random.default_rng([seed, 3])
-    totals, estimate, workers = np.zeros(count), 0.0, sum(len(group.workers) for group in stage.groups)
+    chosen = [group.estimate.draw(generator, count) for group in stage.groups]
+    averaged = stage.draw(generator, count) if len(stage.rivals) > 1 else None
+    workers = sum(len(group.workers) for group in stage.groups)
+    totals, estimate = np.zeros(count), 0.0
     each: dict[str, Parameter] = {}
-    for group in stage.groups:
-        laws = group.estimate.draw(generator, count)
+    for i, group in enumerate(stage.groups):
         dot = "" if group.label.startswith("[") or not group.label else "."
-        each |= _of_group(f"{prefix}{dot}{group.label}", group.estimate, laws)
+        name = f"{prefix}{dot}{group.label}"
+        each |= _of_group(name, group.estimate, chosen[i], None if averaged is None else averaged[i])
         share = len(group.workers) / workers
-        totals += share * np.array([law.mean for law in laws])
+        totals += share * np.array([law.mean for law in (averaged or chosen)[i]])
         estimate += share * group.estimate.law.mean
-    if len(stage.groups) > 1:
-        found[f"{prefix}.mean"] = _parameter(estimate, totals)
-    return found | each
+    if len(stage.groups) == 1:
+        return each
+    return {f"{prefix}.mean": _parameter(estimate, totals, averaged=averaged is not None)} | each
 
 
-def _of_group(prefix: str, one: Estimate, laws: list[Delay]) -> dict[str, Parameter]:
-    """The law's own arguments, then mean and cv where these are not among them."""
+def _of_group(
+    prefix: str, one: Estimate, laws: Sequence[Delay], averaged: Sequence[Delay] | None
+) -> dict[str, Parameter]:
+    """Mean and cv, over all families if they were averaged, and the law's own arguments."""
     drawn = np.array([values_of(one.family, law) for law in laws])
-    found = {
+    own = {
         f"{prefix}.{name}": _parameter(value, drawn[:, i])
         for i, (name, value) in enumerate(zip(one.names, one.values, strict=True))
     }
-    moments = np.array([(law.mean, np.sqrt(law.variance) / law.mean if law.mean else 0.0) for law in laws])
-    mean = one.law.mean
-    cv = float(np.sqrt(one.law.variance)) / mean if mean else 0.0
-    derived = {f"{prefix}.mean": _parameter(mean, moments[:, 0]), f"{prefix}.cv": _parameter(cv, moments[:, 1])}
-    return {**{name: one for name, one in derived.items() if name not in found}, **found}
+    moments = np.array([_moments(law) for law in (averaged or laws)])
+    derived = {
+        f"{prefix}.{name}": _parameter(value, moments[:, i], averaged=averaged is not None)
+        for i, (name, value) in enumerate(zip(("mean", "cv"), _moments(one.law), strict=True))
+    }
+    if averaged is not None:
+        return derived | {name: parameter for name, parameter in own.items() if name not in derived}
+    return {name: parameter for name, parameter in derived.items() if name not in own} | own
 
 
-def _parameter(estimate: float, drawn: FloatArray) -> Parameter:
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    if estimate >= drawn.max():  # the shortest duration: the law's own least can only be below it
+def _moments(law: Delay) -> tuple[float, float]:
+    """Mean and cv."""
+    return law.mean, float(np.sqrt(law.variance)) / law.mean if law.mean else 0.0
+
+
+def _parameter(estimate: float, drawn: FloatArray, *, averaged: bool = False) -> Parameter:
+    between = "linear" if np.isfinite(drawn).all() else "nearest"  # some laws have no variance
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=between).tolist()
+    if averaged:  # the chosen family may be less than half of all
+        low, high = min(low, estimate), max(high, estimate)
+    elif estimate >= drawn.max():  # the shortest duration: the law's own least can only be below it
         low, high = float(np.quantile(drawn, 1 - LEVEL)), float(estimate)
     elif estimate <= drawn.min():  # the longest one
         low, high = float(estimate), float(np.quantile(drawn, LEVEL))
@@ -338,31 +361,26 @@ def _in_words(stage: StageFit) -> str:
 
 def _stage_as_json(stage: StageFit) -> dict[str, Any]:
     groups = [
-        {
-            "label": group.label,
-            "workers": group.workers,
-            "law": group.estimate.family,
-            "arguments": dict(zip(group.estimate.names, group.estimate.values, strict=True)),
-            "covariance": group.estimate.covariance,
-            "jobs": group.estimate.jobs,
-            "log_likelihood": group.estimate.log_likelihood,
-        }
-        for group in stage.groups
+        {"label": group.label, "workers": group.workers, **_estimate_as_json(group.estimate)} for group in stage.groups
     ]
+    rivals = [{"weight": one.weight, "laws": [*map(_estimate_as_json, one.estimates)]} for one in stage.rivals]
     law = None if stage.law is None else stage.law._asdict()
-    return {**stage._asdict(), "groups": groups, "law": law}
+    return {**stage._asdict(), "groups": groups, "law": law, "rivals": rivals}
+
+
+def _estimate_as_json(one: Estimate) -> dict[str, Any]:
+    return {
+        "law": one.family,
+        "arguments": dict(zip(one.names, one.values, strict=True)),
+        "covariance": one.covariance,
+        "jobs": one.jobs,
+        "log_likelihood": one.log_likelihood,
+    }
 
 
 def _stage_from_json(found: dict[str, Any]) -> StageFit:
-    groups = []
-    for group in found["groups"]:
-        values = tuple(float(value) for value in group["arguments"].values())
-        law_of(group["law"], values)
-        size = len(group["covariance"])
-        covariance = np.array(group["covariance"], np.float64).reshape(size, size)
-        likelihood = np.inf if group["log_likelihood"] is None else group["log_likelihood"]
-        one = Estimate(group["law"], values, covariance, group["jobs"], likelihood)
-        groups.append(Group(group["label"], tuple(group["workers"]), one))
+    groups = [Group(one["label"], tuple(one["workers"]), _estimate_from_json(one)) for one in found["groups"]]
+    rivals = [Rival(one["weight"], tuple(map(_estimate_from_json, one["laws"]))) for one in found.get("rivals", ())]
     return StageFit(
         groups=tuple(groups),
         contains=tuple(found["contains"]),
@@ -372,7 +390,17 @@ def _stage_from_json(found: dict[str, Any]) -> StageFit:
         p_classes=_number(found["p_classes"]),
         law=None if found["law"] is None else Check(**found["law"]),
         quantiles=np.array(found["quantiles"], np.float64),
+        rivals=tuple(rivals),
     )
+
+
+def _estimate_from_json(found: dict[str, Any]) -> Estimate:
+    values = tuple(float(value) for value in found["arguments"].values())
+    law_of(found["law"], values)
+    size = len(found["covariance"])
+    covariance = np.array(found["covariance"], np.float64).reshape(size, size)
+    likelihood = np.inf if found["log_likelihood"] is None else found["log_likelihood"]
+    return Estimate(found["law"], values, covariance, found["jobs"], likelihood)
 
 
 def _number(value: float | None) -> float:

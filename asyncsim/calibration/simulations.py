@@ -5,11 +5,13 @@ stopped the work and however many are asked for next.
 """
 
 import pickle
+import random
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import suppress
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import redirect_stdout, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +23,16 @@ from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.summaries import Seen, summaries
 from asyncsim.cluster import simulate
+from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine.devices import cores
 from asyncsim.files import atomic_write
 from asyncsim.study.processes import start_process, stop_processes, without_main
+from asyncsim.trace import Trace
 
 SECONDS = 2.0  # that a group of simulations takes, roughly: long beside its journey, short beside what Ctrl-C loses
 COMMITS_PER_SECOND = 40_000
+MOST_SECONDS = 60.0  # of a simulation, and
+MOST_SLOWER = 100.0  # times as long as such many commits usually take: it may have many events for few commits
 MOST_DEATHS = 2  # of processes, by one group, before it is given up
 STREAM = 5  # of random numbers, beside those of other purposes
 
@@ -78,6 +84,11 @@ class SimulationProgress(NamedTuple):
 
 
 Report = Callable[[SimulationProgress], None]
+There = Callable[[int], Simulations | None]  # what is kept of a group
+
+
+class ProcessesDied(RuntimeError):
+    """Processes that simulate were killed, or ended by themselves, again and again."""
 
 
 def simulations(
@@ -99,7 +110,7 @@ def simulations(
 
     Raises:
         ValueError: If the model cannot be sent to other processes, or fails on values that its prior draws.
-        RuntimeError: If processes die.
+        ProcessesDied: If processes die, again and again.
     """
     size = max(10, round(SECONDS * COMMITS_PER_SECOND / job.commits))
     begins = range(0, count, size)
@@ -118,10 +129,12 @@ def simulations(
             progress(SimulationProgress(done, count, done - before, time.monotonic() - begun))
 
     tell()
+    there = lambda begin: None if folder is None else read_group(folder, begin, size, job)  # noqa: E731
     with_processes = jobs != 0 and len(missing) > 1
-    for begin, found in _in_processes(job, size, missing, jobs) if with_processes else _here(job, size, missing):
+    source = _in_processes(job, size, missing, jobs, there) if with_processes else _here(job, size, missing, there)
+    for begin, found, new in source:
         groups[begin] = found
-        if folder is not None:
+        if folder is not None and new:
             write_group(folder, begin, found)
         tell()
     values = np.concatenate([groups[begin].values for begin in begins])[:count]
@@ -131,14 +144,45 @@ def simulations(
 
 def simulate_group(job: Job, begin: int, size: int) -> Simulations:
     """The simulations of some successive numbers."""
-    values, rows = [], []
+    values, rows, workers = [], [], job.model.workers
     for number in range(begin, begin + size):
         generator = np.random.default_rng([job.seed, STREAM, number])
         drawn = job.model.at(generator.random(len(job.model.prior)))
-        trace = simulate(job.model.cluster(drawn), commits=job.commits, seed=int(generator.integers(2**31)))
+        trace = _simulated(job, drawn, workers, int(generator.integers(2**31)))
         values.append(drawn)
         rows.append([list(summaries(trace, seen).values()) for seen in job.seen])
     return Simulations(np.array(values), tuple(np.array(columns) for columns in zip(*rows, strict=True)))
+
+
+def _simulated(job: Job, drawn: FloatArray, workers: int, seed: int) -> Trace:
+    """One log.
+
+    Raises:
+        ValueError: With the values drawn, if the cluster is of another size, gets stuck, or takes far too long.
+    """
+    cluster = job.model.cluster(drawn)
+    if cluster.workers != workers:
+        raise ValueError(
+            f"`build` must give as many workers for all values; got {workers}, and {cluster.workers} at "
+            f"{job.model.in_words(drawn)}. Fit one number of workers at a time."
+        )
+    most = MOST_SECONDS + MOST_SLOWER * job.commits / COMMITS_PER_SECOND
+    begun = time.monotonic()
+
+    def watch(simulated: Simulated) -> None:
+        if time.monotonic() - begun > most:
+            raise ValueError(
+                f"the simulation takes more than {most:.0f} s, for {simulated.commits:,} of {job.commits:,} commits"
+            )
+
+    try:
+        return simulate(cluster, commits=job.commits, seed=seed, progress=watch)
+    except ValueError as error:
+        what = str(error).rstrip(".")
+        remedy = "Narrow the prior to values at which the cluster works."
+        raise ValueError(
+            f"`build` makes a cluster that fails at {job.model.in_words(drawn)}: {what}. {remedy}"
+        ) from error
 
 
 def read_group(folder: Path, begin: int, size: int, job: Job) -> Simulations | None:
@@ -162,70 +206,110 @@ def _path(folder: Path, begin: int) -> Path:
     return folder / f"simulations-{begin:08d}.npz"
 
 
-def _here(job: Job, size: int, missing: list[int]) -> Iterator[tuple[int, Simulations]]:
-    for begin in missing:
-        yield begin, simulate_group(job, begin, size)
+def _here(job: Job, size: int, missing: list[int], there: There) -> Iterator[tuple[int, Simulations, bool]]:
+    waiting = deque(missing)
+    while waiting:
+        begin = waiting.popleft()
+        kept = there(begin)
+        found = simulate_group(job, begin, size) if kept is None else kept
+        _apart(waiting, there(begin))
+        yield begin, found, kept is None
 
 
-def _in_processes(job: Job, size: int, missing: list[int], jobs: int | None) -> Iterator[tuple[int, Simulations]]:
-    """Each process has one group at a time, so that the one of which it dies is known."""
-    content = _packed(job)
+def _apart(waiting: "deque[int]", kept: Simulations | None) -> None:
+    """Where another call has kept the group that is at hand, go on elsewhere: else both would do the same work."""
+    if kept is not None and waiting:
+        waiting.rotate(random.randrange(len(waiting)))
+
+
+class _Processes:
+    """Processes that simulate, each one group at a time, so that the one of which it dies is known."""
+
+    def __init__(self, job: Job, size: int) -> None:
+        self.content = _packed(job)
+        self.size = size
+        self.seats: list[ProcessPoolExecutor] = []
+        self.busy: dict[Future[Any], tuple[int, ProcessPoolExecutor]] = {}
+
+    def begin(self, group: int, seat: ProcessPoolExecutor | None) -> None:
+        """Begin a group in a process, a new one if this is None or has ended unasked."""
+        for _ in range(MOST_DEATHS + 1):
+            if seat is None:
+                seat = start_process()
+                self.seats.append(seat)
+            with suppress(BrokenExecutor), without_main():
+                self.busy[seat.submit(_work, self.content, group, self.size)] = group, seat
+                return
+            self.remove(seat)
+            seat = None
+        raise ProcessesDied("Processes that should simulate die at once. Give `jobs=0` to do without.")
+
+    def remove(self, seat: ProcessPoolExecutor) -> None:
+        """Forget a process that died."""
+        self.seats.remove(seat)
+        seat.shutdown(wait=False)
+
+
+def _in_processes(
+    job: Job, size: int, missing: list[int], jobs: int | None, there: There
+) -> Iterator[tuple[int, Simulations, bool]]:
     waiting, deaths = deque(missing), dict.fromkeys(missing, 0)
-    seats: list[ProcessPoolExecutor] = []
-    busy: dict[Future[Any], tuple[int, ProcessPoolExecutor]] = {}
-
-    def begin_next(seat: ProcessPoolExecutor) -> None:
-        if waiting:
-            begin = waiting.popleft()
-            with without_main():
-                busy[seat.submit(_work, content, begin, size)] = begin, seat
-
+    processes = _Processes(job, size)
+    free: list[ProcessPoolExecutor | None] = [None] * min(jobs or cores(), len(missing))
     try:
-        for _ in range(min(jobs or cores(), len(missing))):
-            seats.append(start_process())
-            begin_next(seats[-1])
-        while busy:
-            done, _ = wait(busy, return_when=FIRST_COMPLETED)
+        while waiting or processes.busy:
+            while free and waiting:
+                begin = waiting.popleft()
+                kept = there(begin)
+                if kept is None:
+                    processes.begin(begin, free.pop())
+                    continue
+                _apart(waiting, kept)
+                yield begin, kept, False
+            if not processes.busy:
+                return
+            done, _ = wait(processes.busy, return_when=FIRST_COMPLETED)
             for future in done:
-                begin, seat = busy.pop(future)
+                begin, seat = processes.busy.pop(future)
                 error = future.exception()
-                if isinstance(error, OSError | RuntimeError) and "process" in str(error).lower():  # BrokenProcessPool
+                if isinstance(error, BrokenExecutor):
+                    processes.remove(seat)
+                    free.append(None)
                     deaths[begin] += 1
                     if deaths[begin] >= MOST_DEATHS:
-                        raise RuntimeError(
-                            f"Processes die of simulations {begin} to {begin + size - 1} ({error}). What is done is "
-                            "kept where there is a folder for it; give `jobs=0` to see why."
+                        raise ProcessesDied(
+                            f"Processes died {MOST_DEATHS} times of simulations {begin} to {begin + size - 1}: killed, "
+                            "or out of memory? Where a `store` keeps what is done, the same call goes on; `jobs=0` "
+                            "shows why they die."
                         ) from error
                     waiting.appendleft(begin)
-                    seats.remove(seat)
-                    seat.shutdown(wait=False)
-                    seat = start_process()
-                    seats.append(seat)
-                elif error is not None:
+                    continue
+                free.append(seat)
+                if error is not None:
                     raise error
-                else:
-                    yield begin, Simulations(*future.result())
-                begin_next(seat)
+                _apart(waiting, there(begin))
+                yield begin, Simulations(*future.result()), True
     finally:
-        stop_processes(seats)
+        stop_processes(processes.seats)
 
 
 def _packed(job: Job) -> bytes:
     """The job as bytes; functions that another process could not import travel by value, which takes cloudpickle."""
+    remedy = "Let `build` make such things itself"
     try:
         import cloudpickle as pickler
     except ImportError:
-        pickler = pickle
+        pickler, remedy = pickle, "Define `build` at module level, install cloudpickle"
     try:
         return pickler.dumps(job)
     except (pickle.PicklingError, AttributeError, TypeError, RecursionError) as error:
-        remedy = "Define `build` at module level, install cloudpickle (pip install 'asyncsim[calibrate]'), or give "
-        raise ValueError(f"`model` cannot be sent to other processes: {error}. {remedy}`jobs=0`.") from error
+        raise ValueError(f"`model` cannot be sent to other processes: {error}. {remedy}, or give `jobs=0`.") from error
 
 
 def _work(content: bytes, begin: int, size: int) -> tuple[Any, ...]:
-    """As `simulate_group`, in another process."""
-    return tuple(simulate_group(_unpacked(content), begin, size))
+    """As `simulate_group`, in another process; what `build` prints does not mix with a command's results."""
+    with redirect_stdout(sys.stderr):
+        return tuple(simulate_group(_unpacked(content), begin, size))
 
 
 @lru_cache(maxsize=1)

@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration.coordinates import FloatArray
+from asyncsim.calibration.oddities import departed, oddities
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.statistics import hidden_stages
 
 LEAST_COMMITS = 30
+LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
 ROUNDING = 1e-9  # of the length of the log: durations below it are differences of equal times
 
@@ -72,7 +74,7 @@ def stages_of(trace: Trace) -> Stages:
     latency = _latency(trace, notes)
     service, slots = _service(trace, latency, notes)
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
-    notes += _gaps(trace)
+    notes += oddities(trace)
     if trace.workers == 1:
         notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
     separate = bool((trace.pull_version != trace.version).any())
@@ -86,6 +88,9 @@ def _require_enough(trace: Trace) -> None:
     if trace.seconds <= 0 or trace.commit_time[0] == trace.seconds:
         remedy = "Give the times, in seconds, with their fractions."
         raise ValueError(f"`log` must have times that differ; all are {trace.seconds:g}. {remedy}")
+    if not 1 / LONGEST < trace.seconds < LONGEST:
+        remedy = "Give the times in another unit."
+        raise ValueError(f"`log` must have times that can be squared; its length is {trace.seconds:g} s. {remedy}")
     if not trace.closes_step.all():
         remedy = "Fit its parts by `asyncsim.delays.….fit`."
         raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
@@ -105,6 +110,7 @@ def _compute(trace: Trace, notes: list[str]) -> Stage:
     ended = rest.finish_time <= end
     # A job counts if it computed: whole if it finished, as long as it lasted if it did not.
     unended = ~ended & (lasted > 0) & np.isin(rest.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
+    unended &= ~(departed(trace)[rest.worker] & (rest.fate == Fate.IN_FLIGHT))  # nobody works on these
     whole = np.concatenate([durations[kept], rest.finish_time[ended] - rest.start_time[ended]])
     worker = np.concatenate([trace.worker[kept], rest.worker[ended]])
     return Stage(whole, worker, lasted[unended], rest.worker[unended], contains)
@@ -198,17 +204,3 @@ def _clocks(trace: Trace, down: FloatArray, up: FloatArray, worker: NDArray[np.i
             "back: latency is the mean of both; a `bandwidth` could tell them apart."
         )
     return found
-
-
-def _gaps(trace: Trace) -> list[str]:
-    """A time without any commit that is far longer than all others."""
-    gaps = np.diff(trace.commit_time)
-    if len(gaps) < LEAST_COMMITS:
-        return []
-    place = int(gaps.argmax())
-    others = np.delete(gaps, place)
-    longest = float((trace.finish_time - trace.start_time).mean())
-    if gaps[place] > 10 * max(float(others.max()), longest):
-        begin, end = trace.commit_time[place], trace.commit_time[place + 1]
-        return [f"Nothing was committed from {begin:.6g} s to {end:.6g} s: a pause of the cluster or of the log."]
-    return []

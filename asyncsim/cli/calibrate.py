@@ -1,7 +1,9 @@
 """`asyncsim calibrate`: from a log to a cluster, with a table, a picture and a scenario that uses it."""
 
 import math
-from contextlib import ExitStack
+import os
+import sys
+from contextlib import ExitStack, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from asyncsim.calibration.npe import LEAST_SIMULATIONS
 from asyncsim.calibration.predictive import Checks
 from asyncsim.calibration.result import WHOLE_JOBS
 from asyncsim.calibration.script import own_part, scenario_script
-from asyncsim.calibration.simulations import SimulationProgress
+from asyncsim.calibration.simulations import ProcessesDied, SimulationProgress
 from asyncsim.cli.command import Command
 from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.output import json_option, out_option, print_results
@@ -97,12 +99,15 @@ def command(
     A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are kept: the same
     command goes on after Ctrl-C, and another log of as many workers and commits takes seconds.
     """
+    folder = Path(out or DEFAULT)
     with SimulationBar() as bar, ExitStack() as stack:
         try:
             log = load(file, start)
+            require_writable(folder)
             chosen = None
             if model is not None:
                 stack.enter_context(importable(model))
+                stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
                 chosen = model_of(model)
             fit = calibrate(
                 log,
@@ -117,16 +122,30 @@ def command(
             )
         except ValueError as error:
             raise click.UsageError(str(error)) from error
+        except ProcessesDied as error:
+            raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
             raise Interrupted(_stopped(bar.latest, store), stopped) from stopped
     checks = None if quick else fit.check()
-    folder = Path(out or DEFAULT)
     make_folder(folder)
     fit.save(folder / "fit.json")
     kept = write_script(folder, Path(file).name, fit.workers)
     numbers = None if quick else what_if(fit, ladder(1, max(BEYOND * fit.workers, 4)), seed=seed)
     save_png(folder / "calibration.png", partial(draw, fit, numbers, Path(file).name), SIZE)
     print_results(as_json_of(fit, checks), as_json, lambda: show(fit, checks, folder, kept))
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be made, before minutes of simulation; it is made afterwards.
+
+    Raises:
+        OSError: With the remedy.
+    """
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not place.is_dir():
+        raise NotADirectoryError(f"`out` {str(folder)!r} cannot be created: {place} is a file. Choose another folder.")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(f"`out` {str(folder)!r} cannot be written to. Choose another folder.")
 
 
 def model_of(path: str) -> Model:

@@ -1,0 +1,112 @@
+"""What is odd about a log, said in sentences: no fit can mend it, and some of it would pass for a slow worker."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.calibration.coordinates import FloatArray
+from asyncsim.calibration.predictive import cycles
+from asyncsim.trace import Trace
+from asyncsim.trace.infer_columns import previous_own_row
+
+LEAST_GAPS = 30
+PAUSE = 10.0  # times the longest other gap, or the mean job
+LEFT = 5.0  # times the longest time between two commits of a worker, without any: of an exponential law e⁻²⁰ or less
+MOST_TIES = 0.1  # share of commits at the time of the commit before
+CONSTANT = 1e-6  # relative spread of durations that do not vary: their ties are real
+LEAST_ROUNDS = 5
+REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
+MOST_NAMED = 12
+
+
+def oddities(trace: Trace) -> list[str]:
+    """Sentences about pauses, lines that seem doubled, a coarse clock, workers that left, and barriers.
+
+    Example:
+        >>> times = [1.0, 1.5, 2.0, 2.5, 2.5, 3.1]
+        >>> oddities(Trace.from_commits([0, 1, 0, 1, 1, 0], times, start=0.0))
+        ["1 commit comes at the very time of its worker's previous one: if lines are doubled, remove them."]
+    """
+    return [*_pauses(trace), *_doubled(trace), *_coarse(trace), *_departed(trace), *_rounds(trace)]
+
+
+def departed(trace: Trace) -> NDArray[np.bool_]:
+    """(workers,) who committed nothing more, for far longer than anything took, until the log ended."""
+    last = np.zeros(trace.workers)
+    np.maximum.at(last, trace.worker, trace.commit_time)
+    times = cycles(trace)
+    return trace.seconds - last > LEFT * float(times.max()) if len(times) >= LEAST_GAPS else last < 0
+
+
+def _pauses(trace: Trace) -> list[str]:
+    """A time without any commit that is far longer than all others."""
+    gaps = np.diff(trace.commit_time)
+    if len(gaps) < LEAST_GAPS:
+        return []
+    place = int(gaps.argmax())
+    others = np.delete(gaps, place)
+    mean_job = float((trace.finish_time - trace.start_time).mean())
+    if gaps[place] > PAUSE * max(float(others.max()), mean_job):
+        begin, end = trace.commit_time[place], trace.commit_time[place + 1]
+        return [f"Nothing was committed from {begin:.6g} s to {end:.6g} s: a pause of the cluster or of the log."]
+    return []
+
+
+def _doubled(trace: Trace) -> list[str]:
+    before = previous_own_row(trace.worker)
+    count = int((trace.commit_time == trace.commit_time[before])[before >= 0].sum())
+    if not count or _constant(cycles(trace)):
+        return []
+    commits = "commit comes" if count == 1 else "commits come"
+    theirs = "its worker's" if count == 1 else "their worker's"
+    return [f"{count:,} {commits} at the very time of {theirs} previous one: if lines are doubled, remove them."]
+
+
+def _coarse(trace: Trace) -> list[str]:
+    gaps = np.diff(trace.commit_time)
+    share = float((gaps == 0).mean()) if len(gaps) >= LEAST_GAPS else 0.0
+    if share <= MOST_TIES or _constant(cycles(trace)):
+        return []
+    return [
+        f"Of the commits {share:.0%} have the same time as the one before: a clock this coarse hides the server's "
+        "queue. Log times with their fractions."
+    ]
+
+
+def _departed(trace: Trace) -> list[str]:
+    gone = np.flatnonzero(departed(trace))
+    if not len(gone):
+        return []
+    last = np.zeros(trace.workers)
+    np.maximum.at(last, trace.worker, trace.commit_time)
+    names = ", ".join(map(str, gone[:MOST_NAMED])) + (", …" if len(gone) > MOST_NAMED else "")
+    one = len(gone) == 1
+    since = f" since {last[gone].min():.6g} s" if one else ""
+    return [
+        f"Worker{'' if one else 's'} {names} committed nothing{since}, of {trace.seconds:.6g} s: "
+        f"{'it' if one else 'they'} seem{'s' if one else ''} to have left. Fit the time before, or the others alone."
+    ]
+
+
+def _rounds(trace: Trace) -> list[str]:
+    """Whether workers wait for each other: each commits once in every round, at a place that has no memory."""
+    workers = trace.workers
+    rounds = len(trace) // workers
+    if workers < 2 or rounds < LEAST_ROUNDS or _constant(cycles(trace)):
+        return []
+    rows = slice(0, rounds * workers)
+    order = trace.worker[rows].reshape(rounds, workers)
+    if not (np.sort(order, axis=1) == np.arange(workers)).all():
+        return []
+    times = np.take_along_axis(trace.commit_time[rows].reshape(rounds, workers), np.argsort(order, axis=1), axis=1)
+    places = times - times.mean(axis=1, keepdims=True)
+    before, after = places[:-1].ravel(), places[1:].ravel()
+    if not before.any() or float(before @ after) >= REMEMBERED * float(np.sqrt((before @ before) * (after @ after))):
+        return []
+    return [
+        "Every worker commits once in each round, early or late by chance: they seem to wait for each other, as in a "
+        "synchronous cluster, and what is fitted here is an asynchronous one."
+    ]
+
+
+def _constant(times: FloatArray) -> bool:
+    return not len(times) or float(times.max() - times.min()) <= CONSTANT * float(times.max())
