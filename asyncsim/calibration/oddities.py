@@ -80,7 +80,7 @@ def _departed(trace: Trace) -> list[str]:
     np.maximum.at(last, trace.worker, trace.commit_time)
     names = ", ".join(map(str, gone[:MOST_NAMED])) + (", …" if len(gone) > MOST_NAMED else "")
     one = len(gone) == 1
-    since = f" since {last[gone].min():.6g} s" if one else ""
+    since = f" since {last[gone[0]]:.6g} s" if one and last[gone[0]] else ""
     return [
         f"Worker{'' if one else 's'} {names} committed nothing{since}, of {trace.seconds:.6g} s: "
         f"{'it' if one else 'they'} seem{'s' if one else ''} to have left. Fit the time before, or the others alone."

@@ -136,14 +136,12 @@ def command(
 
 
 def require_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be made, before minutes of simulation; it is made afterwards.
+    """Refuse a folder where nothing can be written, before minutes of simulation; it is made afterwards.
 
     Raises:
         OSError: With the remedy.
     """
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not place.is_dir():
-        raise NotADirectoryError(f"`out` {str(folder)!r} cannot be created: {place} is a file. Choose another folder.")
     if not os.access(place, os.W_OK | os.X_OK):
         raise PermissionError(f"`out` {str(folder)!r} cannot be written to. Choose another folder.")
 

@@ -114,6 +114,7 @@ def test_it_is_kept_whole(fit, tmp_path):
 def test_an_estimator_serves_other_logs(fit, log, store, monkeypatch):
     monkeypatch.setattr("asyncsim.calibration.npe.simulations", None)
     monkeypatch.setattr("asyncsim.calibration.npe.learn", None)
+    monkeypatch.setattr("asyncsim.calibration.npe.write_json", None)  # as of a store that cannot be written to
     options = {"simulations": SIMULATIONS, "jobs": 0, "store": store}
     assert asim.calibrate(log, Model(partial(build), PRIOR), **options).parameters == fit.parameters
     slower = alone(asim.simulate(build({**TRUTH, "mean": 6.0}), commits=COMMITS, seed=5))

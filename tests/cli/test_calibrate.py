@@ -61,6 +61,13 @@ def test_mistakes(command, log, arguments, words):
     assert_one_line(done, 2, *words)
 
 
+def test_a_folder_that_cannot_be_written_to(command, log, monkeypatch):
+    """Before minutes of simulation, not after them."""
+    monkeypatch.setattr("asyncsim.cli.calibrate.os.access", lambda path, mode: False)
+    monkeypatch.setattr("asyncsim.cli.calibrate.calibrate", None)
+    assert_one_line(command("calibrate", log, "--out", "mine"), 1, "`out`", "cannot be written to", "another folder")
+
+
 SCRIPT = """
 import asyncsim as asim
 from asyncsim.calibration import LogUniform, Model
