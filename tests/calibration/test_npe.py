@@ -245,12 +245,12 @@ def test_the_default_of_commits_alone(monkeypatch):
     monkeypatch.setattr(calibrating, "fit_by_simulation", lambda *given, **options: called.append(given))
     monkeypatch.setattr(calibrating, "require_flowjax", lambda: None)
     queued = alone(asim.simulate(build({**TRUTH, "service": 0.5}), commits=COMMITS))
-    asim.calibrate(queued)
+    asim.calibrate(queued, by_worker=False)
     assert [given[1] for given in called] == [default_model(WORKERS)]
     assert asim.calibrate(queued, law="gamma").method == "likelihood"
     free = asim.simulate(asim.Cluster(4, delays.Gamma(1.0, 0.3)), commits=COMMITS)
-    assert asim.calibrate(free).method == "likelihood"
-    assert asim.calibrate(alone(free)).method == "likelihood"
+    assert asim.calibrate(free, by_worker=False).method == "likelihood"
+    assert asim.calibrate(alone(free), by_worker=False).method == "likelihood"
     fleet = delays.fleet.two_classes(delays.Gamma(1.0, 0.1), 4, slow=1, factor=3.0)
     busy = asim.Cluster(4, fleet, server=asim.Server(service=delays.Constant(0.4)))
     differ = asim.calibrate(alone(asim.simulate(busy, commits=COMMITS)))
@@ -262,7 +262,7 @@ def test_the_default_of_commits_alone(monkeypatch):
         raise ValueError("no flowjax")
 
     monkeypatch.setattr(calibrating, "require_flowjax", missing)
-    assert "pip install" in asim.calibrate(queued).notes[0]
+    assert "pip install" in asim.calibrate(queued, by_worker=False).notes[0]
 
 
 def times(*values):

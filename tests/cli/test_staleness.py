@@ -22,6 +22,13 @@ def command(command):
     return partial(command, "staleness")
 
 
+@pytest.fixture(autouse=True)
+def quick_pictures(request, monkeypatch):
+    """Empty ones, but where a test has the mark `whole_pages`."""
+    if not request.node.get_closest_marker("whole_pages"):
+        monkeypatch.setattr("asyncsim.cli.staleness.draw", lambda report, figure: None)
+
+
 def found(command, *arguments):
     status, out, err = command(*arguments, "--json")
     assert (status, err) == (0, "")
@@ -29,6 +36,7 @@ def found(command, *arguments):
     return json.loads(out)
 
 
+@pytest.mark.whole_pages
 def test_json_keys_and_files(command):
     numbers = found(command, "--commits", 2000)
     assert list(numbers)[:3] == ["predicted", "simulated", "total_variation"]
@@ -57,7 +65,7 @@ LAWS = {
 
 @pytest.mark.parametrize(("given", "law"), LAWS.values(), ids=LAWS)
 def test_predicted_beside_simulated(given, law):
-    workers, commits, seeds = 10, 10_000, 5
+    workers, commits, seeds = 10, 4000, 5
     cluster = cluster_of({"workers": workers, **given})
     assert cluster.compute == law
     runs = [staleness_report(cluster, commits, seed).numbers for seed in range(seeds)]
@@ -92,6 +100,7 @@ def test_protocols(command):
     assert found(command, "--protocol", "round_robin", "--commits", 100)["total_variation"] == 0.0
 
 
+@pytest.mark.whole_pages
 def test_slow_workers(command):
     numbers = found(command, "--workers", 6, "--slow", 2, "--slowness", 3, "--commits", 20_000, "--out", "two")
     laws = delays.fleet.two_classes(delays.Gamma(1.0, 0.3), 6, 2, 3.0)
@@ -102,7 +111,12 @@ def test_slow_workers(command):
 @pytest.mark.parametrize(
     ("flags", "mean", "words"),
     [
-        (["--protocol", "ssp", "--slack", 1], None, "at most (n - 1)(2 slack + 1) = 57"),
+        pytest.param(
+            ["--protocol", "ssp", "--slack", 1],
+            None,
+            "at most (n - 1)(2 slack + 1) = 57",
+            marks=pytest.mark.whole_pages,
+        ),
         (["--protocol", "k_async", "--k", 4], 4.0, "n/K - 1 = 4"),
         (["--latency", 0.2], 19.0, "n - 1 = 19"),
         (["--compute", "weibull", "--mean", 1, "--shape", 0.1], 19.0, "too heavy"),

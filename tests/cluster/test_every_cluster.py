@@ -19,7 +19,7 @@ from asyncsim.trace.columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.invariants import conservation
 from tests.cluster.problems import LAWS, all_protocols, clusters
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @MANY
@@ -63,7 +63,7 @@ def test_a_longer_run_begins_with_the_shorter(cluster, seed):
         np.testing.assert_array_equal(getattr(short, name), getattr(long, name)[:20], err_msg=name)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(clusters(), st.integers(0, 3))
 def test_seconds_and_commits_give_the_same_run(cluster, seed):
     whole = simulate(cluster, commits=40, seed=seed)
@@ -75,7 +75,7 @@ def test_seconds_and_commits_give_the_same_run(cluster, seed):
     np.testing.assert_array_equal(part.commit_time, whole.commit_time[known])
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(clusters(), st.integers(0, 3))
 def test_a_saved_trace_is_unchanged(tmp_path_factory, cluster, seed):
     trace = simulate(cluster, commits=30, seed=seed)
@@ -129,7 +129,7 @@ def outcome(simulation, commits, seconds):
         return re.sub("at time .*", "", str(error))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
 def test_without_a_network_every_event_is_that_of_the_full_simulation(data, workers, seed, counted):
     """Ties included: most of these laws give the same time again and again."""
@@ -146,7 +146,7 @@ def test_without_a_network_every_event_is_that_of_the_full_simulation(data, work
     require_equal(brief, full)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
 def test_a_fast_queue_is_that_of_the_full_simulation(data, workers, seed, counted):
     """Ties included, and runs that end while a commit is served."""
