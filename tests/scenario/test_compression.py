@@ -141,6 +141,6 @@ def test_digests_tell_compressors_apart():
 def test_a_sweep_has_a_column_for_it(tmp_path):
     cluster = asim.Cluster(2, asim.delays.Constant(1.0))
     base = asim.Scenario(cluster, PLAIN, noisy_quadratic(), commits=10, record=())
-    done = asim.sweep(asim.grid(base.override(compressor="top_k", fraction=0.5), fraction=[0.5, 1.0]), tmp_path)
+    done = asim.sweep(asim.grid(base.override(compressor="top_k", fraction=0.5), fraction=[0.5, 1.0]), tmp_path, jobs=0)
     assert done.table().fields == ["fraction"]
     np.testing.assert_array_equal(done.table()["fraction"], [0.5, 1.0])

@@ -169,7 +169,7 @@ class TestOverride:
 
     @pytest.mark.filterwarnings("ignore:rule .* does not accept:UserWarning")
     def test_from_any_rule_to_any_other(self) -> None:
-        """What both have is kept, also where it is no default."""
+        """What both have is kept, also where it is no default: a third of all pairs, in which every rule is each."""
 
         def required(rule: str) -> dict[str, Any]:
             takes = arguments(CONSTRUCTORS_OF_RULES[rule]).values()
@@ -179,10 +179,11 @@ class TestOverride:
             given = {shown_name("rule", name): value for name, value in required(rule).items()}
             return one.override(rule=rule, **given)
 
-        for first in CONSTRUCTORS_OF_RULES:
+        rules = [*CONSTRUCTORS_OF_RULES]
+        for place, first in enumerate(rules):
             one = changed(scenario().override(momentum=0.5), first)
             before = one.rule.describe()
-            for second in CONSTRUCTORS_OF_RULES:
+            for second in rules[place % 3 :: 3]:
                 after = changed(one, second).rule.describe()
                 both = before.keys() & after.keys() - {"name", "variant", *required(second)}
                 assert {name: after[name] for name in both} == {name: before[name] for name in both}
