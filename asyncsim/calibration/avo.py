@@ -145,9 +145,11 @@ def avo(
     variance.
 
     **q is no posterior**: it shrinks for as long as one runs. Nor is one run the last word: it ends differently with
-    every seed. What helps: ``baseline="mean"`` in version 1, which halves the spread in the paper's second
-    example; `Avo.average` in version 2; several seeds. Observations are taken as independent; for a trace, which
-    is one dependent sequence, give statistics of long blocks (`blocks`).
+    every seed. What helps: ``baseline="mean"`` in version 1, which halves the spread in the paper's second example;
+    `Avo.average` where the mean has settled; a smaller `proposal_rate` where entropy has made the proposal narrow;
+    several seeds. Parameters that the data cannot tell apart no setting tells apart, see `scenarios/avo_weinberg.py`.
+    Observations are taken as independent; for a trace, which is one dependent sequence, give statistics of long
+    blocks (`blocks`).
 
     Args:
         simulate: `(rng, theta)` -> observations: (m, p) parameters to (m, d) or (m,) observations, one each,

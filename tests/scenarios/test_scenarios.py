@@ -106,8 +106,16 @@ def test_avo_weinberg(tmp_path):
         drawn = script["simulator"](np.random.default_rng(0), np.tile(one, (100_000, 1)))
         assert drawn.mean() == pytest.approx(c / 4, abs=5 * drawn.std() / 100_000**0.5)
         assert (drawn**2).mean() == pytest.approx(0.4, abs=5 * (drawn**2).std() / 100_000**0.5)
+    above = script["at_two_energies"](np.random.default_rng(0), np.tile(theta[0], (100_000, 1)))
+    for column, one in zip(above.T, (theta[0], theta[0] + [0.5, 0.0]), strict=True):
+        assert column.mean() == pytest.approx(
+            script["asymmetry"](one[None])[0] / 4, abs=5 * column.std() / 100_000**0.5
+        )
+    assert abs(np.corrcoef(above.T)[0, 1]) < 5 / 100_000**0.5
     numbers = run("avo_weinberg", tmp_path, points=500, entropies=(0.0,), epochs=2)
+    assert numbers["run"].tolist() == ["one energy, as published, γ = 0", "two energies, γ = 0"]
     assert np.isfinite(numbers["energy"]).all()
+    assert numbers["asymmetry"].shape == (2,)
 
 
 def test_thesis_calibration(tmp_path):
