@@ -1,6 +1,7 @@
 """The reference of the command line, made of the parser."""
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 
 import click
@@ -62,4 +63,5 @@ def _paragraph(words: str) -> str:
 
 def _text(words: str) -> str:
     plain = "\n".join(escaped([line.strip() for line in words.splitlines()]))
-    return plain.replace("`", "``").replace("````", "``")
+    plain = plain.replace("`", "``").replace("````", "``")
+    return re.sub(r"\btcp://[\w:]+", r"``\g<0>``", plain)  # an example of an address is no link

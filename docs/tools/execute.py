@@ -1,26 +1,40 @@
-"""Pages with code are run before Sphinx reads any page: as many at once as it has processes, the longest first.
+"""Pages with code are run before Sphinx reads any page: by as many kernels as it has processes, the longest first.
 
 Sphinx hands out pages in alphabetical batches, so that one process would run nearly all how-tos while another has long
-finished. Results go where `nb_execution_mode = "cache"` looks for them. A page that fails is left alone: Sphinx runs it
-again when it reads it, and says what is wrong.
+finished; and it would start a kernel for each page, whose imports take longer than the code of many a page. Here a
+kernel forgets the names of one page before it runs the next. Results go where `nb_execution_mode = "cache"` looks for
+them. A page that fails is left alone: Sphinx runs it again, in a kernel of its own, and says what is wrong.
 """
 
+import asyncio
 import multiprocessing
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
-from jupyter_cache.executors.utils import single_nb_execution
+from jupyter_client.manager import AsyncKernelManager
 from myst_nb.core.read import create_nb_reader
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat.v4 import new_code_cell
 from sphinx.application import Sphinx
 from sphinx.util.parallel import parallel_available
 
+STARTUP = Path(__file__).parents[1] / "kernel" / "startup.py"
+# Without `import`, which would leave names behind.
+FORGET = """
+get_ipython().run_line_magic("reset", "-f")
+__import__("os").chdir({folder!r})
+__import__("matplotlib.pyplot").pyplot.close("all")
+get_ipython().safe_execfile({startup!r}, get_ipython().user_ns, raise_exceptions=True)
+"""
 COMMAND = re.compile(r"^!asyncsim (run|sweep|animate)|Popen", re.MULTILINE)  # a process that imports JAX and compiles
 PROGRAM = re.compile(r"\b(replay|train|calibrate|run|sweep|curvature)\(")  # likely to be compiled
 
@@ -31,14 +45,10 @@ def run_pages(app: Sphinx, env: Any, docnames: list[str]) -> None:
         return
     cache = get_cache(env.mystnb_config.execution_cache_path)
     notebooks = dict(_not_run(env, docnames, cache))
-    run = partial(_run, timeout=env.mystnb_config.execution_timeout)
     longest = sorted(notebooks, key=lambda path: effort(path.read_text(encoding="utf-8")), reverse=True)
-    context = multiprocessing.get_context("fork")  # as Sphinx itself does; nothing here has started JAX
-    with ProcessPoolExecutor(max_workers=app.parallel, mp_context=context) as pool:
-        for path, done in zip(longest, pool.map(run, map(notebooks.get, longest)), strict=True):
-            if done.err is None:
-                bundle = CacheBundleIn(done.nb, str(path), data={"execution_seconds": done.time})
-                cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    for path, notebook, seconds in _all_run(notebooks, longest, app.parallel, env.mystnb_config.execution_timeout):
+        bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": seconds})
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
 def effort(text: str) -> int:
@@ -65,9 +75,61 @@ def _not_run(env: Any, docnames: list[str], cache: Any) -> Iterator[tuple[Path, 
                 yield path, notebook
 
 
-def _run(notebook: Any, timeout: int) -> Any:
+def _all_run(
+    notebooks: dict[Path, Any], order: list[Path], kernels: int, timeout: int
+) -> Iterator[tuple[Path, Any, float]]:
+    """Pages that ran without an error, as notebooks with results; each process takes the next page when it is free."""
+    context = multiprocessing.get_context("fork")  # as Sphinx itself does; nothing here has started JAX
+    todo = context.SimpleQueue()
+    for path in [*order, *[None] * kernels]:
+        todo.put(path)
+    with ProcessPoolExecutor(kernels, context, _inherit, (todo, notebooks, timeout)) as pool:
+        for process in [pool.submit(_run_next) for _ in range(min(kernels, len(order)))]:
+            try:
+                yield from process.result()
+            except BrokenProcessPool:  # killed for want of memory, say: Sphinx runs what is missing
+                return
+
+
+_inherited: Any = None
+
+
+def _inherit(*given: Any) -> None:
+    global _inherited
+    _inherited = given
+
+
+def _run_next() -> list[tuple[Path, Any, float]]:
+    todo, notebooks, timeout = _inherited
+    return asyncio.run(_run(((path, notebooks[path]) for path in iter(todo.get, None)), timeout))
+
+
+async def _run(pages: Iterable[tuple[Path, Any]], timeout: int) -> list[tuple[Path, Any, float]]:
+    """Those that fail are left out."""
+    done = []
     with TemporaryDirectory() as folder:
-        return single_nb_execution(notebook, cwd=folder, timeout=timeout, allow_errors=False)
+        kernel = AsyncKernelManager(kernel_name="python3")
+        await kernel.start_kernel(cwd=folder)
+        try:
+            for place, (path, notebook) in enumerate(pages):
+                here = Path(folder, str(place))
+                here.mkdir()
+                start = time.perf_counter()
+                forget = new_code_cell(FORGET.format(folder=str(here), startup=str(STARTUP)))
+                notebook.cells.insert(0, forget)
+                client = NotebookClient(notebook, km=kernel, timeout=timeout, record_timing=False)
+                try:
+                    await client.async_execute()
+                except (CellExecutionError, CellTimeoutError, DeadKernelError):
+                    continue
+                finally:
+                    notebook.cells.remove(forget)
+                    if client.kc is not None:
+                        client.kc.stop_channels()
+                done.append((path, notebook, time.perf_counter() - start))
+        finally:
+            await kernel.shutdown_kernel(now=True)
+    return done
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

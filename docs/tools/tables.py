@@ -19,14 +19,18 @@ def name_columns(app: Sphinx, doctree: nodes.document) -> None:
             table["classes"].append("cards")
             names = [entry.astext() for entry in next(head.findall(nodes.row))]
             for row in body:
-                for name, entry in list(zip(names, row, strict=False))[1:]:
-                    if name and entry.astext():
+                told = [(name, entry) for name, entry in zip(names, row, strict=False) if entry.astext()]
+                for entry in row:
+                    entry["classes"] += [] if entry.astext() else ["nothing"]
+                told[0][1]["classes"].append("heading")
+                for name, entry in told[1:]:
+                    if name:
                         entry.insert(0, nodes.paragraph("", name, classes=["column"]))
 
 
 def is_wide(body: nodes.tbody) -> bool:
-    """Whether rows have at least three cells, and one of them is long."""
-    return len(body[0]) > 2 and any(len(entry.astext()) > LONG for row in body for entry in row)
+    """Whether rows have at least three cells, and one beside the first is long."""
+    return len(body[0]) > 2 and any(len(entry.astext()) > LONG for row in body for entry in row[1:])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

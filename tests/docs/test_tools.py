@@ -1,5 +1,6 @@
 """What makes and checks the documentation; the pages themselves are built, run and checked by `.ci/run`."""
 
+import asyncio
 import importlib
 import sys
 from pathlib import Path
@@ -115,3 +116,28 @@ def test_navigation_is_made_once_for_the_pages_of_a_folder_that_stand_nowhere_in
     found = [tree(page) for page in ("api/a", "api/b", "other/c", "page", "page")]
     assert found[0] == found[1] != found[2]
     assert made == ["api/a", "other/c", "page", "page"]
+
+
+def test_a_kernel_runs_pages_one_after_another_and_forgets_each(tools, tmp_path, monkeypatch):
+    pytest.importorskip("myst_nb", reason="the extra `docs` is not installed")
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    monkeypatch.setenv("ASYNCSIM_REPOSITORY", str(TOOLS.parent))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+
+    def page(*cells):
+        return new_notebook(cells=list(map(new_code_cell, cells)))
+
+    pages = {
+        "first": page(
+            "import os\nx = 1\nopen('mine', 'w').close()", "os.path.exists('mine'), os.path.isdir('scenarios')"
+        ),
+        "leans on the first": page("x"),
+        "fails": page("1 / 0"),
+        "on its own": page("import os", "'x' in globals(), os.path.exists('mine'), os.path.isdir('scenarios')"),
+    }
+    done = asyncio.run(tools("execute")._run(pages.items(), timeout=60))
+    results = {name: notebook.cells[-1].outputs[0].data["text/plain"] for name, notebook, _ in done}
+    assert results == {"first": "(True, True)", "on its own": "(False, False, True)"}
+    cells = [cell for _, notebook, _ in done for cell in notebook.cells]
+    assert [cell.metadata for cell in cells] == [{}] * 4  # Sphinx looks results up by this, too
