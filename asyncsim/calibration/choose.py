@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration.average import Rival, rivals
-from asyncsim.calibration.coordinates import CLASSES, FloatArray, free
+from asyncsim.calibration.coordinates import CLASSES, FloatArray, degrees
 from asyncsim.calibration.estimate import Estimate, estimate
 from asyncsim.calibration.stages import Stage
 from asyncsim.checks import one_of
@@ -216,8 +216,8 @@ def _by_worker(stage: Stage, one: Estimate, workers: int) -> FloatArray:
 
 
 def _p_value(log_likelihood: float, apart: Sequence[Estimate], laws: int) -> float:
-    """Wilks: twice the gain of one law per worker is chi-squared, with as many degrees of freedom as more arguments."""
+    """Wilks, and Hogg for ends: twice the gain of one law per worker is chi-squared, with the degrees of the others."""
     from scipy.stats import chi2
 
     gain = 2 * (sum(one.log_likelihood for one in apart) - log_likelihood)
-    return float(chi2.sf(max(gain, 0.0), (len(apart) - laws) * free(apart[0].family)))
+    return float(chi2.sf(max(gain, 0.0), (len(apart) - laws) * degrees(apart[0].family)))

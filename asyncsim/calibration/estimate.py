@@ -16,7 +16,7 @@ from asyncsim.calibration.coordinates import (
     LEAST,
     MOST,
     FloatArray,
-    free,
+    degrees,
     law_of,
     values_of,
 )
@@ -54,8 +54,8 @@ class Estimate:
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion, 2 k - 2 log L."""
-        return 2 * free(self.family) - 2 * self.log_likelihood
+        """Akaike's criterion, 2 k - 2 log L, with k as `coordinates.degrees` counts it."""
+        return 2 * degrees(self.family) - 2 * self.log_likelihood
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
+from asyncsim.calibration.choose import choose
 from asyncsim.calibration.estimate import estimate
+from asyncsim.calibration.stages import Stage
 
 HIDDEN = asim.Cluster(
     workers=6,
@@ -148,6 +150,17 @@ def test_workers_that_differ():
     equal = asim.calibrate(asim.simulate(asim.Cluster(4, law), commits=400), law="gamma")
     assert equal.cluster.compute.mean == pytest.approx(1.0, abs=5 * 0.3 / 20)
     assert equal.stages["compute"].p_equal > 0.01
+
+
+@pytest.mark.parametrize("law", [delays.Uniform(1.0, 2.0), delays.ShiftedExponential(1.0, 0.5)], ids=repr)
+def test_equal_workers_with_a_least_duration_are_equal(law):
+    """The likelihood ratio of an end of the durations has two degrees of freedom, not one."""
+    worker, found = np.repeat(np.arange(12, dtype=np.int32), 60), []
+    for seed in range(60):
+        stage = Stage(law.sample(np.random.default_rng(seed), len(worker)), worker)
+        found.append(choose(stage, 12, "uniform" if isinstance(law, delays.Uniform) else "shifted_exponential").p_equal)
+    assert abs(np.mean(found) - 0.5) < 4 / math.sqrt(12 * 60)
+    assert np.mean(np.array(found) < 0.01) < 0.01 + 4 * math.sqrt(0.0099 / 60)
 
 
 def test_jobs_in_flight_count():
