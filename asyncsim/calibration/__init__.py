@@ -4,7 +4,9 @@
 |---|---|
 | `calibrate` | the whole way, from a trace to a `Calibration` |
 | `stages` | takes a log apart into computing, messages and service |
+| `oddities` | pauses, doubled lines, coarse clocks, workers who left, barriers |
 | `choose` | one law for all workers, two classes of them, or one each; Akaike's criterion, likelihood ratios |
+| `average` | what the choice of a family leaves open: Akaike weights, intervals over all families |
 | `estimate` | a fitted law and the normal approximation of its likelihood; `coordinates` names its arguments |
 | `shape`, `predictive` | does the law fit, does the cluster produce such a log |
 | `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
@@ -17,14 +19,18 @@
 | `blocks` | a trace as many nearly independent observations |
 | `result`, `model_fit` | `Calibration`: cluster, parameters, samples, checks, file; the same of a model |
 
-How often the 90 % intervals hold the truth: clusters of 12 workers, 1200 commits each, drawn from wide priors, the law
-named (gamma); 300 with all columns (standard error .017), 600 with commits alone (.012).
+How often the 90 % intervals hold the truth: clusters of 12 workers, 1200 commits each, drawn from wide priors; 300 with
+all columns (standard error .017), other 300 for laws that AIC chooses, 600 with commits alone (.012). All laws are
+gamma; AIC chooses this family in 80 to 87 % of logs. Near a cv of 1, and by chance, it prefers another one, so that
+intervals of the chosen family alone miss the cv too often; over all families, with Akaike weights, they are some 10 %
+wider and do not.
 
 | log | compute mean | compute cv | latency mean | latency cv | service mean | service cv |
 |---|---|---|---|---|---|---|
-| all columns | .893 | .889 | .907 | .887 | .897 | .907 |
-| all columns, laws chosen by AIC: 50 (.042) | .92 | .83 | .84 | .84 | .90 | .82 |
-| commits alone, no network or service | .868 | .877 | | | | |
+| all columns, laws named | .893 | .889 | .907 | .887 | .897 | .907 |
+| all columns, laws chosen by AIC | .905 | .905 | .933 | .883 | .937 | .883 |
+| the same, had the chosen family been taken for granted | .877 | .827 | .913 | .800 | .913 | .810 |
+| commits alone, no network or service, law named | .868 | .877 | | | | |
 
 By simulation, with gamma compute times, exponential latency and a constant service, learned from 15 008 simulations:
 900 fresh clusters (.010); of commits alone, where they tell the parameter, as 99, 77, 30 and 99 % of the logs do
