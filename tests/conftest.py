@@ -135,12 +135,16 @@ def empty_pages(request, monkeypatch):
 
     A test with the mark `whole_pages` draws them in full; what they hold is tested among the plots.
     """
-    if request.node.get_closest_marker("whole_pages"):
-        return
+    if not request.node.get_closest_marker("whole_pages"):
+        draw_empty_pages(monkeypatch)
+
+
+def draw_empty_pages(patch):
+    """What `empty_pages` does, for fixtures of a module."""
     from asyncsim.plots import comparison, report
 
     def draw(figure, *args, **options):
         figure.text(0, 0, " ".join(text for text in args if isinstance(text, str)))
 
-    monkeypatch.setattr(report, "draw_report", draw)
-    monkeypatch.setattr(comparison, "draw_comparison", draw)
+    patch.setattr(report, "draw_report", draw)
+    patch.setattr(comparison, "draw_comparison", draw)

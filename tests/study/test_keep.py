@@ -18,10 +18,13 @@ from asyncsim import files
 from asyncsim.plots.style import read_png_metadata
 from asyncsim.study import keep
 from asyncsim.study.keep import Folder
+from tests.conftest import draw_empty_pages
 from tests.problems import full_disk
 from tests.study.problems import FILES, assert_same_run, contents, scenario
 
 NAMES = ("one.bin", "two.bin")
+
+pytestmark = pytest.mark.usefixtures("empty_pages")
 
 
 class Fake:
@@ -43,8 +46,10 @@ def folder(tmp_path: Path) -> Folder:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders a and b of two scenarios that differ in the seed."""
     out = tmp_path_factory.mktemp("finished")
-    for seed, name in enumerate("ab"):
-        asim.run(scenario(seed=seed), out / name)
+    with pytest.MonkeyPatch.context() as patch:
+        draw_empty_pages(patch)
+        for seed, name in enumerate("ab"):
+            asim.run(scenario(seed=seed), out / name)
     return out
 
 
