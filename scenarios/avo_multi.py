@@ -96,7 +96,7 @@ def draw(figure, numbers) -> None:
         plots.draw_proposal(ax, 0.0, 1.0, label="before", color="0.6")
         for run, mean, sd, colour in zip(numbers["run"], numbers[name], numbers[f"{name}_sd"], COLOURS, strict=True):
             plots.draw_proposal(ax, mean, sd, label=f"{run}: {mean:.2f} ± {sd:.2f}", color=colour)
-        ax.axvline(truth, color="0.3", linestyle=":", label="truth")
+        ax.axvline(truth, ymax=0.7, color="0.3", linestyle=":", label="truth")
         ax.set(xlabel=letter, ylabel="density, peak at 1", ylim=(0, 1.5), title="Proposals (no posteriors)")
     for place, (run, colour) in enumerate(zip(numbers["run"], COLOURS, strict=True)):
         simulated = numbers[f"simulated_{place}"][:, 0]
