@@ -10,7 +10,7 @@
 | `estimate` | a fitted law and the normal approximation of its likelihood; `coordinates` names its arguments |
 | `shape`, `predictive` | does the law fit, does the cluster produce such a log |
 | `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
-| `avo` | Adversarial Variational Optimization, for any simulator; `critic` is its network |
+| `avo` | Adversarial Variational Optimization, for any simulator; `critic` is its network, `adversarial` fits models |
 | `model` | what is fitted if a user says it: a cluster as a function of numbers, and their priors |
 | `terms`, `constants` | what a log shows of a model's laws; what it tells without error |
 | `likelihood`, `goodness` | the exact likelihood of a model; do its laws fit; `maximum` and `frame` serve it |
@@ -31,6 +31,9 @@ wider and do not.
 | all columns, laws chosen by AIC | .905 | .905 | .933 | .883 | .937 | .883 |
 | the same, had the chosen family been taken for granted | .877 | .827 | .913 | .800 | .913 | .810 |
 | commits alone, no network or service, law named | .868 | .877 | | | | |
+
+With a model (``method="likelihood"``: gamma, exponential latency, a constant service), 300 clusters, all columns: mean
+.867, cv .907, latency .883 (.017), service without error; widths are 1.000 times those of the first row's method.
 
 By simulation, with gamma compute times, exponential latency and a constant service, learned from 15 008 simulations:
 900 fresh clusters (.010); of commits alone, where they tell the parameter, as 99, 77, 30 and 99 % of the logs do

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.calibration.adversarial import METHOD as AVO
+from asyncsim.calibration.adversarial import fit_by_avo
 from asyncsim.calibration.choose import Choice, choose, require_family
 from asyncsim.calibration.estimator import require_flowjax
 from asyncsim.calibration.likelihood import fit_by_likelihood
 from asyncsim.calibration.model import Model, default_model
-from asyncsim.calibration.npe import LEAST_PER_WORKER, METHOD, fit_by_simulation
+from asyncsim.calibration.model_fit import LEAST_PER_WORKER
+from asyncsim.calibration.npe import fit_by_simulation
+from asyncsim.calibration.posterior import METHOD as NPE
 from asyncsim.calibration.predictive import summary
 from asyncsim.calibration.result import LIKELIHOOD, MOST_CHECKED, QUANTILES, Calibration, StageFit
 from asyncsim.calibration.shape import dependences, law_check
@@ -21,7 +25,7 @@ from asyncsim.calibration.summaries import seen_columns
 from asyncsim.checks import one_of, require_integer
 from asyncsim.trace import Trace
 
-METHODS = ("likelihood", METHOD)
+METHODS = (LIKELIHOOD, NPE, AVO)
 SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
 REPLICATES = 32  # logs beside which a log of commits is put, before it is simulated thousands of times
@@ -67,29 +71,35 @@ def calibrate(
     and the level of the intervals is set so that 90 % do. A parameter whose interval is more than half as wide as that
     of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
 
+    **Adversarial** ("avo"). Version 2 of `calibration.avo` over the model's coordinates, with 16 simulated blocks of
+    commits a step against the log's blocks; the estimate is the proposal's mean, averaged over the last quarter of the
+    way, which `fit.avo.history` has. **The proposal is no posterior**, and its intervals are none. Prefer "npe"
+    for the same number of simulations.
+
     Args:
         log: The trace of an asynchronous cluster; see `Trace.from_csv`.
         model: What is to be fitted; by default, by simulation, gamma compute times, exponential latency and a constant
             service, of equal workers.
-        method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that workers who
-            only compute, and do not differ, could not have made (if flowjax is there and no `law` is named); the
-            likelihood for any other.
+        method: "likelihood", "npe" or "avo". By default "npe" for a `model`, and for a log of commits alone that
+            workers who only compute, and do not differ, could not have made (if flowjax is there and no `law` is
+            named); the likelihood for any other.
         law: Law of the compute times, as a class of `asyncsim.delays` or its name, or a mapping from "compute",
             "latency" and "service" to one; by default that of least AIC. For the likelihood.
         by_worker: Whether workers may differ. For the likelihood.
-        simulations: How many, 500 or more. More make narrower and surer intervals.
+        simulations: How many, 500 or more; of one block of the log each, for "avo". More make narrower and
+            surer intervals.
         seed: Of what is drawn.
         jobs: Processes that simulate; by default one for each core, and 0 for none but this one.
         store: Folder that keeps simulations, and what was learned from them. A call that was stopped goes on, and
-            another log with as many commits, of the same model, takes seconds. By default nothing is kept.
+            another log with as many commits, of the same model, takes seconds. By default nothing is kept. For "npe".
         progress: Called with `.done`, `.total` and `.seconds` whenever simulations have come.
 
     Returns:
         A `Calibration`; of a model a `ModelFit`, which is one, and by "npe" a `Posterior`.
 
     Raises:
-        ValueError: If the log has fewer than 30 commits (by simulation, 10 for each worker), no time passes, it is not
-            asynchronous, a named law cannot produce its durations, or an argument does not fit.
+        ValueError: If the log has fewer than 30 commits (by "npe" 10 for each worker, by "avo" 64), no time passes, it
+            is not asynchronous, a named law or a model cannot produce its durations, or an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
@@ -107,6 +117,7 @@ def calibrate(
         Papamakarios and Murray 2016, "Fast ε-free inference of simulation models with Bayesian conditional density
         estimation".
         Durkan et al. 2019, "Neural spline flows".
+        Louppe, Hermans and Cranmer 2019, "Adversarial variational optimization of non-differentiable simulators".
         Hermans et al. 2022, "A trust crisis in simulation-based inference? Your posterior approximations can be
         unfaithful".
     """
@@ -127,22 +138,19 @@ def calibrate(
         if why is not None:
             return replace(found, notes=(why, *found.notes))
     chosen = default_model(log.workers) if model is None else model
+    if method == AVO:
+        return fit_by_avo(log, chosen, count=simulations, seed=seed, progress=progress)
     return fit_by_simulation(log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress)
 
 
 def _require_consistent(model: Any, method: str | None, law: Any) -> None:
-    if method == "avo":
-        raise ValueError(
-            "`method` 'avo' must be called as `asyncsim.calibration.avo(simulate, blocks(log), mean=…, sd=…)`: its "
-            "proposal is no posterior, and it wants hundreds of `blocks`. Give 'npe' for intervals."
-        )
     if method is not None:
         one_of("method", method, METHODS)
     if model is not None and not isinstance(model, Model):
         remedy = "Give `asyncsim.calibration.Model(build, prior)`."
         raise ValueError(f"`model` must be a calibration model; got {type(model).__name__}. {remedy}")
-    if law is not None and (model is not None or method == METHOD):
-        raise ValueError("`law` must be without simulation; it names what the likelihood fits. Put it into `model`.")
+    if law is not None and (model is not None or method in (NPE, AVO)):
+        raise ValueError("`law` must be without simulation and `model`, which it belongs into: it names a law to fit.")
 
 
 def _hides_a_queue(found: Calibration, log: Trace) -> bool:

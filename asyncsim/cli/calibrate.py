@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from asyncsim.calibration import Calibration, Model, Parameter, Posterior, calibrate, ladder, what_if
-from asyncsim.calibration.calibrate import METHODS, SIMULATIONS
+from asyncsim.calibration import Calibration, Model, ModelFit, Parameter, Posterior, calibrate, ladder, what_if
+from asyncsim.calibration.calibrate import AVO, METHODS, SIMULATIONS
 from asyncsim.calibration.coordinates import CLASSES
 from asyncsim.calibration.npe import LEAST_SIMULATIONS
 from asyncsim.calibration.predictive import Checks
@@ -35,6 +35,7 @@ STORE = Path("runs", "calibrate,simulations")
 MOST_PANELS = 6  # parameters that are drawn
 SIZE = (10.0, 8.0)  # inches
 BEYOND = 3  # times the log's number of workers, up to which the picture asks what if
+LEAST_WIDTH = 0.005  # beside that of the prior, that is printed
 LABELS = {"throughput": "commits per second", "staleness": "mean staleness"}
 MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
 
@@ -53,18 +54,19 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
     "--model",
     metavar="SCRIPT.py",
     type=click.Path(exists=True, dir_okay=False),
-    help="Script that defines `model`, an asyncsim.calibration.Model, to be fitted by simulation.",
+    help="Script that defines `model`, an asyncsim.calibration.Model, to be fitted. [the laws of least AIC]",
 )
 @click.option(
     "--method",
     type=click.Choice(METHODS),
-    help="likelihood (of durations in the log), or npe (by simulation). [what the columns allow]",
+    help="likelihood (of durations in the log), npe (by simulation), or avo (by simulation, no posterior). "
+    "[npe with a model, else what the columns allow]",
 )
 @click.option(
     "--simulations",
     type=click.IntRange(min=LEAST_SIMULATIONS),
     default=SIMULATIONS,
-    help=f"Simulations, for npe. [{SIMULATIONS}]",
+    help=f"Simulations, for npe and avo. [{SIMULATIONS}]",
 )
 @click.option("--jobs", type=click.IntRange(min=0), help="Processes that simulate. [one for each core]")
 @click.option(
@@ -98,6 +100,8 @@ def command(
 
     A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are kept: the same
     command goes on after Ctrl-C, and another log of as many workers and commits takes seconds.
+
+    A model of your own says what is fitted: --model SCRIPT.py, with --method likelihood where the log has durations.
     """
     folder = Path(out or DEFAULT)
     with SimulationBar() as bar, ExitStack() as stack:
@@ -125,7 +129,7 @@ def command(
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
-            raise Interrupted(_stopped(bar.latest, store), stopped) from stopped
+            raise Interrupted(_stopped(bar.latest, None if method == AVO else store), stopped) from stopped
     checks = None if quick else fit.check()
     make_folder(folder)
     fit.save(folder / "fit.json")
@@ -159,9 +163,11 @@ def model_of(path: str) -> Model:
     raise ValueError(f"{path} defines {other}. Write `model = asim.calibration.Model(build, prior={{…}})`.")
 
 
-def _stopped(latest: SimulationProgress | None, store: str) -> str:
+def _stopped(latest: SimulationProgress | None, store: str | None) -> str:
     if latest is None:
         return "Stopped before the first simulation."
+    if store is None:
+        return f"Stopped after {latest.done:,} of {latest.total:,} simulations. Nothing is kept."
     return f"Stopped; {latest.done:,} of {latest.total:,} simulations are kept in {store}. The same command goes on."
 
 
@@ -171,8 +177,10 @@ def as_json_of(fit: Calibration, checks: Checks | None) -> Any:
     judged = None if checks is None else {name: check._asdict() for name, check in checks.items()}
     fits = None if checks is None else checks.fits
     told = {"method": fit.method, "parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
+    if isinstance(fit, ModelFit):
+        told |= {"widths": fit.widths}
     if isinstance(fit, Posterior):
-        told |= {name: getattr(fit, name) for name in ("widths", "coverage", "held_back", "simulations")}
+        told |= {name: getattr(fit, name) for name in ("coverage", "held_back", "simulations")}
     return to_plain({**told, "checks": judged, "fits": fits})
 
 
@@ -193,15 +201,15 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> N
         beside = sorted(stage.aic.items(), key=lambda item: item[1])[1:3]
         worse = ", ".join(f"{other} {value - min(stage.aic.values()):+.3g}" for other, value in beside)
         click.echo(f"{name}: {', '.join(sorted(families))}{f' (AIC of the next: {worse})' if worse else ''}")
-    if isinstance(fit, Posterior):
-        columns = ", ".join(name.removesuffix("_time") for name in fit.seen)
-        click.echo(f"by {fit.simulations:,} simulations, from {columns} times")
+    if isinstance(fit, ModelFit):
+        click.echo(_way(fit))
     click.echo()
     rows = [
         (name, _number(one.estimate), _number(one.low), _number(one.high), _told(one), *_learned(fit, name))
         for name, one in list(fit.parameters.items())[:MOST_ROWS]
     ]
-    more = ("told", "width / prior", "coverage") if isinstance(fit, Posterior) else ("told by the log",)
+    more = ("told", "width / prior") if isinstance(fit, ModelFit) else ("told by the log",)
+    more += ("coverage",) if isinstance(fit, Posterior) else ()
     print_table(("parameter", "estimate", "5 %", "95 %", *more), rows, folded=(0,))
     if isinstance(fit, Posterior):
         click.echo(
@@ -218,10 +226,20 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> N
     click.echo(f"What if there were more workers: asyncsim run {folder / 'scenario.py'} --workers {2 * fit.workers}")
 
 
+def _way(fit: ModelFit) -> str:
+    """How a model was fitted."""
+    columns = ", ".join(name.removesuffix("_time") for name in fit.seen)
+    if isinstance(fit, Posterior):
+        return f"by {fit.simulations:,} simulations, from {columns} times"
+    if fit.avo is not None:
+        return f"by {len(fit.avo.history.critic):,} steps of AVO, whose proposal is NO posterior, from {columns} times"
+    return f"by the likelihood of the durations, from {columns} times"
+
+
 def draw(fit: Calibration, numbers: Any, log: str, figure: Any) -> None:
     """Quantiles of each stage above, or what is known of each parameter; throughput and staleness below."""
     grid = figure.add_gridspec(1 if numbers is None else 2, 1)
-    if isinstance(fit, Posterior):
+    if isinstance(fit, ModelFit):
         _draw_parameters(fit, figure, grid[0, 0])
     else:
         _draw_stages(fit, figure, grid[0, 0])
@@ -238,7 +256,7 @@ def _draw_stages(fit: Calibration, figure: Any, place: Any) -> None:
         ax.set(title=f"{name}: {', '.join(families)}")
 
 
-def _draw_parameters(fit: Posterior, figure: Any, place: Any) -> None:
+def _draw_parameters(fit: ModelFit, figure: Any, place: Any) -> None:
     """What is known of each parameter, and where the prior ends."""
     shown = list(fit.found)[:MOST_PANELS]
     for i, (cell, name) in enumerate(zip(place.subgridspec(1, len(shown)), shown, strict=True)):
@@ -262,7 +280,9 @@ def _draw_what_if(fit: Calibration, numbers: Any, figure: Any, place: Any) -> No
 
 def _title(fit: Calibration, log: str, figure: Any) -> None:
     hidden = f"; not told by the log: {', '.join(fit.hidden)}" if fit.hidden else ""
-    draw_title(figure, f"A cluster fitted to {log}", f"{fit.commits:,} commits, {fit.workers:,} workers{hidden}")
+    proposal = "; AVO's proposal, no posterior" if isinstance(fit, ModelFit) and fit.avo is not None else ""
+    size = f"{fit.commits:,} commits, {fit.workers:,} workers"
+    draw_title(figure, f"A cluster fitted to {log}", f"{size}{proposal}{hidden}")
 
 
 def _judgement(checks: Checks) -> str:
@@ -285,7 +305,10 @@ def _told(parameter: Parameter) -> str:
 
 def _learned(fit: Calibration, name: str) -> tuple[str, ...]:
     """How wide the interval is beside the prior's, and how far intervals could be trusted."""
-    return (f"{fit.widths[name]:.2f}", f"{fit.coverage[name]:.2f}") if isinstance(fit, Posterior) else ()
+    if not isinstance(fit, ModelFit):
+        return ()
+    width = f"{fit.widths[name]:.2f}" if fit.widths[name] >= LEAST_WIDTH or not fit.widths[name] else "< .01"
+    return (width, f"{fit.coverage[name]:.2f}") if isinstance(fit, Posterior) else (width,)
 
 
 def _number(value: float) -> str:

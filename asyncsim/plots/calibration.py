@@ -1,5 +1,6 @@
 """What a calibration found: quantiles of data and law, proposals, and bands of what a fitted cluster would do."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ WIDTH = 4  # standard deviations of a proposal that are drawn to each side
 POINTS = 201
 BARS = 31
 MANY_TIMES = 10  # between the ends of an axis, from which it is logarithmic
+KNOWN = 0.1  # of a value without error, that is shown to each side
 SHOWN = 0.1  # share of the prior that the draws cover, from which all of it is shown
 ROUNDING = 1e-9  # relative: what differs by less is the same
 
@@ -99,16 +101,22 @@ def draw_posterior(
     """
     found = np.asarray(draws, float)
     least, most = float(found.min()), float(found.max())
+    if most - least <= ROUNDING * abs(most):  # known without error: one bar in the middle
+        least, most = least - KNOWN * (abs(least) or 1.0), most + KNOWN * (abs(most) or 1.0)
     whole = not np.isnan(prior[0]) and (not told or _share(least, most, prior) > SHOWN)
     low, high = prior if whole else (min(least, interval[0]), max(most, interval[1]))
     logarithmic = low > 0 and high > MANY_TIMES * low
     space = np.geomspace if logarithmic and least > 0 else np.linspace
-    edges: Any = space(least, most if most > least else least + 1.0, BARS)
+    edges: Any = space(least, most, BARS)
     bars = ax.hist(found, edges, color=color if told else GREY)[2]
     for end in interval:
         ax.axvline(end, color="black", linewidth=0.8, linestyle=":")
     if logarithmic:
         ax.set_xscale("log")
+        if math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 1:  # fewer than two powers of ten
+            ends = [low, math.sqrt(low * high), high]
+            ax.set_xticks(ends, [f"{end:.2g}" for end in ends])
+        ax.tick_params(axis="x", which="minor", labelbottom=False)
     else:
         ax.locator_params(axis="x", nbins=4)
     if whole:

@@ -9,7 +9,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration import avo, blocks, critic
+from asyncsim.calibration import LogUniform, Model, avo, blocks, critic
 from asyncsim.calibration.avo import Avo, History, _batches
 
 LINEAR = ((jnp.array([[2.0]]), jnp.zeros(1)), (jnp.ones((1, 1)), jnp.zeros(1)))
@@ -147,3 +147,62 @@ def test_blocks_of_a_trace():
     assert abs(lag) < 4.5 / math.sqrt(39)
     with pytest.raises(ValueError, match="must have a block of 100 commits; got 20"):
         blocks(asim.simulate(cluster, commits=20))
+
+
+WIDE = LogUniform(0.05, 20)
+MODEL = Model(lambda p: asim.Cluster(3, delays.Gamma(p["mean"], p["cv"])), {"mean": WIDE, "cv": LogUniform(0.05, 1.5)})
+
+
+@pytest.fixture(scope="module")
+def fit():
+    log = asim.simulate(MODEL.cluster([3.0, 0.3]), commits=600, seed=1)
+    return asim.calibrate(log, MODEL, method="avo", simulations=1200, seed=0)
+
+
+def test_a_model_by_blocks_of_a_log(fit):
+    """The proposal's mean finds the mean, from the middle of the prior at 1, and says what it is not."""
+    assert fit.parameters["mean"].estimate == pytest.approx(3.0, rel=0.3)
+    assert fit.widths["mean"] < 0.15  # of 0.99 where it starts
+    assert (fit.method, fit.parameters["mean"].method) == ("avo", "avo")
+    assert any("no posterior" in note for note in fit.notes)
+    assert "no posterior" in repr(fit)
+    assert fit.cluster.compute.mean == fit.parameters["mean"].estimate
+    assert len(fit.avo.history.critic) == (1200 - 128) // 16
+    assert fit.check(8).fits
+
+
+def test_a_proposal_is_kept_whole(fit, tmp_path):
+    fit.save(tmp_path / "fit.json")
+    again = asim.Calibration.load(tmp_path / "fit.json")
+    assert (repr(again), again.parameters, again.sample(3)) == (repr(fit), fit.parameters, fit.sample(3))
+    np.testing.assert_allclose(again.avo.history.mean, fit.avo.history.mean)
+    assert repr(again.avo) == repr(fit.avo)
+
+
+def test_simulations_are_counted_and_stopped():
+    """Progress comes with every step; what it raises, as Ctrl-C does, ends the work."""
+    seen = []
+
+    def stop(progress):
+        seen.append((progress.done, progress.total))
+        if progress.done > 160:
+            raise KeyboardInterrupt
+
+    log = asim.simulate(MODEL.cluster([3.0, 0.3]), commits=300, seed=1)
+    with pytest.raises(KeyboardInterrupt):
+        asim.calibrate(log, MODEL, method="avo", simulations=500, progress=stop)
+    assert seen[0] == (128, 500)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"simulations": 100}, "`simulations` must be an integer of at least 448"),
+        ({"model": Model(lambda p: asim.Cluster(4, delays.Constant(p["a"])), {"a": WIDE})}, "clusters of 3 workers"),
+        ({"law": "gamma"}, "`law` must be without simulation"),
+    ],
+)
+def test_logs_and_models_that_are_refused(options, message):
+    log = asim.simulate(MODEL.cluster([3.0, 0.3]), commits=300, seed=1)
+    with pytest.raises(ValueError, match=message):
+        asim.calibrate(log, **{"model": MODEL, "method": "avo", **options})

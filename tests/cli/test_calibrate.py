@@ -105,6 +105,45 @@ def test_by_simulation(command, log, normal):
     assert asim.Calibration.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
 
 
+OWN = """
+import asyncsim as asim
+from asyncsim.calibration import LogUniform, Model
+
+def build(p):
+    server = asim.Server(service=asim.delays.Constant(p["service"]))
+    return asim.Cluster(3, asim.delays.Gamma(p["mean"], 0.3), server=server)
+
+model = Model(build, prior={"mean": LogUniform(0.1, 10), "service": LogUniform(0.001, 1)})
+"""
+
+
+def test_a_model_by_likelihood(command, log):
+    """A table, a picture, and a fit that a scenario uses."""
+    Path("model.py").write_text(OWN)
+    done = command("calibrate", log, "--out", "mine", "--model", "model.py", "--method", "likelihood")
+    assert (done.status, done.err) == (0, "")
+    assert "by the likelihood of the durations" in done.out
+    assert "coverage" not in done.out.lower()
+    assert "The model produces such logs" in done.out
+    assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
+    fit = asim.Calibration.load(Path() / "mine" / "fit.json")
+    assert fit.with_workers(9).server.service.mean == pytest.approx(0.1)
+    again = command("calibrate", log, "--model", "model.py", "--method", "likelihood", "--quick", "--json")
+    assert json.loads(again.out)["widths"]["mean"] < 0.1
+
+
+def test_a_model_by_avo(command, tmp_path):
+    """The table says that a proposal is no posterior."""
+    Path("model.py").write_text(OWN)
+    cluster = asim.Cluster(3, delays.Gamma(1.0, 0.3), server=asim.Server(service=delays.Constant(0.1)))
+    asim.simulate(cluster, commits=240).to_csv("long.csv")
+    options = ("--method", "avo", "--simulations", "500", "--quick")
+    done = command("calibrate", "long.csv", "--out", "mine", "--model", "model.py", *options)
+    assert (done.status, done.err) == (0, "")
+    assert "whose proposal is NO posterior" in done.out
+    assert asim.Calibration.load(Path() / "mine" / "fit.json").method == "avo"
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
