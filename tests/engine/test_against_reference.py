@@ -10,7 +10,17 @@ import asyncsim as asim
 from asyncsim.engine.quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Sent
-from tests.problems import CORE, RULES, TRACES, assert_close, gamma_trace, noisy_quadratic, trace_for, tree_workload
+from tests.problems import (
+    CORE,
+    RULES,
+    TRACES,
+    assert_close,
+    draw_bytes,
+    gamma_trace,
+    noisy_quadratic,
+    trace_for,
+    tree_workload,
+)
 
 # Unclamped π divides by updates near zero and so amplifies rounding from commit to commit: only a few commits.
 COMMITS = {"gem_paper": 25}
@@ -78,7 +88,7 @@ def test_a_rule_may_use_everything_that_it_is_given(kind, x64):
     rule = asim.Rule(
         {"rate": 0.1}, "curious", send_curious, (), start_curious, start_curious, apply_curious, resume_curious
     )
-    workload = asim.Workload(init_vector, vector_loss)
+    workload = asim.Workload(init_vector, vector_loss, gradient=VECTOR_GRADIENT)
     compare(TRACES[kind][0](seed=2), rule, workload, lanes=3)
 
 
@@ -87,7 +97,10 @@ def init_vector(key):
 
 
 def vector_loss(params, batch, key):
-    return (params**2 * jax.random.uniform(key, (3,))).sum()
+    return (params**2 * (1 + draw_bytes(key))).sum()
+
+
+VECTOR_GRADIENT = jax.jit(asim.Workload(init_vector, vector_loss).loss_and_gradient)
 
 
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])

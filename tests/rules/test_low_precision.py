@@ -1,6 +1,7 @@
 """Rules on parameters in bfloat16 and float16: they count, add up and decide as in single precision."""
 
 from fractions import Fraction
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -79,6 +80,17 @@ def test_counting_goes_on_beyond_256(name):
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
 def test_malenia_steps_with_the_very_gradient_that_completes_a_batch(dtype):
     """Of twelve workers in random order: sums of 1/B are exact enough, compared with fractions."""
+    trace, batch, steps = exact_steps()
+    found = losses(rules.malenia(1.0, batch=batch), trace, dtype)
+    assert len(steps) > 5
+    assert found[-1] == -len(steps)
+    # A loss is that of where its worker read: the first after a step is that of the worker that made it.
+    assert [int(np.flatnonzero(found[:-1] == -k)[0]) for k in range(1, len(steps))] == first_reads(trace, steps)[:-1]
+
+
+@cache
+def exact_steps():
+    """A trace, S, and the rows that complete a batch."""
     trace, batch, workers = gamma_trace(workers=12, commits=30_000, cv=1.0), 3600, 12
     made, version, counts, steps = [0], 0, [0] * workers, []
     for k, (worker, read) in enumerate(zip(trace.worker.tolist(), trace.read_version.tolist(), strict=True)):
@@ -87,11 +99,7 @@ def test_malenia_steps_with_the_very_gradient_that_completes_a_batch(dtype):
             version, counts = version + 1, [0] * workers
             steps.append(k)
         made.append(version)
-    found = losses(rules.malenia(1.0, batch=batch), trace, dtype)
-    assert len(steps) > 5
-    assert found[-1] == -len(steps)
-    # A loss is that of where its worker read: the first after a step is that of the worker that made it.
-    assert [int(np.flatnonzero(found[:-1] == -k)[0]) for k in range(1, len(steps))] == first_reads(trace, steps)[:-1]
+    return trace, batch, steps
 
 
 def first_reads(trace, steps):
