@@ -52,7 +52,8 @@ def calibrate(
     `finish_time`; the latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`;
     service, from `serve_time` to `commit_time`. Jobs in flight at the end count as censored. The law is that of least
     AIC among ten; workers get one law, two classes of laws, or each its own, by likelihood ratios at the 1 % level.
-    Standard errors come from the observed information. Of commits alone it knows whole jobs only: "compute" then
+    Standard errors come from the observed information; intervals of mean and cv, and samples, count the other families
+    by Akaike weights. Of commits alone it knows whole jobs only: "compute" then
     contains network, queue and service, which `fit.hidden` and the parameters say.
 
     **Likelihood of a `model`** (``method="likelihood"``). The exact likelihood of the same durations, each under the

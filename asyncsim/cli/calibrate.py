@@ -218,6 +218,8 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> N
         )
     if len(fit.parameters) > MOST_ROWS:
         click.echo(f"and {len(fit.parameters) - MOST_ROWS:,} more in fit.json")
+    if any(len(stage.rivals) > 1 for stage in fit.stages.values()):
+        click.echo("\nIntervals of mean and cv count the other laws too, by their Akaike weights.")
     for note in fit.notes:
         click.echo(f"\n{note}")
     if checks is not None:

@@ -42,6 +42,7 @@ def test_quickly_and_as_json(command, log):
     assert found["parameters"]["server.service.value"]["low"] == pytest.approx(0.1)
     (Path() / "mine" / "scenario.py").write_text("# my own\n")
     again = command("calibrate", log, "--out", "mine", "--law", "gamma", "--quick")
+    assert "Akaike" not in again.out  # the law is named
     assert "your changed scenario.py was kept" in again.out
     assert (Path() / "mine" / "scenario.py").read_text() == "# my own\n"
 
