@@ -52,8 +52,9 @@ class TestCommand:
         assert json.loads(command("--list", "figure3", "--json")[1]) == {"figure3": "A figure"}
         assert not Path("runs").exists()
 
-    def test_without_names_all_are_made(self, command):
-        assert command("--seeds", 1)[2].count("computed 1 seed\n") == len(NAMES)
+    def test_without_names_all_are_made(self, command, monkeypatch):
+        monkeypatch.setattr(catalogue, "FIGURES", dict([*self.figures.items()][:3]))
+        assert command("--seeds", 1)[2].count("computed 1 seed\n") == 3
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
