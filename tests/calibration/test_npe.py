@@ -291,6 +291,13 @@ def test_bad_input(quickly, log, trace, options, message):
         asim.calibrate(trace() if trace else log, **{"model": MODEL, "jobs": 0, "simulations": 500, **options})
 
 
+def test_models_that_draw_at_random(quickly, log):
+    generator = np.random.default_rng(0)
+    model = Model(lambda p: build({**p, "mean": p["mean"] * generator.random()}), PRIOR)
+    with pytest.raises(ValueError, match="must give the same cluster for the same values"):
+        asim.calibrate(log, model, method="npe", simulations=500, jobs=0)
+
+
 def test_a_folder_of_other_files_is_left_alone(quickly, log, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(ValueError, match="holds other files"):
