@@ -280,7 +280,7 @@ def times(*values):
         (None, {"model": "gamma"}, "`model` must be a calibration model; got str"),
         (None, {"law": "gamma"}, "`law` must be without simulation"),
         (None, {"method": "nep"}, "`method` must be one of .*Did you mean 'npe'"),
-        (None, {"method": "avo"}, "must have 288 commits or more for AVO, 32 blocks of 9; got 200"),
+        (None, {"method": "avo"}, f"must have 288 commits or more for AVO, 32 blocks of 9; got {COMMITS}"),
         (None, {"jobs": -1}, "`jobs` must be an integer of at least 0"),
         (None, {"store": ""}, "`store` must be the path of a folder"),
         (None, {"store": "/proc/none/here"}, "`store` .* cannot be made"),
