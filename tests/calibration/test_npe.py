@@ -20,7 +20,7 @@ from asyncsim.calibration import simulations as drawn
 from asyncsim.calibration.summaries import COLUMNS, seen_columns, summaries
 
 calibrating = sys.modules["asyncsim.calibration.calibrate"]  # the module: the package's name is the function
-WORKERS, COMMITS, SIMULATIONS = 4, 120, 1000
+WORKERS, COMMITS, SIMULATIONS = 4, 120, 660  # so many are one group
 PRIOR = {
     "mean": LogUniform(0.1, 10),
     "cv": Uniform(0.05, 1.0),
