@@ -70,8 +70,11 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> ModelFit:
     stages = stages_of(log)
     require_workers(log, model)
     cycle = log.workers * log.seconds / len(log)
-    middle = model.cluster(model.at(np.full(len(model.names), 0.5)) * _units(model, cycle))
+    halves = model.at(np.full(len(model.names), 0.5)) * _units(model, cycle)
+    middle = model.cluster(halves)
     require_described(middle)
+    if model.cluster(halves) != middle:
+        raise ValueError("`build` must give the same cluster for the same values; it varies. Draw nothing in it.")
     _require_independent(middle)
     seen = shown(log, middle, stages.compute)
     _require_some(seen)
@@ -190,6 +193,8 @@ def _value(model: Model, terms: Sequence[Term], frame: Frame) -> Any:
         try:
             cluster = model.cluster(list(frame.values(x).values()))
         except ValueError:
+            return NO_CLUSTER
+        if cluster.workers != len(terms[0].durations):
             return NO_CLUSTER
         return log_likelihood(terms, cluster)
 

@@ -145,7 +145,7 @@ class _Times:
         self.up = log.arrive_time - log.finish_time
         self.shows_download = self._any(self.down[self.reads])
         self.shows_service = self._any(log.commit_time - log.serve_time)
-        self.starts = not self.has_download or self.shows_download
+        self.starts = not self.has_download or self.shows_download or not self.reads.any()  # they go on at once
         self.arrives = self._recorded(log.arrive_time)
         on_the_way = self.has_upload or (self.pulls and (self.has_download or not is_zero(server.pull_to_commit)))
         later = log.arrive_time if self.arrives else log.serve_time

@@ -216,6 +216,20 @@ def test_a_product_of_which_the_whole_is_told():
     assert product.cluster.compute.mean == pytest.approx(1.0, rel=0.2)
 
 
+def test_a_worker_that_goes_on_from_its_own_value():
+    """It asks for nothing before it computes, so that no time of a message is shown; and computing is."""
+
+    def build(p):
+        server = asim.Server(service=delays.Exponential(0.02), atomic=False, resume="own")
+        network = asim.Network(latency=delays.Exponential(p["latency"]))
+        return asim.Cluster(4, delays.Gamma(p["mean"], 0.3), network=network, server=server)
+
+    found = fitted(build({"mean": 2.0, "latency": 0.05}), build, {"mean": WIDE, "latency": WIDE}, commits=200)
+    assert within(found.parameters["mean"], 2.0)
+    assert found.hidden == ("latency",)
+    assert any("shows no latency by itself" in note for note in found.notes)
+
+
 def test_samples_and_files(fit, tmp_path):
     means = [cluster.compute.mean for cluster in fit.sample(300)]
     one = fit.parameters["mean"]
@@ -276,6 +290,11 @@ SLOW = delays.Profile((0.0, 5.0), (1.0, 0.5), 10.0)
             "when a job starts",
         ),
         (computing, of_compute(lambda p: delays.Gamma(p["mean"], 0.3), workers=5), "must build clusters of 4 workers"),
+        (
+            computing,
+            of_compute(lambda p: delays.Gamma(p["mean"] * np.random.default_rng().random(), 0.3)),
+            "must give the same cluster for the same values",
+        ),
         (computing, of_compute(lambda p: delays.Gamma(1.0, 0.3)), "no parameter on which what the log shows"),
         (
             computing,
