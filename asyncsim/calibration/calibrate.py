@@ -74,8 +74,11 @@ def calibrate(
 
     **Adversarial** ("avo"). Version 2 of `calibration.avo` over the model's coordinates, with 16 simulated blocks of
     commits a step against the log's blocks; the estimate is the proposal's mean, averaged over the last quarter of the
-    way, which `fit.avo.history` has. **The proposal is no posterior**, and its intervals are none. Prefer "npe"
-    for the same number of simulations.
+    way, which `fit.avo.history` has. **The proposal is no posterior**, and its intervals are none. It does not compete
+    with "npe": after 5000 simulations the root mean square errors of mean, cv and latency were 10, 3 and 9 times the
+    exact standard errors on four logs with all columns, where the standard deviations of "npe", after 15 008, are equal
+    to these; of commits alone they were 2.6, 1.7 and 1.1 times those of "npe" (three logs). A constant service, which
+    "npe" finds, was wrong by a sixth to a third of the prior's width.
 
     Args:
         log: The trace of an asynchronous cluster; see `Trace.from_csv`.
