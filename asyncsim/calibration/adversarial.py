@@ -18,8 +18,8 @@ from asyncsim.calibration.model_fit import (
     ModelFit,
     beginning,
     built,
-    require_described,
     require_enough,
+    require_repeatable,
     require_workers,
     untold,
 )
@@ -63,7 +63,7 @@ def fit_by_avo(log: Trace, model: Model, *, count: int, seed: int, progress: Rep
     size = _block(log)
     cycle = log.workers * log.seconds / len(log)
     frame = Frame([axis(model, name, cycle) for name in model.names], model.names, {})
-    require_described(model.cluster(_values(frame, np.zeros(len(model.names)))))
+    require_repeatable(model)
     seen = seen_columns(log)
     observed = observations(log, seen, size)
     work = _Simulator(model, frame, seen, size, count, progress)

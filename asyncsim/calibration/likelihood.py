@@ -12,7 +12,7 @@ from asyncsim.calibration.frame import Frame, axis
 from asyncsim.calibration.goodness import by_worker, law_checks, unequal_workers
 from asyncsim.calibration.maximum import IMPOSSIBLE, Corner, Peak, Shape, climb, shape_of, summit
 from asyncsim.calibration.model import Model
-from asyncsim.calibration.model_fit import ModelFit, beginning, built, require_described, require_workers, untold
+from asyncsim.calibration.model_fit import ModelFit, beginning, built, require_repeatable, require_workers, untold
 from asyncsim.calibration.predictive import Check
 from asyncsim.calibration.result import LEVEL, LIKELIHOOD, MOST_CHECKED, Parameter
 from asyncsim.calibration.stages import ROUNDING, stages_of
@@ -70,11 +70,8 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> ModelFit:
     stages = stages_of(log)
     require_workers(log, model)
     cycle = log.workers * log.seconds / len(log)
-    halves = model.at(np.full(len(model.names), 0.5)) * _units(model, cycle)
-    middle = model.cluster(halves)
-    require_described(middle)
-    if model.cluster(halves) != middle:
-        raise ValueError("`build` must give the same cluster for the same values; it varies. Draw nothing in it.")
+    require_repeatable(model)
+    middle = model.cluster(model.at(np.full(len(model.names), 0.5)) * _units(model, cycle))
     _require_independent(middle)
     seen = shown(log, middle, stages.compute)
     _require_some(seen)

@@ -263,6 +263,20 @@ def _avo(found: Mapping[str, Any]) -> Avo:
     return Avo(mean, sd, history, found["version"], found["entropy"])
 
 
+def require_repeatable(model: Model) -> None:
+    """Refuse a model whose clusters are no function of the parameters, or that no file could hold.
+
+    Raises:
+        ValueError: With the remedy.
+    """
+    middle = model.at(np.full(len(model.prior), 0.5))
+    first, second = model.cluster(middle), model.cluster(middle)
+    require_described(first)
+    if describe_cluster(first) != describe_cluster(second):
+        remedy = "Draw nothing at random in it: what is unknown belongs in `prior`."
+        raise ValueError(f"`build` must give the same cluster for the same values; two calls gave two. {remedy}")
+
+
 def require_described(cluster: Cluster) -> None:
     """Refuse a cluster that no file could hold.
 

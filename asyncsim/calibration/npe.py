@@ -13,8 +13,8 @@ from asyncsim.calibration.model_fit import (
     LEAST_PER_WORKER,
     beginning,
     built,
-    require_described,
     require_enough,
+    require_repeatable,
     require_workers,
     untold,
 )
@@ -25,7 +25,7 @@ from asyncsim.calibration.stages import stages_of
 from asyncsim.calibration.summaries import VERSION, seen_columns, summaries
 from asyncsim.checks import require_integer
 from asyncsim.files import read_json, require_folder, write_json
-from asyncsim.scenario.fingerprint import describe_cluster, digest
+from asyncsim.scenario.fingerprint import digest
 from asyncsim.trace import Trace
 from asyncsim.version import __version__
 
@@ -59,7 +59,7 @@ def fit_by_simulation(
     notes = stages_of(log).notes
     require_enough(log)
     require_workers(log, model)
-    _require_repeatable(model)
+    require_repeatable(model)
     used = beginning(log, max(MOST_COMMITS, 2 * LEAST_PER_WORKER * log.workers))
     if used is not log:
         notes += (f"Only the first {len(used):,} commits were used: each simulation makes as many.",)
@@ -84,20 +84,6 @@ def estimator_of(
     if place is not None:
         save_estimator(estimator, place)
     return estimator
-
-
-def _require_repeatable(model: Model) -> None:
-    """Refuse a model whose clusters are no function of the parameters, or that no file could hold.
-
-    Raises:
-        ValueError: With the remedy.
-    """
-    middle = model.at(np.full(len(model.prior), 0.5))
-    first, second = model.cluster(middle), model.cluster(middle)
-    require_described(first)
-    if describe_cluster(first) != describe_cluster(second):
-        remedy = "Draw nothing at random in it: what is unknown belongs in `prior`."
-        raise ValueError(f"`build` must give the same cluster for the same values; two calls gave two. {remedy}")
 
 
 def _folder(store: str | os.PathLike[str] | None, job: Job) -> Path | None:
