@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim.calibration.avo import Avo, History
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
-from asyncsim.calibration.predictive import Check, Checks, compared, summary
+from asyncsim.calibration.predictive import Check, Checks, compared, summary, together
 from asyncsim.calibration.result import NEWEST, READERS, Calibration, Parameter, Parameters
 from asyncsim.calibration.summaries import CYCLE, Seen, summaries
 from asyncsim.checks import require_integer
@@ -103,8 +103,9 @@ class ModelFit(Calibration):
     def check(self, count: int = 64) -> Checks:
         """Predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.
 
-        Throughput, staleness, shares and inter-commit times, and the quantiles of whatever stages the log shows; by
-        likelihood, also the Kolmogorov-Smirnov distance of each stage's durations from the model's law.
+        Throughput, staleness, shares and inter-commit times, and the quantiles of whatever stages the log shows, each
+        alone and all together (Hotelling's T²); by likelihood, also the Kolmogorov-Smirnov distance of each stage's
+        durations from the model's law.
 
         Args:
             count: How many logs are simulated, each of as many commits as were used.
@@ -121,7 +122,9 @@ class ModelFit(Calibration):
                 compared_statistics(simulate(cluster, commits=self.checked, seed=self.seed + i), self.seen)
                 for i, cluster in enumerate(self.sample(count, seed=self.seed + 1))
             ]
-            self._kept[count] = Checks({**compared(dict(self.log), replicates), **self.laws})
+            log = dict(self.log)
+            all_at_once = {"all together": together(log, replicates)}
+            self._kept[count] = Checks({**compared(log, replicates), **all_at_once, **self.laws})
         return self._kept[count]
 
     def as_json(self) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.trace import Trace
 
 SUSPECT = 0.05  # the least p-value, times the number of statistics, below which the model is flagged
+PER_DIRECTION = 3  # replicates, at least, by which the spread in a direction is known
+TINY = 1e-12
+COLLINEAR = 1e-6  # of the largest spread: directions in which nothing varies
 LEAST_SPREAD = 1e-9  # relative to the mean: statistics that never vary are compared to rounding
 
 
@@ -95,3 +98,33 @@ def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> C
         p_value = float(2 * t.sf(abs(value - mean) / error, count - 1)) if error else float(value == mean)
         checks[name] = Check(value, mean, sd, p_value)
     return checks
+
+
+def together(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Check:
+    """Hotelling's T² of all statistics at once, over the directions in which the replicates spread.
+
+    Each statistic alone may be anywhere if the posterior is wide, while all of them are nowhere together: quantiles
+    that no law of the model has at the same time. With few replicates, only the directions of largest spread count.
+    The p-value is by the replicates' own distances from each other, of which the logarithms are nearly normal.
+    """
+    from scipy.stats import t
+
+    count = len(replicates)
+    values = np.array([[one[name] for name in log] for one in replicates])
+    away = np.array(list(log.values())) - values.mean(axis=0)
+    spread = values.std(axis=0, ddof=1)
+    kept = spread > LEAST_SPREAD * np.abs(values.mean(axis=0))
+    centred = (values - values.mean(axis=0))[:, kept] / spread[kept]
+    own, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    used = min(int((sizes > COLLINEAR * sizes.max(initial=0.0)).sum()), count // PER_DIRECTION)
+    if not used:
+        return Check(0.0, 0.0, 0.0, 1.0)
+    scores = directions[:used] @ (away[kept] / spread[kept]) * np.sqrt(count - 1) / sizes[:used]
+    square = float(scores @ scores)
+    # Of each replicate from the others, by the formula for a row that is left out.
+    within = (count - 1) * (own[:, :used] ** 2).sum(axis=1)
+    left = count**2 * (count - 2) / (count - 1) ** 3 * within / np.maximum(1 - count * within / (count - 1) ** 2, TINY)
+    logs = np.log(left)
+    error = float(logs.std(ddof=1)) * np.sqrt(1 + 1 / count)
+    p_value = float(t.sf((np.log(max(square, TINY)) - logs.mean()) / error, count - 1))
+    return Check(square, float(left.mean()), float(left.std(ddof=1)), p_value)

@@ -1,0 +1,36 @@
+"""Predictive p-values of all statistics together."""
+
+import numpy as np
+import pytest
+
+from asyncsim.calibration.predictive import compared, together
+
+
+def rows(values):
+    return [{f"s{i}": float(value) for i, value in enumerate(row)} for row in values]
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Statistics that move together along one direction, far more than across it."""
+    generator = np.random.default_rng(0)
+    common = 5 * generator.normal(size=(4000, 1))
+    return common + 0.1 * generator.normal(size=(4000, 6))
+
+
+def test_p_values_are_uniform(drawn):
+    found = np.array([together(rows(part[:1])[0], rows(part[1:])).p_value for part in drawn[:3250].reshape(50, 65, 6)])
+    assert abs(found.mean() - 0.5) < 4 / np.sqrt(12 * 50)
+    assert abs(np.mean(found < 0.2) - 0.2) < 4 * np.sqrt(0.16 / 50)
+
+
+def test_what_is_nowhere_together_is_found(drawn):
+    """Each statistic alone is well within its spread."""
+    log, replicates = {f"s{i}": (-1.0) ** i for i in range(6)}, rows(drawn[:64])
+    assert min(check.p_value for check in compared(log, replicates).values()) > 0.5
+    assert together(log, replicates).p_value < 1e-9
+
+
+def test_what_never_varies_counts_for_nothing():
+    log, replicates = {"a": 1.0, "b": 2.0}, [{"a": 1.0, "b": 2.0}] * 20
+    assert together(log, replicates).p_value == 1.0
