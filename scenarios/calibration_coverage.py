@@ -25,11 +25,11 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, Uniform
-from asyncsim.calibration.estimate import estimate
-from asyncsim.calibration.estimator import HALF, LEVEL, learn
-from asyncsim.calibration.simulations import Job, simulations
-from asyncsim.calibration.stages import stages_of
-from asyncsim.calibration.summaries import summaries
+from asyncsim.calibration.laws.estimate import estimate
+from asyncsim.calibration.laws.stages import stages_of
+from asyncsim.calibration.simulated.estimator import HALF, LEVEL, learn
+from asyncsim.calibration.simulated.simulations import Job, simulations
+from asyncsim.calibration.simulated.summaries import summaries
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 
 ALL = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")

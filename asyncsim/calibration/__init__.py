@@ -1,23 +1,17 @@
 """From a log to a cluster: what its parameters are, how sure one is of them, and what the log cannot tell.
 
-| module | what it does |
+| folder or module | what it does |
 |---|---|
 | `calibrate` | the whole way, from a trace to a `Calibration` |
-| `stages` | takes a log apart into computing, messages and service |
-| `oddities` | pauses, doubled lines, coarse clocks, workers who left, barriers |
-| `choose` | one law for all workers, two classes of them, or one each; Akaike's criterion, likelihood ratios |
-| `average` | what the choice of a family leaves open: Akaike weights, intervals over all families |
-| `estimate` | a fitted law and the normal approximation of its likelihood; `coordinates` names its arguments |
-| `shape`, `predictive` | does the law fit, does the cluster produce such a log |
-| `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
-| `avo` | Adversarial Variational Optimization, for any simulator; `critic` is its network, `adversarial` fits models |
+| `laws/` | a log taken apart into stages, and a law chosen and fitted for each |
 | `model` | what is fitted if a user says it: a cluster as a function of numbers, and their priors |
-| `terms`, `constants` | what a log shows of a model's laws; what it tells without error |
-| `likelihood`, `goodness` | the exact likelihood of a model; do its laws fit; `maximum` and `frame` serve it |
-| `summaries`, `simulations` | a trace as a row of statistics; clusters of the prior, simulated and kept |
-| `estimator`, `npe` | the neural posterior; the way from a log to it; `posterior` is what it gives |
-| `blocks` | a trace as many nearly independent observations |
+| `likelihood/` | a model, by the exact likelihood of the durations that a log shows |
+| `simulated/` | a model, by simulation and a neural posterior |
+| `adversarial/` | Adversarial Variational Optimization, for any simulator, and of a model on a log |
 | `result`, `model_fit` | `Calibration`: cluster, parameters, samples, checks, file; the same of a model |
+| `predictive` | does the cluster produce such a log |
+| `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
+| `coordinates` | names a law's arguments, and the coordinates in which errors are nearly normal |
 
 How often the 90 % intervals hold the truth: clusters of 12 workers, 1200 commits each, drawn from wide priors; 300 with
 all columns (standard error .017), other 300 for laws that AIC chooses, 600 with commits alone (.012). All laws are
@@ -45,14 +39,14 @@ By simulation, with gamma compute times, exponential latency and a constant serv
 | commits alone | .908 | .913 | .922 | .904 |
 """
 
-from asyncsim.calibration.avo import Avo, avo
-from asyncsim.calibration.blocks import blocks
+from asyncsim.calibration.adversarial.avo import Avo, avo
+from asyncsim.calibration.adversarial.blocks import blocks
 from asyncsim.calibration.calibrate import calibrate
 from asyncsim.calibration.model import Model, default_model
 from asyncsim.calibration.model_fit import ModelFit
-from asyncsim.calibration.posterior import Posterior
 from asyncsim.calibration.predictive import Check, Checks
 from asyncsim.calibration.result import Calibration, Parameter
+from asyncsim.calibration.simulated.posterior import Posterior
 from asyncsim.calibration.what_if import ladder, what_if
 from asyncsim.priors import LogUniform, Uniform
 

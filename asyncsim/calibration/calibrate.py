@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.calibration.adversarial import METHOD as AVO
-from asyncsim.calibration.adversarial import fit_by_avo
-from asyncsim.calibration.choose import Choice, choose, require_family
-from asyncsim.calibration.estimator import require_flowjax
-from asyncsim.calibration.likelihood import fit_by_likelihood
+from asyncsim.calibration.adversarial.on_logs import METHOD as AVO
+from asyncsim.calibration.adversarial.on_logs import fit_by_avo
+from asyncsim.calibration.laws.choose import Choice, choose, require_family
+from asyncsim.calibration.laws.shape import dependences, law_check
+from asyncsim.calibration.laws.stages import Stage, Stages, stages_of
+from asyncsim.calibration.likelihood.fit import fit_by_likelihood
 from asyncsim.calibration.model import Model, default_model
 from asyncsim.calibration.model_fit import LEAST_PER_WORKER
-from asyncsim.calibration.npe import fit_by_simulation
-from asyncsim.calibration.posterior import METHOD as NPE
 from asyncsim.calibration.predictive import summary
 from asyncsim.calibration.result import LIKELIHOOD, MOST_CHECKED, QUANTILES, Calibration, StageFit
-from asyncsim.calibration.shape import dependences, law_check
-from asyncsim.calibration.simulations import Report
-from asyncsim.calibration.stages import Stage, Stages, stages_of
-from asyncsim.calibration.summaries import seen_columns
+from asyncsim.calibration.simulated.estimator import require_flowjax
+from asyncsim.calibration.simulated.npe import fit_by_simulation
+from asyncsim.calibration.simulated.posterior import METHOD as NPE
+from asyncsim.calibration.simulated.simulations import Report
+from asyncsim.calibration.simulated.summaries import seen_columns
 from asyncsim.checks import one_of, require_integer
 from asyncsim.trace import Trace
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.calibration.avo import Avo, History
+from asyncsim.calibration.adversarial.avo import Avo, History
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.predictive import Check, Checks, compared, summary, together
 from asyncsim.calibration.result import NEWEST, READERS, Calibration, Parameter, Parameters
-from asyncsim.calibration.summaries import CYCLE, Seen, summaries
+from asyncsim.calibration.simulated.summaries import CYCLE, Seen, summaries
 from asyncsim.checks import require_integer
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.scenario.fingerprint import describe_cluster

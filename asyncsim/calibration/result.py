@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.calibration.average import Rival, draw_laws
-from asyncsim.calibration.choose import Group
 from asyncsim.calibration.coordinates import FloatArray, law_of, values_of
-from asyncsim.calibration.estimate import DRAWS, Estimate
+from asyncsim.calibration.laws.average import Rival, draw_laws
+from asyncsim.calibration.laws.choose import Group
+from asyncsim.calibration.laws.estimate import DRAWS, Estimate
 from asyncsim.calibration.predictive import Check, Checks, compared, summary
 from asyncsim.checks import did_you_mean, require_integer
 from asyncsim.cluster import Cluster, Network, Server, simulate

@@ -13,11 +13,11 @@ import click
 from asyncsim.calibration import Calibration, Model, ModelFit, Parameter, Posterior, calibrate, ladder, what_if
 from asyncsim.calibration.calibrate import AVO, METHODS, SIMULATIONS
 from asyncsim.calibration.coordinates import CLASSES
-from asyncsim.calibration.npe import LEAST_SIMULATIONS
 from asyncsim.calibration.predictive import Checks
 from asyncsim.calibration.result import WHOLE_JOBS
 from asyncsim.calibration.script import own_part, scenario_script
-from asyncsim.calibration.simulations import ProcessesDied, SimulationProgress
+from asyncsim.calibration.simulated.npe import LEAST_SIMULATIONS
+from asyncsim.calibration.simulated.simulations import ProcessesDied, SimulationProgress
 from asyncsim.cli.command import Command
 from asyncsim.cli.errors import Interrupted
 from asyncsim.cli.output import json_option, out_option, print_results

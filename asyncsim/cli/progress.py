@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 from rich import progress as rich_progress
 from rich.console import Console
 
-from asyncsim.calibration.simulations import SimulationProgress
+from asyncsim.calibration.simulated.simulations import SimulationProgress
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress
 from asyncsim.study.sweep import SweepProgress

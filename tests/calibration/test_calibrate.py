@@ -7,9 +7,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration.choose import choose
-from asyncsim.calibration.estimate import estimate
-from asyncsim.calibration.stages import Stage
+from asyncsim.calibration.laws.choose import choose
+from asyncsim.calibration.laws.estimate import estimate
+from asyncsim.calibration.laws.stages import Stage
 
 HIDDEN = asim.Cluster(
     workers=6,

@@ -8,10 +8,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration.average import draw_laws, rivals, weights
-from asyncsim.calibration.estimate import estimate
+from asyncsim.calibration.laws.average import draw_laws, rivals, weights
+from asyncsim.calibration.laws.estimate import estimate
 
-choosing = sys.modules["asyncsim.calibration.choose"]  # the module: the package's name is the function
+choosing = sys.modules["asyncsim.calibration.laws.choose"]  # the module: the package's name is the function
 QUICK = ("exponential", "gamma", "weibull", "lognormal")
 
 
@@ -27,6 +27,7 @@ def few_laws(monkeypatch):
     monkeypatch.setattr(choosing, "LAWS", QUICK)
 
 
+@pytest.mark.quick
 def test_weights():
     found = weights({"gamma": 12.0, "weibull": 10.0, "lognormal": 11.0, "pareto": 80.0})
     assert sum(found.values()) == pytest.approx(1.0)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.stages import ROUNDING, Stage, first_jobs
+from asyncsim.calibration.laws.stages import ROUNDING, Stage, first_jobs
 from asyncsim.cluster import Cluster
 from asyncsim.delays.per_worker import expand, is_zero
 from asyncsim.trace import Fate, Trace
@@ -73,7 +73,7 @@ def shown(log: Trace, cluster: Cluster, compute: Stage) -> Shown:
 
     Example:
         >>> import asyncsim as asim
-        >>> from asyncsim.calibration.stages import stages_of
+        >>> from asyncsim.calibration.laws.stages import stages_of
         >>> server = asim.Server(service=asim.delays.Constant(0.1))
         >>> cluster = asim.Cluster(4, asim.delays.Exponential(1.0), server=server)
         >>> log = asim.simulate(cluster, commits=100)

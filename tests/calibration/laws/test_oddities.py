@@ -5,8 +5,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration.oddities import departed, oddities
-from asyncsim.calibration.stages import stages_of
+from asyncsim.calibration.laws.oddities import departed, oddities
+from asyncsim.calibration.laws.stages import stages_of
 
 CLUSTER = asim.Cluster(4, delays.Gamma(2.0, 0.3), server=asim.Server(service=delays.Constant(0.2)))
 TRACE = asim.simulate(CLUSTER, commits=200, seed=4)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.oddities import departed, oddities
+from asyncsim.calibration.laws.oddities import departed, oddities
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.statistics import hidden_stages
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim.calibration.estimate import Estimate
+from asyncsim.calibration.laws.estimate import Estimate
 from asyncsim.delays import Delay
 
 LEAST_WEIGHT = 0.005  # below it a family moves no end of a 90 % interval

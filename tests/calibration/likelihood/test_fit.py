@@ -8,9 +8,9 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, ModelFit, Uniform
-from asyncsim.calibration.likelihood import log_likelihood
-from asyncsim.calibration.stages import stages_of
-from asyncsim.calibration.terms import shown
+from asyncsim.calibration.laws.stages import stages_of
+from asyncsim.calibration.likelihood.fit import log_likelihood
+from asyncsim.calibration.likelihood.terms import shown
 
 WIDE = LogUniform(1e-3, 100)
 CV = Uniform(0.05, 1.5)

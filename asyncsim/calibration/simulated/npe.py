@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.estimator import HALF, Estimator, learn, load_estimator, require_flowjax, save_estimator
+from asyncsim.calibration.laws.stages import stages_of
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.model_fit import (
     LEAST_PER_WORKER,
@@ -18,11 +18,18 @@ from asyncsim.calibration.model_fit import (
     require_workers,
     untold,
 )
-from asyncsim.calibration.posterior import METHOD, Posterior
 from asyncsim.calibration.result import LEVEL, Parameter
-from asyncsim.calibration.simulations import Job, Report, SimulationProgress, simulations
-from asyncsim.calibration.stages import stages_of
-from asyncsim.calibration.summaries import VERSION, seen_columns, summaries
+from asyncsim.calibration.simulated.estimator import (
+    HALF,
+    Estimator,
+    learn,
+    load_estimator,
+    require_flowjax,
+    save_estimator,
+)
+from asyncsim.calibration.simulated.posterior import METHOD, Posterior
+from asyncsim.calibration.simulated.simulations import Job, Report, SimulationProgress, simulations
+from asyncsim.calibration.simulated.summaries import VERSION, seen_columns, summaries
 from asyncsim.checks import require_integer
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.scenario.fingerprint import digest

@@ -9,8 +9,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration import LogUniform, Model, avo, blocks, critic
-from asyncsim.calibration.avo import Avo, History, _batches
+from asyncsim.calibration import LogUniform, Model, avo, blocks
+from asyncsim.calibration.adversarial import critic
+from asyncsim.calibration.adversarial.avo import Avo, History, _batches
 
 LINEAR = ((jnp.array([[2.0]]), jnp.zeros(1)), (jnp.ones((1, 1)), jnp.zeros(1)))
 
@@ -48,6 +49,7 @@ def test_the_optimal_baseline_has_the_least_spread():
     assert spread["optimal"] <= 1.3 * spread["mean"] < 0.6 * spread["none"]
 
 
+@pytest.mark.quick
 def test_losses_of_a_linear_critic():
     """d(x) = 2x: slopes of 2 everywhere, so that the penalty is λ (2 - 1)²; and BCE of a known logit."""
     real, fake = jnp.array([[1.0], [3.0]]), jnp.array([[0.5], [0.5]])

@@ -5,10 +5,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.calibration.choose import Group
 from asyncsim.calibration.coordinates import CLASSES, FloatArray
+from asyncsim.calibration.laws.choose import Group
+from asyncsim.calibration.laws.stages import Stage
 from asyncsim.calibration.predictive import Check
-from asyncsim.calibration.stages import Stage
 
 REFITS = 100  # simulated samples, each fitted anew, behind a p-value of a law
 KOLMOGOROV_MEAN = math.sqrt(math.pi / 2) * math.log(2)  # of the distance, times √n, in the limit

@@ -12,8 +12,8 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.calibration import critic as critics
-from asyncsim.calibration.critic import Layers, Proposal
+from asyncsim.calibration.adversarial import critic as critics
+from asyncsim.calibration.adversarial.critic import Layers, Proposal
 from asyncsim.checks import not_negative, one_of, require_integer, require_positive
 
 FloatArray = NDArray[np.float64]

@@ -14,7 +14,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model
-from asyncsim.calibration import simulations as drawn
+from asyncsim.calibration.simulated import simulations as drawn
 
 SEEN = (("commit_time",),)
 PRIOR = {"mean": LogUniform(0.1, 10)}

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim.calibration.coordinates import FloatArray
+from asyncsim.calibration.laws.shape import MOST_CENSORED
+from asyncsim.calibration.likelihood.terms import Term, pieces
 from asyncsim.calibration.predictive import Check
-from asyncsim.calibration.shape import MOST_CENSORED
-from asyncsim.calibration.terms import Term, pieces
 from asyncsim.cluster import Cluster
 
 REPLICATES = 200  # of the distance, under the model

@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.calibration.constants import clusters_of, depends, is_constant, solve_constants, take_constants
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.frame import Frame, axis
-from asyncsim.calibration.goodness import by_worker, law_checks, unequal_workers
-from asyncsim.calibration.maximum import IMPOSSIBLE, Corner, Peak, Shape, climb, shape_of, summit
+from asyncsim.calibration.laws.stages import ROUNDING, stages_of
+from asyncsim.calibration.likelihood.constants import clusters_of, depends, is_constant, solve_constants, take_constants
+from asyncsim.calibration.likelihood.frame import Frame, axis
+from asyncsim.calibration.likelihood.goodness import by_worker, law_checks, unequal_workers
+from asyncsim.calibration.likelihood.maximum import IMPOSSIBLE, Corner, Peak, Shape, climb, shape_of, summit
+from asyncsim.calibration.likelihood.terms import Shown, Term, laws_of, pieces, shown
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.model_fit import ModelFit, beginning, built, require_repeatable, require_workers, untold
 from asyncsim.calibration.predictive import Check
 from asyncsim.calibration.result import LEVEL, LIKELIHOOD, MOST_CHECKED, Parameter
-from asyncsim.calibration.stages import ROUNDING, stages_of
-from asyncsim.calibration.summaries import COLUMNS, seen_columns
-from asyncsim.calibration.terms import Shown, Term, laws_of, pieces, shown
+from asyncsim.calibration.simulated.summaries import COLUMNS, seen_columns
 from asyncsim.cluster import Cluster
 from asyncsim.delays.per_worker import expand
 from asyncsim.trace import Trace

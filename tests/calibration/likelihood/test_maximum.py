@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncsim.calibration.maximum import IMPOSSIBLE, Corner, Edge, climb, shape_of, summit
+from asyncsim.calibration.likelihood.maximum import IMPOSSIBLE, Corner, Edge, climb, shape_of, summit
 
 LOW, HIGH = np.array([-3.0, -3.0]), np.array([3.0, 3.0])
 HESSIAN = np.array([[50.0, 30.0], [30.0, 40.0]])

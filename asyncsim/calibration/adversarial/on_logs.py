@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.calibration.avo import Avo, avo
-from asyncsim.calibration.blocks import blocks
+from asyncsim.calibration.adversarial.avo import Avo, avo
+from asyncsim.calibration.adversarial.blocks import blocks
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.frame import Frame, axis
+from asyncsim.calibration.laws.stages import stages_of
+from asyncsim.calibration.likelihood.frame import Frame, axis
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.model_fit import (
     ModelFit,
@@ -24,9 +25,8 @@ from asyncsim.calibration.model_fit import (
     untold,
 )
 from asyncsim.calibration.result import MOST_CHECKED, Parameter
-from asyncsim.calibration.simulations import Report, SimulationProgress
-from asyncsim.calibration.stages import stages_of
-from asyncsim.calibration.summaries import Seen, previous_commit, seen_columns
+from asyncsim.calibration.simulated.simulations import Report, SimulationProgress
+from asyncsim.calibration.simulated.summaries import Seen, previous_commit, seen_columns
 from asyncsim.checks import require_integer
 from asyncsim.cluster import simulate
 from asyncsim.trace import Trace

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.calibration.average import Rival, rivals
 from asyncsim.calibration.coordinates import CLASSES, FloatArray, degrees
-from asyncsim.calibration.estimate import Estimate, estimate
-from asyncsim.calibration.stages import Stage
+from asyncsim.calibration.laws.average import Rival, rivals
+from asyncsim.calibration.laws.estimate import Estimate, estimate
+from asyncsim.calibration.laws.stages import Stage
 from asyncsim.checks import one_of
 
 LAWS = tuple(name for name in CLASSES if name not in ("constant", "erlang"))  # those that are compared

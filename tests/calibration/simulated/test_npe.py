@@ -15,9 +15,9 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, Uniform, default_model
-from asyncsim.calibration import estimator as networks
-from asyncsim.calibration import simulations as drawn
-from asyncsim.calibration.summaries import COLUMNS, seen_columns, summaries
+from asyncsim.calibration.simulated import estimator as networks
+from asyncsim.calibration.simulated import simulations as drawn
+from asyncsim.calibration.simulated.summaries import COLUMNS, seen_columns, summaries
 
 calibrating = sys.modules["asyncsim.calibration.calibrate"]  # the module: the package's name is the function
 WORKERS, COMMITS, SIMULATIONS = 4, 120, 660  # so many are one group
@@ -112,9 +112,11 @@ def test_it_is_kept_whole(fit, tmp_path):
 
 
 def test_an_estimator_serves_other_logs(fit, log, store, monkeypatch):
-    monkeypatch.setattr("asyncsim.calibration.npe.simulations", None)
-    monkeypatch.setattr("asyncsim.calibration.npe.learn", None)
-    monkeypatch.setattr("asyncsim.calibration.npe.write_json", None)  # as of a store that cannot be written to
+    monkeypatch.setattr("asyncsim.calibration.simulated.npe.simulations", None)
+    monkeypatch.setattr("asyncsim.calibration.simulated.npe.learn", None)
+    monkeypatch.setattr(
+        "asyncsim.calibration.simulated.npe.write_json", None
+    )  # as of a store that cannot be written to
     options = {"simulations": SIMULATIONS, "jobs": 0, "store": store}
     assert asim.calibrate(log, Model(partial(build), PRIOR), **options).parameters == fit.parameters
     slower = alone(asim.simulate(build({**TRUTH, "mean": 6.0}), commits=COMMITS, seed=5))
@@ -213,8 +215,8 @@ def test_ctrl_c_loses_little(tmp_path, monkeypatch):
         textwrap.dedent(
             f"""
             from pathlib import Path
-            from asyncsim.calibration import simulations as drawn
-            from tests.calibration.test_npe import MODEL
+            from asyncsim.calibration.simulated import simulations as drawn
+            from tests.calibration.simulated.test_npe import MODEL
             drawn.COMMITS_PER_SECOND = 1000
             job = drawn.Job(MODEL, 50, (("commit_time",),), 3)
             tell = lambda progress: print(progress.new, flush=True)
@@ -222,7 +224,7 @@ def test_ctrl_c_loses_little(tmp_path, monkeypatch):
             """
         )
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     process = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     )

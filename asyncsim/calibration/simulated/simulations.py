@@ -21,7 +21,7 @@ import numpy as np
 
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
-from asyncsim.calibration.summaries import Seen, summaries
+from asyncsim.calibration.simulated.summaries import Seen, summaries
 from asyncsim.cluster import simulate
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine.devices import cores

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.frame import axis
+from asyncsim.calibration.likelihood.frame import axis
+from asyncsim.calibration.likelihood.terms import Term, laws_of
 from asyncsim.calibration.model import Model
-from asyncsim.calibration.terms import Term, laws_of
 from asyncsim.cluster import Cluster
 from asyncsim.delays.per_worker import expand
 
