@@ -116,6 +116,7 @@ def by_likelihood_of_model(logs, commits, seed) -> dict[str, np.ndarray]:
     for row, values in enumerate(truth):
         trace = asim.simulate(MODEL.cluster(values), commits=commits, seed=int(generator.integers(2**31)))
         fit = asim.calibrate(trace, MODEL, method="likelihood")
+        assert isinstance(fit, asim.calibration.ModelFit)
         for i, (one, value) in enumerate(zip(fit.parameters.values(), values, strict=True)):
             inside[row, i] = one.low * (1 - ROUNDING) <= value <= one.high * (1 + ROUNDING)
         width[row] = list(fit.widths.values())
