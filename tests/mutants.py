@@ -277,9 +277,16 @@ MUTANTS = (
     Mutant(
         "every epoch in one order",
         "asyncsim/workloads/batches.py",
-        "np.random.default_rng(stream)",
-        "np.random.default_rng(stream[:2])",
+        "np.random.default_rng(stream).permutation(self.examples)",
+        "np.random.default_rng(stream[:2]).permutation(self.examples)",
         "tests/workloads tests/engine asyncsim/workloads/batches.py",
+    ),
+    Mutant(
+        "every epoch of a worker's own data in one order",
+        "asyncsim/workloads/batches.py",
+        "np.random.default_rng(stream).permutation(self.parts[worker])",
+        "np.random.default_rng(stream[:2]).permutation(self.parts[worker])",
+        "tests/workloads asyncsim/workloads/batches.py",
     ),
     Mutant(
         "one key for all of a worker's jobs",
