@@ -154,7 +154,7 @@ def _require_consistent(model: Any, method: str | None, law: Any) -> None:
         remedy = "Give `asyncsim.calibration.Model(build, prior)`."
         raise ValueError(f"`model` must be a calibration model; got {type(model).__name__}. {remedy}")
     if law is not None and (model is not None or method in (NPE, AVO)):
-        raise ValueError("`law` must be without simulation and `model`, which it belongs into: it names a law to fit.")
+        raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
 
 
 def _hides_a_queue(found: Calibration, log: Trace) -> bool:

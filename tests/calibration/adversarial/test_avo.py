@@ -201,7 +201,7 @@ def test_simulations_are_counted_and_stopped():
     [
         ({"simulations": 100}, "`simulations` must be an integer of at least 448"),
         ({"model": Model(lambda p: asim.Cluster(4, delays.Constant(p["a"])), {"a": WIDE})}, "clusters of 3 workers"),
-        ({"law": "gamma"}, "`law` must be without simulation"),
+        ({"law": "gamma"}, "`law` must be left out"),
     ],
 )
 def test_logs_and_models_that_are_refused(options, message):

@@ -280,7 +280,7 @@ def times(*values):
         (None, {"simulations": 10}, "`simulations` must be an integer of at least 500"),
         (None, {"model": default_model(5)}, "`model` must build clusters of 4 workers, as the log has; got 5"),
         (None, {"model": "gamma"}, "`model` must be a calibration model; got str"),
-        (None, {"law": "gamma"}, "`law` must be without simulation"),
+        (None, {"law": "gamma"}, "`law` must be left out"),
         (None, {"method": "nep"}, "`method` must be one of .*Did you mean 'npe'"),
         (None, {"method": "avo"}, f"must have 288 commits or more for AVO, 32 blocks of 9; got {COMMITS}"),
         (None, {"jobs": -1}, "`jobs` must be an integer of at least 0"),
