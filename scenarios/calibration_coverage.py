@@ -27,7 +27,8 @@ from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, Uniform
 from asyncsim.calibration.laws.estimate import estimate
 from asyncsim.calibration.laws.stages import stages_of
-from asyncsim.calibration.simulated.estimator import HALF, LEVEL, learn
+from asyncsim.calibration.result import HALF, LEVEL
+from asyncsim.calibration.simulated.estimator import learn
 from asyncsim.calibration.simulated.simulations import Job, simulations
 from asyncsim.calibration.simulated.summaries import summaries
 from asyncsim.plots.style import BLUE, GREY, VERMILION

@@ -24,7 +24,7 @@ from asyncsim.calibration.model_fit import (
     require_workers,
     untold,
 )
-from asyncsim.calibration.result import MOST_CHECKED, Parameter
+from asyncsim.calibration.result import HALF, MOST_CHECKED, NORMAL, Parameter
 from asyncsim.calibration.simulated.simulations import Report, SimulationProgress
 from asyncsim.calibration.simulated.summaries import Seen, previous_commit, seen_columns
 from asyncsim.checks import require_integer
@@ -40,8 +40,6 @@ START_SD = 0.3  # of the proposal, in widths of the prior: that of a uniform one
 PROPOSAL_RATE, CRITIC_RATE, PENALTY = 0.03, 0.003, 1.0  # faster than the published ones: steps are dear
 DRAWS = 1000
 FIRST = 128  # simulations by which statistics are scaled
-NORMAL = 1.6448536269514722  # quantile of the standard normal at 95 %
-HALF = 0.5  # of the prior's width: a parameter with a wider proposal was not found
 SHORTEST = 1e-6  # of a cycle, of which the logarithm stands for that of nothing
 NO_POSTERIOR = (
     "The intervals are of AVO's proposal, which is no posterior: it narrows for as long as one runs, and another seed "

@@ -31,10 +31,10 @@ def oddities(trace: Trace) -> list[str]:
 
 def departed(trace: Trace) -> NDArray[np.bool_]:
     """(workers,) who committed nothing more, for far longer than anything took, until the log ended."""
-    last = np.zeros(trace.workers)
-    np.maximum.at(last, trace.worker, trace.commit_time)
     times = cycles(trace)
-    return trace.seconds - last > LEFT * float(times.max()) if len(times) >= LEAST_GAPS else last < 0
+    if len(times) < LEAST_GAPS:
+        return np.zeros(trace.workers, np.bool_)
+    return trace.seconds - _last(trace) > LEFT * float(times.max())
 
 
 def _pauses(trace: Trace) -> list[str]:
@@ -76,8 +76,7 @@ def _departed(trace: Trace) -> list[str]:
     gone = np.flatnonzero(departed(trace))
     if not len(gone):
         return []
-    last = np.zeros(trace.workers)
-    np.maximum.at(last, trace.worker, trace.commit_time)
+    last = _last(trace)
     names = ", ".join(map(str, gone[:MOST_NAMED])) + (", …" if len(gone) > MOST_NAMED else "")
     one = len(gone) == 1
     since = f" since {last[gone[0]]:.6g} s" if one and last[gone[0]] else ""
@@ -85,6 +84,13 @@ def _departed(trace: Trace) -> list[str]:
         f"Worker{'' if one else 's'} {names} committed nothing{since}, of {trace.seconds:.6g} s: "
         f"{'it' if one else 'they'} seem{'s' if one else ''} to have left. Fit the time before, or the others alone."
     ]
+
+
+def _last(trace: Trace) -> FloatArray:
+    """(workers,) time of the last commit, 0 of who has none."""
+    last = np.zeros(trace.workers)
+    np.maximum.at(last, trace.worker, trace.commit_time)
+    return last
 
 
 def _rounds(trace: Trace) -> list[str]:

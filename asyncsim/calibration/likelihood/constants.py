@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.likelihood.frame import axis
+from asyncsim.calibration.likelihood.frame import axis, units
 from asyncsim.calibration.likelihood.terms import Term, laws_of
 from asyncsim.calibration.model import Model
 from asyncsim.cluster import Cluster
@@ -114,7 +114,7 @@ def _bases(model: Model) -> FloatArray:
 def _built(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
     """The cluster below whose parameters these shares of the prior lie; None where `build` fails."""
     with suppress(ValueError):
-        return model.cluster(model.at(shares) * [cycle if name in model.times else 1.0 for name in model.names])
+        return model.cluster(model.at(shares) * units(model, cycle))
     return None
 
 
@@ -150,11 +150,8 @@ def _value(cluster: Cluster, one: Constant) -> float:
 
 
 def _middle(model: Model, known: Mapping[str, float], cycle: float) -> dict[str, float]:
-    values = model.at(np.full(len(model.names), 0.5))
-    return {
-        name: known.get(name, float(value) * (cycle if name in model.times else 1.0))
-        for name, value in zip(model.names, values, strict=True)
-    }
+    values = model.at(np.full(len(model.names), 0.5)) * units(model, cycle)
+    return {**dict(zip(model.names, values.tolist(), strict=True)), **known}
 
 
 def _solved(model: Model, one: Constant, name: str, known: Mapping[str, float], cycle: float) -> float:

@@ -9,14 +9,14 @@ import numpy as np
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.laws.stages import ROUNDING, stages_of
 from asyncsim.calibration.likelihood.constants import clusters_of, depends, is_constant, solve_constants, take_constants
-from asyncsim.calibration.likelihood.frame import Frame, axis
+from asyncsim.calibration.likelihood.frame import Frame, axis, units
 from asyncsim.calibration.likelihood.goodness import by_worker, law_checks, unequal_workers
 from asyncsim.calibration.likelihood.maximum import IMPOSSIBLE, Corner, Peak, Shape, climb, shape_of, summit
 from asyncsim.calibration.likelihood.terms import Shown, Term, laws_of, pieces, shown
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.model_fit import ModelFit, beginning, built, require_repeatable, require_workers, untold
 from asyncsim.calibration.predictive import Check
-from asyncsim.calibration.result import LEVEL, LIKELIHOOD, MOST_CHECKED, Parameter
+from asyncsim.calibration.result import HALF, LEVEL, LIKELIHOOD, MOST_CHECKED, NORMAL, Parameter
 from asyncsim.calibration.simulated.summaries import COLUMNS, seen_columns
 from asyncsim.cluster import Cluster
 from asyncsim.delays.per_worker import expand
@@ -26,11 +26,9 @@ SCREENED = 256  # clusters of the prior, among which the search begins
 STARTS = 4  # of these, from which it climbs
 DRAWS = 1000
 FINE_DRAWS = 20_000  # by which intervals are read where errors are not normal
-NORMAL = 1.6448536269514722  # quantile of the standard normal at 95 %
 FLAT_SD = 0.32  # of a uniform prior, in widths of its middle 90 %
 OTHER_PEAK = 2.0  # of the log-likelihood: another maximum no lower than that is said
 APART = 5.0  # standard errors, from which two maxima are not one
-HALF = 0.5  # of the prior's width: a parameter with a wider interval is not told by the log
 MISFIT = 0.01  # p-value below which a law does not fit
 NO_CLUSTER = 1e6 * IMPOSSIBLE  # what `build` cannot make
 NOT_OBSERVED = "not observed"
@@ -71,7 +69,7 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> ModelFit:
     require_workers(log, model)
     cycle = log.workers * log.seconds / len(log)
     require_repeatable(model)
-    middle = model.cluster(model.at(np.full(len(model.names), 0.5)) * _units(model, cycle))
+    middle = model.cluster(model.at(np.full(len(model.names), 0.5)) * units(model, cycle))
     _require_independent(middle)
     seen = shown(log, middle, stages.compute)
     _require_some(seen)
@@ -150,7 +148,7 @@ def _highest(
     value = _value(model, terms, search)
     shares = np.random.default_rng([seed, 6]).random((SCREENED, len(model.names)))
     shares[0] = 0.5
-    rows = model.at(shares) * _units(model, cycle)
+    rows = model.at(shares) * units(model, cycle)
     starts = [search.to(dict(zip(model.names, row, strict=True))) for row in rows]
     heights = np.array([value(x) for x in starts])
     best = np.argsort(-heights)[:STARTS]
@@ -447,10 +445,6 @@ def _search(found: Found | None) -> list[str]:
         *notes,
         f"The likelihood has another maximum, nearly as high, at {values}: intervals are of the highest alone.",
     ]
-
-
-def _units(model: Model, cycle: float) -> FloatArray:
-    return np.array([cycle if name in model.times else 1.0 for name in model.names])
 
 
 def _prior_value(model: Model, name: str, share: float, cycle: float) -> float:

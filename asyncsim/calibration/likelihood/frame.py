@@ -54,6 +54,11 @@ class Axis:
         return self.to(self.ends[1] * self.unit)
 
 
+def units(model: Model, cycle: float) -> FloatArray:
+    """(p,) what the prior's values are in: a cycle, in seconds, for a model's `times`, and 1 for others."""
+    return np.array([cycle if name in model.times else 1.0 for name in model.names])
+
+
 def axis(model: Model, name: str, cycle: float, natural: Collection[str] = ()) -> Axis:
     """The axis of a parameter.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
-from asyncsim.calibration.result import LEVEL
+from asyncsim.calibration.result import HALF, LEVEL
 from asyncsim.files import atomic_write
 
 FLOWS = 3  # that are averaged
@@ -33,7 +33,6 @@ ROUNDS = 4  # of its weights
 BEYOND = 8.0  # standard deviations, or units of error, beyond which nothing is learned
 LEVELS = (0.5, 0.995)  # between which that of the intervals lies
 LEAST_OF_KIND = 100  # simulations by which a level is set
-HALF = 0.5  # of the prior's width: a parameter with a wider interval is not told by the log
 RANK_DRAWS = 300  # from each flow, of each simulation that was held back
 FLAT = 1e-6  # standard deviation of a statistic that says nothing
 EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."

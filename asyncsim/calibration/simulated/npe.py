@@ -18,9 +18,8 @@ from asyncsim.calibration.model_fit import (
     require_workers,
     untold,
 )
-from asyncsim.calibration.result import LEVEL, Parameter
+from asyncsim.calibration.result import HALF, LEVEL, Parameter
 from asyncsim.calibration.simulated.estimator import (
-    HALF,
     Estimator,
     learn,
     load_estimator,
