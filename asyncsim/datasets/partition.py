@@ -15,6 +15,8 @@ from asyncsim.files import digest
 EQUAL, SIZES = "equal", "sizes"  # what a worker's gradient counts: as much as any other's, or as its examples
 STREAM = 0x9A27  # keeps the random numbers apart from those that others draw from the same seed
 OWN = "own"  # `by` of a partition that the caller made
+SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: smaller ones never become an example
+MOST_SCALINGS = 100  # of a table of shares; what is missing after them is moved one example at a time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,8 +127,12 @@ def partition(
         - "iid": Shuffled and cut into equal parts (sizes differ by at most one).
         - "dirichlet": The examples of each label are shared out by Dirichlet(α, …, α) over the workers: the smaller α,
           the fewer workers have a label. Sizes differ as well.
-        - "mixture": Parts of one size, for each of which the shares of the labels are drawn from Dirichlet(α, …, α), as
-          far as there are examples left.
+        - "mixture": Parts of one size, for each of which the shares of the labels are drawn from Dirichlet(α, …, α).
+          All shares are then scaled together until the parts use every example once, and the parts are dealt out at
+          random. With k equally frequent labels and n workers, n well above k, the variance of a share is
+          (1 - 1/n)·(1/k)(1 - 1/k)/(kα + 1) for every worker. Fewer workers are more alike, because a part larger than a
+          label cannot consist of that label alone. (Published code deals out worker by worker, so that the last ones
+          get the labels that are left over.)
         - "labels": Every worker has examples of so many different labels. Who has which is dealt out evenly at random,
           and those who have a label share its examples evenly.
         - "quantity": Shuffled, and cut into parts whose sizes are in the ratio of gamma variables with coefficient of
@@ -216,21 +222,47 @@ def by_dirichlet(rng: np.random.Generator, known: np.ndarray, workers: int, alph
 
 
 def by_mixture(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
-    """The owner of each example: equal parts, each with Dirichlet shares of the labels while they last."""
-    groups = [examples.tolist() for examples in _of_each_label(rng, known)]
+    """The owner of each example: equal parts with Dirichlet shares of the labels, balanced so that all are used."""
+    groups = list(_of_each_label(rng, known))
+    sizes = np.bincount(np.arange(len(known)) % workers)
+    totals = np.array([len(examples) for examples in groups])
+    shape = (workers, len(groups))
+    # Logarithms of gamma variables of shape α, by those of shape α + 1: they do not underflow, however small α is.
+    drawn = np.log(rng.gamma(alpha + 1, size=shape)) + np.log1p(-rng.random(shape)) / alpha
+    counts = rng.permutation(_whole_table(_balanced(drawn, sizes, totals), totals))  # no worker is special
     owner = np.empty(len(known), np.int64)
-    for worker, size in enumerate(np.bincount(iid(rng, known, workers), minlength=workers).tolist()):
-        shares = rng.dirichlet(np.full(len(groups), alpha))
-        if not np.isfinite(shares).all():
-            shares = np.eye(len(groups))[rng.integers(len(groups))]
-        wanted = np.bincount(_cut(shares, size), minlength=len(groups))
-        while size:
-            for label in np.argsort(-wanted, kind="stable").tolist():
-                taken = [groups[label].pop() for _ in range(min(wanted[label], len(groups[label]), size))]
-                owner[taken] = worker
-                size -= len(taken)
-            wanted = np.array([size * (len(group) == max(map(len, groups))) for group in groups])  # from the fullest
+    for examples, of_label in zip(groups, counts.T, strict=True):
+        owner[examples] = np.repeat(np.arange(workers), of_label)
     return owner
+
+
+def _balanced(logarithms: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """A table with these sums of rows and, nearly, of columns: positive numbers whose rows and columns are scaled."""
+    logarithms = np.maximum(logarithms - logarithms.max(axis=1, keepdims=True), SMALLEST)
+    of_column = np.zeros(len(columns))
+    for _ in range(MOST_SCALINGS):
+        of_row = np.log(rows) - np.logaddexp.reduce(logarithms + of_column, axis=1)
+        table = np.exp(logarithms + of_row[:, None] + of_column)
+        if np.abs(table.sum(axis=0) - columns).max() < 0.5:  # less than rounding adds
+            break
+        of_column = np.log(columns) - np.logaddexp.reduce(logarithms + of_row[:, None], axis=0)
+    return table
+
+
+def _whole_table(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The table in whole numbers: its sums of rows stay, and those of the columns become exact."""
+    counts = np.floor(table).astype(np.int64)
+    lacking = np.rint(table.sum(axis=1)).astype(np.int64) - counts.sum(axis=1)
+    rank = np.argsort(np.argsort(counts - table, axis=1), axis=1)
+    counts += rank < lacking[:, None]
+    surplus = counts.sum(axis=0) - columns
+    while surplus.any():  # one example moves from the fullest label to the emptiest, in the row where it is felt least
+        full, empty = int(surplus.argmax()), int(surplus.argmin())
+        felt = (table[:, full] - counts[:, full]) + (counts[:, empty] - table[:, empty])
+        row = int(np.where(counts[:, full] > 0, felt, np.inf).argmin())
+        counts[row, [full, empty]] += (-1, 1)
+        surplus[[full, empty]] += (-1, 1)
+    return counts
 
 
 def by_labels(rng: np.random.Generator, known: np.ndarray, workers: int, labels: int) -> np.ndarray:

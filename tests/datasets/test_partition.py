@@ -72,12 +72,23 @@ def test_shares_of_a_label_vary_as_dirichlet_says(alpha: float) -> None:
 
 
 def test_mixtures_are_of_one_size() -> None:
-    """And their shares of the labels vary as Dirichlet says, as long as there are examples left: in the first parts."""
-    few = [shared(40, "mixture", alpha=0.5, seed=seed).label_counts for seed in range(60)]
-    assert {tuple(sorted(set(counts.sum(axis=1).tolist()))) for counts in few} == {(35, 36)}
-    shares = np.concatenate([counts[:3] / counts[:3].sum(axis=1, keepdims=True) for counts in few])
-    squares = ((shares - 0.1) ** 2).mean(axis=1)
-    assert abs(squares.mean() - 0.1 * 0.9 / (10 * 0.5 + 1)) < 4 * squares.std() / len(squares) ** 0.5 + 1e-3
+    assert set(shared(40, "mixture", alpha=0.5).sizes.tolist()) == {35, 36}
+
+
+@pytest.mark.parametrize(("labels", "alpha"), [(10, 5.0), (10, 0.5), (4, 2.0)])
+def test_shares_of_a_mixture_vary_as_dirichlet_says_for_every_worker(labels: int, alpha: float) -> None:
+    """Var of a share is (1/k)(1 - 1/k)/(kα + 1), times 1 - 1/n because all workers together have all examples."""
+    workers, size, seeds = 40, 200, 60
+    numbers = np.arange(workers * size) % labels
+    data = Dataset("even", np.zeros((len(numbers), 1)), numbers, np.zeros((1, 1)), numbers[:1], classes=labels)
+    counts = np.array([partition(data, workers, "mixture", alpha=alpha, seed=s).label_counts for s in range(seeds)])
+    assert (counts.sum(axis=1) == workers * size / labels).all()
+    squares = ((counts / size - 1 / labels) ** 2).mean(axis=2)  # (seeds, workers)
+    expected = (1 - 1 / workers) / labels * (1 - 1 / labels) / (labels * alpha + 1)
+    error = squares.std(axis=0).mean() / seeds**0.5  # of one worker's mean over the seeds
+    assert abs(squares.mean() - expected) < 4 * error / workers**0.5 + 0.02 * expected  # 1 - 1/n is for many workers
+    assert (abs(squares.mean(axis=0) - expected) < 5 * error).all(), "workers differ"
+    assert abs(squares[:, -4:].mean() - squares[:, :4].mean()) < 4 * error / 2**0.5, "the last workers differ"
 
 
 @pytest.mark.parametrize("cv", [0.3, 1.0])
@@ -98,8 +109,9 @@ def test_small_parts_are_filled_up(least: int) -> None:
 
 
 @pytest.mark.parametrize("alpha", [1e-300, 1e-8, 1e8])
-def test_extreme_concentrations(alpha: float) -> None:
-    assert shared(alpha=alpha).sizes.sum() == EXAMPLES
+@pytest.mark.parametrize("by", ["dirichlet", "mixture"])
+def test_extreme_concentrations(by: str, alpha: float) -> None:
+    assert shared(by=by, alpha=alpha).sizes.sum() == EXAMPLES
 
 
 def test_owners_that_were_given() -> None:
