@@ -175,7 +175,7 @@ def beginning(log: Trace, commits: int) -> Trace:
     """The first commits of a log, with all their columns."""
     if commits >= len(log):
         return log
-    columns = {name: column[:commits] for name, column in log.to_columns().items() if len(column) >= commits}
+    columns = {name: column[:commits] for name, column in log.to_columns().items()}
     return Trace.from_columns(columns, workers=log.workers)
 
 

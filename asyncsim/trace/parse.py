@@ -12,7 +12,7 @@ from asyncsim.trace.groups import group_of
 
 Table = dict[str, NDArray[Any]]
 
-TYPES = COMMIT_COLUMNS | UNFINISHED_COLUMNS
+TYPES = COMMIT_COLUMNS | UNFINISHED_COLUMNS | {"staleness": np.int32}
 EMPTY = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ else -1 for name, dtype in TYPES.items()}
 
 

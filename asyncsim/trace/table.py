@@ -18,8 +18,9 @@ from asyncsim.trace.start import Start, require_plausible, since, start_of
 from asyncsim.trace.tables import Faults, Tables, Unfinished
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
-NUMBERS = COMMIT_COLUMNS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}
-COLUMNS = ("worker", "fate", *(name for name in NUMBERS if name != "worker"))
+OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}
+NUMBERS = OF_COMMITS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}
+COLUMNS = ("worker", "fate", "staleness", *(name for name in NUMBERS if name not in ("worker", "staleness")))
 NEEDED = ("worker", "commit_time")
 RESUMES = ("central", "own")
 TIMES = frozenset(name for name, dtype in NUMBERS.items() if dtype is np.float64)
@@ -30,8 +31,18 @@ MOST_SHOWN = 20  # names in a message
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
 
-def to_columns(trace: Tables) -> Table:
+def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     """The columns of the flat table; see `Trace.to_columns`."""
+    return _with_unfinished(trace) if unfinished else _of_commits(trace)
+
+
+def _of_commits(trace: Tables) -> Table:
+    table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS}
+    reads = zip(trace.groups, trace.group_read_version.T, strict=True)
+    return table | {column_of(group): versions for group, versions in reads}
+
+
+def _with_unfinished(trace: Tables) -> Table:
     rest = trace.unfinished
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
     names = np.array([fate.name.lower() for fate in Fate])
@@ -119,6 +130,7 @@ def assemble(
     try:
         trace = make(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
         invariants.check(trace)
+        _require_staleness(table, trace, rows[: len(trace)])
     except TraceError as error:
         raise _in_table(error, rows, len(commits["worker"])) from error
     return trace
@@ -178,7 +190,7 @@ def _require_what_applies(table: Table) -> None:
     idle = fate == IDLE
     ended = ~(committed | idle)
     for name in [name for name in NUMBERS if name in table and name != "worker"]:
-        of_commits = name in COMMIT_COLUMNS
+        of_commits = name in OF_COMMITS
         given = table[name] != EMPTY[name]
         if of_commits and NUMBERS[name] is not np.bool_:  # an empty cell of these reads as False
             refuse(committed & ~given, name, None, "be known for a commit", "Fill it in, or leave out the column.")
@@ -192,6 +204,14 @@ def _require_what_applies(table: Table) -> None:
         lacking = committed & (table[name] == empty_of(name))
         refuse(lacking, name, None, "be known for a commit", "Fill it in, or leave out the column.")
         _refuse_given(table, name, ~committed)
+
+
+def _require_staleness(table: Table, trace: Tables, rows: NDArray[np.int64]) -> None:
+    """The column `staleness` adds nothing, but must not contradict the versions."""
+    if "staleness" in table:
+        given = table["staleness"][rows]
+        rule = "be version - read_version"
+        refuse(given != trace.staleness, "staleness", given, rule, "Correct it or the versions, or leave it out.")
 
 
 def _refuse_given(table: Table, name: str, empty: NDArray[np.bool_]) -> None:

@@ -224,26 +224,33 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             raise ValueError(f"{source}{error}") from error
         return trace
 
-    def to_columns(self) -> Table:
-        """The trace as one flat table, one row per job: ready for a data frame or a Parquet file.
+    def to_columns(self, *, unfinished: bool = False) -> Table:
+        """The commits as columns of one length, which pandas, polars and Parquet take as they are.
 
-        First come the commits in the order of application, then the jobs that never committed; `fate` tells them
-        apart: "committed", or the name of a `Fate` in small letters. A worker that never read at all has one row with
-        fate "idle", so that every worker occurs. Faults are not jobs: they are in `trace.faults`.
+        Args:
+            unfinished: Whether the jobs that never committed follow the commits. A column `fate` then tells them apart:
+                "committed", or the name of a `Fate` in small letters. A worker that never read has one row with
+                fate "idle", so that every worker occurs. Only with this argument does `from_columns` give the whole
+                trace back, except for faults, which are in `trace.faults`.
 
         Returns:
-            Name to array, all of equal length: `worker`, `fate` (strings), the columns of the commits, and
-            `end_version` and `end_time` of the jobs that did not commit. What does not apply to a row, or never
-            happened, is infinite for times, -1 for whole numbers and False for booleans.
+            Name to array: one row per commit, in the order of application, with `worker`, `staleness` and the other
+            columns of the commits, then one column `read_version[NAME]` for each parameter group. With `unfinished`,
+            also `fate`, and `end_version` and `end_time` of the jobs that did not commit. There, a cell that does not
+            apply is infinite for times, -1 for whole numbers and False for booleans.
 
         Example:
-            >>> columns = Trace.from_commits([0, 1, 0]).to_columns()
+            >>> trace = Trace.from_commits([0, 1, 0])
+            >>> columns = trace.to_columns()
+            >>> columns["worker"].tolist(), columns["staleness"].tolist(), columns["commit_time"].tolist()
+            ([0, 1, 0], [0, 1, 1], [1.0, 2.0, 3.0])
+            >>> columns = trace.to_columns(unfinished=True)
             >>> columns["fate"].tolist()
             ['committed', 'committed', 'committed', 'in_flight', 'in_flight']
-            >>> columns["commit_time"].tolist()
-            [1.0, 2.0, 3.0, inf, inf]
+
+            As a table: ``pandas.DataFrame(trace.to_columns())``.
         """
-        return table.to_columns(self)
+        return table.to_columns(self, unfinished)
 
     @classmethod
     def from_columns(
@@ -275,6 +282,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
           when the worker pulled for that commit: `read_version` is its `pull_version` and its own step, and `read_time`
           the earliest that fits. `start_time` is the end of the worker's previous job.
         - `commit_time`: 1, 2, 3, …, if `pull_version` is given and no time is: the rows are in order of application.
+        - `staleness` is not needed: it follows from the versions, and must agree with them.
 
         Rows without `version` may come in any order, and are sorted by `commit_time`, ties as given; with `version`
         they must come in the order of application. Two equal rows with neither `version` nor `read_time` are refused:
@@ -317,7 +325,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         return table.from_columns(cls, columns, workers, faults, start, resume)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the columns of `to_columns` as CSV, so that `from_csv` gives the same trace to the last bit.
+        """Write the columns of `to_columns(unfinished=True)` as CSV, so that `from_csv` gives the same trace exactly.
 
         A cell is empty where there is nothing: a time that never came, a number that does not apply. Faults are
         written to a second file beside it, run.faults.csv beside run.csv, only if there are any; otherwise such a
@@ -335,7 +343,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             ...     path = pathlib.Path(folder, "run.csv")
             ...     Trace.from_commits([0, 1]).to_csv(path)
             ...     print(path.read_text()[:60])
-            worker,fate,read_version,version,pull_version,closes_step,re
+            worker,fate,staleness,read_version,version,pull_version,clos
         """
         csv.write(self, path)
 

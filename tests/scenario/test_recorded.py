@@ -73,7 +73,7 @@ class TestRun:
         assert recorded.scenario != simulated.scenario
 
     def test_the_digest_is_that_of_the_log(self) -> None:
-        again = asim.Trace.from_columns(TRACE.to_columns())
+        again = asim.Trace.from_columns(TRACE.to_columns(unfinished=True))
         assert again.digest == TRACE.digest
         assert scenario(cluster=again) == scenario()
         other = asim.simulate(CLUSTER, commits=200, seed=4)

@@ -46,7 +46,7 @@ def test_a_job_that_did_not_commit_is_named_in_each_table(trace, tmp_path):
         damaged.check()
     assert fields(caught.value) == ("unfinished.read_version", row, 99, "row")
     with pytest.raises(TraceError) as caught:
-        Trace.from_columns(damaged.to_columns())
+        Trace.from_columns(damaged.to_columns(unfinished=True))
     assert fields(caught.value) == ("read_version", len(trace) + row, 99, "row")
     damaged.to_csv(tmp_path / "trace.csv")
     with pytest.raises(TraceError) as caught:

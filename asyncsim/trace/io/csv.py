@@ -48,7 +48,7 @@ _Writers = Mapping[str, Callable[[slice], Iterable[Any]]]
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     """Write the trace and its faults; see `Trace.to_csv`."""
-    _write_columns(path, to_columns(trace))
+    _write_columns(path, to_columns(trace, unfinished=True))
     if len(trace.faults):
         faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
         _write_columns(faults_path(path), faults | {"kind": np.array(KINDS)[trace.faults.kind]})

@@ -40,7 +40,7 @@ class TestRoundTrip:
     @given(clusters(), st.integers(0, 3))
     def test_every_cluster(self, tmp_path_factory, cluster, seed):
         trace, path = simulate(cluster, commits=40, seed=seed), tmp_path_factory.getbasetemp() / "every.csv"
-        assert_equal(Trace.from_columns(trace.to_columns(), faults=trace.faults), trace)
+        assert_equal(Trace.from_columns(trace.to_columns(unfinished=True), faults=trace.faults), trace)
         trace.to_csv(path)
         assert_equal(Trace.from_csv(path), trace)
         assert faults_path(path).exists() == bool(len(trace.faults))
@@ -53,7 +53,7 @@ class TestRoundTrip:
         path = tmp_path_factory.getbasetemp() / "valid.csv"
         trace.to_csv(path)
         assert_equal(Trace.from_csv(path), trace)
-        assert_equal(Trace.from_columns(trace.to_columns()), trace)
+        assert_equal(Trace.from_columns(trace.to_columns(unfinished=True)), trace)
 
     def test_empty_trace(self, tmp_path):
         trace = Trace.from_commits([], workers=3)
@@ -67,7 +67,7 @@ class TestRoundTrip:
 
     def test_columns_are_plain_and_equally_long(self):
         trace = random_trace(workers=9, commits=5, **CHANGES)
-        columns = trace.to_columns()
+        columns = trace.to_columns(unfinished=True)
         assert tuple(columns) == COLUMNS
         assert {values.dtype.kind for values in columns.values()} == set("iUbf")
         jobs = len(trace) + len(trace.unfinished)
@@ -79,7 +79,7 @@ class TestRoundTrip:
     def test_tables_with_gaps_hold_floats(self):
         """As in a data frame that has read empty cells."""
         trace = random_trace(**CHANGES)
-        columns = trace.to_columns()
+        columns = trace.to_columns(unfinished=True)
         loose = {name: v.astype(float) if v.dtype.kind in "ib" else v.tolist() for name, v in columns.items()}
         assert_equal(Trace.from_columns(loose), trace)
 
@@ -140,7 +140,7 @@ class TestInferredColumns:
 
     def test_jobs_that_never_commit_from_times(self):
         trace = simulate(Cluster(5, Gamma(1.0, 0.5), protocol=protocols.Ringmaster(3, stop=True)), commits=200)
-        columns = trace.to_columns()
+        columns = trace.to_columns(unfinished=True)
         assert (columns["fate"] == "cancelled").sum() > 10
         for name in ("version", "pull_version", "end_version"):
             del columns[name]
@@ -401,5 +401,5 @@ class TestBadInput:
 
 def test_fates_are_those_of_the_trace():
     trace = random_trace(**CHANGES)
-    fate = trace.to_columns()["fate"][len(trace) : len(trace) + len(trace.unfinished)]
+    fate = trace.to_columns(unfinished=True)["fate"][len(trace) : len(trace) + len(trace.unfinished)]
     assert [Fate[name.upper()] for name in fate] == trace.unfinished.fate.tolist()
