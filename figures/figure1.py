@@ -2,7 +2,7 @@
 
 The paper claims that GEM stays stable with up to 30 workers and ends lower with more of them, that DOWNPOUR gets worse
 and fails, and that adaptive staleness is stable but slow. The claims are judged by the final losses of all seeds (mean
-over each worker's last 50 commits), compared with the loss before training.
+at the end of the run, as `Run.final_loss` has it), compared with the loss before training.
 """
 
 from collections.abc import Sequence

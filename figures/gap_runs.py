@@ -65,7 +65,7 @@ def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
 
 
 def final_losses(seeds: Sequence[Numbers]) -> np.ndarray:
-    """(seeds, numbers of workers): mean training loss of each worker's last 50 commits."""
+    """(seeds, numbers of workers): final training losses."""
     return over_seeds(seeds, "workers_final", "training_loss")
 
 

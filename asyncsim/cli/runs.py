@@ -104,6 +104,7 @@ def cells(row: Row) -> tuple[str, ...]:
         what = {"comparison": f"{len(row.kept.description.get('scenarios', {}))} scenarios"}.get(row.kept.kind)
         return (row.name, "", ", ".join(row.tags), what or row.kept.kind, "", "", "", "", when, row.kept.state)
     loss = "diverged" if values.get("diverged_at") is not None else _number(values.get("final_loss"))
+    loss += " (stuck)" if values.get("stuck") is True else ""
     accuracy = values.get("test_accuracy")
     return (
         row.name,

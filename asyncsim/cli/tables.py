@@ -42,15 +42,18 @@ def print_table(
 
 def print_summary(summary: Mapping[str, Any]) -> None:
     """A short table of one run."""
+    before = f"yes: the loss was {number(summary['initial_loss'])} before training"
+    stuck = [("stuck", before)] if summary["stuck"] else []
     rows = [
         ("commits", f"{summary['commits']:,}"),
         ("simulated seconds", number(summary["simulated_seconds"])),
         ("mean staleness", number(summary["mean_staleness"])),
-        ("final training loss", f"{number(summary['final_loss'])}  (mean of each worker's last 50 commits)"),
+        ("final training loss", f"{number(summary['final_loss'])}  (each worker's last quarter, at most 50 commits)"),
         ("test loss", number(summary["test_loss"])),
         ("test accuracy", percent(summary["test_accuracy"])),
         *((spaced(name), number(value)) for name, value in own_metrics(summary).items()),
         ("diverged", "no" if summary["diverged_at"] is None else f"at commit {summary['diverged_at']:,}"),
+        *stuck,
         ("commits per second", f"{rate(summary)}  (real time; {summary['wall_seconds']:.1f} s with compiling)"),
     ]
     print_table((), rows, text=(0, 1), folded=(0, 1))
@@ -60,7 +63,7 @@ def print_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
     """One row per scenario."""
     rows = []
     for name, summary in summaries.items():
-        loss = number(summary["final_loss"]) if summary["diverged_at"] is None else "diverged"
+        loss = loss_text(summary)
         staleness, accuracy = number(summary["mean_staleness"]), percent(summary["test_accuracy"])
         rows.append((name, f"{summary['commits']:,}", staleness, loss, accuracy, rate(summary)))
     print_table(("scenario", "commits", "staleness", "final loss", "accuracy", "commits/s"), rows)
@@ -130,6 +133,17 @@ def number(value: float | None) -> str:
 def percent(value: float | None) -> str:
     """A share in percent; a dash for None."""
     return "–" if value is None else f"{value:.2%}"
+
+
+def loss_text(summary: Mapping[str, Any]) -> str:
+    """The final loss, or that the run diverged; with a mark if it did not learn.
+
+    Example:
+        >>> loss_text({"final_loss": 2.305, "diverged_at": None, "stuck": True})
+        '2.305 (stuck)'
+    """
+    loss = number(summary["final_loss"]) if summary["diverged_at"] is None else "diverged"
+    return f"{loss} (stuck)" if summary["stuck"] else loss
 
 
 def rate(summary: Mapping[str, Any]) -> str:

@@ -20,6 +20,10 @@ from asyncsim.workloads import Workload
 
 Columns = dict[str, np.ndarray]  # of one length
 
+# What `final_loss` averages: long enough to be precise, and a small enough part of the run to be its end.
+FINAL_COMMITS = 50  # of each worker at most
+FINAL_PART = 4  # at most one in so many of its commits
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Run:
@@ -271,8 +275,13 @@ class Run:
         """The central variables with a leading axis `seeds`."""
         return self.central if self.several else jax.tree.map(lambda leaf: np.asarray(leaf)[None], self.central)
 
-    def final_loss(self, last: int = 50) -> Any:
-        """Mean training loss over the last `last` commits of each worker, or over all if it made fewer.
+    def final_loss(self, last: int | None = None) -> Any:
+        """Mean training loss at the end: over the last quarter of each worker's commits, but at most 50 of each.
+
+        A quarter is rounded up, so that every worker that committed counts.
+
+        Args:
+            last: How many commits of each worker to average instead; all of them for a worker that made fewer.
 
         Returns:
             A float, or (seeds,); NaN without commits and where the run diverged.
@@ -287,7 +296,11 @@ class Run:
             ([0.5, 0.5, 0.0, 0.0], 0.25)
         """
         later = count_jobs(self.worker[::-1])[::-1]
-        chosen = self.loss[..., later < last]
+        if last is None:
+            quarter = -(-np.bincount(self.worker) // FINAL_PART)[self.worker]
+            chosen = self.loss[..., later < np.minimum(quarter, FINAL_COMMITS)]
+        else:
+            chosen = self.loss[..., later < last]
         with np.errstate(over="ignore", invalid="ignore"):
             mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
         lost = np.reshape([commit is not None for commit in self.divergences], mean.shape)

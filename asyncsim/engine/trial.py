@@ -34,8 +34,10 @@ SUMMARY = (  # of `asyncsim.study.summary`
     "commits",
     "simulated_seconds",
     "mean_staleness",
+    "initial_loss",
     "final_loss",
     "diverged_at",
+    "stuck",
     "wall_seconds",
     "commits_per_second",
 )

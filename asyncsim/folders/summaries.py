@@ -7,10 +7,12 @@ KEYS = (
     "commits",
     "simulated_seconds",
     "mean_staleness",
+    "initial_loss",
     "final_loss",
     "test_loss",
     "test_accuracy",
     "diverged_at",
+    "stuck",
     "wall_seconds",
     "commits_per_second",
 )

@@ -39,7 +39,7 @@ class CachedRun:
         records, recorded_at: Name -> recorded values, and the commits at which they were recorded.
         diverged_at: The first commit with a non-finite loss or parameter, or None.
         test_loss, test_accuracy: Of the final central variable; NaN if the workload has no test set.
-        final_loss: Mean training loss of each worker's last 50 commits; NaN after divergence.
+        final_loss: As `Run.final_loss` has it; NaN after divergence.
     """
 
     workers: int

@@ -15,7 +15,7 @@ import numpy as np
 
 from asyncsim.checks import did_you_mean
 from asyncsim.cluster.simulation import Simulated
-from asyncsim.engine import Progress, Run
+from asyncsim.engine import Progress
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.folders.labels import COMPARISON as LABEL
 from asyncsim.folders.labels import MEMBERS, ORIGIN, REPORT, RUNS, SCENARIO, SUMMARY
@@ -27,9 +27,9 @@ from asyncsim.study.keep import PATIENCE_OF_MANY, Folder, is_picture_of, locked,
 from asyncsim.study.origin import Origin
 from asyncsim.study.run import Result, keep_report, run
 from asyncsim.study.store import open_store
+from asyncsim.study.summary import loss_before_training
 from asyncsim.study.sweep_table import asked_for, remember
 from asyncsim.study.work import PATIENCE, try_to_obtain
-from asyncsim.trace import Trace
 
 LISTED = 8  # names in one line
 
@@ -272,11 +272,6 @@ def line_of(name: str, workers: int) -> str:
         ('gem_kappa_2', 'gem_kappa_2')
     """
     return re.sub(rf"(?<=.)_0*{workers}$", "", name)
-
-
-def loss_before_training(trace: Trace, run: Run) -> float:
-    """Mean loss of the workers' first gradients, all of which are taken at the initial central variable."""
-    return float(run.loss[np.unique(trace.worker[: run.commits], return_index=True)[1]].mean())
 
 
 def subtitle(comparison: Comparison) -> str:

@@ -62,7 +62,8 @@ class Result:
     recomputed: bool = True
 
     def __repr__(self) -> str:
-        numbers = (f"{key} {_digits(self.summary[key])}" for key in SHORT if self.summary[key] is not None)
+        numbers = [f"{key} {_digits(self.summary[key])}" for key in SHORT if self.summary[key] is not None]
+        numbers += ["stuck"] if self.summary["stuck"] else []
         place = [] if self.folder is None else [f"in {self.folder}"]
         return f"Result({'; '.join([repr(self.scenario), *numbers, *place])})"
 
@@ -110,7 +111,7 @@ def run(
         ... )
         >>> result = asim.run(scenario)
         >>> result
-        Result(Scenario(gem on quadratic, 4 workers, 400 commits, seed 0); final_loss 2.51e-05)
+        Result(Scenario(gem on quadratic, 4 workers, 400 commits, seed 0); final_loss 2.04e-07)
         >>> round(result.summary["mean_staleness"], 2)
         2.98
     """

@@ -216,15 +216,15 @@ def sweep(
         ...     results = asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0)
         ...     table = results.table()
         >>> table["learning_rate"].tolist(), table["status"].tolist(), table["final_loss"].round(4).tolist()
-        ([0.1, 0.2], ['done', 'done'], [0.3068, 0.2111])
+        ([0.1, 0.2], ['done', 'done'], [0.1396, 0.0205])
 
         One result after another:
 
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for result in asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0, wait=False):
         ...         print(result.scenario.rule, round(result.summary["final_loss"], 4))
-        downpour(learning_rate=0.1) 0.3068
-        downpour(learning_rate=0.2) 0.2111
+        downpour(learning_rate=0.1) 0.1396
+        downpour(learning_rate=0.2) 0.0205
     """
     asked = tuple(scenarios)
     _require_scenarios(asked)

@@ -143,6 +143,15 @@ def test_the_final_loss_is_each_workers_last_commits():
     assert run.final_loss(last=5) == pytest.approx(np.concatenate(last).mean())
 
 
+@pytest.mark.parametrize("commits", [1, 5, 200, 1000])
+def test_by_default_the_final_loss_is_that_of_the_end(commits):
+    """A quarter of each worker's commits, however few there are, and at most fifty."""
+    trace = asim.Trace.from_commits(np.r_[np.zeros(commits, int), np.ones(4 * commits, int)])
+    run = asim.replay(trace, asim.rules.downpour(0.01), asim.workloads.quadratic([1.0]))
+    ends = [run.loss[trace.worker == w][-end:] for w, end in enumerate((min(-(-commits // 4), 50), min(commits, 50)))]
+    assert run.final_loss() == pytest.approx(np.concatenate(ends).mean(), rel=1e-6)
+
+
 @pytest.mark.parametrize("learning_rate", [2.5, 1e10, 1e30])
 def test_the_final_loss_of_a_lost_run_is_nan(learning_rate):
     """And NumPy does not warn of what overflows on the way there."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.cli.tables import print_comparison, print_summary
 from asyncsim.folders.summaries import KEYS
+from asyncsim.study.summary import summarise
 
 
 def init(key):
@@ -68,3 +70,55 @@ def test_metrics_of_your_own_are_printed(result, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[-3].split() == ["scenario", "train", "accuracy", "norm"]
     assert [line.split()[:2] for line in lines[-2:]] == [["one", "0.75"], ["other", "0.75"]]
+
+
+def stuck_run(learning_rate: float, law: asim.delays.Delay) -> asim.Result:
+    """DOWNPOUR with sixteen workers on digits."""
+    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
+    rule = asim.rules.downpour(learning_rate)
+    return asim.run(asim.Scenario(asim.Cluster(16, law), rule, workload, commits=1600, seed=0))
+
+
+class TestStuck:
+    """A finite run whose loss is no lower than at the start is "stuck", not "diverged"."""
+
+    def test_a_network_at_even_odds_is_stuck(self) -> None:
+        """Its loss, ln 10, is a little lower than that of the random parameters with which it began."""
+        result = stuck_run(0.2, asim.delays.Constant(1.0))
+        assert (result.summary["stuck"], result.summary["diverged_at"]) == (True, None)
+        assert math.log(10) - 0.05 < result.summary["final_loss"] < result.summary["initial_loss"]
+        assert repr(result).endswith("; stuck)")
+
+    def test_one_that_learns_is_not(self) -> None:
+        summary = stuck_run(0.05, asim.delays.Gamma(1.0, 0.3)).summary
+        assert summary["stuck"] is False
+        assert summary["final_loss"] < 0.5 * summary["initial_loss"]
+
+    def test_one_that_diverged_is_not(self) -> None:
+        trace, workload = asim.Trace.from_commits([0, 1] * 200), asim.workloads.quadratic([1.0])
+        run = asim.replay(trace, asim.rules.downpour(9.0), workload)
+        assert run.diverged_at is not None
+        assert summarise(trace, run, 1.0)["stuck"] is None
+
+    def test_people_are_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+        trace = asim.Trace.from_commits([0, 1] * 20)
+        run = asim.replay(trace, asim.rules.downpour(0.0), asim.workloads.quadratic([1.0]))
+        summary = summarise(trace, run, 1.0)
+        print_summary(summary)
+        told = capsys.readouterr().out
+        assert "yes: the loss was 0.5 before training" in told
+        assert "each worker's last quarter, at most 50 commits" in told
+        print_comparison({"downpour": summary})
+        assert "0.5 (stuck)" in capsys.readouterr().out
+
+    def test_before_any_update_nothing_is_known(self) -> None:
+        trace = asim.Trace.from_commits([0, 1, 2])
+        run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+        assert summarise(trace, run, 1.0)["stuck"] is None
+
+    def test_the_initial_loss_is_that_of_the_initial_parameters(self) -> None:
+        """Also where a worker joins late and reads parameters that have been trained."""
+        columns = {"worker": [0, 0, 1, 0], "read_time": [0.0, 1.0, 2.5, 2.0], "commit_time": [1.0, 2.0, 3.0, 4.0]}
+        trace, workload = asim.Trace.from_columns(columns), asim.workloads.quadratic([2.0], start=3.0)
+        run = asim.replay(trace, asim.rules.downpour(0.25), workload)
+        assert summarise(trace, run, 1.0)["initial_loss"] == 9.0
