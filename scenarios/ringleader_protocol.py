@@ -16,10 +16,10 @@ Medians of the thirty seeds after 5000 s, and the share of seeds that end below 
 
 | method | step size | loss (quartiles) | ‖∇f‖² | highest loss of a client | below Malenia |
 |---|---|---|---|---|---|
-| Ringleader | .01 | .155 (.150 to .163) | .042 | .70 | 0 |
-| Malenia | 1 | .101 (.094 to .108) | .019 | .58 | |
-| IA²SGD | .01 | .052 (.045 to .078) | .010 | .43 | .87 |
-| asynchronous SGD | .05 | .013 (.009 to .018) | .0007 | .24 | .97 |
+| Ringleader | .01 | .160 (.148 to .167) | .073 | .58 | .1 |
+| Malenia | 1 | .100 (.094 to .114) | .021 | .45 | |
+| IA²SGD | .01 | .045 (.040 to .054) | .005 | .34 | 1 |
+| asynchronous SGD | .05 | .014 (.010 to .021) | .0009 | .25 | 1 |
 
 What to take from it: here Ringleader is not ahead of the methods that it was made to improve on. It makes n steps in a
 phase where Malenia makes one, but needs steps a hundred times smaller, and for all n of them its table holds gradients
