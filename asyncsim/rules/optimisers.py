@@ -278,6 +278,11 @@ def muon(learning_rate: Any, *, momentum: float = 0.95, nesterov: bool = True, i
     and tensors of more axes take Adam's step with the same η. All of it is optax's `contrib.muon`; the server keeps one
     state for all workers, and staleness does not enter.
 
+    Jordan's code corrects nothing for the first steps. Without Nesterov momentum that makes no difference, because
+    NS(M) does not depend on the length of M. With it, optax divides B by 1 - μ^(t+1) and g by 1 - μ^t at step t, so
+    that the newest gradient counts for more than in Jordan's code: at step 2 with μ = 0.95, 2.67 times as much as the
+    first one instead of 2.16 times. The difference fades like μ^t.
+
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
         momentum: μ in [0, 1); a number.
@@ -301,7 +306,7 @@ def muon(learning_rate: Any, *, momentum: float = 0.95, nesterov: bool = True, i
         True
 
     References:
-        Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks", as in optax.
+        Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; DeepMind et al. 2020 (optax).
     """
     kept = checks.fraction("momentum", momentum)
     if np.ndim(kept):

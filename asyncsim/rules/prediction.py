@@ -161,12 +161,13 @@ def apply_and_count(hyper: Hyper, central: Params, server: Count, message: Param
 def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
     """PipeMare's step sizes: divided by the staleness at the beginning, full after a number of steps.
 
-    θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. From memory, and
-    checked at both ends: the first step is `staleness_aware`, and from the K-th on it is asynchronous SGD. τ is the
-    delay of each stage of a pipeline, as in the paper, where a trace reads stages at versions of their own
-    (`asyncsim.Pipeline`), and the commit's staleness elsewhere; fresh updates (τ = 0) are applied in full. The method's
-    other half corrects for a backward pass that uses newer weights than its forward pass, so that they need not be
-    stashed. It has nothing to correct here: a gradient is taken at one point.
+    θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. So the first step
+    is `staleness_aware`, and after K steps it is asynchronous SGD. The exponent is that of published code (Ajanthan et
+    al. 2025, a baseline there), where k counts the step under way, too, and so begins at 1. τ is the delay of each
+    stage of a pipeline, as in the paper, where a trace reads stages at versions of their own (`asyncsim.Pipeline`), and
+    the commit's staleness elsewhere; fresh updates (τ = 0) are applied in full. The method's other half corrects for a
+    backward pass that uses newer weights than its forward pass, so that they need not be stashed. It has nothing to
+    correct here: a gradient is taken at one point.
 
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
@@ -191,7 +192,8 @@ def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
 
     References:
         Yang, Zhang, Li, Ré, Aberger and De Sa 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training",
-        arXiv 1910.05124.
+        arXiv 1910.05124. Ajanthan et al. 2025, "Nesterov method for asynchronous pipeline parallel optimization", ICML;
+        its code is PluralisResearch/AsyncPP.
     """
     hyper = {**step_size(learning_rate), "anneal": checks.not_negative("anneal", anneal)}
     if np.any(hyper["anneal"] == 0):

@@ -160,6 +160,15 @@ def test_bad_arguments_are_named(make, message):
     assert "\n" not in str(caught.value)
 
 
+def orthogonalised(matrix):
+    """Five Newton-Schulz iterations with Muon's coefficients."""
+    found = matrix / np.linalg.norm(matrix)
+    for _ in range(5):
+        square = found @ found.T
+        found = 3.4445 * found - 4.7750 * square @ found + 2.0315 * square @ square @ found
+    return found
+
+
 class TestMuon:
     """Matrices by Newton-Schulz, all else by Adam."""
 
@@ -178,6 +187,24 @@ class TestMuon:
         plane = asim.Workload(lambda key: jnp.zeros((2, 2)), lambda params, batch, key: (params * slope).sum())
         run = asim.replay(asim.Trace.from_commits([0]), asim.rules.muon(0.1), plane)
         np.testing.assert_allclose(np.linalg.svd(run.central, compute_uv=False), 0.1, rtol=0.35)
+
+    def test_under_nesterov_the_newest_gradient_counts_for_more_at_first_than_in_the_published_code(self, x64):
+        """Without it they agree, because the iterations take any length of a moment to the same one."""
+        slopes = np.random.default_rng(0).normal(size=(2, 4, 4))
+        plane = asim.Workload(
+            lambda key: jnp.zeros((4, 4)), lambda params, batch, key: (params * batch[0]).sum(), data=slopes
+        )
+        first, newest = (np.asarray(plane.batch(seed=0, worker=0, job=job))[0] for job in range(2))
+
+        def moved(nesterov):
+            rule = asim.rules.muon(1.0, momentum=0.95, nesterov=nesterov)
+            runs = [asim.replay(asim.Trace.from_commits([0, 0]), rule, plane, commits=n).central for n in (1, 2)]
+            return np.asarray(runs[0] - runs[1])
+
+        np.testing.assert_allclose(moved(False), orthogonalised(newest + 0.95 * first), atol=1e-6)
+        optax, published = orthogonalised(2.6734 * newest + first), orthogonalised(1.95 * newest + 0.95**2 * first)
+        np.testing.assert_allclose(moved(True), optax, atol=1e-4)
+        assert abs(optax - published).max() > 0.01
 
     @pytest.mark.parametrize(
         ("changes", "message"),
