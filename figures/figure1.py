@@ -124,4 +124,4 @@ def draw_final(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
         for loss in losses:
             ax.plot(WORKERS, loss, "o", color=colour, markersize=3.5)
     ax.set(xlabel="workers", ylabel="final training loss", yscale="log", xticks=WORKERS)
-    ax.legend()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4, columnspacing=1)  # below: it covers nothing

@@ -69,6 +69,18 @@ def test_figure_1_draws_its_numbers(numbers, scale):
         assert len(lines) - len(own) == (2 if scale == "paper" else 0)
 
 
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+@pytest.mark.parametrize("losses", [0.1, np.geomspace(2, 0.02, 12), np.geomspace(0.02, 2, 12)])
+def test_no_legend_of_figure_1_covers_a_final_loss(scale, losses):
+    page = Figure(figsize=figure1.SIZE, layout="constrained")
+    figure1.draw(page, [made_up(figure1, *np.atleast_1d(losses))], scale)
+    page.canvas.draw()
+    ax = page.axes[3]
+    legend = ax.get_legend().get_window_extent()
+    dots = np.concatenate([ax.transData.transform(line.get_xydata()) for line in ax.get_lines()])
+    assert not legend.count_contains(dots)
+
+
 def test_the_papers_curve_is_drawn_behind_ours():
     seeds = [made_up(figure1, 0.1)]
     lines = [line for line in drawn(figure1, seeds, "paper")[1] if is_papers(line)]
@@ -153,8 +165,8 @@ def dying(clamp=5.0, end=0.003):
 
 
 @pytest.mark.parametrize(("medians", "holds"), [({}, True), ({"clamp": 4.0}, False), ({"end": 0.5}, False)])
-def test_figure_8_knows_how_a_network_dies(medians, holds):
-    assert figure8.died([pack(curves=dying()), pack(curves=dying(**medians))]).holds is holds
+def test_figure_8_knows_how_pi_falls(medians, holds):
+    assert figure8.falls([pack(curves=dying()), pack(curves=dying(**medians))]).holds is holds
 
 
 def test_figure_3_requires_every_seed_to_fall():
