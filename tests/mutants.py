@@ -305,8 +305,8 @@ MUTANTS = (
     Mutant(
         "one commit more in the final loss",
         "asyncsim/engine/run.py",
-        "later < last]",
-        "later <= last]",
+        "later < counted]",
+        "later <= counted]",
         "asyncsim/engine/run.py tests/study",
     ),
     Mutant(

@@ -239,14 +239,12 @@ def by_mixture(rng: np.random.Generator, known: np.ndarray, workers: int, alpha:
 def _balanced(logarithms: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """A table with these sums of rows and, nearly, of columns: positive numbers whose rows and columns are scaled."""
     logarithms = np.maximum(logarithms - logarithms.max(axis=1, keepdims=True), SMALLEST)
-    of_column = np.zeros(len(columns))
     for _ in range(MOST_SCALINGS):
-        of_row = np.log(rows) - np.logaddexp.reduce(logarithms + of_column, axis=1)
-        table = np.exp(logarithms + of_row[:, None] + of_column)
-        if np.abs(table.sum(axis=0) - columns).max() < 0.5:  # less than rounding adds
-            break
-        of_column = np.log(columns) - np.logaddexp.reduce(logarithms + of_row[:, None], axis=0)
-    return table
+        logarithms += (np.log(rows) - np.logaddexp.reduce(logarithms, axis=1))[:, None]
+        if np.abs(np.exp(logarithms).sum(axis=0) - columns).max() < 0.5:  # less than rounding adds
+            return np.exp(logarithms)
+        logarithms += np.log(columns) - np.logaddexp.reduce(logarithms, axis=0)
+    return np.exp(logarithms + (np.log(rows) - np.logaddexp.reduce(logarithms, axis=1))[:, None])
 
 
 def _whole_table(table: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -296,11 +296,9 @@ class Run:
             ([0.5, 0.5, 0.0, 0.0], 0.25)
         """
         later = count_jobs(self.worker[::-1])[::-1]
-        if last is None:
-            quarter = -(-np.bincount(self.worker) // FINAL_PART)[self.worker]
-            chosen = self.loss[..., later < np.minimum(quarter, FINAL_COMMITS)]
-        else:
-            chosen = self.loss[..., later < last]
+        quarter = -(-np.bincount(self.worker) // FINAL_PART)[self.worker]
+        counted = np.minimum(quarter, FINAL_COMMITS) if last is None else last
+        chosen = self.loss[..., later < counted]
         with np.errstate(over="ignore", invalid="ignore"):
             mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
         lost = np.reshape([commit is not None for commit in self.divergences], mean.shape)
