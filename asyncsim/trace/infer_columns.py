@@ -196,7 +196,7 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
             picked["start_time"] = np.append(picked["start_time"][:commits], begun[commits:])
         _require_order(picked, commits)
     except TraceError as error:
-        raise error.renumber(rows) from error
+        raise error.renumber(rows) from None
     by_group = {name: picked[name][:commits] for name in table if group_of(name)}
     if by_group:
         oldest = np.minimum.reduce([*by_group.values()])

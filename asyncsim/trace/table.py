@@ -132,7 +132,7 @@ def assemble(
         invariants.check(trace)
         _require_staleness(table, trace, rows[: len(trace)])
     except TraceError as error:
-        raise _in_table(error, rows, len(commits["worker"])) from error
+        raise _in_table(error, rows, len(commits["worker"])) from None
     return trace
 
 

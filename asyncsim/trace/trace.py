@@ -203,10 +203,13 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             found: dict[str, Any] = npz.read(
                 path, needed, optional=(*OWN, *GROUPS), kind="trace", version=FORMAT_VERSION
             )
-        except ValueError as error:
+        except ValueError:
             if csv.seems_csv(path):
                 remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
-                raise ValueError(f"`path` {str(path)!r} is a CSV file. {remedy}") from error
+                raise ValueError(f"`path` {str(path)!r} is a CSV file. {remedy}") from None
+            if csv.is_neither(path):
+                remedy = "Give a file made by `Trace.save`, or a CSV file whose first line begins worker,commit_time."
+                raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a CSV log. {remedy}") from None
             raise
         rest = {
             beside: {name: found.pop(f"{beside}.{name}") for name in names if f"{beside}.{name}" in found}
@@ -219,7 +222,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             trace = cls(workers=found.pop("workers").tolist(), unfinished=unfinished, faults=faults, **found)
             trace.check()
         except TraceError as error:
-            raise error.replace(source=source) from error
+            raise error.replace(source=source) from None
         except ValueError as error:
             raise ValueError(f"{source}{error}") from error
         return trace

@@ -51,13 +51,15 @@ def test_quickly_and_as_json(command, log):
     ("arguments", "words"),
     [
         (("missing.csv",), ("missing.csv", "does not exist")),
+        (("settings.toml",), ("settings.toml", "neither a trace (.npz) nor a CSV log", "worker,commit_time")),
         (("--law", "gama"), ("gama", "gamma")),
         (("--law", "constant"), ("must be equal for a constant law",)),
         (("--lwa", "gamma"), ("--lwa", "--law")),
     ],
 )
 def test_mistakes(command, log, arguments, words):
-    given = arguments if arguments[0].endswith(".csv") else (log, *arguments)
+    Path("settings.toml").write_text("[project]\n")
+    given = (log, *arguments) if arguments[0].startswith("--") else arguments
     done = command("calibrate", *given)
     assert_one_line(done, 2, *words)
 

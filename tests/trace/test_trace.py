@@ -281,7 +281,7 @@ class TestFile:
 
     def test_plain_array(self, tmp_path: Path) -> None:
         np.save(tmp_path / "array.npy", np.arange(3))
-        with pytest.raises(ValueError, match=r"array\.npy' is damaged or not a trace file"):
+        with pytest.raises(ValueError, match=r"array\.npy' is neither a trace \(\.npz\) nor a CSV log"):
             Trace.load(tmp_path / "array.npy")
 
     def test_pickled_objects_are_never_loaded(self, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ KINDS = [fault.name.lower() for fault in Fault]
 _BLOCK = 1 << 15  # rows that are text at one time
 _LONGEST_LINE = 1 << 20  # characters: a thousand in each of the most columns
 _LONGEST_NAME = 200  # characters of a worker's name or a fate
+_ARCHIVE = b"PK"  # first bytes of a .npz file
 _HEAD = 1000  # bytes in which the names of all columns fit
 _MOST_COMPARED = 1000  # names that a misspelt one is compared with
 _WORDS = {"": "nan", "true": "1", "false": "0"}
@@ -65,7 +66,7 @@ def read(
     try:
         return _read(make, Path(path), workers, start, resume)
     except TraceError as error:
-        raise error.replace(source=f"{str(path)!r} holds no valid trace: {error.source}") from error
+        raise error.replace(source=f"{str(path)!r} holds no valid trace: {error.source}") from None
 
 
 def faults_path(path: str | os.PathLike[str]) -> Path:
@@ -83,6 +84,12 @@ def seems_csv(path: str | os.PathLike[str]) -> bool:
     with open(path, "rb") as file:
         head = file.read(_HEAD)
     return all(name.encode() in head for name in NEEDED)
+
+
+def is_neither(path: str | os.PathLike[str]) -> bool:
+    """Whether a file claims by neither its name nor its first bytes to be an archive, as a damaged trace does."""
+    with open(path, "rb") as file:
+        return file.read(len(_ARCHIVE)) != _ARCHIVE and Path(path).suffix != ".npz"
 
 
 class _Cells(NamedTuple):
@@ -110,7 +117,7 @@ def _read(make: type[AnyTrace], path: Path, workers: int | None, start: Start, r
         require_rows(table)
         begin = start_of(table, start)
     except TraceError as error:
-        raise cells.in_lines(error) from error
+        raise cells.in_lines(error) from None
     numbers = dict(zip(cells.text["worker"][1].tolist(), table["worker"].tolist(), strict=True))
     names = {name: numbers[code] for code, name in enumerate(cells.text["worker"][0])}
     faults, fault_cells = _read_faults(faults_path(path), names, begin)
@@ -118,8 +125,8 @@ def _read(make: type[AnyTrace], path: Path, workers: int | None, start: Start, r
         return assemble(make, since(begin, table), workers, faults, resume)
     except TraceError as error:
         if fault_cells is not None and error.column is not None and error.column.startswith("faults."):
-            raise fault_cells.in_lines(error, source=f"{faults_path(path).name}: ") from error
-        raise cells.in_lines(error) from error
+            raise fault_cells.in_lines(error, source=f"{faults_path(path).name}: ") from None
+        raise cells.in_lines(error) from None
 
 
 def _parse(cells: _Cells) -> Table:
@@ -149,10 +156,10 @@ def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[
         try:
             require_plausible(times)
         except TraceError as error:
-            raise cells.in_lines(error) from error
+            raise cells.in_lines(error) from None
         return Faults(kind=kind.astype(np.int8), worker=worker, **since(start, times)), cells
     except TraceError as error:
-        raise error.replace(source=f"{path.name}: ") from error
+        raise error.replace(source=f"{path.name}: ") from None
 
 
 def _look_up(name: str, cells: _Cells, known: Mapping[str, int]) -> NDArray[np.int32]:
@@ -214,9 +221,9 @@ def _read_cells(path: Path, check: Callable[[list[str]], None], text: Collection
             return _read_blocks(csv.reader(_lines(file), strict=True), check, text)
     except UnicodeDecodeError as error:
         found = f"got byte 0x{error.object[error.start]:02x}"
-        raise TraceError(None, "must be UTF-8 text", "Save it as CSV in UTF-8.", found=found) from error
+        raise TraceError(None, "must be UTF-8 text", "Save it as CSV in UTF-8.", found=found) from None
     except csv.Error as error:
-        raise TraceError(None, "must be a CSV file", "Separate cells by commas.", found=str(error)) from error
+        raise TraceError(None, "must be a CSV file", "Separate cells by commas.", found=str(error)) from None
 
 
 def _lines(file: TextIO) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,24 @@ def test_load_names_from_csv(tmp_path):
     Trace.from_commits([0, 1]).to_csv(path)
     with pytest.raises(ValueError, match=r"trace\.csv' is a CSV file\. Read it by `Trace\.from_csv`"):
         Trace.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("worker,commit_time\n0,5\n0,-3\n", ""),
+        ("worker,commit_time\n0,x\n", ""),
+        ("worker,commit_time\n0,1\n", "kind,worker,start_time,end_time\nslow,0,3,2\n"),
+        ("0,1\n", ""),
+    ],
+)
+def test_a_mistake_is_one_message(tmp_path, text, faults):
+    """No traceback of the parts that found it stands before it."""
+    if faults:
+        write(tmp_path / "log.faults.csv", faults)
+    with pytest.raises(TraceError) as caught:
+        read_log(tmp_path / "log.csv", text)
+    assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
 
 
 class TestBadInput:
