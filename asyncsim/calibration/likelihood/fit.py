@@ -328,7 +328,7 @@ def _require_some(seen: Shown) -> None:
     if not seen.terms:
         raise ValueError(
             f"`log` shows no durations of {' or '.join(seen.missing)} by themselves, which the likelihood is of. "
-            f'Record {_more(seen.missing)}, or give `method="npe"`.'
+            f'Record {_more(seen.missing)}{_without(seen.missing)}, or give `method="npe"`.'
         )
 
 
@@ -336,6 +336,12 @@ def _more(missing: Sequence[str]) -> str:
     names = {column for name in missing for column in LOG_MORE[name]}
     *first, last = [f"`{name}`" for name in COLUMNS if name in names]
     return f"{', '.join(first)} and {last}"
+
+
+def _without(missing: Sequence[str]) -> str:
+    """For a log that has the columns, and in which nothing takes time between them."""
+    parts = " and ".join(name for name in missing if name != "compute")
+    return f" (where they are recorded and equal, leave {parts} out of `model`)" if parts else ""
 
 
 def _require_densities(terms: Sequence[Term], cluster: Cluster) -> None:
@@ -387,8 +393,8 @@ def _why_impossible(model: Model, terms: Sequence[Term], values: Mapping[str, fl
 
 def _unseen(seen: Shown, unseen: Sequence[str]) -> list[str]:
     found = [
-        f"The log shows no {name} by itself: it is no part of the likelihood. Record {_more([name])}, or give "
-        '`method="npe"`.'
+        f"The log shows no {name} by itself: it is no part of the likelihood. Record {_more([name])}"
+        f'{_without([name])}, or give `method="npe"`.'
         for name in seen.missing
     ]
     if unseen:

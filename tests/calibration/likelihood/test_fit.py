@@ -202,7 +202,9 @@ def test_what_the_log_does_not_show():
     told = asim.calibrate(without(trace, "serve_time"), SIMPLER, method="likelihood")
     assert told.hidden == ()  # one place at the server, and the time of arrival, tell when service began
     assert within(told.parameters["service"], 0.05)
-    with pytest.raises(ValueError, match=r"shows no durations of compute.*Record `start_time`.*method=\"npe\""):
+    with pytest.raises(
+        ValueError, match=r"shows no durations of compute.*Record `start_time`.*leave latency.*method=\"npe\""
+    ):
         asim.calibrate(asim.Trace.from_commits(trace.worker, trace.commit_time), SIMPLER, method="likelihood")
 
 
