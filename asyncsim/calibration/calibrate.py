@@ -102,8 +102,9 @@ def calibrate(
         A `Calibration`; of a model a `ModelFit`, which is one, and by "npe" a `Posterior`.
 
     Raises:
-        ValueError: If the log has fewer than 30 commits (by "npe" 10 for each worker, by "avo" 64), no time passes, it
-            is not asynchronous, a named law or a model cannot produce its durations, or an argument does not fit.
+        ValueError: If the log has fewer than 30 commits (by "npe" 10 for each worker, by "avo" 64) or no times, no time
+            passes, it is not asynchronous, a named law or a model cannot produce its durations, or an argument does not
+            fit.
 
     Example:
         >>> import asyncsim as asim

@@ -243,6 +243,13 @@ def test_a_least_duration_is_an_end_of_its_interval():
     [
         (lambda: asim.Trace.from_commits([0, 1] * 5), {}, "`log` must have 30 commits or more; got 10"),
         (lambda: asim.Trace.from_commits([0] * 40, np.full(40, 0.0)), {}, "must have times that differ"),
+        (lambda: asim.Trace.from_commits([0, 1, 1] * 20), {}, "`log` must have times, .* Give `commit_time`"),
+        (lambda: asim.Trace.from_commits([0, 1, 1] * 20), {"method": "npe"}, "`log` must have times, "),
+        (
+            lambda: asim.Trace.from_columns({"worker": [0, 1] * 20, "pull_version": [0, *range(39)]}),
+            {},
+            "`log` must have times, ",
+        ),
         (lambda: [1.0, 2.0], {}, r"`log` must be a trace; got list. Read a file"),
         (None, {"method": "mcmc"}, "`method` must be one of 'likelihood', 'npe', 'avo'; got 'mcmc'"),
         (None, {"law": "gama"}, "`law` must be one of .* Did you mean 'gamma'"),

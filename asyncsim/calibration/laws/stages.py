@@ -85,6 +85,9 @@ def _require_enough(trace: Trace) -> None:
     if len(trace) < LEAST_COMMITS:
         remedy = "Record more: 100 for each worker tell the mean within 5 % at a spread of 0.3."
         raise ValueError(f"`log` must have {LEAST_COMMITS} commits or more; got {len(trace)}. {remedy}")
+    if _is_untimed(trace):
+        remedy = "Give `commit_time`, in seconds, to `Trace.from_commits` or as a column."
+        raise ValueError(f"`log` must have times, and its commits are numbered 1, 2, 3, … instead. {remedy}")
     if trace.seconds <= 0 or trace.commit_time[0] == trace.seconds:
         remedy = "Give the times, in seconds, with their fractions."
         raise ValueError(f"`log` must have times that differ; all are {trace.seconds:g}. {remedy}")
@@ -94,6 +97,12 @@ def _require_enough(trace: Trace) -> None:
     if not trace.closes_step.all():
         remedy = "Fit its parts by `asyncsim.delays.….fit`."
         raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
+
+
+def _is_untimed(trace: Trace) -> bool:
+    """Whether the times are those by which `Trace.from_commits` replaces missing ones."""
+    counted = bool((trace.commit_time == np.arange(1.0, len(trace) + 1)).all())
+    return counted and bool((trace.finish_time == trace.commit_time).all())
 
 
 def _compute(trace: Trace, notes: list[str]) -> Stage:

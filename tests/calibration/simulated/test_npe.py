@@ -275,7 +275,7 @@ def times(*values):
     ("trace", "options", "message"),
     [
         (lambda: times(*range(1, 11)), {}, "must have 30 commits or more; got 10"),
-        (lambda: times(*range(1, 36)), {}, "must have 40 commits or more, 10 for each worker; got 35"),
+        (lambda: times(*range(2, 37)), {}, "must have 40 commits or more, 10 for each worker; got 35"),
         (lambda: times(*[5.0] * 60), {}, "must have times that differ"),
         (None, {"simulations": 10}, "`simulations` must be an integer of at least 500"),
         (None, {"model": default_model(5)}, "`model` must build clusters of 4 workers, as the log has; got 5"),
