@@ -165,6 +165,19 @@ def read(
     return _select(path, arrays, [name for name in wanted if name in needed or name in arrays], kind)
 
 
+def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int) -> Arrays | None:
+    """All arrays of a file; None if it is missing or damaged, so that what was kept there is made again.
+
+    Example:
+        >>> read_if_whole("/nowhere/a.npz", kind="example", version=1) is None
+        True
+    """
+    try:
+        return read(path, kind=kind, version=version)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def read_notes(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[str, Any]:
     """The notes in a file, name -> plain value, without the arrays; arguments and errors are those of `read`."""
     notes = _read(path, lambda name: name.startswith(_NOTE), kind, version)

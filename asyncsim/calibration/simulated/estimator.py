@@ -7,20 +7,18 @@ the level of the intervals is set so that 90 % of these hold it.
 """
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from asyncsim import npz
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.result import HALF, LEVEL
-from asyncsim.files import atomic_write
 
 FLOWS = 3  # that are averaged
 LAYERS, WIDTH, DEPTH, KNOTS, INTERVAL = 3, 50, 2, 6, 5.0
@@ -34,6 +32,7 @@ BEYOND = 8.0  # standard deviations, or units of error, beyond which nothing is 
 LEVELS = (0.5, 0.995)  # between which that of the intervals lies
 LEAST_OF_KIND = 100  # simulations by which a level is set
 RANK_DRAWS = 300  # from each flow, of each simulation that was held back
+FORMAT_VERSION = 1  # of files
 FLAT = 1e-6  # standard deviation of a statistic that says nothing
 EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
 
@@ -282,36 +281,33 @@ def save_estimator(estimator: Estimator, path: Path) -> None:
         arrays |= {f"flow{i}.{j}": leaf for j, leaf in enumerate(leaves)}
     numbers = {"held_back": estimator.held_back, "simulations": estimator.simulations, "made": _made_by()}
     head = np.frombuffer(json.dumps(numbers).encode(), np.uint8)
-    atomic_write(path, lambda file: np.savez(file, head=head, **arrays))
+    npz.write(path, {"head": head, **arrays}, version=FORMAT_VERSION)
 
 
 def load_estimator(path: Path) -> Estimator | None:
     """What `save_estimator` kept; None if it is missing, damaged, or of other networks or versions."""
     import jax
 
-    with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), open(path, "rb") as content:
-        file = np.load(content)
-        head = json.loads(file["head"].tobytes())
-        if head.pop("made") != _made_by():
-            return None
-        arrays = {name: file[name] for name in ARRAYS}
-        like = _new_flow(jax.random.key(0), len(arrays["centre"]), int(arrays["kept"].sum()))
-        flows = tuple(_filled(like, file, i) for i in range(FLOWS))
-        return Estimator(**arrays, **head, flows=flows)
-    return None
+    found = npz.read_if_whole(path, kind="estimator", version=FORMAT_VERSION)
+    if found is None:
+        return None
+    head = json.loads(found["head"].tobytes())
+    if head.pop("made") != _made_by():
+        return None
+    arrays = {name: found[name] for name in ARRAYS}
+    like = _new_flow(jax.random.key(0), len(arrays["centre"]), int(arrays["kept"].sum()))
+    flows = tuple(_filled(like, found, i) for i in range(FLOWS))
+    return Estimator(**arrays, **head, flows=flows)
 
 
-def _filled(like: Any, file: Any, number: int) -> Any:
+def _filled(like: Any, arrays: npz.Arrays, number: int) -> Any:
     """A flow like another one, with the arrays of a file in place of its own."""
     import jax
 
     leaves, tree = jax.tree.flatten(like)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     for j, place in enumerate(places):
-        array = file[f"flow{number}.{j}"]
-        if array.shape != leaves[place].shape:
-            raise ValueError("another network")
-        leaves[place] = jax.device_put(array)
+        leaves[place] = jax.device_put(arrays[f"flow{number}.{j}"])
     return jax.tree.unflatten(tree, leaves)
 
 

@@ -15,17 +15,16 @@ from contextlib import redirect_stdout, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
+from asyncsim import npz
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.simulated.summaries import Seen, summaries
 from asyncsim.cluster import simulate
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine.devices import cores
-from asyncsim.files import atomic_write
 from asyncsim.study.processes import start_process, stop_processes, without_main
 from asyncsim.trace import Trace
 
@@ -34,6 +33,7 @@ COMMITS_PER_SECOND = 40_000
 MOST_SECONDS = 60.0  # of a simulation, and
 MOST_SLOWER = 100.0  # times as long as such many commits usually take: it may have many events for few commits
 MOST_DEATHS = 2  # of processes, by one group, before it is given up
+FORMAT_VERSION = 1  # of files
 STREAM = 5  # of random numbers, beside those of other purposes
 
 
@@ -187,19 +187,16 @@ def _simulated(job: Job, drawn: FloatArray, workers: int, seed: int) -> Trace:
 
 def read_group(folder: Path, begin: int, size: int, job: Job) -> Simulations | None:
     """A group that is kept; None if it is not there, damaged, or of another size."""
-    with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), open(_path(folder, begin), "rb") as content:
-        file = np.load(content)
-        statistics = tuple(file[f"statistics{i}"] for i in range(len(job.seen)))
-        if file["values"].shape == (size, len(job.model.prior)) and all(len(one) == size for one in statistics):
-            return Simulations(file["values"], statistics)
-    return None
+    found = npz.read_if_whole(_path(folder, begin), kind="simulation", version=FORMAT_VERSION)
+    if found is None or len(found["values"]) != size:
+        return None
+    return Simulations(found["values"], tuple(found[f"statistics{i}"] for i in range(len(job.seen))))
 
 
 def write_group(folder: Path, begin: int, group: Simulations) -> None:
     """Keep a group, whole or not at all; without waiting for the disk, because a damaged one is made again."""
-    arrays: dict[str, Any] = {f"statistics{i}": one for i, one in enumerate(group.statistics)}
-    write = lambda file: np.savez(file, values=group.values, **arrays)  # noqa: E731
-    atomic_write(_path(folder, begin), write, sync=False)
+    statistics = {f"statistics{i}": one for i, one in enumerate(group.statistics)}
+    npz.write(_path(folder, begin), {"values": group.values, **statistics}, version=FORMAT_VERSION, sync=False)
 
 
 def _path(folder: Path, begin: int) -> Path:
