@@ -174,6 +174,26 @@ def test_jobs_in_flight_count():
     assert (committed.finish_time - committed.start_time).mean() < 0.6
 
 
+def columns_of(log, *times):
+    """The log with some of its times, of commits alone, as a cluster that records no others writes it."""
+    kept = {name: log.to_columns()[name][: len(log)] for name in ("worker", "commit_time", *times)}
+    return asim.Trace.from_columns(kept, log.workers)
+
+
+@pytest.mark.parametrize("service", [0.0, 0.1], ids=["alone", "with a queue"])
+def test_jobs_in_flight_count_where_reads_are_recorded(service):
+    """A log of commits shows no jobs under way, which last longer than those that ended; they are inferred."""
+    server = asim.Server(service=delays.Constant(service))
+    cluster, found = asim.Cluster(40, delays.Exponential(1.0), server=server), {}
+    for times in ((), ("read_time",), ("read_time", "start_time", "finish_time", "arrive_time", "serve_time")):
+        logs = [columns_of(asim.simulate(cluster, commits=120, seed=seed), *times) for seed in range(8)]
+        fits = [asim.calibrate(log, law="exponential", by_worker=False, method="likelihood") for log in logs]
+        found[times] = np.array([fit.parameters["compute.mean"].estimate for fit in fits])
+    first, second, third = found.values()
+    np.testing.assert_allclose(second, first, rtol=1e-9)  # a read that follows the commit before says nothing new
+    assert abs(third.mean() - 1) < 4 / math.sqrt(120 * 8)
+
+
 def test_a_server_with_requests_of_its_own():
     server = asim.Server(service=delays.Gamma(0.05, 0.2), atomic=False)
     network = asim.Network(latency=delays.Gamma(0.05, 0.5))

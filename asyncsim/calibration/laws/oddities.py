@@ -34,7 +34,7 @@ def departed(trace: Trace) -> NDArray[np.bool_]:
     times = cycles(trace)
     if len(times) < LEAST_GAPS:
         return np.zeros(trace.workers, np.bool_)
-    return trace.seconds - _last(trace) > LEFT * float(times.max())
+    return trace.seconds - last_commits(trace) > LEFT * float(times.max())
 
 
 def _pauses(trace: Trace) -> list[str]:
@@ -76,7 +76,7 @@ def _departed(trace: Trace) -> list[str]:
     gone = np.flatnonzero(departed(trace))
     if not len(gone):
         return []
-    last = _last(trace)
+    last = last_commits(trace)
     names = ", ".join(map(str, gone[:MOST_NAMED])) + (", …" if len(gone) > MOST_NAMED else "")
     one = len(gone) == 1
     since = f" since {last[gone[0]]:.6g} s" if one and last[gone[0]] else ""
@@ -86,7 +86,7 @@ def _departed(trace: Trace) -> list[str]:
     ]
 
 
-def _last(trace: Trace) -> FloatArray:
+def last_commits(trace: Trace) -> FloatArray:
     """(workers,) time of the last commit, 0 of who has none."""
     last = np.zeros(trace.workers)
     np.maximum.at(last, trace.worker, trace.commit_time)

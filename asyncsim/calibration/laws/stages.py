@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.calibration.laws.oddities import departed, oddities
+from asyncsim.calibration.laws.oddities import departed, last_commits, oddities
 from asyncsim.trace import Fate, Trace
+from asyncsim.trace.infer_columns import previous_own_row
 from asyncsim.trace.statistics import hidden_stages
 
 LEAST_COMMITS = 30
@@ -122,7 +123,26 @@ def _compute(trace: Trace, notes: list[str]) -> Stage:
     unended &= ~(departed(trace)[rest.worker] & (rest.fate == Fate.IN_FLIGHT))  # nobody works on these
     whole = np.concatenate([durations[kept], rest.finish_time[ended] - rest.start_time[ended]])
     worker = np.concatenate([trace.worker[kept], rest.worker[ended]])
-    return Stage(whole, worker, lasted[unended], rest.worker[unended], contains)
+    inferred, whose = _under_way(trace, durations)
+    censored = np.concatenate([lasted[unended], inferred])
+    return Stage(whole, worker, censored, np.concatenate([rest.worker[unended], whose]), contains)
+
+
+def _under_way(trace: Trace, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
+    """How long jobs had been computed that are under way at the end and that the log lacks, and whose they are.
+
+    A worker begins its next job after its last commit. What passes between commits besides computing, say in messages
+    and in the queue, takes as long as it does on average.
+    """
+    rest, last = trace.unfinished, last_commits(trace)
+    newer = rest.read_time >= last[rest.worker]
+    unknown = ~np.isin(np.arange(trace.workers), rest.worker[newer]) & ~departed(trace)
+    again = ~first_jobs(trace)
+    cycle = trace.commit_time - np.append(trace.commit_time, 0.0)[previous_own_row(trace.worker)]
+    besides = float((cycle - durations)[again].mean()) if again.any() else 0.0
+    lasted = trace.seconds - last - besides
+    under_way = unknown & (lasted > ROUNDING * trace.seconds)
+    return lasted[under_way], np.flatnonzero(under_way).astype(np.int32)
 
 
 def first_jobs(trace: Trace) -> NDArray[np.bool_]:
