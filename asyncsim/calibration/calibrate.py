@@ -15,8 +15,8 @@ from asyncsim.calibration.laws.stages import Stage, Stages, stages_of
 from asyncsim.calibration.likelihood.fit import fit_by_likelihood
 from asyncsim.calibration.model import Model, default_model
 from asyncsim.calibration.model_fit import LEAST_PER_WORKER
-from asyncsim.calibration.predictive import summary
-from asyncsim.calibration.result import LIKELIHOOD, MOST_CHECKED, QUANTILES, Calibration, StageFit
+from asyncsim.calibration.predictive import REPLICATES, summary
+from asyncsim.calibration.result import LIKELIHOOD, MOST_CHECKED, QUANTILES, STAGES, Calibration, StageFit
 from asyncsim.calibration.simulated.estimator import require_flowjax
 from asyncsim.calibration.simulated.npe import fit_by_simulation
 from asyncsim.calibration.simulated.posterior import METHOD as NPE
@@ -28,8 +28,6 @@ from asyncsim.trace import Trace
 METHODS = (LIKELIHOOD, NPE, AVO)
 SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
-REPLICATES = 32  # logs beside which a log of commits is put, before it is simulated thousands of times
-SURE = 1e-3  # the least p-value, times the number of statistics, below which it hides a queue
 LAW_MISFIT = 0.01
 
 
@@ -50,11 +48,12 @@ def calibrate(
 
     **Likelihood.** Each stage that the log tells is fitted by maximum likelihood: computing, from `start_time` to
     `finish_time`; the latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`;
-    service, from `serve_time` to `commit_time`. Jobs in flight at the end count as censored. The law is that of least
-    AIC among ten; workers get one law, two classes of laws, or each its own, by likelihood ratios at the 1 % level.
-    Standard errors come from the observed information; intervals of mean and cv, and samples, count the other families
-    by Akaike weights. Of commits alone it knows whole jobs only: "compute" then
-    contains network, queue and service, which `fit.hidden` and the parameters say.
+    service, from `serve_time` to `commit_time`. Without `arrive_time` and `serve_time`, service is told only if a queue
+    alone can have made the times from finish to commit; otherwise "upload" is this whole time, as one law. Jobs in
+    flight at the end count as censored. The law is that of least AIC among ten; workers get one law, two classes of
+    laws, or each its own, by likelihood ratios at the 1 % level. Standard errors come from the observed information;
+    intervals of mean and cv, and samples, count the other families by Akaike weights. Of commits alone it knows whole
+    jobs only: "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
 
     **Likelihood of a `model`** (``method="likelihood"``). The exact likelihood of the same durations, each under the
     laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together, so that laws may share
@@ -88,7 +87,7 @@ def calibrate(
             workers who only compute, and do not differ, could not have made (if flowjax is there and no `law` is
             named); the likelihood for any other.
         law: Law of the compute times, as a class of `asyncsim.delays` or its name, or a mapping from "compute",
-            "latency" and "service" to one; by default that of least AIC. For the likelihood.
+            "latency", "service" and "upload" to one; by default that of least AIC. For the likelihood.
         by_worker: Whether workers may differ. For the likelihood.
         simulations: How many, 500 or more; of one block of the log each, for "avo". More make narrower and
             surer intervals.
@@ -164,8 +163,7 @@ def _hides_a_queue(found: Calibration, log: Trace) -> bool:
         return False
     if found.stages["compute"].law is None:  # constants, which leave nothing to compare
         return False
-    checks = found.check(REPLICATES)
-    return min(check.p_value for check in checks.values()) * len(checks) < SURE
+    return bool(found.check(REPLICATES).refuted)
 
 
 def _instead(found: Calibration) -> str | None:
@@ -186,8 +184,8 @@ def _by_likelihood(log: Trace, law: Any, by_worker: bool, seed: int) -> Calibrat
     notes = list(found.notes)
     fitted = {
         name: _fit(name, stage, log.workers, laws.get(name), by_worker and name == "compute", seed, notes)
-        for name, stage in (("compute", found.compute), ("latency", found.latency), ("service", found.service))
-        if stage is not None
+        for name in STAGES
+        if (stage := getattr(found, name)) is not None
     }
     for name in laws.keys() - fitted.keys():
         raise ValueError(f"`law` of {name!r} must be left out; the log does not tell its durations.")
@@ -216,7 +214,7 @@ def _laws(law: Any) -> dict[str, str]:
         return {}
     if not isinstance(law, Mapping):
         return {"compute": require_family("law", law)}
-    return {one_of("law", name, ("compute", "latency", "service")): require_family("law", law[name]) for name in law}
+    return {one_of("law", name, STAGES): require_family("law", law[name]) for name in law}
 
 
 def _fit(
@@ -258,9 +256,11 @@ def _unequal(name: str, choice: Choice) -> list[str]:
 
 
 def _hidden(found: Stages) -> str:
-    inside = ", ".join(found.compute.contains)
+    inside = f"compute contains it ({', '.join(found.compute.contains)})"
+    if found.upload is not None:
+        inside += f", or upload ({', '.join(found.upload.contains)})"
     return (
-        f"Not told by the log: {' and '.join(found.hidden)}. No time passes there, or compute contains it ({inside}); "
+        f"Not told by the log: {' and '.join(found.hidden)}. No time passes there, or {inside}; "
         "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to tell them apart."
     )
 

@@ -8,6 +8,8 @@ import numpy as np
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.trace import Trace
 
+REPLICATES = 32  # logs beside which a log is put, before it is simulated thousands of times or a what-if is answered
+SURE = 1e-3  # the least p-value, times the number of statistics, below which the model did not make the log
 SUSPECT = 0.05  # the least p-value, times the number of statistics, below which the model is flagged
 PER_DIRECTION = 3  # replicates, at least, by which the spread in a direction is known
 TINY = 1e-12
@@ -37,6 +39,11 @@ class Checks(dict[str, Check]):
     def suspect(self) -> tuple[str, ...]:
         """Those of which the p-value, times the number of all, is below 0.05 (Bonferroni)."""
         return tuple(name for name, check in self.items() if check.p_value * len(self) < SUSPECT)
+
+    @property
+    def refuted(self) -> tuple[str, ...]:
+        """Those of which it is below 0.001, so that the model cannot have produced them."""
+        return tuple(name for name, check in self.items() if check.p_value * len(self) < SURE)
 
     @property
     def fits(self) -> bool:

@@ -31,7 +31,7 @@ MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
 QUANTILES = 199  # of each stage's durations that are kept for a Q-Q picture
 DRAWS_PER_WORKER = 400  # where each worker has a law of its own
 READERS: dict[str, Callable[[Mapping[str, Any]], "Calibration"]] = {}  # kind -> reader
-STAGES = {"compute": "compute", "latency": "network.latency", "service": "server.service"}
+STAGES = {"compute": "compute", "latency": "network.latency", "service": "server.service", "upload": "upload"}
 
 
 class Parameter(NamedTuple):
@@ -103,7 +103,8 @@ class Calibration:
         workers: Number of workers.
         commits: Commits in the log.
         seconds: Its length.
-        stages: "compute", and "latency" and "service" where the log tells them, as they were fitted.
+        stages: "compute", and "latency" and "service" where the log tells them, as they were fitted; "upload" is the
+            time from finish to commit where it does not, and `contains` says whether a queue is in it.
         slots: Commits in service at once.
         separate: Whether workers pull in a request of their own.
         hidden: Stages that the log does not tell.
@@ -157,12 +158,20 @@ class Calibration:
         for name, stage in self.stages.items():
             whole = name == "compute" and "queue" in stage.contains and "service" in self.hidden
             parameters = _parameters(STAGES[name], stage, self.seed)
+            if name in self.mixed:
+                parameters = {key: one._replace(identifiable=False) for key, one in parameters.items()}
             found |= {key: one._replace(method=WHOLE_JOBS if whole else LIKELIHOOD) for key, one in parameters.items()}
         for name in self.hidden:
             if name not in self.stages:
                 nan = float("nan")
                 found[f"{STAGES[name]}.mean"] = Parameter(nan, nan, nan, "not observed", False)
         return found
+
+    @property
+    def mixed(self) -> tuple[str, ...]:
+        """Stages whose durations are no draws of their law, because messages, queue and service are mixed in them."""
+        contains = {name: self.stages[name].contains for name in ("service", "upload") if name in self.stages}
+        return tuple(name for name, parts in contains.items() if "queue" in parts or (name == "service" and parts))
 
     def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Cluster]:
         """Clusters that the log speaks for as well, drawn from the normal approximation of the likelihood.
@@ -289,8 +298,9 @@ class Calibration:
             law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
             compute = [law_of_worker[w % self.workers] for w in range(workers)]
         network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
-        service = laws["service"][0] if "service" in laws else Constant(0.0)
-        server = Server(slots=self.slots, service=service, atomic=not self.separate)
+        service = laws["service"][0] if "service" in laws else laws["upload"][0] if "upload" in laws else Constant(0.0)
+        slots = max(self.slots, workers) if "upload" in laws else self.slots  # so that nobody waits
+        server = Server(slots=slots, service=service, atomic=not self.separate)
         return Cluster(workers, compute, network=network, server=server)
 
 

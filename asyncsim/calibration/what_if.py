@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim import theory
+from asyncsim.calibration.model_fit import ModelFit
+from asyncsim.calibration.predictive import REPLICATES
 from asyncsim.calibration.result import LEVEL, Calibration
 from asyncsim.checks import require_integer
 from asyncsim.cluster import Cluster, simulate
@@ -14,6 +16,9 @@ from asyncsim.delays.per_worker import expand
 
 LEAST_PER_WORKER = 60  # commits of a simulation
 LEAST_COMMITS = 2000
+MOST = 3  # times the log's workers, up to which a server whose service it does not show is trusted to keep up
+LEAST_MOST = 4  # workers, for whom it always is
+QUEUE = ("throughput", "staleness", "sd of staleness", "gap")  # statistics in which one that is not modelled shows
 WARM_UP = 0.2  # share of the commits that do not count
 
 
@@ -37,7 +42,10 @@ def what_if(
         where theory knows it (no service, or an exponential one), otherwise NaN; and "predicted_staleness", n - 1.
 
     Raises:
-        ValueError: If a number is not an integer of at least 1.
+        ValueError: If a number is not an integer of at least 1, or the log does not tell what so many workers do: its
+            columns mix messages with queue and service; or they show no service, and workers without a queue do not
+            make such a log, or are more than three times as many, for whom a service too short to be seen may be too
+            long. The message names the columns that are needed; `fit.with_workers` says what the fit alone would say.
 
     Example:
         >>> import asyncsim as asim
@@ -47,6 +55,7 @@ def what_if(
         ([4.0, 8.0], [3.0, 7.0])
     """
     numbers = [require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers]
+    _require_told(fit, max([n for n in numbers if n != fit.workers], default=0))
     rows = []
     for n in numbers:
         commits = max(LEAST_COMMITS, LEAST_PER_WORKER * n)
@@ -69,6 +78,24 @@ def ladder(least: int, most: int, steps: int = 6) -> list[int]:
         ([1, 9, 17, 24, 32, 40], [12])
     """
     return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
+
+
+def _require_told(fit: Calibration, most: int) -> None:
+    """Refuse a number of workers for which the answer depends on a queue that the log does not tell."""
+    shown = "serve_time" in fit.seen if isinstance(fit, ModelFit) else "service" not in fit.hidden
+    if not most or shown:
+        return
+    without = "upload" in fit.stages or fit.cluster.server.is_instant
+    why = None
+    if fit.mixed:
+        why = "its times from finish to commit mix messages, queue and service"
+    elif without and most > max(MOST * fit.workers, LEAST_MOST):
+        why = f"it shows no service, which may limit more than {MOST} times its {fit.workers} workers"
+    elif odd := [name for name in fit.check(REPLICATES).refuted if name.startswith(QUEUE)]:
+        why = f"the fit, whose queue it does not show, does not produce its {odd[0]}"
+    if why is not None:
+        remedy = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
+        raise ValueError(f"`workers` of {most} cannot be answered from the log: {why}. {remedy}")
 
 
 def _simulated(cluster: Cluster, commits: int, seed: int) -> tuple[float, float]:

@@ -134,9 +134,14 @@ def command(
     make_folder(folder)
     fit.save(folder / "fit.json")
     kept = write_script(folder, Path(file).name, fit.workers)
-    numbers = None if quick else what_if(fit, ladder(1, max(BEYOND * fit.workers, 4)), seed=seed)
+    numbers, refusal = None, ""
+    if not quick:
+        try:
+            numbers = what_if(fit, ladder(1, max(BEYOND * fit.workers, 4)), seed=seed)
+        except ValueError as error:  # the fit is told all the same
+            refusal = str(error)
     save_png(folder / "calibration.png", partial(draw, fit, numbers, Path(file).name), SIZE)
-    print_results(as_json_of(fit, checks), as_json, lambda: show(fit, checks, folder, kept))
+    print_results(as_json_of(fit, checks, refusal), as_json, lambda: show(fit, checks, folder, kept, refusal))
 
 
 def require_writable(folder: Path) -> None:
@@ -171,8 +176,8 @@ def _stopped(latest: SimulationProgress | None, store: str | None) -> str:
     return f"Stopped; {latest.done:,} of {latest.total:,} simulations are kept in {store}. The same command goes on."
 
 
-def as_json_of(fit: Calibration, checks: Checks | None) -> Any:
-    """Parameters, what was found, and the checks, as plain data."""
+def as_json_of(fit: Calibration, checks: Checks | None, refusal: str = "") -> Any:
+    """Parameters, what was found, the checks, and why other numbers of workers are refused, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
     judged = None if checks is None else {name: check._asdict() for name, check in checks.items()}
     fits = None if checks is None else checks.fits
@@ -181,7 +186,7 @@ def as_json_of(fit: Calibration, checks: Checks | None) -> Any:
         told |= {"widths": fit.widths}
     if isinstance(fit, Posterior):
         told |= {name: getattr(fit, name) for name in ("coverage", "held_back", "simulations")}
-    return to_plain({**told, "checks": judged, "fits": fits})
+    return to_plain({**told, "checks": judged, "fits": fits, "refusal": refusal or None})
 
 
 def write_script(folder: Path, log: str, workers: int) -> bool:
@@ -193,7 +198,7 @@ def write_script(folder: Path, log: str, workers: int) -> bool:
     return False
 
 
-def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> None:
+def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool, refusal: str = "") -> None:
     """The table, what was found, and what is where."""
     click.echo(f"{fit.commits:,} commits by {fit.workers:,} workers in {number(fit.seconds)} s\n")
     for name, stage in fit.stages.items():
@@ -225,6 +230,9 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool) -> N
     if checks is not None:
         click.echo(f"\n{_judgement(checks)}")
     click.echo(f"\nFit, picture and scenario in {folder}" + ("; your changed scenario.py was kept" if kept else ""))
+    if refusal:
+        click.echo(f"No answer for other numbers of workers: {refusal}")
+        return
     click.echo(f"What if there were more workers: asyncsim run {folder / 'scenario.py'} --workers {2 * fit.workers}")
 
 

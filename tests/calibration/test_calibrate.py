@@ -109,11 +109,17 @@ def test_fewer_columns(log):
     kept = {name: columns[name][: len(log)] for name in ("worker", "commit_time", "read_time", "finish_time")}
     read = {**kept, "start_time": columns["start_time"][: len(log)]}
     arrived = {**read, "arrive_time": columns["arrive_time"][: len(log)]}
-    for table, latency, service in ((kept, None, 0.07), (read, 0.02, 0.05), (arrived, 0.02, 0.05)):
-        found = asim.calibrate(asim.Trace.from_columns(table), law=GAMMAS if latency else "gamma", by_worker=False)
-        assert ("latency" in found.stages) == bool(latency)
-        assert found.parameters["server.service.mean"].estimate == pytest.approx(service, rel=0.1)
+    for table in (read, arrived):
+        found = asim.calibrate(asim.Trace.from_columns(table), law=GAMMAS, by_worker=False)
+        assert found.parameters["server.service.mean"].estimate == pytest.approx(0.05, rel=0.1)
+        assert found.parameters["server.service.mean"].identifiable == (table is arrived)
         assert any("The log lacks" in note for note in found.notes)
+    whole = asim.calibrate(asim.Trace.from_columns(kept), law="gamma", by_worker=False)
+    assert list(whole.stages) == ["compute", "upload"]
+    assert whole.hidden == ("latency", "service")
+    rest = float((log.commit_time - log.finish_time).mean())
+    assert whole.parameters["upload.mean"].estimate == pytest.approx(rest, rel=0.02)
+    assert any("The log lacks `arrive_time` and `serve_time`" in note for note in whole.notes)
 
 
 @pytest.mark.parametrize(

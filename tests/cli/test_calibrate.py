@@ -158,3 +158,20 @@ def test_a_model_by_avo(command, tmp_path):
 def test_scripts_without_a_model(command, log, script, words):
     Path("model.py").write_text(script)
     assert_one_line(command("calibrate", log, "--model", "model.py"), 2, *words)
+
+
+def test_what_the_columns_mix_is_fitted_and_no_answer_is_given(command):
+    """Messages and a queue between finish and commit: the fit is told, and what would tell them apart."""
+    network, server = asim.Network(latency=delays.Gamma(0.1, 0.5)), asim.Server(service=delays.Gamma(0.1, 0.3))
+    log = asim.simulate(asim.Cluster(8, delays.Gamma(1.0, 0.3), network=network, server=server), commits=500)
+    mixed = {name: getattr(log, name) for name in ("worker", "read_time", "finish_time", "commit_time")}
+    asim.Trace.from_columns(mixed).to_csv("mixed.csv")
+    done = command("calibrate", "mixed.csv", "--out", "mine", "--law", "gamma")
+    assert (done.status, done.err) == (0, "")
+    assert "No answer for other numbers of workers: `workers` of 24 cannot be answered from the log" in done.out
+    assert "Log `arrive_time` and `serve_time`" in done.out
+    assert "What if there were more workers" not in done.out
+    assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
+    found = json.loads(command("calibrate", "mixed.csv", "--law", "gamma", "--json").out)
+    assert "mix messages, queue and service" in found["refusal"]
+    assert not found["parameters"]["upload.mean"]["identifiable"]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.laws.oddities import departed, last_commits, oddities
+from asyncsim.calibration.laws.queue import is_queue_alone, waits_for_others
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace.infer_columns import previous_own_row
 from asyncsim.trace.statistics import hidden_stages
@@ -40,6 +41,7 @@ class Stages(NamedTuple):
         compute: From start to finish of the computation.
         latency: One way between worker and server; None where the log does not tell.
         service: From the server's taking up a commit to its application; None where the log does not tell.
+        upload: From finish to commit, where nothing tells the message from queue and service; else None.
         slots: The most commits that were in service at once.
         hidden: Names of the stages that the log does not tell.
         notes: What was found, in sentences.
@@ -53,6 +55,7 @@ class Stages(NamedTuple):
     hidden: tuple[str, ...]
     notes: tuple[str, ...]
     separate: bool
+    upload: Stage | None = None
 
 
 def stages_of(trace: Trace) -> Stages:
@@ -74,12 +77,13 @@ def stages_of(trace: Trace) -> Stages:
     compute = _compute(trace, notes)
     latency = _latency(trace, notes)
     service, slots = _service(trace, latency, notes)
+    upload = _upload(trace, latency, notes) if service is None else None
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
     notes += oddities(trace)
     if trace.workers == 1:
         notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
     separate = bool((trace.pull_version != trace.version).any())
-    return Stages(compute, latency, service, slots, hidden, tuple(notes), separate)
+    return Stages(compute, latency, service, slots, hidden, tuple(notes), separate, upload)
 
 
 def _require_enough(trace: Trace) -> None:
@@ -182,19 +186,39 @@ def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Sta
     if (trace.commit_time - trace.arrive_time > rounding).any():
         notes.append("The log lacks `serve_time`: service is counted from the commit before, one at a time.")
         return Stage(trace.commit_time - np.maximum(trace.arrive_time, before), trace.worker), 1
-    rest = trace.commit_time - trace.finish_time
     both_ways = latency is not None and len(latency.durations) > len(trace)
-    if both_ways or not (rest > rounding).any():
+    if both_ways or not (trace.commit_time - trace.finish_time > rounding).any():
         return None, 1
-    upload = 0.0 if latency is None else float(latency.durations.mean())
-    service = trace.commit_time - np.maximum(trace.finish_time + upload, before)
-    less = ", less the mean latency" if latency is not None else ", and contains any latency"
+    if latency is None and is_queue_alone(trace):
+        notes.append(
+            "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
+            "commit before, one at a time, with which the log agrees."
+        )
+        return Stage(trace.commit_time - np.maximum(trace.finish_time, before), trace.worker), 1
+    if latency is None:
+        return None, 1
+    service = trace.commit_time - np.maximum(trace.finish_time + float(latency.durations.mean()), before)
     notes.append(
         "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
-        f"commit before{less}."
+        "commit before, less the mean latency, which is not exact."
     )
     kept = service > rounding
     return Stage(service[kept], trace.worker[kept], contains=("upload",)), 1
+
+
+def _upload(trace: Trace, latency: Stage | None, notes: list[str]) -> Stage | None:
+    """From finish to commit, as one law without a queue, where neither message nor service are told by themselves."""
+    durations = trace.commit_time - trace.finish_time
+    if latency is not None or not (durations > ROUNDING * trace.seconds).any():
+        return None
+    queue = waits_for_others(trace)
+    why = (
+        "grows with the number of commits that are on their way: there is a queue"
+        if queue
+        else "does not depend on the commits that are on their way, and counts as one law without a queue"
+    )
+    notes.append(f"The log lacks `arrive_time` and `serve_time`: the time from finish to commit {why}.")
+    return Stage(durations, trace.worker, contains=("upload", *("queue",) * queue, "service"))
 
 
 def _differ(first: FloatArray, second: FloatArray) -> bool:

@@ -1,0 +1,96 @@
+"""What other numbers of workers do: as an independent simulator does it, or refused, whatever columns a log has."""
+
+import math
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.calibration import what_if
+from tests.calibration import heap
+from tests.calibration.heap import Cluster, gamma, lognormal
+from tests.calibration.independent import NEAR, SEEN, true_parameters
+
+WORKERS, COMMITS = 8, 500
+MESSAGES, SERVICE = gamma(0.15, 0.5), gamma(0.1, 0.3)
+FEW = {
+    "alone": Cluster(WORKERS, gamma(1.0, 0.3)),
+    "messages": Cluster(WORKERS, gamma(1.0, 0.3), MESSAGES),
+    "queue": Cluster(WORKERS, gamma(1.0, 0.3), None, SERVICE),
+    "both": Cluster(WORKERS, lognormal(1.0, 0.4), MESSAGES, SERVICE),
+}
+
+
+def fit_of(cluster, columns, seed=0, commits=COMMITS):
+    log = heap.simulate(cluster, commits, seed)
+    trace = asim.Trace.from_columns({name: log[name] for name in SEEN[columns]}, cluster.workers)
+    return asim.calibrate(trace, method="likelihood", law="gamma", by_worker=False)
+
+
+def answer(fit, workers):
+    """Commits per second; NaN if refused."""
+    try:
+        return float(what_if(fit, [workers], draws=4)["throughput"][0])
+    except ValueError:
+        return math.nan
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return {(name, columns): fit_of(cluster, columns) for name, cluster in FEW.items() for columns in SEEN}
+
+
+def test_an_upload_is_no_queue(fits):
+    """Of a log with reads and finishes it became the service of one place, and the answer wrong by 2.5 times."""
+    fit = fits["messages", "four"]
+    assert fit.hidden == ("latency", "service")
+    assert not [name for name, one in fit.parameters.items() if name.startswith("server") and one.identifiable]
+    upload = fit.parameters["upload.mean"]
+    assert upload.identifiable
+    assert upload.low < MESSAGES.mean < upload.high
+    assert answer(fit, 24) == pytest.approx(24 / (1.0 + 2 * MESSAGES.mean), rel=0.05)
+
+
+def test_a_queue_without_messages_is_told(fits):
+    service = fits["queue", "four"].parameters["server.service.mean"]
+    assert service.identifiable
+    assert abs(service.estimate - SERVICE.mean) < 4 * SERVICE.mean * SERVICE.cv / math.sqrt(COMMITS)
+
+
+def test_what_is_mixed_is_not_identified(fits):
+    fit = fits["both", "four"]
+    assert fit.mixed == ("upload",)
+    assert not fit.parameters["upload.mean"].identifiable
+    with pytest.raises(ValueError, match=r"`workers` of 24 .* mix messages.* Log `arrive_time` and `serve_time`"):
+        what_if(fit, [24])
+    same = what_if(fit, [WORKERS], draws=4)["throughput"][0]  # which the log itself shows
+    assert same == pytest.approx(fit.log["throughput"], rel=0.1)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_more_columns_never_make_an_answer_worse(fits, name):
+    """Refused is the worst answer; those that are given are near the truth."""
+    truth = heap.throughput(FEW[name], 2 * WORKERS, commits=10_000)
+    errors = [abs(answer(fits[name, columns], 2 * WORKERS) / truth - 1) for columns in SEEN]
+    known = [error for error in errors if not math.isnan(error)]
+    assert np.isnan(errors[: len(errors) - len(known)]).all()  # whoever answers with fewer columns does with more
+    assert max(known) < 0.05 < NEAR
+    assert len(known) == {"alone": 3, "messages": 3, "queue": 2, "both": 1}[name]
+
+
+def test_intervals_of_what_is_identified_hold(fits):
+    """As `python -m tests.calibration.independent` counts on 66 logs."""
+    held = []
+    for (name, columns), fit in fits.items():
+        truth = true_parameters(FEW[name], columns)
+        told = {key: one for key, one in fit.parameters.items() if one.identifiable and key in truth}
+        held += [one.low <= truth[key] <= one.high for key, one in told.items()]
+    assert len(held) > 30
+    assert abs(np.mean(held) - 0.9) < 4 * math.sqrt(0.09 / len(held))
+
+
+def test_many_more_workers_than_the_log_has(fits):
+    """A service that is too short to be seen may limit them."""
+    with pytest.raises(ValueError, match=r"`workers` of 100 cannot .* more than 3 times its 8 workers"):
+        what_if(fits["alone", "commits"], [8, 100])
+    assert what_if(fits["queue", "all"], [100], draws=2)["throughput"][0] == pytest.approx(10.0, rel=0.05)
