@@ -292,8 +292,8 @@ def _numbers(name: str, cells: tuple[str, ...], block: list[tuple[int, list[str]
     try:
         numbers = np.array(list(map(float, cells)))
     except ValueError:
-        known = _WORDS.get
-        numbers = np.array([_number(known(cell.strip().lower(), cell)) for cell in cells])
+        parsed = {cell: _number(_WORDS.get(cell.strip().lower(), cell)) for cell in set(cells)}  # True and False: two
+        numbers = np.array([parsed[cell] for cell in cells])
     for row in np.flatnonzero(np.isnan(numbers)):
         if cells[row].strip():
             raise TraceError(name, "must be a number", "Correct it.", row=block[row][0], unit="line", value=cells[row])
