@@ -5,7 +5,6 @@ The description says what a scenario is; `hints` says how it was written, which 
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,19 +13,18 @@ import jax.numpy as jnp
 from asyncsim import compressors, datasets, delays, rules, workloads
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols
 from asyncsim.datasets.again import made_again
-from asyncsim.files import to_plain
 from asyncsim.folders.differences import first_difference
 from asyncsim.rules import Rule
 from asyncsim.rules.compressed import SUFFIX, taken_apart
 from asyncsim.rules.proxy import MOMENTUM, RATE
 from asyncsim.scenario.fields import arguments
-from asyncsim.scenario.fingerprint import describe_cluster
+from asyncsim.scenario.fingerprint import describe_cluster, with_infinity
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.trace import Trace
+from asyncsim.version import REVISION
 from asyncsim.workloads import Workload
 
 BESIDE_PROXY = "_beside_proxy"  # ends the name of a rule that has a proxy beside it
-INFINITE = {("Network", "bandwidth"), ("Slowdown", "seconds")}  # numbers that JSON cannot hold if they are infinite
 
 
 class NotByName(ValueError):
@@ -61,14 +59,15 @@ def rebuild(
     """The scenario of a description.
 
     Args:
-        description: What `Scenario.describe` gave, also as JSON has it, where infinity is null.
+        description: What `Scenario.describe` gave, also as JSON has it.
         hints: What `hints` gave, where that is known.
-        wanted: The digest of the scenario, which tells apart what JSON does not.
+        wanted: The digest of the scenario, if that is known.
         trace: The recorded trace, if there is one in the place of a cluster.
 
     Raises:
         NotByName: If a part of it has no name in the library, or is not made as it was then; says which.
-        ValueError: If the description is of another precision than this process has.
+        ValueError: If the description is of another precision, or another revision of the library, than this process
+            has.
 
     Example:
         >>> import asyncsim as asim
@@ -78,18 +77,18 @@ def rebuild(
         >>> rebuild(scenario.describe()) == scenario
         True
     """
-    hints = hints or {}
+    hints, parts = hints or {}, with_infinity(description)
     _require_precision(description)
+    _require_revision(description)
     if "record_code" in description:
         raise NotByName("`record` names a function of your own")
-    workload = _part("workload", lambda: _workload(description["workload"], hints.get("data")))
-    rule = _part("rule", lambda: _rule(description["rule"]))
-    different = None
-    for cluster in _part("cluster", lambda: [*_clusters(description["cluster"], trace)]):
-        made = _part("cluster", lambda cluster=cluster: _scenario(description, cluster, rule, workload))
-        different = first_difference(to_plain(description), to_plain(made.describe()))
-        if different is None and wanted in (None, made.digest):
-            return _as_written(made, hints)
+    workload = _part("workload", lambda: _workload(parts["workload"], hints.get("data")))
+    rule = _part("rule", lambda: _rule(parts["rule"]))
+    cluster = _part("cluster", lambda: _cluster(parts["cluster"], trace))
+    made = _part("cluster", lambda: _scenario(description, cluster, rule, workload))
+    different = first_difference(description, made.describe())
+    if different is None and wanted in (None, made.digest):
+        return _as_written(made, hints)
     part = next((part for part in ("rule", "workload") if (different or "").startswith(f"`{part}.code`")), None)
     if part is not None:
         raise NotByName(f"`{part}` is made of code that is not the library's, or that has changed since")
@@ -111,9 +110,9 @@ def rebuild_cluster(description: Mapping[str, Any]) -> Cluster:
         >>> rebuild_cluster(describe_cluster(cluster)) == cluster
         True
     """
-    for made in _part("cluster", lambda: [*_clusters(description, None)]):
-        if to_plain(describe_cluster(made)) == to_plain(description):
-            return made
+    made = _part("cluster", lambda: _cluster(with_infinity(description), None))
+    if isinstance(made, Cluster) and describe_cluster(made) == description:
+        return made
     raise NotByName("this asyncsim makes another cluster of it")
 
 
@@ -133,6 +132,15 @@ def _require_precision(description: Mapping[str, Any]) -> None:
     if there != here:
         remedy = "Set JAX_ENABLE_X64=1." if there == "float64" else "Unset JAX_ENABLE_X64."
         raise ValueError(f"It was computed in {there}, and this process computes in {here}. {remedy}")
+
+
+def _require_revision(description: Mapping[str, Any]) -> None:
+    there = description.get("revision")
+    if there != REVISION:
+        remedy = "Run it again, or use the asyncsim that computed it."
+        raise ValueError(
+            f"It was computed by revision {there} of the library, and this is revision {REVISION}. {remedy}"
+        )
 
 
 def _scenario(description: Mapping[str, Any], cluster: Cluster | Trace, rule: Rule, workload: Workload) -> Scenario:
@@ -185,8 +193,6 @@ def _rule(described: Mapping[str, Any]) -> Rule:
     values = dict(described)
     name = values.pop("name")
     values.pop("code", None)  # compared in the end: a rule of the library has some where it holds an optimiser
-    if "functions" in values:
-        raise NotByName(f"the rule {name!r} is made of functions of your own")
     if name.endswith(BESIDE_PROXY):
         proxy = {"learning_rate": values.pop(RATE, None), "momentum": values.pop(MOMENTUM)}
         return rules.beside_proxy(_rule({"name": name.removesuffix(BESIDE_PROXY), **values}), **proxy)
@@ -212,18 +218,13 @@ def _workload(described: Mapping[str, Any], source: Mapping[str, Any] | None) ->
     return made if groups is None else made.grouped(groups)
 
 
-def _clusters(described: Mapping[str, Any], trace: Trace | None) -> Iterator[Cluster | Trace]:
-    """The cluster of a description, and then what else it may mean: null may be infinity."""
+def _cluster(described: Mapping[str, Any], trace: Trace | None) -> Cluster | Trace:
     if "trace" in described:
         if trace is None:
             raise NotByName("it is a recorded trace, whose file is not there")
-        yield trace
-        return
+        return trace
     values = {key: _made(value) for key, value in described.items() if key != "compute"}
-    made = Cluster(compute=_compute(described["compute"]), **values)
-    yield made
-    if math.isfinite(made.network.bandwidth) and made.network.upload_bandwidth is None:
-        yield dataclasses.replace(made, network=dataclasses.replace(made.network, upload_bandwidth=math.inf))
+    return Cluster(compute=_compute(described["compute"]), **values)
 
 
 def _compute(described: Any) -> Any:
@@ -247,11 +248,7 @@ def _made(described: Any) -> Any:
     name = values.pop("class", None)
     if name not in CLASSES or "code" in values:
         raise NotByName(f"{name or 'a part'!r} is of your own")
-    return CLASSES[name](**{key: _number(name, key, _made(value)) for key, value in values.items()})
-
-
-def _number(kind: str, name: str, value: Any) -> Any:
-    return math.inf if value is None and (kind, name) in INFINITE else value
+    return CLASSES[name](**{key: _made(value) for key, value in values.items()})
 
 
 def _classes() -> Iterator[type]:

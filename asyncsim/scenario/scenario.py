@@ -30,6 +30,7 @@ from asyncsim.scenario.fingerprint import code_of, describe_cluster, describe_ru
 from asyncsim.scenario.override import override
 from asyncsim.scenario.recorded import describe_trace, expected_commits, recorded_commits, refuse_cluster_fields
 from asyncsim.trace import Trace
+from asyncsim.version import REVISION
 from asyncsim.workloads import Workload
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
@@ -204,6 +205,7 @@ class Scenario:
             **({} if self.schedule_seed in (None, self.seed) else {"schedule_seed": self.schedule_seed}),
             "record": self.strides,
             "precision": jnp.result_type(float).name,
+            "revision": REVISION,
             **self._describe_own_measures(),
         }
 
@@ -212,7 +214,7 @@ class Scenario:
 
     def _describe_own_measures(self) -> dict[str, Any]:
         """Hashes of the functions of the user's own, if there are any."""
-        codes = {name: code_of(measure) for name, measure in self.own_measures.items()}
+        codes = {name: code_of("record", {name: measure}) for name, measure in self.own_measures.items()}
         return {"record_code": codes} if codes else {}
 
     @cached_property

@@ -22,6 +22,7 @@ from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, fields_of, settings
 from asyncsim.study.keep import Folder, is_picture_of, owner_of
 from asyncsim.study.origin import Origin
+from asyncsim.version import REVISION
 
 NUMBERS = "numbers.npz"
 STORE = "store"  # argument of `compute`, and folder of that name
@@ -103,8 +104,14 @@ class Experiment:
     def describe(self) -> dict[str, Any]:
         """The arguments as plain data, and hashes of the code and of the files that the arguments name."""
         arguments = {field.name: _described(field.value) for field in self.fields()}
-        code = fingerprint.code_of(self.compute, self.draw, *filter(None, [self.movie]))
-        return {"experiment": self.compute.__name__, "arguments": arguments, "title": self.title, "code": code}
+        functions = {"compute": self.compute, "draw": self.draw, "movie": self.movie}
+        return {
+            "experiment": self.compute.__name__,
+            "arguments": arguments,
+            "title": self.title,
+            "code": fingerprint.code_of("experiment", functions),
+            "revision": REVISION,
+        }
 
     @cached_property
     def digest(self) -> str:

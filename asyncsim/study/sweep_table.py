@@ -25,7 +25,7 @@ from asyncsim.scenario.components import (
     workload_component,
 )
 from asyncsim.scenario.compression import without
-from asyncsim.scenario.fingerprint import plain
+from asyncsim.scenario.fingerprint import plain, with_infinity
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.store import DONE, FAILURE, Store, now
 from asyncsim.study.summary import KEYS
@@ -153,7 +153,8 @@ def table_of(store: Store, sweeps: Sequence[Mapping[str, Any]]) -> SweepTable:
     rows: dict[str, dict[str, Any]] = {}
     for one in sweeps:
         for digest, *values in one["rows"]:
-            rows.setdefault(digest, {**one["common"], **dict(zip(one["fields"], values, strict=True))})
+            row = {**one["common"], **dict(zip(one["fields"], values, strict=True))}
+            rows.setdefault(digest, with_infinity(row))
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     first = next(iter(rows.values()), {})
     fields = [name for name in names if any(row.get(name) != first.get(name) for row in rows.values())]
