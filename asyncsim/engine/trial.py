@@ -44,7 +44,7 @@ SUMMARY = (  # of `asyncsim.study.summary`
 RESERVED = frozenset((*COLUMNS, *SUMMARY, *QUANTITIES, FINITE))  # names that no metric may have
 COMPILED = ("jit", "pjit")  # the primitive of a function under `jax.jit`, by versions of JAX
 SEPARATORS = frozenset(",=/\\:\0")  # in flags and in files
-VECTOR_HINT = " An elementwise rule receives all parameters as one vector; with `elementwise=False`, as your pytree."
+VECTOR_HINT = " An elementwise rule receives all parameters as one vector; without `elementwise=True`, as your pytree."
 
 
 class Owned(NamedTuple):

@@ -154,7 +154,9 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
         "decay": checks.fraction("decay", decay),
     }
     options = (("variance", variance),)
-    return Rule(hyper=hyper, name="dc_asgd", options=options, apply=apply_corrected, **VARIANCES[variance]).sealed()
+    return Rule(
+        hyper=hyper, name="dc_asgd", options=options, apply=apply_corrected, **VARIANCES[variance], elementwise=True
+    ).sealed()
 
 
 class Gap(NamedTuple):
@@ -238,4 +240,6 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
         Barkai, Hakimi and Schuster 2019, "Gap Aware Mitigation of Gradient Staleness", arXiv 1909.10802.
     """
     hyper = {**step_size_and_momentum(learning_rate, momentum), "decay": checks.fraction("decay", decay)}
-    return Rule(hyper=hyper, name="gap_aware", send=send_over_gap, start_server=start_gap, apply=apply_moment).sealed()
+    return Rule(
+        hyper=hyper, name="gap_aware", send=send_over_gap, start_server=start_gap, apply=apply_moment, elementwise=True
+    ).sealed()

@@ -62,13 +62,13 @@ class Compressing:
         rule: The rule that is compressed, without its hyper-parameters.
         compressor: C.
         error_feedback: Whether a worker remembers what its messages leave out.
-        path: Where the update lies in the rule's message.
+        path: Where the update lies in the rule's message; None for a rule of one's own, whose message shows it.
     """
 
     rule: Rule
     compressor: Compressor
     error_feedback: bool
-    path: Path
+    path: Path | None
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ class SendCompressed(Compressing):
     def __call__(self, hyper: Hyper, gradient: Params, state: Remembering, view: View) -> Sent:
         """Send C(e + u) for an update u, and keep e ← e + u - C(e + u)."""
         sent = self.rule.send(hyper, gradient, state.own, view)
-        update = part_of(sent.message, self.path)
+        path = _only_path(self.rule, sent.message, gradient) if self.path is None else self.path
+        update = part_of(sent.message, path)
         exact = jax.tree.map(jnp.add, state.error, widen(update)) if self.error_feedback else update
         given, kept = self.compressor.compress(view.key, exact, state.compressor)
         if self.error_feedback and self.compressor.unbiased:
@@ -103,7 +104,7 @@ class SendCompressed(Compressing):
                 (given, error, kept),
                 (jax.tree.map(jnp.zeros_like, given), state.error, state.compressor),
             )
-        return Sent(with_part(sent.message, self.path, given), Remembering(sent.state, error, kept), sent.info)
+        return Sent(with_part(sent.message, path, given), Remembering(sent.state, error, kept), sent.info)
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ def compressed(rule: Rule, compressor: Compressor, error_feedback: bool = True) 
         Beznosikov, Horváth, Richtárik and Safaryan 2023, "On biased compression for distributed learning".
     """
     _check(rule, compressor, error_feedback)
-    return _wrapped(rule, compressor, error_feedback, _path_to_update(Structure(rule)))
+    path = None if constructor_of(rule) is None else _path_to_update(Structure(rule))
+    return _wrapped(rule, compressor, error_feedback, path)
 
 
 def taken_apart(rule: Rule) -> Compression | None:
@@ -243,7 +245,7 @@ def with_part(message: Any, path: Path, part: Any) -> Any:
     return type(message)(*parts) if hasattr(message, "_fields") else type(message)(parts)
 
 
-def _wrapped(rule: Rule, compressor: Compressor, error_feedback: bool, path: Path) -> Rule:
+def _wrapped(rule: Rule, compressor: Compressor, error_feedback: bool, path: Path | None) -> Rule:
     bare = dataclasses.replace(rule, hyper={})
     what = (bare.sealed() if constructor_of(rule) is not None else bare, compressor, error_feedback, path)
     made = dataclasses.replace(
@@ -286,17 +288,23 @@ def _check(rule: Any, compressor: Any, error_feedback: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _path_to_update(structure: Structure) -> Path:
-    """Where the one update lies in the message of a rule, and of all rules of its structure.
+    """Where the one update lies in the message of a rule of the library, and of all rules of its structure.
 
     Raises:
         ValueError: If there is none, or more than one.
     """
     rule = structure.rule
     params = {name: jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for name, shape in PATTERN.items()}
-    try:
-        message = jax.eval_shape(lambda params: _message(_bound(rule), params), params)
-    except Exception:  # a rule of one's own that takes other parameters: its message is the update
-        return ()
+    message = jax.eval_shape(lambda params: _message(_bound(rule), params), params)
+    return _only_path(rule, message, params)
+
+
+def _only_path(rule: Rule, message: Any, params: Params) -> Path:
+    """Where a message holds the one update, which looks like the parameters.
+
+    Raises:
+        ValueError: If there is none, or more than one.
+    """
     paths = list(_paths(message, params))
     if len(paths) != 1:
         several = "no update" if not paths else f"{len(paths)} updates, which belong together"

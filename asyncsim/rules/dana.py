@@ -136,4 +136,6 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
         **step_size_and_momentum(learning_rate, momentum),
         "compensation": checks.not_negative("compensation", compensation),
     }
-    return Rule(hyper=hyper, name="dana", options=(("variant", variant),), start=at_rest, **VARIANTS[variant]).sealed()
+    return Rule(
+        hyper=hyper, name="dana", options=(("variant", variant),), start=at_rest, **VARIANTS[variant], elementwise=True
+    ).sealed()

@@ -70,7 +70,7 @@ def downpour(learning_rate: Any, *, window: int = 1) -> Rule:
     """
     hyper, window = step_size(learning_rate), whole_window(window)
     if window == 1:
-        return Rule(hyper=hyper, name="downpour", send=raw_update).sealed()
+        return Rule(hyper=hyper, name="downpour", send=raw_update, elementwise=True).sealed()
     return Rule(
         hyper=hyper,
         name="downpour",
@@ -78,4 +78,5 @@ def downpour(learning_rate: Any, *, window: int = 1) -> Rule:
         options=(("window", window),),
         local_step=step_down,
         window=window,
+        elementwise=True,
     ).sealed()

@@ -358,4 +358,5 @@ def eamsgd(
         local_step=step_with_velocity,
         window=window,
         **exchange_fields(atomic),
+        elementwise=True,
     ).sealed()

@@ -138,6 +138,7 @@ def fedasync(
         apply=mix,
         local_step=step_down,
         window=window,
+        elementwise=True,
     ).sealed()
 
 
@@ -205,6 +206,7 @@ def fedbuff(
         local_step=step_down,
         window=window,
         collect=buffer,
+        elementwise=True,
     ).sealed()
 
 
@@ -355,6 +357,7 @@ def fadas(
         local_step=step_down,
         window=window,
         collect=buffer,
+        elementwise=True,
     ).sealed()
 
 
@@ -444,4 +447,5 @@ def ca2fl(
         local_step=step_down,
         window=window,
         collect=buffer,
+        elementwise=True,
     ).sealed()

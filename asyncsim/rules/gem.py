@@ -191,7 +191,9 @@ def gem(
     hyper = {**step_size_and_momentum(learning_rate, momentum), "kappa": checks.not_negative("kappa", kappa)}
     checks.one_of("variant", variant, VARIANTS)
     if checks.one_of("proxy", proxy, ("worker", "server")) == "worker":
-        return Rule(hyper=hyper, name="gem", options=(("variant", variant),), **VARIANTS[variant]).sealed()
+        return Rule(
+            hyper=hyper, name="gem", options=(("variant", variant),), **VARIANTS[variant], elementwise=True
+        ).sealed()
     options = (("variant", variant), ("proxy", proxy))
     shared = {"start_server": at_rest, "apply": apply_shared, **SHARED[variant]}
-    return Rule(hyper=hyper, name="gem", options=options, **shared).sealed()
+    return Rule(hyper=hyper, name="gem", options=options, elementwise=True, **shared).sealed()

@@ -130,6 +130,7 @@ def ia2sgd(learning_rate: Any, *, workers: int | None = None) -> Rule:
         apply=apply_table,
         collect=1,
         bind=bind_workers,
+        elementwise=True,
     ).sealed()
 
 
@@ -314,6 +315,7 @@ def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20, 
         bind=bind_workers,
         ignores=True,
         **MALENIA_STEPS[steps],
+        elementwise=True,
     ).sealed()
 
 
@@ -465,4 +467,5 @@ def ringleader(learning_rate: Any, *, workers: int | None = None, extra: str = "
         apply=apply_in_phases,
         collect=1,
         bind=bind_workers,
+        elementwise=True,
     ).sealed()

@@ -61,7 +61,7 @@ def momentum_sgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         Polyak 1964, "Some methods of speeding up the convergence of iteration methods".
     """
     hyper = step_size_and_momentum(learning_rate, momentum)
-    return Rule(hyper=hyper, name="momentum_sgd", send=send_moment, start=at_rest).sealed()
+    return Rule(hyper=hyper, name="momentum_sgd", send=send_moment, start=at_rest, elementwise=True).sealed()
 
 
 def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
@@ -94,7 +94,7 @@ def multi_asgd(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         Asynchronous Environment", arXiv 1907.11612.
     """
     hyper = step_size_and_momentum(learning_rate, momentum)
-    return Rule(hyper=hyper, name="multi_asgd", send=send_moment, start=at_rest).sealed()
+    return Rule(hyper=hyper, name="multi_asgd", send=send_moment, start=at_rest, elementwise=True).sealed()
 
 
 def send_gradient(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
@@ -146,7 +146,12 @@ def heavy_ball(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
     """
     hyper = {**step_size(learning_rate), "momentum": checks.signed_fraction("momentum", momentum)}
     return Rule(
-        hyper=hyper, name="heavy_ball", send=send_gradient, start_server=at_rest, apply=apply_heavy_ball
+        hyper=hyper,
+        name="heavy_ball",
+        send=send_gradient,
+        start_server=at_rest,
+        apply=apply_heavy_ball,
+        elementwise=True,
     ).sealed()
 
 
@@ -193,6 +198,7 @@ def shared_nesterov(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         send=send_gradient,
         start_server=at_rest,
         apply=apply_nesterov,
+        elementwise=True,
     ).sealed()
 
 
@@ -295,4 +301,5 @@ def delayed_nesterov(learning_rate: Any, *, momentum: Any = 0.9, interval: Any =
         start_server=start_delayed,
         apply=apply_delayed,
         bind=bind_interval,
+        elementwise=True,
     ).sealed()

@@ -77,6 +77,7 @@ def weight_prediction(learning_rate: Any, *, momentum: Any = 0.9, horizon: Any =
         start_server=at_rest,
         apply=apply_heavy_ball,
         resume=ahead_by_horizon if fixed else ahead_by_staleness,
+        elementwise=True,
     ).sealed()
 
 
@@ -125,6 +126,7 @@ def spectrain(learning_rate: Any, *, momentum: Any = 0.9) -> Rule:
         start_server=at_rest,
         apply=apply_smoothed,
         resume=ahead_by_staleness,
+        elementwise=True,
     ).sealed()
 
 
@@ -199,5 +201,10 @@ def pipemare(learning_rate: Any, *, anneal: Any) -> Rule:
     if np.any(hyper["anneal"] == 0):
         raise ValueError("`anneal` must be positive; got 0. Use `downpour` for full steps from the beginning.")
     return Rule(
-        hyper=hyper, name="pipemare", send=send_annealed, start_server=start_count, apply=apply_and_count
+        hyper=hyper,
+        name="pipemare",
+        send=send_annealed,
+        start_server=start_count,
+        apply=apply_and_count,
+        elementwise=True,
     ).sealed()

@@ -215,7 +215,8 @@ class Rule:
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
         elementwise: Whether every parameter is treated independently of the others, or all of them as one vector, so
-            that the engine may pass them as one. Set it to False for a rule that looks at whole tensors.
+            that the engine may pass them as one vector, which is faster. By default a rule sees the pytree that the
+            loss sees. Say True for a rule that computes the same either way.
         seal: What a constructor of the library put together, so that `constructor_of` recognises it; None for a
             rule of your own.
 
@@ -241,7 +242,7 @@ class Rule:
     local_step: LocalStep | None = field(default=None, metadata={"static": True})
     window: int = field(default=1, metadata={"static": True})
     collect: int | None = field(default=None, metadata={"static": True})
-    elementwise: bool = field(default=True, metadata={"static": True})
+    elementwise: bool = field(default=False, metadata={"static": True})
     bind: Bind | None = field(default=None, metadata={"static": True})
     rounds: bool = field(default=False, metadata={"static": True})
     ignores: bool = field(default=False, metadata={"static": True})

@@ -55,7 +55,9 @@ def adaptive_staleness(learning_rate: Any) -> Rule:
     References:
         Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"); Jiang et al. 2017 (DynSGD).
     """
-    return Rule(hyper=step_size(learning_rate), name="adaptive_staleness", send=send_over_age).sealed()
+    return Rule(
+        hyper=step_size(learning_rate), name="adaptive_staleness", send=send_over_age, elementwise=True
+    ).sealed()
 
 
 def one_over_age(hyper: Hyper, age: jax.Array) -> jax.Array:
@@ -114,7 +116,9 @@ def staleness_aware(learning_rate: Any) -> Rule:
     References:
         Zhang, Gupta, Lian and Liu 2015, "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv 1511.05950.
     """
-    return Rule(hyper=step_size(learning_rate), name="staleness_aware", send=SendWeighted(one_over_age)).sealed()
+    return Rule(
+        hyper=step_size(learning_rate), name="staleness_aware", send=SendWeighted(one_over_age), elementwise=True
+    ).sealed()
 
 
 def send_if_recent(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
@@ -154,7 +158,7 @@ def drop_stale(learning_rate: Any, *, oldest: Any) -> Rule:
         models that are too old; Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
     """
     hyper = {**step_size(learning_rate), "oldest": checks.not_negative("oldest", oldest)}
-    return Rule(hyper=hyper, name="drop_stale", send=send_if_recent, ignores=True).sealed()
+    return Rule(hyper=hyper, name="drop_stale", send=send_if_recent, ignores=True, elementwise=True).sealed()
 
 
 def bind_concurrency(rule: Rule, workers: int) -> Rule:
@@ -215,7 +219,7 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any = None, smoothness: A
         hyper["concurrency"] = checks.not_negative("concurrency", concurrency)
         if np.any(hyper["concurrency"] < 1):
             raise ValueError(f"`concurrency` must be at least 1; got {concurrency!r}. Leave it out for all workers.")
-    made = {"hyper": hyper, "name": "delay_adaptive", "bind": bind_concurrency}
+    made = {"hyper": hyper, "name": "delay_adaptive", "bind": bind_concurrency, "elementwise": True}
     if smoothness is None:
         return Rule(send=SendWeighted(concurrency_over_age), **made).sealed()
     hyper["smoothness"] = checks.not_negative("smoothness", smoothness)

@@ -132,7 +132,7 @@ def rennala(learning_rate: Any, *, batch: OneOrSeveral = 10, steps: str = "rule"
         )
     hyper = {**step_size(learning_rate), "batch": size}
     collect = 1 if steps == "rule" else size  # with 1, a trace that has averaged already is refused
-    made = {"name": "rennala", "options": (("steps", steps),), "collect": collect, "ignores": True}
+    made = {"name": "rennala", "options": (("steps", steps),), "collect": collect, "ignores": True, "elementwise": True}
     return Rule(hyper=hyper, **made, **STEPS[steps]).sealed()
 
 
@@ -216,4 +216,5 @@ def ringmaster(learning_rate: Any, *, limit: OneOrSeveral = 10) -> Rule:
         apply=apply_and_age,
         collect=1,
         ignores=True,
+        elementwise=True,
     ).sealed()

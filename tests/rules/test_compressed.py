@@ -348,3 +348,58 @@ class Half(Compressor):
 
     def delta(self, params):
         return 0.0
+
+
+def send_slopes(hyper, gradient, count, view):
+    """An update of parameters of these names and no others, and beside it a number of another shape."""
+    del view
+    update = {name: -hyper["rate"] * gradient[name] for name in ("slope", "offset")}
+    return asim.rules.Sent({"count": jnp.ones(()), "update": update}, count + 1)
+
+
+def apply_update(hyper, central, server, message, view):
+    del hyper, view
+    return jax.tree.map(jnp.add, central, message["update"]), server
+
+
+def send_with_a_mistake(hyper, gradient, state, view):
+    del state, view
+    return asim.rules.Sent(jax.tree.map(lambda g: -hyper["rait"] * g, gradient), ())
+
+
+def send_two(hyper, gradient, state, view):
+    del hyper, view
+    return asim.rules.Sent((gradient, gradient), state)
+
+
+def line():
+    def loss(params, batch, key):
+        del batch, key
+        return jnp.sum(params["slope"] ** 2) + 3 * jnp.sum((params["offset"] - 1.0) ** 2)
+
+    return asim.Workload(init=lambda key: {"slope": jnp.ones((2, 3)), "offset": jnp.zeros(3)}, loss=loss)
+
+
+def own_rule(send, **functions):
+    return asim.Rule(hyper={"rate": 0.1}, name="mine", send=send, **functions)
+
+
+class TestRulesOfOnesOwn:
+    def test_the_update_is_found_by_the_shapes_of_the_parameters(self, x64):
+        rule = own_rule(send_slopes, start=lambda hyper, params: jnp.zeros(()), apply=apply_update)
+        trace = asim.Trace.from_commits([0, 1, 0, 1, 1])
+        largest = asim.replay(trace, compressed(rule, TopK(k=1)), line(), record=("central",))
+        central = np.concatenate([largest.unpacked("central")[name].reshape(5, -1) for name in ("slope", "offset")], 1)
+        assert ((np.diff(central, axis=0) != 0).sum(1) == 1).all()
+        everything = asim.replay(trace, compressed(rule, TopK(fraction=1.0)), line())
+        assert_close(everything.central, asim.replay(trace, rule, line()).central, rtol=1e-12)
+
+    def test_a_mistake_in_send_is_reported_as_one(self):
+        rule = compressed(own_rule(send_with_a_mistake), TopK(0.5))
+        with pytest.raises(ValueError, match=r"`send` of the rule 'mine_compressed' failed.*KeyError: 'rait'"):
+            asim.replay(asim.Trace.from_commits([0]), rule, line())
+
+    def test_several_updates_are_refused(self):
+        rule = compressed(own_rule(send_two), TopK(0.5))
+        with pytest.raises(ValueError, match=r"`rule` must send one update; a message of 'mine' has 2 updates"):
+            asim.replay(asim.Trace.from_commits([0]), rule, line())

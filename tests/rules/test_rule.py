@@ -4,13 +4,14 @@ import dataclasses
 import pickle
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.rules.rule import from_pulled
-from tests.problems import RULES, round_robin
+from tests.problems import RULES, assert_close, round_robin
 from tests.rules import typed_rule
 
 every_row = pytest.mark.parametrize("name", RULES)
@@ -113,3 +114,31 @@ def test_a_rule_of_your_own_with_types(x64):
         read = (x + pulled) / 2
     assert run.central["x"][0] == pytest.approx(x, rel=1e-12)
     assert repr(typed_rule.half(0.5)) == "half(learning_rate=0.5)"
+
+
+def send_clipped(hyper, gradient, state, view):
+    """A step whose every tensor has a norm of at most the limit."""
+    del view
+    return rules.Sent(jax.tree.map(lambda g: -hyper["learning_rate"] * clipped(g, hyper["limit"]), gradient), state)
+
+
+def clipped(gradient, limit):
+    return gradient * jnp.minimum(1.0, limit / jnp.linalg.norm(gradient))
+
+
+@pytest.mark.networks
+def test_a_rule_of_ones_own_sees_the_tensors_that_the_loss_sees(x64):
+    """Clipping each tensor: the same as a loop over the commits that knows nothing of the engine."""
+    limit, rate, trace = 0.1, 0.5, asim.Trace.from_commits([0, 1, 2, 1, 0, 0, 2] * 10)
+    rule = asim.Rule(hyper={"learning_rate": rate, "limit": limit}, name="clipped", send=send_clipped)
+    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(8,), batch_size=16)
+    run = asim.replay(trace, rule, workload, seed=3, record=("read",))
+
+    central = jax.tree.map(lambda leaf: leaf[0], run.unpacked("read"))
+    read, jobs = [central] * trace.workers, [0] * trace.workers
+    take = jax.jit(jax.grad(workload.loss))
+    for worker in trace.worker.tolist():
+        gradient = take(read[worker], workload.batch(3, worker, jobs[worker]), jax.random.key(0))
+        central = jax.tree.map(lambda theta, g: theta - rate * clipped(g, limit), central, gradient)
+        read[worker], jobs[worker] = central, jobs[worker] + 1
+    assert_close(run.central, central, rtol=1e-9)
