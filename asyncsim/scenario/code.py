@@ -46,10 +46,12 @@ class Reached(NamedTuple):
     Attributes:
         digest: Hash of all of it.
         own: Whether the user's code, or an object that may change, is part of it. If not, it always reaches the same.
+        parts: Name -> hash, of several values that were given together.
     """
 
     digest: bytes
     own: bool
+    parts: dict[str, bytes]
 
 
 def reach(name: str, value: Any) -> Reached:
@@ -75,10 +77,10 @@ def reach(name: str, value: Any) -> Reached:
     walk = _Walk(name)
     parts = value.items() if isinstance(value, dict) else [(name, value)]
     try:
-        found = _hash(*(part for key, one in parts for part in (key.encode(), walk.hash(one, f"`{key}`"))))
+        hashes = {key: walk.hash(one, f"`{key}`") for key, one in parts}
     except RecursionError:
         raise ValueError(f"`{name}` is nested too deeply for a digest. {REMEDY}") from None
-    return Reached(found, walk.own)
+    return Reached(_hash(*(part for key, one in hashes.items() for part in (key.encode(), one))), walk.own, hashes)
 
 
 def hash_array(array: np.ndarray | jax.Array) -> bytes:

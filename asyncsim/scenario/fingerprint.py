@@ -7,7 +7,7 @@ A stored result is reused only if nothing that made it has changed. The library'
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import jax
@@ -27,8 +27,10 @@ from asyncsim.workloads import CONSTRUCTORS, Workload
 LIBRARY = "asyncsim"
 NOT_CODE_OF_RULE = ("hyper", "name", "options", "seal")  # of a rule: what its description says in words
 NOT_CODE_OF_WORKLOAD = ("name", "options", "dataset")  # the same of a workload
+MOST_FUNCTIONS = 256  # of the user's, of which a process remembers what they reached
 MOST_LISTED = 64  # entries of an array that are written out in a description; a larger array is hashed
 INFINITE = {"inf": math.inf, "-inf": -math.inf}  # what JSON cannot hold, as descriptions have it
+_hashes: dict[Any, bytes] = {}  # function -> hash of what it reached last, the oldest first
 
 
 def digest(description: Any) -> str:
@@ -78,7 +80,7 @@ def describe_rule(rule: Rule) -> dict[str, Any]:
         return {**describe_rule(found.rule), "name": rule.name, **how}
     described = plain(rule.describe())
     made_of = {field.name: getattr(rule, field.name) for field in dataclasses.fields(rule)}
-    reached = code.reach("rule", {name: value for name, value in made_of.items() if name not in NOT_CODE_OF_RULE})
+    reached = _reach("rule", {name: value for name, value in made_of.items() if name not in NOT_CODE_OF_RULE})
     if constructor_of(rule) is None or reached.own:
         described["code"] = _hex(reached.digest)
     return described
@@ -91,12 +93,29 @@ def describe_workload(workload: Workload) -> dict[str, Any]:
         names = {field.name for field in dataclasses.fields(workload)} - {*NOT_CODE_OF_WORKLOAD}
         if workload.dataset is None:
             names.remove("data")  # which `_describe_holdings` hashes once: it may be large
-        reached = code.reach("workload", {name: getattr(workload, name) for name in sorted(names)})
+        reached = _reach("workload", {name: getattr(workload, name) for name in sorted(names)})
         described = {**_describe_holdings(workload), "code": _hex(reached.digest)}
         if reached.own:
             return described
         kept.update(described)
     return kept
+
+
+def _reach(name: str, values: dict[str, Any]) -> code.Reached:
+    """What a part of a scenario reaches.
+
+    JAX compiles the globals of a function in. Where a function reaches other values than it did before, programs that
+    this process has compiled are forgotten, so that the next one computes with the present values.
+    """
+    reached = code.reach(name, values)
+    for key, function in values.items():
+        if reached.own and callable(function) and isinstance(function, Hashable):
+            if _hashes.pop(function, reached.parts[key]) != reached.parts[key]:
+                jax.clear_caches()
+            _hashes[function] = reached.parts[key]
+            if len(_hashes) > MOST_FUNCTIONS:
+                del _hashes[next(iter(_hashes))]
+    return reached
 
 
 @once_for_each
@@ -128,10 +147,14 @@ def _has_code(described: Any) -> bool:
     return isinstance(described, list) and any(map(_has_code, described))
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, name: str = "scenario") -> Any:
     """The value as JSON can hold it: numbers, texts, lists, dictionaries; arrays as lists or hashes.
 
     Infinity becomes a word, which `with_infinity` turns back.
+
+    Args:
+        value: Anything.
+        name: What it is called, for errors.
 
     Raises:
         ValueError: If a number is NaN.
@@ -141,14 +164,14 @@ def plain(value: Any) -> Any:
         {'bandwidth': 'inf', 'hidden': [32, 16], 'start': [0.0, 0.0]}
     """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [plain(item, name) for item in value]
     if isinstance(value, (np.ndarray, np.generic, jax.Array)):
         array = np.asarray(value)
-        return plain(array.tolist()) if array.size <= MOST_LISTED else f"array {array.shape} {hash_array(array)}"
+        return plain(array.tolist(), name) if array.size <= MOST_LISTED else f"array {array.shape} {hash_array(array)}"
     if isinstance(value, float):
-        return value if math.isfinite(value) else _word(value)
+        return value if math.isfinite(value) else _word(value, name)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return _describe_object(value)
@@ -168,9 +191,9 @@ def with_infinity(described: Any) -> Any:
     return INFINITE.get(described, described) if isinstance(described, str) else described
 
 
-def _word(number: float) -> str:
+def _word(number: float, name: str) -> str:
     if math.isnan(number):
-        raise ValueError("A number of the scenario is NaN, which equals nothing. Give a number, or leave it out.")
+        raise ValueError(f"`{name}` must not be NaN, which equals nothing; got nan. Give a number, or leave it out.")
     return "inf" if number > 0 else "-inf"
 
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from copy import deepcopy
+from contextlib import suppress
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -197,8 +198,7 @@ class Scenario:
         """As `describe`, but not to be changed: other scenarios share its parts. It travels with the scenario."""
         return {
             "cluster": self._describe_cluster(),
-            "rule": describe_rule(self.rule.for_workers(self.cluster.workers)),
-            "workload": describe_workload(self.workload),
+            **self._describe_code(),
             "commits": self.total,
             "seconds": self.seconds if self.trace is None else None,
             "seed": self.seed,
@@ -206,6 +206,32 @@ class Scenario:
             "record": self.strides,
             "precision": jnp.result_type(float).name,
             "revision": REVISION,
+        }
+
+    def current(self) -> "Scenario":
+        """The scenario with the present values of what its code reaches: itself, unless they have changed.
+
+        A scenario is described once. In a session, a global that its loss reads may have another value later. Programs
+        that were compiled with the earlier value are forgotten.
+        """
+        if "description" not in vars(self):
+            with suppress(ValueError):  # of code that no digest can cover; none is needed where nothing is kept
+                self._describe_code()
+            return self
+        if self._is_current():
+            return self
+        return dataclasses.replace(self, workload=copy(self.workload))  # for which nothing is known yet
+
+    def _is_current(self) -> bool:
+        """Whether it would be described as it was."""
+        described = {"cluster": self._describe_cluster(), **self._describe_code()}
+        return all(self.description[name] == value for name, value in described.items())
+
+    def _describe_code(self) -> dict[str, Any]:
+        """What of the description may hold the user's code."""
+        return {
+            "rule": describe_rule(self.rule.for_workers(self.cluster.workers)),
+            "workload": describe_workload(self.workload),
             **self._describe_own_measures(),
         }
 

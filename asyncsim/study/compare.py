@@ -177,6 +177,7 @@ def compare(
     Raises:
         As `asyncsim.run` does.
     """
+    comparison = replace(comparison, scenarios={name: one.current() for name, one in comparison.scenarios.items()})
     for scenario in comparison.scenarios.values():
         scenario.require_memory()  # of the last one before the first one begins
     if out is None:

@@ -116,6 +116,7 @@ def run(
         2.98
     """
     scenario.require_memory()
+    scenario = scenario.current()
     if out is None:
         trace = _simulate(scenario, simulating)
         replayed, seconds = replay_to_end(scenario, trace, None, {}, progress, lambda run, seconds: None)

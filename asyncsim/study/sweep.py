@@ -228,6 +228,7 @@ def sweep(
     """
     asked = tuple(scenarios)
     _require_scenarios(asked)
+    asked = tuple(scenario.current() for scenario in asked)
     if jobs is not None:
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
     if shared_schedule:

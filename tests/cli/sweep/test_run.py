@@ -100,3 +100,10 @@ def test_other_things_than_a_scenario(command, tmp_path):
 def test_help(command, script):
     assert "--grid" in command("sweep", "--help").out
     assert "--learning-rate" in command("sweep", script, "--help").out
+
+
+@pytest.mark.parametrize("more", [("--json",), ()])
+def test_a_network_whose_bandwidth_is_infinite(command, script, more):
+    found = command("sweep", script, "--latency", ".02", "--grid", "seed=0:2", "--jobs", "0", "--store", "store", *more)
+    assert (found.status, found.err.count("Error")) == (0, 0)
+    assert command("sweep", "table", "store", *more).status == 0
