@@ -15,15 +15,17 @@ import hashlib
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from asyncsim.remember import once_for_each
 from asyncsim.scenario.sources import LIBRARY, hash_files, home_of_file, home_of_module, home_of_name
 
 LARGE = 65_536  # bytes of a read-only array from which it is hashed once
+DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
 NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
@@ -74,12 +76,15 @@ def reach(name: str, value: Any) -> Reached:
         Traceback (most recent call last):
         ValueError: `workload` must not depend on a generator; got one as `loss`, global 'numbers'. No digest can ...
     """
-    walk = _Walk(name)
+    walk, limit = _Walk(name), sys.getrecursionlimit()
     parts = value.items() if isinstance(value, dict) else [(name, value)]
     try:
+        sys.setrecursionlimit(max(limit, DEEPEST))
         hashes = {key: walk.hash(one, f"`{key}`") for key, one in parts}
     except RecursionError:
         raise ValueError(f"`{name}` is nested too deeply for a digest. {REMEDY}") from None
+    finally:
+        sys.setrecursionlimit(limit)
     return Reached(_hash(*(part for key, one in hashes.items() for part in (key.encode(), one))), walk.own, hashes)
 
 
@@ -212,7 +217,7 @@ class _Walk:
 
     def array(self, value: Any) -> Iterator[bytes]:
         """Contents, shape and type."""
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             self.refuse(value)
         array = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and array.dtype.hasobject:
@@ -323,7 +328,7 @@ class _Walk:
             self.files[path] = hash_files(path)
         return self.files[path]
 
-    def refuse(self, value: Any) -> Any:
+    def refuse(self, value: Any) -> NoReturn:
         """Say what cannot be compared, and how it was reached."""
         name, *way = filter(None, self.way)
         raise ValueError(

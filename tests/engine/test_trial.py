@@ -22,7 +22,7 @@ DATA = (np.ones((8, 3), np.float32), np.ones(8, np.float32))
 
 def rule(**functions):
     send = {"send": lambda hyper, gradient, state, view: Sent(gradient, state)}
-    return Rule(**{"hyper": {"learning_rate": 0.1}, "name": "mine", **send, **functions})
+    return Rule(**{"hyper": {"learning_rate": 0.1}, "name": "mine", "elementwise": True, **send, **functions})
 
 
 def fit(params, batch, key):

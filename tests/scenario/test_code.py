@@ -203,3 +203,19 @@ def test_installed_packages_count_by_name_and_version(monkeypatch: pytest.Monkey
     before = digest()
     monkeypatch.setattr(optax.losses, "lock", threading.Lock(), raising=False)
     assert digest() == before
+
+
+def test_long_chains_of_functions() -> None:
+    def chained(first: float, count: int = 500) -> Any:
+        space: dict[str, Any] = {}
+        exec(
+            f"def f0(): return {first}\n" + "\n".join(f"def f{i}(): return f{i - 1}()" for i in range(1, count)), space
+        )
+        return with_loss(lambda params, batch, key: params.sum() * space[f"f{count - 1}"]())
+
+    assert chained(1.0).digest != chained(2.0).digest
+    nested: list[Any] = []
+    for _ in range(20_000):
+        nested = [nested]
+    with pytest.raises(ValueError, match="`workload` is nested too deeply for a digest"):
+        with_loss(closure(nested)).digest  # noqa: B018
