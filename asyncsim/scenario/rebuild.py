@@ -21,6 +21,7 @@ from asyncsim.rules.compressed import SUFFIX, taken_apart
 from asyncsim.rules.proxy import MOMENTUM, RATE
 from asyncsim.scenario.fields import arguments
 from asyncsim.scenario.fingerprint import describe_cluster
+from asyncsim.scenario.lanes import as_described
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -86,10 +87,11 @@ def rebuild(
     rule = _part("rule", lambda: _rule(description["rule"]))
     different = None
     for cluster in _part("cluster", lambda: [*_clusters(description["cluster"], trace)]):
-        made = _part("cluster", lambda cluster=cluster: _scenario(description, cluster, rule, workload))
+        alone = _part("cluster", lambda cluster=cluster: _scenario(description, cluster, rule, workload))
+        made = as_described(alone, description)
         different = first_difference(to_plain(description), to_plain(made.describe()))
         if different is None and wanted in (None, made.digest):
-            return _as_written(made, hints)
+            return as_described(_as_written(alone, hints), description)
     part = next((part for part in ("rule", "workload") if (different or "").startswith(f"`{part}.code`")), None)
     if part is not None:
         raise NotByName(f"`{part}` is made of code that is not the library's, or that has changed since")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import FIRST_COMPLETED, Executor, Future
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.folders.labels import CLAIMS
+from asyncsim.scenario.lanes import outside_lanes
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
 from asyncsim.study.origin import Origin
@@ -73,6 +74,7 @@ class Sweep:
         troubles: Digest -> why a scenario has no result, as far as this call met it; full disks among them, which the
             store could not keep.
         temporary: What keeps a temporary store there.
+        lanes: Digest of a scenario -> the same as it is kept, where lanes were asked for.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -80,6 +82,7 @@ class Sweep:
     computed: tuple[str, ...] = ()
     troubles: dict[str, str] = None  # type: ignore[assignment]
     temporary: object = None
+    lanes: Mapping[str, Scenario] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         counts = Counter(self.states.values())
@@ -91,14 +94,23 @@ class Sweep:
 
     def __iter__(self) -> Iterator[Result]:
         for scenario in self.scenarios:
-            result = self.store.get(scenario)
+            result = self._find(scenario)
             if result is not None:
                 yield result
 
     @cached_property
     def states(self) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing", when it was first asked for."""
-        return self.store.states(scenario.digest for scenario in self.scenarios)
+        return self.store.states(scenario.digest for scenario in self.kept)
+
+    @property
+    def kept(self) -> tuple[Scenario, ...]:
+        """The scenarios under the digests that the store has: those of lanes differ from `asyncsim.run`'s."""
+        return tuple(self.lanes.get(scenario.digest, scenario) for scenario in self.scenarios)
+
+    def _find(self, scenario: Scenario) -> Result | None:
+        found = self.store.get(self.lanes.get(scenario.digest, scenario))
+        return None if found is None else replace(found, scenario=scenario)
 
     def result(self, scenario: Scenario) -> Result:
         """The result of a scenario.
@@ -106,9 +118,10 @@ class Sweep:
         Raises:
             ValueError: If there is none (it says why), or its files are damaged.
         """
-        found = self.store.get(scenario)
+        found = self._find(scenario)
         if found is None:
-            failure = self.store.failure(scenario.digest) or {"reason": self.troubles.get(scenario.digest)}
+            kept = self.lanes.get(scenario.digest, scenario)
+            failure = self.store.failure(kept.digest) or {"reason": self.troubles.get(kept.digest)}
             reason = failure["reason"] or "it has not been computed"
             raise ValueError(f"`scenario` {scenario!r} has no result: {reason}.")
         return found
@@ -122,7 +135,7 @@ class Sweep:
         Raises:
             ValueError: If a label has another number of values.
         """
-        table = table_of(self.store, [asked_for(self.scenarios)])
+        table = table_of(self.store, [asked_for(self.kept)])
         first = [*{scenario.digest: place for place, scenario in reversed([*enumerate(self.scenarios)])}.values()][::-1]
         for name, values in labels.items():
             if len(values) != len(self.scenarios):
@@ -178,8 +191,9 @@ def sweep(
 ) -> Sweep | Iterator[Result]:
     """Compute what a store lacks of these scenarios, and wait for all of them, or for one after another.
 
-    Each result is that of `asyncsim.run`, under the digest of its scenario; see `asyncsim.study.units` for those that
-    share a replay.
+    Each result is that of `asyncsim.run`, to the last bit, under the digest of its scenario. With `lanes`, several
+    scenarios share one compiled program, which is faster for small models and rounds differently; such results are
+    kept under digests of their own, and marked in the table.
 
     Args:
         scenarios: What to compute, such as `asyncsim.grid` or `asyncsim.sample` give.
@@ -194,7 +208,9 @@ def sweep(
         shared_schedule: Give scenarios that differ only in their seed the schedule of the first of them: less to
             compute, but then compute times are not averaged over.
         retry_failed: Try again what failed before.
-        lanes: The most scenarios in one replay; by default what pays on a CPU.
+        lanes: The most scenarios in one program, of those that differ only in the rule's numbers or, with one schedule,
+            in their seed; by default each is replayed by itself. Sixteen take about the time of one where the model has
+            a few parameters, and the time of sixteen where it is a network.
         progress: Called with a `SweepProgress` whenever something has happened.
         origin: Where the scenarios came from, kept beside their results for `asyncsim.load`.
 
@@ -230,6 +246,8 @@ def sweep(
     _require_scenarios(asked)
     if jobs is not None:
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
+    if lanes is not None:
+        lanes = checks.require_integer("lanes", lanes, least=1, remedy="Leave it out for runs of their own.")
     if shared_schedule:
         asked = with_shared_schedules(asked)
     temporary = None
@@ -238,13 +256,16 @@ def sweep(
         store = temporary.path
     place = open_store(store)
     told = (origin or Origin()).describe()
-    work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress, told)
-    events = _events(work, asked, executor, jobs)
+    units = units_of(asked, lanes)
+    placed = {outside_lanes(one).digest: one for unit in units for one in unit.scenarios} if lanes else {}
+    found = Sweep(asked, place, temporary=temporary, lanes=placed)
+    work = _Sweeping(found.kept, place, units, retry_failed, progress, told)
+    events = _events(work, found.kept, executor, jobs)
     if not wait:
-        return _arrivals(work, asked, events, temporary)
+        return _arrivals(work, found, events)
     for _ in events:
         pass
-    return Sweep(asked, place, tuple(work.computed), work.troubles, temporary)
+    return replace(found, computed=tuple(work.computed), troubles=work.troubles)
 
 
 class _Temporary:
@@ -266,19 +287,16 @@ def _events(
     work.store.clear()
 
 
-def _arrivals(
-    work: "_Sweeping", asked: Sequence[Scenario], events: Iterator[None], temporary: object
-) -> Iterator[Result]:
-    """The results as they come; `temporary` is kept that long."""
-    left = {scenario.digest: scenario for scenario in asked}
+def _arrivals(work: "_Sweeping", found: Sweep, events: Iterator[None]) -> Iterator[Result]:
+    """The results as they come; a temporary store is kept that long."""
+    left = {kept.digest: scenario for kept, scenario in zip(found.kept, found.scenarios, strict=True)}
     with closing(events):  # type: ignore[type-var]  # a generator
         for _ in events:
             come = left.keys() & work.done
             for one in [one for one in left if one in come] if come else ():
-                result = work.store.get(left.pop(one))
+                result = found._find(left.pop(one))
                 if result is not None:
                     yield result
-    del temporary
 
 
 def _seats(executor: Executor | None, jobs: int | None, units: int) -> AbstractContextManager[list[Seat]]:
@@ -442,7 +460,7 @@ class _Sweeping:
         if seat.owned or seat.suspects:
             (unit,) = units
             self.deaths[unit.name] += tried(error)
-            if self.deaths[unit.name] >= MOST_DEATHS and len(unit.scenarios) > 1:  # one of them is guilty
+            if self.deaths[unit.name] >= MOST_DEATHS and unit.in_turn:  # one of them is guilty
                 if seat.suspects:
                     seat.suspects.pop(0)
                 for one in unit.without(self.done).alone():

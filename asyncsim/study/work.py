@@ -122,10 +122,11 @@ def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
         except ReplayInterrupted:
             raise
         except Exception as error:
-            if len(unit.scenarios) == 1:
-                failed |= _fail(store, unit.scenarios[0], error)
-            else:
+            if unit.in_turn:
                 failed |= _each_alone(unit, store, origin)
+            else:  # lanes share their program, and none of them has a result without the others
+                for scenario in unit.scenarios:
+                    failed |= _fail(store, scenario, error)
     return Report(tuple(digest for digest in missing if digest not in failed), failed)
 
 
