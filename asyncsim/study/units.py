@@ -6,10 +6,10 @@ task, a claim, the same mini-batches drawn again) costs as much as the replay. E
 own.
 
 Scenarios that differ in nothing but numbers that a compiled program takes as arguments (hyper-parameters of the rule
-and, over one schedule, the seed) can be *lanes* of one replay instead, where that is asked for. It pays where a gradient
-is much cheaper than what surrounds it: ten lanes of a quadratic take the time of one, ten of a small network the time of
-ten. A lane is computed by the same operations in a program of another shape, which rounds differently, and training lets
-that grow: a network with batch 1 ends somewhere else. So such results have digests of their own
+and, over one schedule, the seed) can be *lanes* of one replay instead, where that is asked for. It pays where a
+gradient is much cheaper than what surrounds it: ten lanes of a quadratic take the time of one, ten of a small network
+the time of ten. A lane is computed by the same operations in a program of another shape, which rounds differently, and
+training lets that grow: a network with batch 1 ends somewhere else. So such results have digests of their own
 (`asyncsim.scenario.lanes`). Which scenarios share a program depends on what is asked for, and never on what is there
 already, so that an interrupted sweep ends with the very numbers of one that was not.
 """
