@@ -25,6 +25,7 @@ from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.keep import PATIENCE_OF_MANY, Folder, is_picture_of, locked, owner_of
 from asyncsim.study.origin import Origin
+from asyncsim.study.patience import Patience, holders_of
 from asyncsim.study.run import Result, keep_report, run
 from asyncsim.study.store import open_store
 from asyncsim.study.sweep_table import asked_for, remember
@@ -192,6 +193,7 @@ def compare(
         if not store.sweeps():
             remember(store, [*comparison.scenarios.values()])
         results: dict[str, Result] = {}
+        patience = Patience()
         while left := [name for name in comparison.scenarios if name not in results]:
             done = len(results)
             for name in left:
@@ -207,6 +209,10 @@ def compare(
                     results[name] = result
             if len(results) == done:
                 time.sleep(PATIENCE)
+                waited_for = [comparison.scenarios[name].digest for name in left]
+                patience.wait(lambda digests=waited_for: holders_of(store, digests))
+            else:
+                patience.end()
         results = {name: results[name] for name in comparison.scenarios}
         with locked(folder.path, PATIENCE_OF_MANY):
             _write(folder, comparison, results)

@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from asyncsim.cli.sweep.scheduler import dask_executor
 from asyncsim.cli.sweep.values import axes_of, draws_of, made, number_of_draws
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
+from asyncsim.study.patience import SweepStopped
 from asyncsim.study.store import open_store
 from asyncsim.study.sweep import Sweep, SweepProgress, sweep
 
@@ -40,6 +41,24 @@ def sweep_options(default: str) -> list[click.Option]:
         click.Option(["--jobs"], type=click.IntRange(min=0), help="Processes. [one for each core]"),
         click.Option(["--scheduler"], metavar="ADDRESS", help="Compute on a Dask cluster, tcp://HOST:PORT."),
         click.Option(["--scheduler-file"], metavar="FILE", help="The same, by the scheduler's file."),
+        click.Option(
+            ["--lanes"],
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Compute up to N runs in one program: faster for small models, with other rounding.",
+        ),
+        click.Option(
+            ["--patience"],
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="How long to wait for other processes or for workers. [for ever]",
+        ),
+        click.Option(
+            ["--run-limit"],
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="SECONDS",
+            help="A run that takes longer has failed. [none]",
+        ),
         click.Option(["--shared-schedule"], is_flag=True, help="Seeds share the compute times of the first."),
         click.Option(["--retry-failed"], is_flag=True, help="Try again what failed before."),
         click.Option(["--yes"], is_flag=True, help=f"Do not ask, however many runs there are (from {MANY:,} on)."),
@@ -62,6 +81,9 @@ def sweep_command(source: Source) -> FieldCommand:
         jobs: int | None,
         scheduler: str | None,
         scheduler_file: str | None,
+        lanes: int | None,
+        patience: float | None,
+        run_limit: float | None,
         shared_schedule: bool,
         retry_failed: bool,
         yes: bool,
@@ -86,12 +108,16 @@ def sweep_command(source: Source) -> FieldCommand:
                 executor = stack.enter_context(dask_executor(scheduler, scheduler_file))
             bar = stack.enter_context(SweepBar())
             stack.enter_context(_importable(source.origin.script))
+            stack.enter_context(redirect_stdout(sys.stderr))  # of what runs here: results alone go to standard output
             try:
                 found = sweep(
                     scenarios,
                     place.path,
                     jobs,
                     executor,
+                    lanes=lanes,
+                    patience=patience,
+                    run_limit=run_limit,
                     shared_schedule=shared_schedule,
                     retry_failed=retry_failed,
                     progress=bar.update,
@@ -99,6 +125,8 @@ def sweep_command(source: Source) -> FieldCommand:
                 )
             except KeyboardInterrupt as stopped:
                 raise Interrupted(_stopped(bar.latest), stopped) from stopped
+            except SweepStopped as stopped:
+                raise click.ClickException(f"{stopped}{_done(bar.latest)}") from stopped
         report(found, as_json)
 
     return FieldCommand(
@@ -130,6 +158,10 @@ def _stopped(progress: SweepProgress | None) -> str:
     return f"Interrupted{done}; the same command continues from there."
 
 
+def _done(progress: SweepProgress | None) -> str:
+    return "" if progress is None else f" Done: {progress.done:,} of {progress.total:,} runs."
+
+
 def report(found: Sweep, as_json: bool) -> None:
     """Print what came of a sweep; fail if any of it failed."""
     table = found.table()
@@ -139,7 +171,7 @@ def report(found: Sweep, as_json: bool) -> None:
         click.echo(f"\nResults in {found.store.path}: asyncsim sweep table {found.store.path}")
 
     print_results(as_records(table), as_json, show)
-    lost = [scenario.digest for scenario in found.scenarios if not found.store.has(scenario.digest)]
+    lost = [scenario.digest for scenario in found.kept if not found.store.has(scenario.digest)]
     if lost:
         reason = found.troubles.get(lost[0]) or "see `asyncsim sweep status`"
         raise click.ClickException(f"{len(lost):,} of {len(found):,} runs failed, the first with: {reason}")
