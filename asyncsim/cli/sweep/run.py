@@ -14,15 +14,21 @@ from asyncsim.cli.options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.progress import SweepBar
 from asyncsim.cli.source import Source
-from asyncsim.cli.sweep.cost import MANY, confirm
+from asyncsim.cli.sweep.cost import MANY, confirm, processes_here
 from asyncsim.cli.sweep.rows import as_records, show_settings
 from asyncsim.cli.sweep.scheduler import dask_executor
-from asyncsim.cli.sweep.values import axes_of, draws_of, made, number_of_draws
+from asyncsim.cli.sweep.values import axes_of, changed_scenario, draws_of, made, number_of_draws, without_varied
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study.patience import SweepStopped
+from asyncsim.study.seats import processes_of
 from asyncsim.study.store import open_store
 from asyncsim.study.sweep import Sweep, SweepProgress, sweep
+
+ONE_RUN = (
+    "Note: neither --grid nor --sample is given, so this is a single run. Vary a field, such as "
+    "--grid learning_rate=.05,.1 or --grid seed=0:5."
+)
 
 
 def sweep_options(default: str) -> list[click.Option]:
@@ -92,20 +98,26 @@ def sweep_command(source: Source) -> FieldCommand:
     ) -> None:
         changes = {key: value for key, value in given.items() if value is not None}
         try:
-            changed = base.override(**changes)
-            axes, draws = axes_of(changed, grid), draws_of(changed, sample)
+            named = without_varied(base, changes)
+            axes, draws = axes_of(named, grid), draws_of(named, sample)
+            changed = changed_scenario(base, changes, axes, draws)
             drawn = number_of_draws(count, axes, draws)
             runs = math.prod(map(len, axes.values())) * drawn
             place = open_store(store or default)
-            if runs >= MANY and not yes:
-                confirm(changed, runs)
-            scenarios = made(changed, axes, draws, drawn, sample_seed)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         with ExitStack() as stack:
             executor = None
             if scheduler is not None or scheduler_file is not None:
                 executor = stack.enter_context(dask_executor(scheduler, scheduler_file))
+            if runs >= MANY and not yes:
+                confirm(changed, runs, processes_here(jobs) if executor is None else processes_of(executor))
+            try:
+                scenarios = made(changed, axes, draws, drawn, sample_seed)
+            except ValueError as error:
+                raise click.UsageError(str(error)) from error
+            if not axes and not draws:
+                click.echo(ONE_RUN, err=True)
             bar = stack.enter_context(SweepBar())
             stack.enter_context(_importable(source.origin.script))
             stack.enter_context(redirect_stdout(sys.stderr))  # of what runs here: results alone go to standard output
