@@ -19,6 +19,8 @@ from asyncsim.engine import Progress, Run
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.folders.labels import COMPARISON as LABEL
 from asyncsim.folders.labels import MEMBERS, ORIGIN, REPORT, RUNS, SCENARIO, SUMMARY
+from asyncsim.plots import side_by_side
+from asyncsim.plots.side_by_side import Curve
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.rebuild import hints
@@ -301,10 +303,22 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
         from asyncsim.plots.comparison import SIZE, draw_comparison
         from asyncsim.plots.style import save_png
 
+        words, owner = (comparison.title, subtitle(comparison)), owner_of(comparison)
+        if len({result.scenario.cluster.workers for result in results.values()}) == 1:  # nothing to draw against n
+            curves = [_curve(name, result) for name, result in results.items()]
+            page = partial(side_by_side.draw_side_by_side, curves=curves, title=words[0], subtitle=words[1])
+            save_png(folder / REPORT, page, side_by_side.SIZE, owner)
+            return
         start = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
         losses = final_losses(results)
-        words, owner = (comparison.title, subtitle(comparison)), owner_of(comparison)
         save_png(folder / REPORT, lambda figure: draw_comparison(figure, losses, start, *words), SIZE, owner)
+
+
+def _curve(name: str, result: Result) -> Curve:
+    run = result.run
+    return Curve(
+        name, run.workers, run.loss, result.trace.commit_time[: run.commits], result.summary["diverged_at"] is not None
+    )
 
 
 def _alike(fields: list[Field]) -> bool:

@@ -29,6 +29,7 @@ from asyncsim.folders.labels import CLAIMS
 from asyncsim.scenario.lanes import outside_lanes
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
+from asyncsim.study.best import best
 from asyncsim.study.origin import Origin
 from asyncsim.study.patience import FOR_EVER, Patience, SweepStopped, holders_of, over
 from asyncsim.study.run import Result
@@ -145,6 +146,10 @@ class Sweep:
                 raise ValueError(f"`{name}` must have {len(self.scenarios)} values, as many as there are scenarios.")
         columns = {name: column([values[place] for place in sorted(first)]) for name, values in labels.items()}
         return SweepTable({**columns, **table}, [*columns, *table.fields])
+
+    def best(self, by: str = "final_loss", per: str | Sequence[str] = (), *, largest: bool | None = None) -> SweepTable:
+        """The best setting of each group, as `asyncsim.best`."""
+        return best(self.table(), by, per, largest=largest)
 
 
 @overload

@@ -30,7 +30,7 @@ def made(
 
 
 def without_varied(base: Scenario, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario whose fields may be varied: the changed one, unless it lacks what the grid or the draws will give."""
+    """The scenario whose fields may be varied: the changed one, unless it lacks what is varied."""
     with suppress(ValueError):
         return base.override(**changes)
     return base
