@@ -133,9 +133,10 @@ def fit_tick_labels(ax: "Axes") -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
-    labels = sorted(ax.get_xticklabels(), key=lambda label: label.get_window_extent().x0)
+    labels = sorted(ax.get_xticklabels(), key=lambda label: sum(label.get_window_extent().intervalx))
     boxes = [label.get_window_extent() for label in labels]
-    if not any(right.x0 < left.x1 + left.height / 2 for left, right in pairwise(boxes)):
+    turned_already = any(label.get_rotation() for label in labels)
+    if turned_already or not any(right.x0 < left.x1 + left.height / 2 for left, right in pairwise(boxes)):
         return
     if any(label.get_text() and not _is_number(label.get_text()) for label in labels):
         narrow = min(right.x1 - left.x1 for left, right in pairwise(boxes)) < 3 * boxes[0].height
@@ -155,7 +156,7 @@ def fit_tick_labels(ax: "Axes") -> None:
 
 
 def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[-−+.\d]+(e[-+]?\d+)?", text) is not None
+    return text.startswith("$") or re.fullmatch(r"[-−+.\d]+(e[-+]?\d+)?", text) is not None
 
 
 def remark(ax: "Axes", text: str, color: str = GREY) -> "Artist":

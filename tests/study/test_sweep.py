@@ -365,6 +365,11 @@ class TestRefused:
         with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
             sweep([], tmp_path)
 
+    @pytest.mark.parametrize("scenarios", [BASE, 3])
+    def test_what_is_no_list(self, scenarios):
+        with pytest.raises(ValueError, match=r"`scenarios` must be a list of scenarios; got .*asim\.grid\("):
+            sweep(scenarios, None)
+
     def test_something_else(self, tmp_path):
         with pytest.raises(ValueError, match="number 2 is a int"):
             sweep([BASE, 3], tmp_path)
@@ -400,6 +405,13 @@ class TestDeaths:
 
 
 class TestTable:
+    def test_the_best(self, tmp_path):
+        results = sweep(many(), tmp_path)
+        own, same = results.best(), asim.best(results)
+        assert {name: column.tolist() for name, column in own.items()} == {n: c.tolist() for n, c in same.items()}
+        with pytest.raises(ValueError, match="`largest` must be given"):
+            results.best("mean_staleness")
+
     def test_columns(self, tmp_path):
         table = sweep(many(), tmp_path).table()
         assert table.fields == ["learning_rate", "seed"]
