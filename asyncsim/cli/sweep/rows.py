@@ -42,8 +42,8 @@ def direction_options() -> list[click.Option]:
     ]
 
 
-def show_best(table: SweepTable, by: str, largest: bool | None) -> None:
-    """A line with the best setting of the runs that are done, if any has a value.
+def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
+    """A line with the best setting of the runs that are done; empty if none has a value.
 
     Raises:
         click.UsageError: If there is no such column, or whether larger is better is not known.
@@ -57,13 +57,13 @@ def show_best(table: SweepTable, by: str, largest: bool | None) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if not chosen.rows or math.isnan(chosen["median"][0]):
-        return
+        return ""
     values = {name: chosen[name][0].item() for name in chosen.fields}
     setting = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in values.items() if value not in ("", None))
     runs = int(chosen["runs"][0])
     of = f", median of {runs:,} runs" if runs > 1 else ""
     where = f": {setting}" if setting else ""
-    click.echo(f"\nThe {word} {spaced(by)} so far, {cell(chosen['median'][0].item())}{of}{where}.")
+    return f"\nThe {word} {spaced(by)} so far, {cell(chosen['median'][0].item())}{of}{where}."
 
 
 def print_rows(

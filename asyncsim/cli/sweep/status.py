@@ -4,7 +4,7 @@ import click
 
 from asyncsim.cli.command import Command
 from asyncsim.cli.output import json_option, print_results
-from asyncsim.cli.sweep.rows import SHOWN, cell, direction_options, show_best
+from asyncsim.cli.sweep.rows import SHOWN, best_line, cell, direction_options
 from asyncsim.cli.sweep.stored import asked, store_argument
 from asyncsim.cli.tables import print_table
 from asyncsim.study.store import DONE, FAILURE, MISSING, RUNNING, Store
@@ -17,12 +17,15 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
     counts = {state: int((table["status"] == state).sum()) for state in (DONE, RUNNING, FAILURE, MISSING)}
     failed = {str(one): store.failure(str(one)) or {} for one in table[DIGEST][table["status"] == FAILURE]}
 
+    line = "" if as_json else best_line(table, y, largest)
+
     def show() -> None:
         print_table((), [(state, f"{count:,}") for state, count in counts.items()])
         for reason, digests in list(by_reason.items())[:SHOWN]:
             count = f" ({len(digests):,} runs, of which this is the first)" if len(digests) > 1 else ""
             click.echo(f"\nfailed: {_setting(table, digests[0])}\n  {reason}{count}")
-        show_best(table, y, largest)
+        if line:
+            click.echo(line)
         if failed:
             click.echo("\nThe whole tracebacks are in the folder `failed`; --retry-failed tries again.")
 

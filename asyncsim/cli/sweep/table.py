@@ -4,10 +4,9 @@ import click
 
 from asyncsim.cli.command import Command
 from asyncsim.cli.output import json_option, print_results
-from asyncsim.cli.sweep.rows import as_records, cell, direction_options, print_rows, show_best
+from asyncsim.cli.sweep.rows import as_records, best_line, cell, direction_options, print_rows
 from asyncsim.cli.sweep.stored import asked, store_argument
 from asyncsim.scenario.lanes import LANES
-from asyncsim.study.best import require_numbers
 from asyncsim.study.store import Store
 from asyncsim.study.sweep_table import DIGEST
 
@@ -17,15 +16,13 @@ SUMMARY = ("final_loss", "test_accuracy", "diverged_at")
 def show_table(store: Store, csv: str | None, y: str, largest: bool | None, as_json: bool) -> None:
     """One row a run: the fields in which the runs differ, the summary, the state."""
     table = asked(store)
-    try:
-        require_numbers("--y", y, table)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     if csv is not None:
         table.to_csv(csv)
         click.echo(f"{table.rows:,} rows in {csv}", err=as_json)
         if not as_json:
             return
+
+    line = "" if as_json else best_line(table, y, largest)
 
     def show() -> None:
         measured = [y] if y not in SUMMARY else []
@@ -35,7 +32,8 @@ def show_table(store: Store, csv: str | None, y: str, largest: bool | None, as_j
         rows = list(zip(*cells, strict=True))
         texts = [place for place, name in enumerate(names) if table[name].dtype.kind not in "iuf"]
         print_rows(names, rows, texts, table.fields)
-        show_best(table, y, largest)
+        if line:
+            click.echo(line)
 
     print_results(as_records(table), as_json, show)
 
