@@ -306,8 +306,8 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
         words, owner = (comparison.title, subtitle(comparison)), owner_of(comparison)
         if len({result.scenario.cluster.workers for result in results.values()}) == 1:  # nothing to draw against n
             curves = [_curve(name, result) for name, result in results.items()]
-            page = partial(side_by_side.draw_side_by_side, curves=curves, title=words[0], subtitle=words[1])
-            save_png(folder / REPORT, page, side_by_side.SIZE, owner)
+            page = side_by_side.draw_side_by_side
+            save_png(folder / REPORT, lambda figure: page(figure, curves, *words), side_by_side.SIZE, owner)
             return
         start = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
         losses = final_losses(results)
