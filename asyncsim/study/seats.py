@@ -69,7 +69,7 @@ class Seat:
 
     def submit(self, unit: Unit, task: Task) -> None:
         """Begin a unit."""
-        executor = self.executor or self.start()
+        executor: Any = self.executor or self.start()
         if self.client is not None:
             chosen = {} if self.allowed is None else {"workers": self.allowed}
             future = executor.submit(pickle.loads, pickle.dumps(_Call(task)), pure=False, **chosen)
