@@ -141,11 +141,10 @@ def empty_pages(request, monkeypatch):
 
 def draw_empty_pages(patch):
     """What `empty_pages` does, for fixtures of a module."""
-    from asyncsim.plots import comparison, report, side_by_side
+    from asyncsim.plots import comparison, report
 
     def draw(figure, *args, **options):
         figure.text(0, 0, " ".join(text for text in args if isinstance(text, str)))
 
     patch.setattr(report, "draw_report", draw)
     patch.setattr(comparison, "draw_comparison", draw)
-    patch.setattr(side_by_side, "draw_side_by_side", draw)

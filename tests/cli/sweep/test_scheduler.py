@@ -61,6 +61,21 @@ class Cluster:
             process.wait(ENDED)
 
 
+def kill_when_at_work(process: subprocess.Popen, store: Path) -> None:
+    """Kill a process as soon as a worker has made a claim that was not there before."""
+
+    def claims() -> set[int]:
+        return {entry.inode() for entry in os.scandir(store / "claims") if entry.name.endswith(".json")}
+
+    before = claims()
+
+    def watch() -> None:
+        Cluster._wait(lambda: claims() - before)
+        process.kill()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @pytest.fixture
 def here():
     """The executor computes, and not this process as in the other files."""
@@ -94,10 +109,10 @@ def test_trouble(cluster, command, script, tmp_path):
     bare.kill()
     long = (*sweep, "--grid", "seed=3:5", "--commits-per-worker", "3000000")
     long = tuple(word for word in long if word not in ("--commits", "40"))
-    threading.Timer(3.0, good.kill).start()
+    kill_when_at_work(good, tmp_path / "store")
     assert_one_line(command(*long, "--patience", "2"), 1, "Waited 2 seconds for Dask workers (the scheduler has none")
 
     cluster.worker()
-    threading.Timer(3.0, cluster.processes[0].kill).start()
+    kill_when_at_work(cluster.processes[0], tmp_path / "store")
     assert_one_line(command(*long), 1, "`executor` is gone", "Done: 0 of 2 runs")
     assert not list(Path("store/failed").iterdir())
