@@ -93,22 +93,27 @@ def print_numbers(summary: Mapping[str, Any]) -> None:
             Console().print(f"{spaced(name)}: {cell(value)}", highlight=False)
 
 
-def side_by_side(columns: Mapping[str, list[str]], width: int = WIDTH) -> list[dict[str, list[str]]]:
-    """Columns in groups that fit a line; each group begins with the first column.
+def side_by_side(columns: Mapping[str, list[str]], width: int = WIDTH, repeated: int = 1) -> list[dict[str, list[str]]]:
+    """Columns in groups that fit a line; each group begins with the first `repeated` columns.
 
     Example:
         >>> [list(group) for group in side_by_side({"n": ["1"], "rate": ["0.5"], "wait": ["2"]}, width=12)]
         [['n', 'rate'], ['n', 'wait']]
     """
-    first, *rest = columns
-    groups = [{first: columns[first]}]
-    for name in rest:
+    first = {name: columns[name] for name in [*columns][:repeated]}
+    groups = [first]
+    for name in [*columns][repeated:]:
         group = {**groups[-1], name: columns[name]}
-        if len(group) > 2 and sum(2 + _widest(title, column) for title, column in group.items()) > width:
-            group = {first: columns[first], name: columns[name]}
+        if len(group) > repeated + 1 and width_of(group) > width:
+            group = {**first, name: columns[name]}
             groups.append(group)
         groups[-1] = group
     return groups
+
+
+def width_of(columns: Mapping[str, list[str]]) -> int:
+    """Characters that columns take, with the space between them."""
+    return sum(2 + _widest(title, column) for title, column in columns.items())
 
 
 def _widest(title: str, column: list[str]) -> int:

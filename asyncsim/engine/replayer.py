@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from asyncsim.engine import arguments, loop
@@ -75,10 +76,9 @@ class Replayer:
         self.resume = resume
         self.seed, self.seeds = arguments.checked_seeds(seed, rule)
         self.total = arguments.checked_commits(commits, len(trace))
-        first = arguments.first_shapes(workload, init_key(self.seeds[0]))
+        first, draws, self.metrics, self.each = _tried(workload, jnp.result_type(float).name)
         self.params = Packing.of(first)
-        self.uses_keys = try_workload(workload, first, init_key(self.seeds[0])) or rule.draws
-        self.metrics, self.each = metrics(workload, first), worker_metrics(workload, first)
+        self.uses_keys = draws or rule.draws
         known = (*self.metrics, *self.each)
         leaf_groups = groups_of(workload, trace, first)
         info = try_rule(rule, self.params, leaf_groups)
@@ -255,6 +255,17 @@ class Replayer:
 def asked(workload: Workload) -> tuple[str, ...]:
     """What of a workload takes the worker's number."""
     return (*([GRADIENT] if workload.by_worker else []), *([NOISE] if workload.noise_by_worker else []))
+
+
+@once_for_each
+def _tried(workload: Workload, precision: str) -> tuple[Any, bool, tuple[str, ...], tuple[str, ...]]:
+    """Shapes of a workload's parameters, whether it draws, and its metrics: tried once for many short replays."""
+    del precision  # The key: shapes have dtypes.
+    key = init_key(0)
+    first = arguments.first_shapes(workload, key)
+    draws = try_workload(workload, first, key)
+    names, each = metrics(workload, first), worker_metrics(workload, first)
+    return jax.eval_shape(lambda: first), draws, names, each
 
 
 def _first_vector(workload: Workload, seed: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,6 +125,38 @@ def size_in_points(ax: "Axes") -> tuple[float, float]:
     """Width and height of a panel, in 1/72 inch, as far as they are known before the layout is done."""
     box, inch = ax.get_window_extent(), ax.figure.dpi  # type: ignore[union-attr]
     return box.width / inch * 72, box.height / inch * 72
+
+
+def fit_tick_labels(ax: "Axes") -> None:
+    """Leave out numbers on the x axis that would overlap, and turn words that would."""
+    figure: Any = ax.figure
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    labels = sorted(ax.get_xticklabels(), key=lambda label: sum(label.get_window_extent().intervalx))
+    boxes = [label.get_window_extent() for label in labels]
+    turned_already = any(label.get_rotation() for label in labels)
+    if turned_already or not any(right.x0 < left.x1 + left.height / 2 for left, right in pairwise(boxes)):
+        return
+    if any(label.get_text() and not _is_number(label.get_text()) for label in labels):
+        narrow = min(right.x1 - left.x1 for left, right in pairwise(boxes)) < 3 * boxes[0].height
+        look: dict[str, Any] = (
+            {"rotation": 90} if narrow else {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        )
+        for label in ax.get_xticklabels():
+            label.set(**look)
+        return
+    kept, end = set(), -np.inf
+    for label, box in zip(labels, boxes, strict=True):
+        if label.get_text() and box.x0 > end:
+            kept.add(label.get_position()[0])
+            end = box.x1 + box.height / 2
+    texts = {label.get_position()[0]: label.get_text() for label in labels}
+    ax.set_xticks(list(texts), [text if place in kept else "" for place, text in texts.items()])
+
+
+def _is_number(text: str) -> bool:
+    return text.startswith("$") or re.fullmatch(r"[-−+.\d]+(e[-+]?\d+)?", text) is not None
 
 
 def remark(ax: "Axes", text: str, color: str = GREY) -> "Artist":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.plots.page import use_logarithm
+from asyncsim.plots.page import fit_tick_labels, use_logarithm
 from asyncsim.plots.style import GREY
 
 if TYPE_CHECKING:
@@ -19,17 +19,20 @@ SPREAD = 10.0  # largest over smallest value from which an axis is logarithmic
 Columns = Mapping[str, np.ndarray]
 
 
-def draw_sweep(ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] = ()) -> "list[Line2D]":
+def draw_sweep(
+    ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] = (), *, largest: bool = False
+) -> "list[Line2D]":
     """Medians over the seeds against a field, with the quartiles as a band.
 
     Args:
         ax: Where to draw.
         settings: One row per setting, with the columns `x`, those of `by`, "lower_quartile", "median" and
             "upper_quartile", as `asyncsim.study.best.medians` makes them. If several rows are one point, because they
-            differ in other fields, the one with the lowest median is drawn.
+            differ in other fields, the one with the best median is drawn.
         x: The field on the horizontal axis.
         y: What the quartiles are of, for the label.
         by: Fields of which each combination is a line.
+        largest: Whether the largest median is the best, and not the smallest.
 
     Returns:
         One line per combination. Where the median of the runs diverged or is missing, the line has a gap and a cross
@@ -51,7 +54,7 @@ def draw_sweep(ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] 
     numeric = settings[x].dtype.kind in "iuf"
     positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
     for number, (group, places) in enumerate(sorted(groups.items(), key=lambda one: tuple(map(_in_order, one[0])))):
-        rows = _lowest(settings, x, places)
+        rows = _best(settings, x, places, largest)
         at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
         low, middle, high = (settings[f][rows] for f in ("lower_quartile", "median", "upper_quartile"))
         label = ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in zip(by, group, strict=True))
@@ -70,10 +73,11 @@ def draw_sweep(ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] 
         ax.set_xticks(list(positions.values()), list(positions))
     use_logarithm(ax, settings["median"], settings["lower_quartile"], settings["upper_quartile"])
     ax.set(xlabel=x.replace("_", " "), ylabel=f"{y.replace('_', ' ')}, median and quartiles")
+    fit_tick_labels(ax)
     return lines
 
 
-def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str) -> "QuadMesh":
+def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest: bool = False) -> "QuadMesh":
     """Medians over the seeds as colours over two fields.
 
     Args:
@@ -81,6 +85,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str) -> "QuadMe
         settings: As in `draw_sweep`.
         x, y: The fields on the axes.
         of: What the medians are of, for the label of the colour bar.
+        largest: As in `draw_sweep`.
 
     Returns:
         The cells; white with a cross where the median of the runs diverged or is missing, empty where there are none.
@@ -92,7 +97,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str) -> "QuadMe
     tried = np.zeros(cells.shape, bool)
     for place, value in enumerate(settings["median"]):
         cell = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
-        cells[cell] = np.fmin(cells[cell], value)
+        cells[cell] = (np.fmax if largest else np.fmin)(cells[cell], value)
         tried[cell] = True
     known = cells[np.isfinite(cells)]
     logarithmic = known.size > 0 and known.min() > 0 and known.max() >= SPREAD * known.min()
@@ -112,18 +117,17 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str) -> "QuadMe
     ax.tick_params(length=0)
     ax.grid(visible=False)
     ax.figure.colorbar(mesh, ax=ax, label=f"{of.replace('_', ' ')}, median")
+    fit_tick_labels(ax)
     return mesh
 
 
-def _lowest(settings: Columns, x: str, places: Sequence[int]) -> list[int]:
-    """Of the rows of a line, the one with the lowest median at each value of x, in the order of the values."""
+def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> list[int]:
+    """Of the rows of a line, the one with the best median at each value of x, in the order of the values."""
+    score = np.nan_to_num((-1 if largest else 1) * np.asarray(settings["median"]), nan=np.inf)
     chosen: dict[Any, int] = {}
     for place in places:
         value = settings[x][place].item()
-        before = chosen.get(value)
-        if before is None or np.nan_to_num(settings["median"][place], nan=np.inf) < np.nan_to_num(
-            settings["median"][before], nan=np.inf
-        ):
+        if value not in chosen or score[place] < score[chosen[value]]:
             chosen[value] = place
     return [chosen[value] for value in sorted(chosen, key=_in_order)]
 

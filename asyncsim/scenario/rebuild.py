@@ -19,6 +19,7 @@ from asyncsim.rules.compressed import SUFFIX, taken_apart
 from asyncsim.rules.proxy import MOMENTUM, RATE
 from asyncsim.scenario.fields import arguments
 from asyncsim.scenario.fingerprint import describe_cluster, with_infinity
+from asyncsim.scenario.lanes import as_described
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.trace import Trace
 from asyncsim.version import REVISION
@@ -85,10 +86,11 @@ def rebuild(
     workload = _part("workload", lambda: _workload(parts["workload"], hints.get("data")))
     rule = _part("rule", lambda: _rule(parts["rule"]))
     cluster = _part("cluster", lambda: _cluster(parts["cluster"], trace))
-    made = _part("cluster", lambda: _scenario(description, cluster, rule, workload))
+    alone = _part("cluster", lambda: _scenario(description, cluster, rule, workload))
+    made = as_described(alone, description)
     different = first_difference(description, made.describe())
     if different is None and wanted in (None, made.digest):
-        return _as_written(made, hints)
+        return as_described(_as_written(alone, hints), description)
     part = next((part for part in ("rule", "workload") if (different or "").startswith(f"`{part}.code`")), None)
     if part is not None:
         raise NotByName(f"`{part}` is made of code that is not the library's, or that has changed since")

@@ -10,26 +10,28 @@ from asyncsim.study.sweep_table import SweepTable, column
 
 SEEDS = ("seed", "schedule_seed")  # fields over which there are medians
 QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
-LARGER_IS_BETTER = ("accuracy",)
+DIRECTIONS = {"accuracy": True, "loss": False, "error": False}  # word in a column's name -> whether larger is better
 
 
-def medians(table: SweepTable, by: str = "final_loss") -> SweepTable:
+def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None = None) -> SweepTable:
     """Quartiles over the seeds of every setting of the other fields.
 
     Args:
         table: Of a sweep.
         by: The column that is measured.
+        largest: As in `best`.
 
     Returns:
         One row per setting: its fields, "runs", and "lower_quartile", "median" and "upper_quartile" of `by`. A run that
         diverged, failed or is missing counts as worst.
 
     Raises:
-        ValueError: If there is no such column of numbers (the nearest is named).
+        ValueError: If there is no such column of numbers (the nearest is named), or whether larger is better is not
+            known.
     """
     require_numbers("by", by, table)
     fields = [name for name in table.fields if name not in SEEDS]
-    worst = -np.inf if is_better_larger(by) else np.inf
+    worst = -np.inf if is_better_larger(by, largest) else np.inf
     groups: dict[tuple[Any, ...], list[float]] = {}
     for place in range(table.rows):
         setting = values_at(table, fields, place)
@@ -55,7 +57,8 @@ def best(
         results: A `Sweep`, or its table.
         by: The column that is measured, such as "final_loss".
         per: Fields that make the groups: the best step size *per* rule and number of workers. By default all is one.
-        largest: Whether larger is better; by default where `by` is an accuracy.
+        largest: Whether larger is better. Known of an accuracy (yes), a loss and an error (no); to be given for
+            anything else.
 
     Returns:
         One row per group: all fields in which the runs differ except for the seeds, "runs", and the quartiles of `by`,
@@ -63,8 +66,8 @@ def best(
         that were tried, so that the best may lie beyond.
 
     Raises:
-        ValueError: If a name is unknown (the nearest is named), or one of `per` is not a field in which the runs
-            differ.
+        ValueError: If a name is unknown (the nearest is named), one of `per` is not a field in which the runs differ,
+            or whether larger is better is not known.
 
     Example:
         >>> columns = {"workers": [2, 2, 4, 4], "learning_rate": [0.1, 0.2] * 2, "final_loss": [0.5, 0.4, 0.3, 0.6]}
@@ -76,8 +79,8 @@ def best(
     groups = (per,) if isinstance(per, str) else tuple(per)
     for name in groups:
         checks.one_of("per", name, [field for field in table.fields if field not in SEEDS])
-    settings = medians(table, by)
-    larger = is_better_larger(by) if largest is None else largest
+    settings = medians(table, by, largest=largest)
+    larger = is_better_larger(by, largest)
     score = np.where(np.isnan(settings["median"]), -np.inf, settings["median"] * (1 if larger else -1))
     chosen: dict[tuple[Any, ...], int] = {}
     for place in range(settings.rows):
@@ -91,14 +94,28 @@ def best(
     return SweepTable(columns, settings.fields)
 
 
-def is_better_larger(by: str) -> bool:
-    """Whether a larger value of a column is better.
+def is_better_larger(by: str, largest: bool | None = None) -> bool:
+    """Whether a larger value of a column is better: as given, or as its name says.
+
+    Raises:
+        ValueError: If neither says so.
 
     Example:
-        >>> is_better_larger("test_accuracy"), is_better_larger("final_loss")
-        (True, False)
+        >>> is_better_larger("test_accuracy"), is_better_larger("final_loss"), is_better_larger("f1", largest=True)
+        (True, False, True)
+        >>> is_better_larger("f1")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: `largest` must be given for 'f1': whether larger is better is known of losses, errors and acc...
     """
-    return any(word in by for word in LARGER_IS_BETTER)
+    if largest is not None:
+        return largest
+    found = {better for word, better in DIRECTIONS.items() if word in by.lower()}
+    if len(found) != 1:
+        raise ValueError(
+            f"`largest` must be given for {by!r}: whether larger is better is known of losses, errors and accuracies. "
+            "Give True or False (`--largest` or `--smallest`)."
+        )
+    return found.pop()
 
 
 def require_numbers(name: str, column: str, table: Mapping[str, np.ndarray]) -> None:

@@ -19,12 +19,15 @@ from asyncsim.engine import Progress
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.folders.labels import COMPARISON as LABEL
 from asyncsim.folders.labels import MEMBERS, ORIGIN, REPORT, RUNS, SCENARIO, SUMMARY
+from asyncsim.plots import side_by_side
+from asyncsim.plots.side_by_side import Curve
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, settings
 from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.keep import PATIENCE_OF_MANY, Folder, is_picture_of, locked, owner_of
 from asyncsim.study.origin import Origin
+from asyncsim.study.patience import Patience, holders_of
 from asyncsim.study.run import Result, keep_report, run
 from asyncsim.study.store import open_store
 from asyncsim.study.summary import loss_before_training
@@ -193,6 +196,7 @@ def compare(
         if not store.sweeps():
             remember(store, [*comparison.scenarios.values()])
         results: dict[str, Result] = {}
+        patience = Patience()
         while left := [name for name in comparison.scenarios if name not in results]:
             done = len(results)
             for name in left:
@@ -208,6 +212,10 @@ def compare(
                     results[name] = result
             if len(results) == done:
                 time.sleep(PATIENCE)
+                waited_for = [comparison.scenarios[name].digest for name in left]
+                patience.wait(lambda digests=waited_for: holders_of(store, digests))
+            else:
+                patience.end()
         results = {name: results[name] for name in comparison.scenarios}
         with locked(folder.path, PATIENCE_OF_MANY):
             _write(folder, comparison, results)
@@ -291,10 +299,22 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
         from asyncsim.plots.comparison import SIZE, draw_comparison
         from asyncsim.plots.style import save_png
 
+        words, owner = (comparison.title, subtitle(comparison)), owner_of(comparison)
+        if len({result.scenario.cluster.workers for result in results.values()}) == 1:  # nothing to draw against n
+            curves = [_curve(name, result) for name, result in results.items()]
+            page = side_by_side.draw_side_by_side
+            save_png(folder / REPORT, lambda figure: page(figure, curves, *words), side_by_side.SIZE, owner)
+            return
         start = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
         losses = final_losses(results)
-        words, owner = (comparison.title, subtitle(comparison)), owner_of(comparison)
         save_png(folder / REPORT, lambda figure: draw_comparison(figure, losses, start, *words), SIZE, owner)
+
+
+def _curve(name: str, result: Result) -> Curve:
+    run = result.run
+    return Curve(
+        name, run.workers, run.loss, result.trace.commit_time[: run.commits], result.summary["diverged_at"] is not None
+    )
 
 
 def _alike(fields: list[Field]) -> bool:

@@ -29,6 +29,7 @@ from asyncsim.folders.labels import (
 from asyncsim.folders.listing import swept_in
 from asyncsim.folders.places import find_run
 from asyncsim.scenario import Scenario
+from asyncsim.scenario.lanes import LANES, as_described, outside_lanes
 from asyncsim.scenario.rebuild import NotByName, rebuild
 from asyncsim.study.compare import Comparison
 from asyncsim.study.experiment import FORMAT_VERSION, NUMBERS, Experiment, Findings, summary_of
@@ -160,7 +161,8 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason}"
     origin = origin_in(told)
     if origin is not None and origin.member is None and (label.parent.parent / STORE).is_file():
-        origin = origin.with_changes(swept_in(label.parent.parent).get(content[DIGEST], {}))
+        changes = swept_in(label.parent.parent).get(content[DIGEST], {})
+        origin = origin.with_changes({name: value for name, value in changes.items() if name != LANES})
     if origin is None or origin.script is None:
         raise ValueError(f"{refused}, and it was not run from a script.{by_hand}")
     script = str(origin.script)
@@ -171,6 +173,8 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
         study = _member(study_of(script), origin)
     except ValueError as error:
         raise ValueError(f"{refused}, and its script fails: {error}") from error
+    if isinstance(study, Scenario):
+        study = as_described(study, content)
     found = study.digest if isinstance(study, KINDS[label.name]) else None
     if found != content[DIGEST]:
         different = first_difference(description_in(content), study.describe()) if found else f"no {kind}"
@@ -197,6 +201,7 @@ def _member(study: Study, origin: Origin) -> Study:
 
 def _checked(scenario: Scenario, content: Mapping[str, Any]) -> Scenario:
     """A scenario that was given by hand, if it is the one of the label."""
+    scenario = as_described(scenario, content)
     if scenario.digest != content[DIGEST]:
         different = first_difference(description_in(content), scenario.describe())
         raise ValueError(f"`scenario` is another one than that of the folder: {different}.")
@@ -217,7 +222,7 @@ def _result(stored: Stored) -> Result:
     kept = notes.get(SUMMARY)
     seconds = {name: notes[name] for name in SECONDS if name in notes}
     summary = json.loads(kept) if kept else summarise(trace, run, **{"wall_seconds": 0.0, **seconds})
-    return Result(scenario, trace, run, summary, folder, recomputed=False)
+    return Result(outside_lanes(scenario), trace, run, summary, folder, recomputed=False)
 
 
 def _findings(stored: Stored) -> Findings:

@@ -1,8 +1,8 @@
 """Processes of this machine that compute units: each an executor of its own, so that its death costs only its unit.
 
-They are spawned and never forked: JAX has threads. Each has one CPU device and one thread, ignores Ctrl-C (the process
-that started them answers it, and ends them by SIGTERM, on which a replay keeps what it has), and ends with the process
-that started it.
+They are spawned and never forked: JAX has threads. Each has one CPU device and one thread, prints on standard error
+(standard output belongs to the process that started them), ignores Ctrl-C (that process answers it, and ends them by
+SIGTERM, on which a replay keeps what it has), and ends with the process that started it.
 """
 
 import multiprocessing
@@ -60,6 +60,8 @@ def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
 
 def _begin() -> None:
     """Make the new process one that computes: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
+    with suppress(OSError):  # closed
+        os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     os.environ["NPROC"] = "1"  # threads of XLA

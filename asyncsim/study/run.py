@@ -20,6 +20,7 @@ from asyncsim.reports.staleness import run_prediction
 from asyncsim.reports.trace import recorded_prediction
 from asyncsim.scenario.components import LENGTHS, network_and_server_fields
 from asyncsim.scenario.fields import settings
+from asyncsim.scenario.lanes import LANES
 from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario, study_fields
 from asyncsim.study.keep import Folder, is_picture_of, owner_of
@@ -176,6 +177,8 @@ def _find_run(
         kept = notes.get(SUMMARY)
         return before, json.loads(kept) if kept else summarise(trace, before, **seconds), False
     (folder / SUMMARY).unlink(missing_ok=True)
+    if LANES in scenario.description:
+        raise ValueError(f"`path` {str(path)!r} is missing, and belongs to a sweep with lanes: start that sweep again.")
 
     def checkpoint(run: Run, seconds: Seconds, **further: Any) -> None:
         run.save(path, notes={OWNER: scenario.digest, **seconds, **further})

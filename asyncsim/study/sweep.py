@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import FIRST_COMPLETED, Executor, Future
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
 
@@ -26,18 +26,23 @@ import numpy as np
 
 from asyncsim import checks
 from asyncsim.folders.labels import CLAIMS
+from asyncsim.scenario.lanes import outside_lanes
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
+from asyncsim.study.best import best
 from asyncsim.study.origin import Origin
+from asyncsim.study.patience import FOR_EVER, Patience, SweepStopped, holders_of, over
 from asyncsim.study.run import Result
-from asyncsim.study.seats import Seat, is_death, local_seats, seats_of, tried
+from asyncsim.study.seats import Seat, error_of, is_death, listed, local_seats, reason_of, seats_of, tried
 from asyncsim.study.store import FAILURE, Store, open_store
 from asyncsim.study.sweep_table import SweepTable, asked_for, column, remember, table_of
 from asyncsim.study.transport import Packer
 from asyncsim.study.units import Unit, units_of
-from asyncsim.study.work import VERSIONS, DifferentVersions, Report, Task
+from asyncsim.study.work import VERSIONS, DifferentVersions, Report, Task, WorkerTrouble
 
 MOST_DEATHS = 3  # of processes, until their unit has failed
+MOST_TROUBLES = 3  # of workers that cannot compute a unit, until the sweep ends
+RESUMES = "Results are kept, and the same sweep goes on once this is repaired."
 PATIENCE = 0.2  # seconds until units that others compute are looked at again
 SHARED = "schedule_seed"
 
@@ -73,6 +78,7 @@ class Sweep:
         troubles: Digest -> why a scenario has no result, as far as this call met it; full disks among them, which the
             store could not keep.
         temporary: What keeps a temporary store there.
+        lanes: Digest of a scenario -> the same as it is kept, where lanes were asked for.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -80,6 +86,7 @@ class Sweep:
     computed: tuple[str, ...] = ()
     troubles: dict[str, str] = None  # type: ignore[assignment]
     temporary: object = None
+    lanes: Mapping[str, Scenario] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         counts = Counter(self.states.values())
@@ -91,14 +98,23 @@ class Sweep:
 
     def __iter__(self) -> Iterator[Result]:
         for scenario in self.scenarios:
-            result = self.store.get(scenario)
+            result = self._find(scenario)
             if result is not None:
                 yield result
 
     @cached_property
     def states(self) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing", when it was first asked for."""
-        return self.store.states(scenario.digest for scenario in self.scenarios)
+        return self.store.states(scenario.digest for scenario in self.kept)
+
+    @property
+    def kept(self) -> tuple[Scenario, ...]:
+        """The scenarios under the digests that the store has: those of lanes differ from `asyncsim.run`'s."""
+        return tuple(self.lanes.get(scenario.digest, scenario) for scenario in self.scenarios)
+
+    def _find(self, scenario: Scenario) -> Result | None:
+        found = self.store.get(self.lanes.get(scenario.digest, scenario))
+        return None if found is None else replace(found, scenario=scenario)
 
     def result(self, scenario: Scenario) -> Result:
         """The result of a scenario.
@@ -106,9 +122,10 @@ class Sweep:
         Raises:
             ValueError: If there is none (it says why), or its files are damaged.
         """
-        found = self.store.get(scenario)
+        found = self._find(scenario)
         if found is None:
-            failure = self.store.failure(scenario.digest) or {"reason": self.troubles.get(scenario.digest)}
+            kept = self.lanes.get(scenario.digest, scenario)
+            failure = self.store.failure(kept.digest) or {"reason": self.troubles.get(kept.digest)}
             reason = failure["reason"] or "it has not been computed"
             raise ValueError(f"`scenario` {scenario!r} has no result: {reason}.")
         return found
@@ -122,13 +139,17 @@ class Sweep:
         Raises:
             ValueError: If a label has another number of values.
         """
-        table = table_of(self.store, [asked_for(self.scenarios)])
+        table = table_of(self.store, [asked_for(self.kept)])
         first = [*{scenario.digest: place for place, scenario in reversed([*enumerate(self.scenarios)])}.values()][::-1]
         for name, values in labels.items():
             if len(values) != len(self.scenarios):
                 raise ValueError(f"`{name}` must have {len(self.scenarios)} values, as many as there are scenarios.")
         columns = {name: column([values[place] for place in sorted(first)]) for name, values in labels.items()}
         return SweepTable({**columns, **table}, [*columns, *table.fields])
+
+    def best(self, by: str = "final_loss", per: str | Sequence[str] = (), *, largest: bool | None = None) -> SweepTable:
+        """The best setting of each group, as `asyncsim.best`."""
+        return best(self.table(), by, per, largest=largest)
 
 
 @overload
@@ -142,6 +163,8 @@ def sweep(
     shared_schedule: bool = False,
     retry_failed: bool = False,
     lanes: int | None = None,
+    patience: float | None = None,
+    run_limit: float | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
     origin: Origin | None = None,
 ) -> Sweep: ...
@@ -158,6 +181,8 @@ def sweep(
     shared_schedule: bool = False,
     retry_failed: bool = False,
     lanes: int | None = None,
+    patience: float | None = None,
+    run_limit: float | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
     origin: Origin | None = None,
 ) -> Iterator[Result]: ...
@@ -173,13 +198,16 @@ def sweep(
     shared_schedule: bool = False,
     retry_failed: bool = False,
     lanes: int | None = None,
+    patience: float | None = None,
+    run_limit: float | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
     origin: Origin | None = None,
 ) -> Sweep | Iterator[Result]:
     """Compute what a store lacks of these scenarios, and wait for all of them, or for one after another.
 
-    Each result is that of `asyncsim.run`, under the digest of its scenario; see `asyncsim.study.units` for those that
-    share a replay.
+    Each result is that of `asyncsim.run`, to the last bit, under the digest of its scenario. With `lanes`, several
+    scenarios share one compiled program, which is faster for small models and rounds differently; such results are
+    kept under digests of their own, and marked in the table.
 
     Args:
         scenarios: What to compute, such as `asyncsim.grid` or `asyncsim.sample` give.
@@ -194,7 +222,13 @@ def sweep(
         shared_schedule: Give scenarios that differ only in their seed the schedule of the first of them: less to
             compute, but then compute times are not averaged over.
         retry_failed: Try again what failed before.
-        lanes: The most scenarios in one replay; by default what pays on a CPU.
+        patience: Seconds to wait for other processes that have claimed what is left, or for Dask's workers when there
+            are none; by default for ever. After a minute a warning says who is waited for.
+        run_limit: Seconds that a run may take; one that takes longer has failed. It is looked at between chunks of some
+            thousand commits, and a process of this machine that does not answer is killed. By default no limit.
+        lanes: The most scenarios in one program, of those that differ only in the rule's numbers or, with one schedule,
+            in their seed; by default each is replayed by itself. Sixteen take about the time of one where the model has
+            a few parameters, and the time of sixteen where it is a network.
         progress: Called with a `SweepProgress` whenever something has happened.
         origin: Where the scenarios came from, kept beside their results for `asyncsim.load`.
 
@@ -204,6 +238,8 @@ def sweep(
     Raises:
         ValueError: If the folder holds anything but a store, or an argument does not fit.
         DifferentVersions: If the executor's processes have another asyncsim or JAX.
+        RuntimeError: If the sweep cannot go on though no run has failed: the executor is gone, its workers cannot see
+            the store (they are named), or `patience` is over. What is done is kept; the same call goes on.
         KeyboardInterrupt: On Ctrl-C; what is done is kept.
 
     Example:
@@ -226,11 +262,15 @@ def sweep(
         downpour(learning_rate=0.1) 0.1396
         downpour(learning_rate=0.2) 0.0205
     """
-    asked = tuple(scenarios)
-    _require_scenarios(asked)
-    asked = tuple(scenario.current() for scenario in asked)
+    asked = tuple(scenario.current() for scenario in _require_scenarios(scenarios))
     if jobs is not None:
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
+    if run_limit is not None:
+        run_limit = checks.require_positive("run_limit", run_limit, remedy="Leave it out for no limit.")
+    if patience is not None:
+        checks.require_not_negative("patience", patience, remedy=FOR_EVER)
+    if lanes is not None:
+        lanes = checks.require_integer("lanes", lanes, least=1, remedy="Leave it out for runs of their own.")
     if shared_schedule:
         asked = with_shared_schedules(asked)
     temporary = None
@@ -239,13 +279,16 @@ def sweep(
         store = temporary.path
     place = open_store(store)
     told = (origin or Origin()).describe()
-    work = _Sweeping(asked, place, units_of(asked, lanes), retry_failed, progress, told)
-    events = _events(work, asked, executor, jobs)
+    units = units_of(asked, lanes)
+    placed = {outside_lanes(one).digest: one for unit in units for one in unit.scenarios} if lanes else {}
+    found = Sweep(asked, place, temporary=temporary, lanes=placed)
+    work = _Sweeping(found.kept, place, units, retry_failed, progress, told, Patience(patience), run_limit)
+    events = _events(work, found.kept, executor, jobs)
     if not wait:
-        return _arrivals(work, asked, events, temporary)
+        return _arrivals(work, found, events)
     for _ in events:
         pass
-    return Sweep(asked, place, tuple(work.computed), work.troubles, temporary)
+    return replace(found, computed=tuple(work.computed), troubles=work.troubles)
 
 
 class _Temporary:
@@ -267,19 +310,16 @@ def _events(
     work.store.clear()
 
 
-def _arrivals(
-    work: "_Sweeping", asked: Sequence[Scenario], events: Iterator[None], temporary: object
-) -> Iterator[Result]:
-    """The results as they come; `temporary` is kept that long."""
-    left = {scenario.digest: scenario for scenario in asked}
+def _arrivals(work: "_Sweeping", found: Sweep, events: Iterator[None]) -> Iterator[Result]:
+    """The results as they come; a temporary store is kept that long."""
+    left = {kept.digest: scenario for kept, scenario in zip(found.kept, found.scenarios, strict=True)}
     with closing(events):  # type: ignore[type-var]  # a generator
         for _ in events:
             come = left.keys() & work.done
             for one in [one for one in left if one in come] if come else ():
-                result = work.store.get(left.pop(one))
+                result = found._find(left.pop(one))
                 if result is not None:
                     yield result
-    del temporary
 
 
 def _seats(executor: Executor | None, jobs: int | None, units: int) -> AbstractContextManager[list[Seat]]:
@@ -322,6 +362,8 @@ class _Sweeping:
         retry_failed: Whether to try again what failed before.
         progress: Called now and then.
         origin: Where the scenarios came from.
+        patience: For others.
+        run_limit: Seconds that a run may take, or None.
     """
 
     def __init__(
@@ -332,6 +374,8 @@ class _Sweeping:
         retry_failed: bool,
         progress: Callable[[SweepProgress], None] | None,
         origin: Mapping[str, Any],
+        patience: Patience,
+        run_limit: float | None,
     ) -> None:
         self.store = store
         self.origin = origin
@@ -339,7 +383,11 @@ class _Sweeping:
         self.begun = time.monotonic()
         self.computed: list[str] = []
         self.troubles: dict[str, str] = {}
+        self.patience = patience
+        self.run_limit = run_limit
         self.deaths: Counter[str] = Counter()
+        self.worker_troubles: Counter[str] = Counter()
+        self.killed: set[str] = set()  # names of units whose process was killed because they took too long
         self.waiting: deque[Unit] = deque()  # for other processes, which have claimed them
         self.packer = Packer(store.data)
         self.wanted = {scenario.digest for scenario in asked}
@@ -364,7 +412,8 @@ class _Sweeping:
             if unit is None:
                 self._look_at_waiting()
                 continue
-            self._receive(unit, work_on(unit, self.store, self.origin))
+            self.patience.end()
+            self._receive(unit, work_on(unit, self.store, self.origin, self.run_limit))
             self._tell()
             yield
 
@@ -382,12 +431,19 @@ class _Sweeping:
                 self._look_at_waiting()
                 continue
             done, _ = futures.wait(begun, timeout=PATIENCE if self.waiting else 1.0, return_when=FIRST_COMPLETED)
+            if done:
+                self.patience.end()
+            else:
+                self._look_for_workers(seats)
             for seat in seats:
                 broken = [future for future in done if future in seat.units and self._died(future)]
                 for future in [future for future in done if future in seat.units and future not in broken]:
                     self._collect(seat, future)
                 if broken:
                     self._mourn(seat, broken)
+                over_limit = seat.kill_if_over(self.run_limit)
+                if over_limit is not None:
+                    self.killed.add(over_limit.name)
             if self.waiting:
                 self._look_at_waiting(0.0)
             if done:
@@ -405,45 +461,79 @@ class _Sweeping:
                 unit = self.queue.next(seat.program, others)
             if unit is None:
                 return
+            task = self._task(unit)
             try:
-                seat.submit(unit, self._task(unit))
+                seat.submit(unit, task)
             except Exception as error:
+                if not seat.owned:
+                    reason = "a process of it died, and it does not start others" if is_death(error) else _short(error)
+                    raise SweepStopped(f"`executor` has broken down: {reason}. {RESUMES}") from error
                 if not is_death(error):
                     raise
                 if not seat.suspects:
                     self.queue.put_back(unit)
-                if not seat.owned:
-                    raise RuntimeError(
-                        "`executor` has broken down: a process of it died, and it does not start others. What is done "
-                        "is kept; the same call with another executor goes on."
-                    ) from error
                 seat.bury()
 
     def _task(self, unit: Unit) -> Task:
-        return Task(str(self.store.path.absolute()), self.packer.pack(unit), VERSIONS, self.origin)
+        place = str(self.store.path.absolute())
+        return Task(place, self.packer.pack(unit), VERSIONS, self.origin, self.run_limit)
 
     def _collect(self, seat: Seat, future: "Future[Report]") -> None:
         """Take the report of a unit that no process died of."""
-        unit = seat.units.pop(future)
+        unit = seat.take(future)
         if seat.suspects and seat.suspects[0] is unit:
             seat.suspects.pop(0)
-        error = future.exception()
+        error = error_of(future)
         if isinstance(error, DifferentVersions):
             raise error
+        if isinstance(error, futures.CancelledError):
+            raise SweepStopped(f"`executor` is gone: it cancelled what it had to compute. {RESUMES}") from error
         if error is not None:  # not an error of a replay, which the report would hold
-            self._give_up(unit, f"{type(error).__name__}: {error}")
+            self._try_elsewhere(seat, unit, error)
             return
-        self._receive(unit, future.result())
+        report = future.result()
+        if report.trouble and not seat.owned and self.worker_troubles[unit.name] + 1 < MOST_TROUBLES:
+            self._try_elsewhere(seat, unit, WorkerTrouble(report.worker, report.trouble))
+            return
+        self._receive(unit, report)
+
+    def _look_for_workers(self, seats: list[Seat]) -> None:
+        """Wait for workers of Dask where there are none; those that come may compute what others were chosen for."""
+        try:
+            lacking = [seat for seat in seats if not seat.has_workers()]
+        except Exception as error:
+            raise SweepStopped(f"`executor` is gone: {_short(error)}. {RESUMES}") from error
+        if not lacking:
+            self.patience.end()
+            return
+        for seat in lacking:
+            for unit in seat.take_back():
+                self.queue.put_back(unit)
+        self.patience.wait(lambda: "Dask workers (the scheduler has none that can compute)")
+
+    def _try_elsewhere(self, seat: Seat, unit: Unit, error: BaseException) -> None:
+        """Try a unit again that a process could not compute, for a reason of its own, if possible by another one."""
+        self.worker_troubles[unit.name] += 1
+        try:
+            troubled = seat.avoid_troubled(str(self.store.path.absolute()), VERSIONS)
+        except Exception as gone:
+            raise SweepStopped(f"`executor` has broken down: {_short(gone)}. {RESUMES}") from gone
+        if seat.allowed == [] or self.worker_troubles[unit.name] >= MOST_TROUBLES:
+            named = error.worker if isinstance(error, WorkerTrouble) else "a process that computes"
+            raise SweepStopped(f"No worker can compute: {listed(troubled or {named: reason_of(error)})}. {RESUMES}")
+        self.queue.put_back(unit)
 
     def _mourn(self, seat: Seat, broken: "list[Future[Report]]") -> None:
         """Units whose process died: the one that was alone is guilty, several are suspects."""
-        units = [seat.units.pop(future) for future in broken]
-        error = broken[0].exception()
+        units = [seat.take(future) for future in broken]
+        error = error_of(broken[0])
         assert error is not None
-        if seat.owned or seat.suspects:
+        if seat.owned and units[0].name in self.killed:
+            self._end_too_long(units[0])
+        elif seat.owned or seat.suspects:
             (unit,) = units
             self.deaths[unit.name] += tried(error)
-            if self.deaths[unit.name] >= MOST_DEATHS and len(unit.scenarios) > 1:  # one of them is guilty
+            if self.deaths[unit.name] >= MOST_DEATHS and unit.in_turn:  # one of them is guilty
                 if seat.suspects:
                     seat.suspects.pop(0)
                 for one in unit.without(self.done).alone():
@@ -457,6 +547,16 @@ class _Sweeping:
         else:
             seat.suspects += units
         seat.bury()
+
+    def _end_too_long(self, unit: Unit) -> None:
+        """A unit whose process was killed because it took too long: it has failed, or one of its runs has."""
+        assert self.run_limit is not None
+        self.done.update(one for one in unit.digests if self.store.has(one))
+        if unit.in_turn and len(unit.scenarios) > 1:
+            for one in unit.without(self.done).alone():
+                self.queue.put_back(one)
+        else:
+            self._give_up(unit, over(self.run_limit))
 
     def _receive(self, unit: Unit, report: Report) -> None:
         if report.busy:
@@ -480,7 +580,9 @@ class _Sweeping:
 
     def _look_at_waiting(self, pause: float = PATIENCE) -> None:
         """See what has become of units that other processes had claimed."""
-        time.sleep(pause)
+        if pause:
+            time.sleep(pause)
+            self.patience.wait(lambda: holders_of(self.store, [one for unit in self.waiting for one in unit.digests]))
         held = lease.holders(self.store.path / CLAIMS)
         for _ in range(len(self.waiting)):
             unit = self.waiting.popleft()
@@ -494,6 +596,7 @@ class _Sweeping:
                     self.troubles[one] = str(failure.get("reason"))
             if self._lacks(unit):
                 self.queue.put_back(unit)
+            self.patience.end()
             self._tell()
 
     def _lacks(self, unit: Unit) -> bool:
@@ -502,7 +605,7 @@ class _Sweeping:
 
     @staticmethod
     def _died(future: "Future[Report]") -> bool:
-        error = future.exception()
+        error = error_of(future)
         return error is not None and is_death(error)
 
     def _tell(self) -> None:
@@ -540,12 +643,20 @@ class _Queue:
         self.programs.setdefault(unit.program, deque()).appendleft(unit)
 
 
-def _require_scenarios(asked: Sequence[object]) -> None:
+def _require_scenarios(scenarios: object) -> tuple[Scenario, ...]:
+    if isinstance(scenarios, Scenario) or not isinstance(scenarios, Iterable):
+        got = "a single scenario" if isinstance(scenarios, Scenario) else f"{type(scenarios).__name__}"
+        raise ValueError(
+            f"`scenarios` must be a list of scenarios; got {got}. Give [scenario], or several by "
+            "asim.grid(scenario, learning_rate=[…], seed=range(3))."
+        )
+    asked = tuple(scenarios)
     if not asked:
         raise ValueError("`scenarios` must hold at least one scenario; got none.")
     for place, scenario in enumerate(asked):
         if not isinstance(scenario, Scenario):
             raise ValueError(f"`scenarios` must be scenarios; number {place + 1} is a {type(scenario).__name__}.")
+    return asked
 
 
 def _short(error: BaseException) -> str:

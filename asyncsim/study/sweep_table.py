@@ -26,6 +26,7 @@ from asyncsim.scenario.components import (
 )
 from asyncsim.scenario.compression import without
 from asyncsim.scenario.fingerprint import plain, with_infinity
+from asyncsim.scenario.lanes import LANES, lanes_of
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.store import DONE, FAILURE, Store, now
 from asyncsim.study.summary import KEYS
@@ -121,6 +122,8 @@ def values_of(scenario: Scenario) -> dict[str, Any]:
     rule |= {COMPRESSOR.field: compressor.name, **_shown(COMPRESSOR.field, compressor.values)}
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
     study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
+    lanes = lanes_of(scenario)
+    study |= {} if lanes is None else {LANES: lanes}
     cluster = {} if scenario.trace is not None else _of_cluster(scenario.cluster)
     return {**cluster, **plain(rule), **_of_workload(scenario.workload), **study}
 
@@ -164,6 +167,8 @@ def table_of(store: Store, sweeps: Sequence[Mapping[str, Any]]) -> SweepTable:
     columns = {name: column([row.get(name) for row in rows.values()]) for name in fields}
     for name in (*KEYS, *dict.fromkeys(own)):
         columns[name] = column([(summary or {}).get(name) for summary in found.values()], numbers=True)
+    if LANES not in fields and any(LANES in row for row in rows.values()):
+        columns[LANES] = column([row.get(LANES) for row in rows.values()])
     columns[STATUS] = np.array(list(states.values()), np.str_)
     if FAILURE in states.values():
         failures = [store.failure(digest) or {} if states[digest] == FAILURE else {} for digest in rows]

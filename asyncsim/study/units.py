@@ -1,18 +1,17 @@
-"""Units of work: scenarios that are replayed together, over one schedule and by one program.
+"""Units of work: scenarios that one process computes, over one schedule and by one program.
+
+Each scenario is replayed as by `asyncsim.run`, so that its result is the same to the last bit. Short runs of one
+structure and schedule make a unit, in which they are replayed in turn: what surrounds a replay of some milliseconds (a
+task, a claim, the same mini-batches drawn again) costs as much as the replay. Every other scenario is a unit of its
+own.
 
 Scenarios that differ in nothing but numbers that a compiled program takes as arguments (hyper-parameters of the rule
-and, over one schedule, the seed) can be *lanes* of one replay. That pays where a gradient is much cheaper than what
-surrounds it: ten lanes of a quadratic take the time of one, ten of a small network the time of ten. So only small
-problems share a replay. Other short runs of one structure and schedule make a unit as well, in which they are replayed
-in turn, each as by `asyncsim.run`: what surrounds a replay of some milliseconds (a task, a claim, the same mini-batches
-drawn again) costs as much as the replay. Every other scenario is a unit of its own.
-
-A lane is computed by the same operations as a run of its own, in a program of another shape. On CPUs all that has been
-measured is equal to the last bit (`tests/study/test_units.py` watches that) but for GEM with its proxy at the server on
-a network: there the two round differently (in double precision by 1e-16 at the third commit), and training lets that
-grow, to 1e-13 or 1e-11 after 400 commits. XLA promises nothing, so nothing here depends on it: which scenarios make a
-unit depends on what is asked for, and never on what is there already, so that an interrupted sweep ends with the very
-numbers of one that was not.
+and, over one schedule, the seed) can be *lanes* of one replay instead, where that is asked for. It pays where a
+gradient is much cheaper than what surrounds it: ten lanes of a quadratic take the time of one, ten of a small network
+the time of ten. A lane is computed by the same operations in a program of another shape, which rounds differently, and
+training lets that grow: a network with batch 1 ends somewhere else. So such results have digests of their own
+(`asyncsim.scenario.lanes`). Which scenarios share a program depends on what is asked for, and never on what is there
+already, so that an interrupted sweep ends with the very numbers of one that was not.
 """
 
 import dataclasses
@@ -37,6 +36,7 @@ from asyncsim.engine.state import Carry
 from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
 from asyncsim.scenario.fingerprint import digest, plain
+from asyncsim.scenario.lanes import LANES, in_lane
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.run import OWNER, SECONDS, Result, Seconds, replay_to_end
 from asyncsim.study.stopwatch import Stopwatch
@@ -44,9 +44,6 @@ from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
-MOST_LANES = 64
-LANE_WORK = 2048  # numbers in the gradients of all lanes of a commit, times the batch: beyond it, lanes gain nothing
-LANE_BYTES = 2**28  # of the state and the losses of all lanes
 MOST_IN_TURN = 16
 TURN_WORK = 1e9  # numbers in all gradients of a unit, times the batch: some tenths of a second, at most so much is lost
 _fitting: set[tuple[str, int | None]] = set()  # programs and lengths for which this machine has the memory
@@ -79,7 +76,10 @@ class Unit:
     def __reduce__(self) -> Any:
         """On its way to another process: the first scenario whole, and in what the others differ from it."""
         first, *others = self.scenarios
-        lanes = [(other.rule.hyper, other.seed, other.schedule_seed, other.digest) for other in others]
+        lanes = [
+            (other.rule.hyper, other.seed, other.schedule_seed, other.description.get(LANES), other.digest)
+            for other in others
+        ]
         if any(
             lane_of(first, *lane).description != other.description for lane, other in zip(lanes, others, strict=True)
         ):
@@ -92,11 +92,18 @@ class Unit:
         return Unit(left, self.program, self.in_turn) if self.in_turn and len(left) < len(self.scenarios) else self
 
     def alone(self) -> "list[Unit]":
-        """Each scenario as a unit of its own."""
+        """Each scenario of a unit in turn as a unit of its own."""
         return [Unit((scenario,), f"{self.program} alone") for scenario in self.scenarios]
 
 
-def lane_of(first: Scenario, hyper: Mapping[str, Any], seed: int, schedule_seed: int | None, digest: str) -> Scenario:
+def lane_of(
+    first: Scenario,
+    hyper: Mapping[str, Any],
+    seed: int,
+    schedule_seed: int | None,
+    place: Mapping[str, int] | None,
+    digest: str,
+) -> Scenario:
     """A scenario that differs from another one as lanes do, without all that is checked when one is made."""
     lane = copy(first)
     rule = {**first.description["rule"], **plain({name: hyper[name] for name in hyper})}
@@ -104,6 +111,8 @@ def lane_of(first: Scenario, hyper: Mapping[str, Any], seed: int, schedule_seed:
     described.pop("schedule_seed", None)
     if schedule_seed not in (None, seed):
         described["schedule_seed"] = schedule_seed
+    if place is not None:
+        described[LANES] = place
     changed = {
         "rule": dataclasses.replace(first.rule, hyper=hyper),
         "seed": seed,
@@ -124,7 +133,7 @@ def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Un
 
     Args:
         scenarios: All that is asked for, in any order. One that occurs twice counts once.
-        lanes: The most scenarios in a unit; by default what pays.
+        lanes: The most scenarios in one program; by default each has a replay of its own.
 
     Example:
         >>> import asyncsim as asim
@@ -139,15 +148,14 @@ def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Un
         groups.setdefault(lane_key(scenario), []).append(scenario)
     units = []
     for group in groups.values():
-        most = lanes or lanes_that_pay(group[0])
-        in_turn = most == 1
-        if in_turn:
-            most = runs_in_turn(group[0])
-            group = sorted(group, key=lambda scenario: scenario.seed)  # which have the same mini-batches
         program = program_of(group[0])
-        for start in range(0, len(group), most):
-            part = tuple(group[start : start + most])
-            units.append(Unit(part, f"{program} {1 if in_turn else len(part)}", in_turn and len(part) > 1))
+        if lanes is not None and lanes > 1:
+            for part in batched(group, lanes):
+                placed = tuple(in_lane(one, lanes, len(part), place) for place, one in enumerate(part))
+                units.append(Unit(placed, f"{program} {len(part)}"))
+            continue
+        group = sorted(group, key=lambda scenario: scenario.seed)  # which have the same mini-batches
+        units += [Unit(part, f"{program} 1", len(part) > 1) for part in batched(group, runs_in_turn(group[0]))]
     return units
 
 
@@ -167,14 +175,9 @@ def program_of(scenario: Scenario) -> str:
     return digest([rule, described["workload"], described["record"], scenario.cluster.workers])
 
 
-def lanes_that_pay(scenario: Scenario) -> int:
-    """The most scenarios like this one that are worth a replay together."""
-    rule, workload, workers = scenario.rule, scenario.workload, scenario.cluster.workers
-    size = _parameters(workload)
-    by_work = LANE_WORK // (size * workload.batch_size * rule.window)
-    commits = scenario.expected_commits
-    bytes_each = 4 * (2 * workers * size + (1 + len(scenario.strides)) * commits)
-    return int(max(1, min(by_work, MOST_LANES, LANE_BYTES // bytes_each)))
+def batched(scenarios: Sequence[Scenario], most: int) -> Iterator[tuple[Scenario, ...]]:
+    """The scenarios in batches of so many; the last one may be smaller."""
+    return (tuple(scenarios[start : start + most]) for start in range(0, len(scenarios), most))
 
 
 def runs_in_turn(scenario: Scenario) -> int:

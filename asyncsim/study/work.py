@@ -1,14 +1,21 @@
-"""What a process does with a unit of a sweep: claim it, compute it, keep the results, and tell what became of them.
+"""What a process does with a unit of a sweep: claim it, compute it, store the results, and report their fate.
+
+A process that cannot work, because it does not see the store or cannot import the library, says so by `WorkerTrouble`:
+that is no failure of a run.
 
 `obtain` does the same with one scenario that somebody waits for, as comparisons and figures do.
 """
 
 import errno
 import os
+import socket
+import sys
+import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +24,12 @@ import jax
 
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress, ReplayInterrupted
+from asyncsim.folders.labels import CLAIMS
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.scenario import Scenario
+from asyncsim.study.patience import Limit, Patience, TooLong, holders_of
 from asyncsim.study.run import Result
-from asyncsim.study.store import Store
+from asyncsim.study.store import MARKER, Store
 from asyncsim.study.transport import unpack
 from asyncsim.study.units import Unit, compute, program_of
 from asyncsim.trace import Trace
@@ -45,12 +54,14 @@ class Task:
         unit: A `Unit`, as bytes.
         versions: Those of the process that sends it.
         origin: Where the scenarios came from, to be kept beside their results.
+        run_limit: Seconds that a run may take, or None.
     """
 
     store: str
     unit: bytes = field(repr=False)
     versions: Mapping[str, str]
     origin: Mapping[str, Any]
+    run_limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,15 +72,35 @@ class Report:
         computed: Digests of the results that this process computed and kept.
         failed: Digest -> why it failed; what is worth keeping of that is in the store.
         busy: Whether another process has claimed it, so that nothing was done.
+        trouble: Why results could not be written, if so, which another process may find different; else empty.
+        worker: The process, as its messages name it.
     """
 
     computed: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     busy: bool = False
+    trouble: str = ""
+    worker: str = ""
 
 
 class DifferentVersions(ValueError):
     """The process that computes has another asyncsim, or another JAX, than the one that asks."""
+
+
+class WorkerTrouble(Exception):
+    """A process cannot compute, for a reason of its own.
+
+    Args:
+        worker: The process.
+        reason: Why.
+    """
+
+    def __init__(self, worker: str, reason: str) -> None:
+        super().__init__(worker, reason)
+        self.worker, self.reason = worker, reason
+
+    def __str__(self) -> str:
+        return f"{self.worker}: {self.reason}"
 
 
 def work(task: Task) -> Report:
@@ -79,11 +110,47 @@ def work(task: Task) -> Report:
 
     Raises:
         DifferentVersions: If the versions differ.
-        ValueError: If the unit cannot be read here.
+        WorkerTrouble: If the store or the unit cannot be read here.
     """
     require_versions(task.versions)
     store = Store(Path(task.store))
-    return work_on(with_known_workload(unpack(task.unit, store.data)), store, task.origin)
+    _require_store(store)
+    try:
+        unit = with_known_workload(unpack(task.unit, store.data))
+    except Exception as error:
+        raise WorkerTrouble(this_worker(), f"{type(error).__name__}: {error}") from error
+    return replace(work_on(unit, store, task.origin, task.run_limit), worker=this_worker())
+
+
+def check_worker(store: str, versions: Mapping[str, str]) -> None:
+    """Whether this process could work for a sweep.
+
+    Raises:
+        DifferentVersions: If the versions differ.
+        WorkerTrouble: If the store cannot be read and written here.
+    """
+    require_versions(versions)
+    _require_store(Store(Path(store)))
+    try:
+        with tempfile.TemporaryFile(dir=Path(store) / CLAIMS) as file:
+            file.write(b"written")
+    except OSError as error:
+        raise WorkerTrouble(this_worker(), _not_kept(Store(Path(store)), error)) from error
+
+
+def this_worker() -> str:
+    """The name of this process: its address as a worker of Dask, or else its number and host."""
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with suppress(ValueError):  # it is none
+            return str(distributed.get_worker().address)
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _require_store(store: Store) -> None:
+    if not (store.path / MARKER).is_file():
+        where = f"`store` {str(store.path)!r} is not there"
+        raise WorkerTrouble(this_worker(), f"{where}. All workers must see the folder under the same path.")
 
 
 def with_known_workload(unit: Unit) -> Unit:
@@ -97,15 +164,16 @@ def with_known_workload(unit: Unit) -> Unit:
     return unit
 
 
-def work_on(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
+def work_on(unit: Unit, store: Store, origin: Mapping[str, Any], run_limit: float | None = None) -> Report:
     """As `work`, of a unit that is at hand."""
     try:
-        return _claimed(unit, store, origin)
+        return _claimed(unit, store, origin, run_limit)
     except OSError as error:  # not even the claim can be written
-        return Report(failed=dict.fromkeys(unit.digests, _not_kept(store, error)))
+        reason = _not_kept(store, error)
+        return Report(failed=dict.fromkeys(unit.digests, reason), trouble=reason)
 
 
-def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
+def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Report:
     """Compute a unit under a claim."""
     with store.claim(unit.digests) as is_mine:
         if not is_mine:
@@ -114,19 +182,25 @@ def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any]) -> Report:
         if not missing:
             return Report()
         unit = unit.without(set(unit.digests) - set(missing))
-        failed = {}
+        failed: dict[str, str] = {}
+        limits = [] if run_limit is None else [Limit(run_limit * (1 if unit.in_turn else len(unit.scenarios)))]
         try:
-            for result, seconds in compute(unit, _trace(store, unit.scenarios[0]), store.unfinished(unit.digests[0])):
+            trace = _trace(store, unit.scenarios[0], *limits)
+            for result, seconds in compute(unit, trace, store.unfinished(unit.digests[0]), *limits):
                 if result.scenario.digest in missing:
                     failed |= _put(store, result, seconds, origin)
+                for limit in limits:
+                    limit.begin()
         except ReplayInterrupted:
             raise
         except Exception as error:
-            if len(unit.scenarios) == 1:
-                failed |= _fail(store, unit.scenarios[0], error)
-            else:
-                failed |= _each_alone(unit, store, origin)
-    return Report(tuple(digest for digest in missing if digest not in failed), failed)
+            if unit.in_turn:
+                failed |= _each_alone(unit, store, origin, limits)
+            else:  # lanes share their program, and none of them has a result without the others
+                for scenario in unit.scenarios:
+                    failed |= _fail(store, scenario, error)
+    trouble = next((reason for reason in failed.values() if reason.startswith(_unwritten(store))), "")
+    return Report(tuple(digest for digest in missing if digest not in failed), failed, trouble=trouble)
 
 
 def obtain(scenario: Scenario, store: Store, *, progress: Callable[[Progress], None] | None = None) -> Result:
@@ -134,8 +208,10 @@ def obtain(scenario: Scenario, store: Store, *, progress: Callable[[Progress], N
 
     What such a process leaves undone when it dies is taken over.
     """
+    patience = Patience()
     while (found := try_to_obtain(scenario, store, progress=progress)) is None:
         time.sleep(PATIENCE)
+        patience.wait(lambda: holders_of(store, [scenario.digest]))
     return found
 
 
@@ -196,7 +272,7 @@ def require_versions(versions: Mapping[str, str]) -> None:
             )
 
 
-def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any]) -> dict[str, str]:
+def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any], limits: Sequence[Limit]) -> dict[str, str]:
     """Compute the scenarios of a unit one by one, because one of them fails; the unit is claimed.
 
     Returns:
@@ -207,8 +283,11 @@ def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any]) -> dict[str
         (scenario,) = one.scenarios
         if store.has(scenario.digest):
             continue
+        for limit in limits:
+            limit.begin()
         try:
-            ((result, seconds),) = compute(one, _trace(store, scenario), store.unfinished(scenario.digest))
+            trace = _trace(store, scenario, *limits)
+            ((result, seconds),) = compute(one, trace, store.unfinished(scenario.digest), *limits)
         except ReplayInterrupted:
             raise
         except Exception as error:
@@ -230,14 +309,18 @@ def _put(store: Store, result: Result, seconds: Mapping[str, float], origin: Map
 def _not_kept(store: Store, error: OSError) -> str:
     """Why there is no result though nothing is wrong with the scenario; the next call may find it different."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"`store` {str(store.path)!r} could not be written: {reason}. Once it can, the same sweep goes on."
+    return f"{_unwritten(store)}: {reason}. Once it can, the same sweep goes on."
+
+
+def _unwritten(store: Store) -> str:
+    return f"`store` {str(store.path)!r} could not be written"
 
 
 def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
     """Digest -> reason, kept in the store unless it is the machine's and not the scenario's."""
     if isinstance(error, OSError) and error.errno in FULL:
         return {scenario.digest: _not_kept(store, error)}
-    reason = f"{type(error).__name__}: {error}"
+    reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
     if not isinstance(error, (OSError, MemoryError)):
         try:
             store.fail(scenario, reason, "".join(traceback.format_exception(error)))

@@ -1,4 +1,4 @@
-"""Sweeps beside the same work in two loops that somebody writes by hand, and two processes beside one."""
+"""Sweeps compared with the same work in two loops that somebody writes by hand, and two processes with one."""
 
 import multiprocessing
 import time
@@ -23,8 +23,20 @@ def base(commits):
     )
 
 
-def loop_by_hand(seeds, commits):
-    """All step sizes side by side over the schedule of each seed."""
+def in_turn(seeds, commits):
+    """Each step size by itself over the schedule of each seed."""
+    scenario = base(commits)
+    losses = []
+    for seed in seeds:
+        trace = asim.simulate(scenario.cluster, commits=commits, seed=seed)
+        for step_size in STEP_SIZES:
+            run = asim.replay(trace, asim.rules.gem(step_size), scenario.workload, seed, record=RECORD)
+            losses.append(run.final_loss())
+    return np.reshape(losses, (-1, len(STEP_SIZES)))
+
+
+def in_lanes(seeds, commits):
+    """All step sizes in one program over the schedule of each seed."""
     scenario = base(commits)
     losses = []
     for seed in seeds:
@@ -35,26 +47,32 @@ def loop_by_hand(seeds, commits):
     return np.array(losses)
 
 
-def two_loops_by_hand(seeds, commits):
+def two_processes(loop, seeds, commits):
     halves = range(seeds // 2), range(seeds // 2, seeds)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=context, initializer=_begin) as executor:
-        return np.concatenate(list(executor.map(loop_by_hand, halves, [commits, commits])))
+        return np.concatenate(list(executor.map(loop, halves, [commits, commits])))
 
 
-def test_a_thousand_small_runs(request, report, scaled, smoke, tmp_path):
+@pytest.mark.parametrize(("lanes", "loop"), [(None, in_turn), (10, in_lanes)], ids=["in turn", "in lanes"])
+def test_a_thousand_small_runs(lanes, loop, request, report, scaled, smoke, tmp_path):
     """The sweep also writes a thousand folders, each with the run, its schedule, its scenario and its summary."""
     seeds, commits = (4, 60) if smoke else (100, scaled(2000))
     asked = asim.grid(base(commits), learning_rate=STEP_SIZES, seed=range(seeds))
     stores = iter(tmp_path / str(number) for number in range(100))
-    by_hand = two_loops_by_hand(seeds, commits)
-    table = asim.sweep(asked, next(stores), jobs=2).table()
+    by_hand = two_processes(loop, seeds, commits)
+    table = asim.sweep(asked, next(stores), jobs=2, lanes=lanes).table()
     np.testing.assert_allclose(table["final_loss"].reshape(len(STEP_SIZES), -1).T, by_hand, rtol=1e-5)
     if smoke:  # both have run, and the fixture below complains if it is asked for and not used
         return
     versus = request.getfixturevalue("versus")
-    ratio = versus(lambda: asim.sweep(asked, next(stores), jobs=2), lambda: two_loops_by_hand(seeds, commits), rounds=3)
-    report("1000 small runs in a sweep, over two loops by hand", ratio, "", at_most=1.3)
+    ratio = versus(
+        lambda: asim.sweep(asked, next(stores), jobs=2, lanes=lanes),
+        lambda: two_processes(loop, seeds, commits),
+        rounds=3,
+    )
+    name = "1000 small runs in a sweep" if lanes is None else f"the same with {lanes} lanes"
+    report(f"{name}, over two loops by hand", ratio, "", at_most=1.3)
 
 
 NETWORK_STEP_SIZES = (0.1, 0.2)

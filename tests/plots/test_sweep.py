@@ -1,8 +1,12 @@
 """Pictures of sweeps hold the medians and quartiles that they are given."""
 
+import itertools
+
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
+from asyncsim.plots.page import draw_legend_beside, fit_tick_labels
 from asyncsim.plots.sweep import draw_heat, draw_sweep
 
 SETTINGS = {
@@ -54,3 +58,38 @@ def test_what_was_tried_in_vain_has_a_cross_and_what_was_not_tried_has_none():
     draw_heat(ax, {name: column[2:] for name, column in SETTINGS.items()}, "learning_rate", "workers", "final_loss")
     assert [text.get_position() for text in ax.texts if text.get_text() == "×"] == [(2.5, 1.5)]
     assert len(ax.texts) == 5  # three numbers, the cross, and what it means
+
+
+def test_of_several_rows_at_a_point_the_largest_is_drawn_where_that_is_best():
+    (line,) = draw_sweep(Figure().subplots(), SETTINGS, "learning_rate", "accuracy", largest=True)
+    np.testing.assert_array_equal(line.get_ydata(), [0.6, 0.3, 0.2])
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.01, 0.011, 0.012, 0.05, 0.1, 0.11, 0.5, 0.8],
+        [0.100, 0.101, 0.102, 0.103, 0.2],
+        [f"a_rather_long_name_{place}" for place in range(8)],
+        [f"a_rather_long_name_{place}" for place in range(24)],
+    ],
+    ids=["logarithmic", "linear", "words", "many words"],
+)
+def test_labels_of_the_horizontal_axis_do_not_overlap(values, layout):
+    columns = {name: np.linspace(1.0, 2.0, len(values)) for name in ("lower_quartile", "median", "upper_quartile")}
+    figure = Figure(figsize=(7.2, 4.6), layout=layout)
+    ax = figure.subplots()
+    lines = draw_sweep(ax, {"x": np.array(values), **columns}, "x", "final_loss")
+    draw_legend_beside(ax, [("a line with a long name", line) for line in lines])
+    fit_tick_labels(ax)
+    figure.draw_without_rendering()
+    labels = [label for label in ax.get_xticklabels() if label.get_text()]
+    assert labels[0].get_text() == f"{values[0]}"[:20]
+    if labels[0].get_rotation() == 0:
+        boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.x0)
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+    else:
+        anchors = sorted(ax.transData.transform((label.get_position()[0], 0))[0] for label in labels)
+        size = labels[0].get_size() / 72 * figure.dpi
+        assert min(np.diff(anchors)) * np.sin(np.radians(labels[0].get_rotation())) > size

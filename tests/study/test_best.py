@@ -72,6 +72,24 @@ def test_an_accuracy_is_best_when_it_is_largest():
     assert best(TABLE, by="test_accuracy", largest=False)["workers"].tolist() == [4]
 
 
+def test_what_is_missing_is_the_worst_in_either_direction():
+    assert np.isnan(medians(TABLE, "test_accuracy", largest=False)["median"][3])
+    columns = {"learning_rate": [0.1, 0.1, 0.2, 0.2], "f1": [0.9, NAN, 0.8, 0.7]}
+    table = SweepTable(columns, ["learning_rate"])
+    assert best(table, "f1", largest=True)["learning_rate"].tolist() == [0.2]
+    assert best(table, "f1", largest=False)["learning_rate"].tolist() == [0.2]
+
+
+def test_an_unknown_direction_is_asked_for():
+    table = SweepTable({"learning_rate": [0.1, 0.2], "f1": [0.9, 0.8], "train_error": [0.1, 0.2]}, ["learning_rate"])
+    for ask in (medians, best):
+        with pytest.raises(ValueError, match="`largest` must be given for 'f1'"):
+            ask(table, "f1")
+    assert best(table, "f1", largest=True)["learning_rate"].tolist() == [0.1]
+    assert best(table, "f1", largest=False)["learning_rate"].tolist() == [0.2]
+    assert best(table, "train_error")["learning_rate"].tolist() == [0.1]
+
+
 def test_the_middle_of_three_is_not_at_the_edge():
     columns = {"learning_rate": np.array([0.1, 0.2, 0.4]), "final_loss": np.array([0.5, 0.2, 0.4])}
     assert best(SweepTable(columns, ["learning_rate"]))["at_the_edge"].tolist() == [False]

@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.study.compare import final_losses
@@ -20,6 +22,33 @@ run_module = importlib.import_module("asyncsim.study.run")  # the package has a 
 
 def both() -> asim.Comparison:
     return asim.Comparison({"gem_4": scenario(), "downpour_4": scenario(rule="downpour")}, title="Two")
+
+
+class TestPicture:
+    """Curves over commits and time at one number of workers, final losses against it at several."""
+
+    def axes_of(self, comparison: asim.Comparison, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Axes]:
+        figures: list[Figure] = []
+        savefig = Figure.savefig
+
+        def save(figure: Figure, *args: object, **options: object) -> None:
+            figures.append(figure)
+            savefig(figure, *args, **options)
+
+        monkeypatch.setattr(Figure, "savefig", save)
+        asim.compare(comparison, place)
+        return figures[-1].axes
+
+    @pytest.mark.whole_pages
+    def test_at_one_number_of_workers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        left, right = self.axes_of(both(), tmp_path, monkeypatch)
+        assert (left.get_xlabel(), right.get_xlabel()) == ("commits of each worker", "simulated seconds")
+        assert [len(line.get_xdata()) for line in left.get_lines()] == [400, 400]
+
+    @pytest.mark.whole_pages
+    def test_at_several(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (ax,) = self.axes_of(asim.Comparison(asim.grid(scenario(), workers=[2, 4])), tmp_path, monkeypatch)
+        assert ax.get_xlabel() == "workers n"
 
 
 class TestFolder:

@@ -90,6 +90,96 @@ class TestResults:
         assert table["diverged_at"][1] >= 0
 
 
+@pytest.mark.usefixtures("optimised")
+class TestExact:
+    """Each result of a sweep is that of `asyncsim.run` to the last bit, with the programs that people have."""
+
+    def assert_exact(self, base):
+        many = asim.grid(base, learning_rate=[0.02, 0.05, 0.1])
+        for one, result in zip(many, asim.sweep(many, jobs=0), strict=True):
+            assert_same_result(result, asim.run(one))
+
+    @pytest.mark.networks
+    def test_a_small_network_with_batch_1_and_gem(self):
+        network = asim.workloads.mlp(asim.datasets.digits(), hidden=(8,), batch_size=1)
+        self.assert_exact(dataclasses.replace(scenario(commits=300), workload=network))
+
+    def test_a_quadratic_with_downpour(self):
+        quadratic = asim.workloads.quadratic([1.0, 0.1, 0.3, 0.7, 0.2], noise=0.1)
+        self.assert_exact(dataclasses.replace(scenario(rule="downpour", commits=300), workload=quadratic))
+
+
+class TestLanes:
+    """Several scenarios in one program: a choice, kept apart from exact results and marked."""
+
+    def test_are_kept_apart_and_found_again(self, tmp_path):
+        asked = many(learning_rate=[0.1, 0.2, 0.3])
+        exact = sweep(asked, tmp_path)
+        lanes = sweep(asked, tmp_path, lanes=2)
+        assert len(lanes.computed) == 3
+        assert not set(lanes.computed) & set(exact.computed)
+        assert sweep(asked, tmp_path, lanes=2).computed == ()
+        for one, result, own in zip(asked, lanes, exact, strict=True):
+            assert result.scenario == one
+            np.testing.assert_allclose(result.run.loss, own.run.loss, rtol=1e-4)
+            np.testing.assert_array_equal(lanes.result(one).run.loss, result.run.loss)
+        assert len(sweep(asked, tmp_path, lanes=3).computed) == 3  # another program
+        assert [result.scenario for result in sweep(asked, tmp_path, lanes=3, wait=False)] == [*asked]
+
+    def test_one_lane_is_a_run_of_its_own(self, tmp_path):
+        assert len(sweep(many(), tmp_path).computed) == 4
+        assert sweep(many(), tmp_path, lanes=1).computed == ()
+
+    def test_the_table_says_so(self, tmp_path):
+        from asyncsim.study.sweep_table import table_of
+
+        lanes = sweep(many(learning_rate=[0.1, 0.2, 0.3]), tmp_path, lanes=2)
+        assert lanes.table()["lanes"].tolist() == [2, 2, 2]
+        assert lanes.table().fields == ["learning_rate"]
+        exact = sweep(many(learning_rate=[0.1, 0.2]), tmp_path)
+        assert "lanes" not in exact.table()
+        both = table_of(lanes.store, lanes.store.sweeps())
+        assert set(both.fields) == {"learning_rate", "lanes"}
+        assert set(both["lanes"][~np.isnan(both["lanes"])]) == {2}
+        assert set(asim.best(both)["runs"]) == {1}
+
+    def test_one_that_is_missing_is_computed_as_the_first_time(self, tmp_path):
+        asked = many(learning_rate=[0.1, 0.2, 0.3])
+        lanes = sweep(asked, tmp_path, lanes=3)
+        before = lanes.result(asked[1])
+        lanes.store.discard(lanes.computed[1])
+        again = sweep(asked, tmp_path, lanes=3)
+        assert again.computed == (lanes.computed[1],)
+        assert_same_result(again.result(asked[1]), before)
+
+    def test_are_loaded(self, tmp_path):
+        asked = many(learning_rate=[0.1, 0.2])
+        lanes = sweep(asked, tmp_path, lanes=2)
+        for one, digest in zip(asked, lanes.computed, strict=True):
+            loaded = asim.load(tmp_path / digest)
+            assert_same_result(loaded, lanes.result(one))
+            assert_same_result(asim.load(tmp_path / digest, scenario=one), loaded)
+            assert_same_result(asim.run(loaded.scenario), asim.run(one))
+
+    def test_fail_together(self, tmp_path, broken):
+        asked = many(learning_rate=[0.1, 0.2])
+        lanes = sweep(asked, tmp_path, lanes=2)
+        assert list(lanes.states.values()) == ["failed", "failed"]
+        with pytest.raises(ValueError, match="has no result: ZeroDivisionError"):
+            lanes.result(asked[0])
+
+    def test_are_computed_by_other_processes(self, tmp_path):
+        with ThreadPoolExecutor(1) as executor:
+            lanes = asim.sweep(many(), tmp_path / "by an executor", executor=executor, lanes=2)
+        here = sweep(many(), tmp_path / "here", lanes=2)
+        for one, other in zip(lanes, here, strict=True):
+            assert_same_result(one, other)
+
+    def test_how_many(self, tmp_path):
+        with pytest.raises(ValueError, match="`lanes` must be an integer of at least 1"):
+            sweep(many(), tmp_path, lanes=0)
+
+
 class TestArrivals:
     """One result after another, without waiting for all."""
 
@@ -275,6 +365,11 @@ class TestRefused:
         with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
             sweep([], tmp_path)
 
+    @pytest.mark.parametrize("scenarios", [BASE, 3])
+    def test_what_is_no_list(self, scenarios):
+        with pytest.raises(ValueError, match=r"`scenarios` must be a list of scenarios; got .*asim\.grid\("):
+            sweep(scenarios, None)
+
     def test_something_else(self, tmp_path):
         with pytest.raises(ValueError, match="number 2 is a int"):
             sweep([BASE, 3], tmp_path)
@@ -310,6 +405,13 @@ class TestDeaths:
 
 
 class TestTable:
+    def test_the_best(self, tmp_path):
+        results = sweep(many(), tmp_path)
+        own, same = results.best(), asim.best(results)
+        assert {name: column.tolist() for name, column in own.items()} == {n: c.tolist() for n, c in same.items()}
+        with pytest.raises(ValueError, match="`largest` must be given"):
+            results.best("mean_staleness")
+
     def test_columns(self, tmp_path):
         table = sweep(many(), tmp_path).table()
         assert table.fields == ["learning_rate", "seed"]

@@ -36,7 +36,10 @@ class TestWhichShare:
         return [len(unit.scenarios) for unit in units_of(scenarios, **options)]
 
     def test_hyper_parameters_do(self):
-        assert self.sizes(*asim.grid(scenario(), learning_rate=[0.1, 0.2, 0.3], kappa=[1.0, 2.0])) == [6]
+        many = asim.grid(scenario(), learning_rate=[0.1, 0.2, 0.3], kappa=[1.0, 2.0])
+        assert self.sizes(*many) == self.sizes(*many, lanes=8) == [6]
+        assert units_of(many)[0].in_turn
+        assert not units_of(many, lanes=8)[0].in_turn
 
     @pytest.mark.parametrize(
         "fields",
@@ -93,25 +96,25 @@ class TestInTurn:
 
 
 class TestEqualToRunsOfTheirOwn:
-    """To the last bit on CPUs, which XLA does not promise: if a version of it breaks this, say so in `units`."""
+    """In turn to the last bit; in lanes up to rounding."""
 
     @pytest.mark.parametrize("rule", ["gem", "downpour", "momentum_sgd", "adaptive_staleness", "agn"])
-    def test_lanes_of_a_quadratic(self, rule):
+    def test_of_a_quadratic(self, rule):
         many = asim.grid(scenario(rule=rule, commits=200), learning_rate=[0.01, 0.05, 0.1])
-        together = computed(many)
-        for one, result in zip(many, together, strict=True):
-            assert_same_result(result, asim.run(one))
+        own = [asim.run(one) for one in many]
+        for one, result, lane in zip(own, computed(many), computed(many, lanes=3), strict=True):
+            assert_same_result(result, one)
+            np.testing.assert_allclose(lane.run.loss, one.run.loss, rtol=1e-4)
 
-    def test_one_that_diverges_stops_where_it_would_alone(self, short_chunks):
+    def test_a_lane_that_diverges_stops_where_it_would_alone(self, short_chunks):
         many = asim.grid(scenario(rule="downpour", commits=400, noise=0.0), learning_rate=[0.1, 50.0, 2.0])
-        together = computed(many)
+        together = computed(many, lanes=3)
         assert together[1].run.diverged_at is not None
         assert together[1].run.commits < 400
         for one, result in zip(many, together, strict=True):
             own = asim.run(one)
-            assert untimed(result.summary) == untimed(own.summary)
-            np.testing.assert_array_equal(result.run.loss, own.run.loss)
-            assert result.run.digest == own.run.digest
+            assert (result.run.commits, result.run.digest) == (own.run.commits, own.run.digest)
+            assert (result.run.diverged_at is None) == (own.run.diverged_at is None)
 
     def test_seeds_of_one_schedule(self):
         many = [dataclasses.replace(scenario(commits=100), seed=seed, schedule_seed=7) for seed in (0, 1)]

@@ -1,13 +1,14 @@
-"""What many runs cost, judged by a piece of one, and a question before they start."""
+"""The time and the disk that many runs take, estimated from a piece of one, and a question before they start."""
 
-import os
+import math
 import sys
 import tempfile
-import time
+from typing import NamedTuple
 
 import click
 
 from asyncsim import memory
+from asyncsim.engine.devices import cores
 from asyncsim.scenario import Scenario
 from asyncsim.study.store import open_store
 from asyncsim.study.units import compute, units_of
@@ -16,17 +17,31 @@ MANY = 5000  # runs that are worth a question beforehand
 PROBED = 2000  # commits, at most, by which the time and the disk of a run are estimated
 
 
-def confirm(base: Scenario, runs: int) -> None:
+class Cost(NamedTuple):
+    """What a run takes.
+
+    Attributes:
+        seconds: Of wall time, once its program is compiled.
+        compiling: Seconds to compile the program, once in each process.
+        size: Bytes in the store.
+    """
+
+    seconds: float
+    compiling: float
+    size: float
+
+
+def confirm(base: Scenario, runs: int, processes: int) -> None:
     """Say how many runs these are, how long they take and how much disk, and ask.
 
     Raises:
         click.UsageError: If the answer is no, or there is nobody to ask.
     """
-    seconds, size = probe(base)
-    processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cost = probe(base)
+    where = f"{processes:,} process{'es' * (processes > 1)}"
     told = (
-        f"{runs:,} runs: some {memory.duration(max(runs * seconds / processes, 1.0))} on the {processes} cores here, "
-        f"and {memory.size(runs * size)} of disk, judging by a piece of one."
+        f"{runs:,} runs: about {memory.duration(max(expected_seconds(cost, runs, processes), 1.0))} in {where}, and "
+        f"{memory.size(runs * cost.size)} of disk, estimated from a piece of one run."
     )
     if not sys.stdin.isatty():
         raise click.UsageError(f"{told} Add --yes to start.")
@@ -34,19 +49,33 @@ def confirm(base: Scenario, runs: int) -> None:
         raise click.UsageError("Not started.")
 
 
-def probe(base: Scenario) -> tuple[float, float]:
-    """Seconds and bytes that a run like this one takes, measured on its first commits."""
-    total = base.total or PROBED
-    short = base.override(commits=min(total, PROBED))
+def expected_seconds(cost: Cost, runs: int, processes: int) -> float:
+    """How long many runs take.
+
+    Example:
+        >>> expected_seconds(Cost(seconds=2.0, compiling=10.0, size=1.0), runs=5, processes=2)
+        16.0
+    """
+    return cost.compiling + math.ceil(runs / processes) * cost.seconds
+
+
+def processes_here(jobs: int | None) -> int:
+    """Processes that compute at once: more of them than cores share the cores."""
+    return max(1, cores() if jobs is None else min(jobs, cores()))
+
+
+def probe(base: Scenario) -> Cost:
+    """What a run like this one takes, measured on its first commits."""
+    total = base.expected_commits
+    short = base.override(commits=int(max(1, min(total, PROBED))))
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
         (unit,) = units_of([short])
         trace = store.trace(short)
-        compute(unit, trace)  # which compiles
-        begun = time.perf_counter()
+        ((_, first),) = compute(unit, trace)  # which compiles
         ((result, seconds),) = compute(unit, trace)
         store.put(result, seconds)
-        spent = time.perf_counter() - begun
         size = sum(path.stat().st_size for path in store.folder(short.digest).iterdir())
     share = total / len(trace)
-    return spent * share, size * share
+    spent = seconds["wall_seconds"] - seconds["compile_seconds"]
+    return Cost(spent * share, max(0.0, first["wall_seconds"] - spent), size * share)

@@ -34,7 +34,8 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
         ) from error
     import logging
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is worth knowing is said here
+    for name in ("distributed", "distributed.client", "distributed.core", "tornado"):  # Dask sets some of them itself
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what is worth knowing is said here
     where = f"`--scheduler-file` {file!r}" if file is not None else f"`--scheduler` {address!r}"
     try:
         client = Client(address, scheduler_file=file, timeout=REACHED, set_as_default=False)

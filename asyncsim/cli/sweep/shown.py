@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from asyncsim.cli.tables import spaced
+from asyncsim.study.best import values_at
 from asyncsim.study.store import DONE, FAILURE, MISSING, RUNNING
 from asyncsim.study.sweep_table import STATUS, SweepTable
 
@@ -28,6 +29,30 @@ def showable(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[
     columns = {name: column[kept] for name, column in table.items()}
     fields = [name for name in table.fields if name in names or len(set(_comparable(columns[name]))) > 1]
     return SweepTable(columns, fields), {name: int((~has).sum()) for name, has in there.items() if not has.all()}
+
+
+def chosen_among(settings: SweepTable, shown: Sequence[str]) -> list[str]:
+    """The other fields of which a point of the picture has several values, so that the best of them is drawn.
+
+    A field that one rule has and another has not is no choice of its own: the rule is.
+
+    Example:
+        >>> columns = {"rate": [0.1, 0.1, 0.2], "rule": ["gem", "sgd", "gem"], "kappa": [1.0, float("nan"), 1.0]}
+        >>> table = SweepTable(columns, ["rate", "rule", "kappa"])
+        >>> chosen_among(table, ["rate"]), chosen_among(table, ["rate", "rule"])
+        (['rule'], [])
+    """
+    free = [name for name in settings.fields if name not in shown]
+    points: dict[tuple[object, ...], list[int]] = {}
+    for row in range(settings.rows):
+        points.setdefault(values_at(settings, shown, row), []).append(row)
+    found = dict.fromkeys(free, 0)
+    for rows in points.values():
+        values = {name: {value for row in rows for value in values_at(settings, [name], row)} for name in free}
+        several = [name for name in free if len(values[name] - {None, ""}) > 1]
+        for name in several or [name for name in free if len(values[name]) > 1]:
+            found[name] += 1
+    return [name for name in free if found[name]]
 
 
 def has_value(column: np.ndarray) -> np.ndarray:

@@ -1,7 +1,10 @@
 """What is swept: values of fields, from the texts of `--grid` and `--sample`, and the scenarios made of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from asyncsim.checks import did_you_mean
 from asyncsim.cli.command import ALIASES
@@ -24,6 +27,36 @@ def made(
     drawn = sample(base, count=count, seed=seed, seeds=axes.get("seed"), **draws)
     rest = {name: values for name, values in axes.items() if name != "seed"}
     return tuple(one for each in drawn for one in grid(each, **rest)) if rest else drawn
+
+
+def without_varied(base: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """The scenario whose fields may be varied: the changed one, unless it lacks what is varied."""
+    with suppress(ValueError):
+        return base.override(**changes)
+    return base
+
+
+def changed_scenario(
+    base: Scenario, changes: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any]
+) -> Scenario:
+    """The scenario with what all runs have in common.
+
+    A field that another component requires may come from the grid or the draws alone: it has one of those values here.
+
+    Raises:
+        ValueError: If a field is unknown or a value does not fit.
+    """
+    try:
+        return base.override(**changes)
+    except ValueError:
+        varied = {name: _some(values) for name, values in (*axes.items(), *draws.items()) if name not in changes}
+        if not varied or not changes:
+            raise
+        return base.override(**changes, **varied)
+
+
+def _some(source: Any) -> Any:
+    return source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
 
 
 def axes_of(base: Scenario, texts: Iterable[str]) -> dict[str, list[Any]]:

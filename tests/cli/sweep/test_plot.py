@@ -55,6 +55,24 @@ def test_what_a_picture_cannot_show_is_said_in_a_line(mixed, command, monkeypatc
     assert found["worst"] == {"diverged": 2, "failed": 1}
 
 
+def test_a_picture_names_what_it_chose_among(mixed, command, monkeypatch):
+    """Of two rules, of which one has momentum: a field is named if a point has several values of it, else not."""
+    texts = []
+    savefig = matplotlib.figure.Figure.savefig
+
+    def save(figure, *args, **options):
+        texts.append(" ".join(text.get_text() for text in figure.texts))
+        savefig(figure, *args, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", save)
+    assert command("sweep", "plot", "store", "--x", "learning_rate").status == 0
+    assert "best of rule, momentum;" in texts[-1] or "best of momentum, rule;" in texts[-1]
+    assert command("sweep", "plot", "store", "--x", "learning_rate", "--by", "rule").status == 0
+    assert "best of momentum;" in texts[-1]
+    assert command("sweep", "plot", "store", "--x", "learning_rate", "--by", "rule,momentum").status == 0
+    assert "best of" not in texts[-1]
+
+
 def test_mistakes(mixed, command):
     mistakes = {
         ("--x", "momentm"): "Did you mean `momentum`?",

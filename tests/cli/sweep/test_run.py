@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from asyncsim.study.store import open_store
 from tests.cli.commands import COMPARISON, GRID, assert_one_line
 
 
@@ -27,6 +28,55 @@ def test_draws(command, script):
     assert columns["seed"] == [0, 1, 0, 1]
     rates = columns["learning_rate"]
     assert rates[0] == rates[1] != rates[2] == rates[3]
+
+
+def test_without_a_grid_it_says_that_this_is_one_run(command, script):
+    found = command("sweep", script, "--commits", "40")
+    assert found.status == 0
+    assert "neither --grid nor --sample is given, so this is a single run" in found.err
+    assert "single run" not in command("sweep", script, *GRID).err
+
+
+@pytest.mark.parametrize(
+    "varied",
+    [("--grid", "fraction=.5,1"), ("--sample", "fraction=uniform:.5:1", "--count", "2")],
+    ids=["grid", "draws"],
+)
+def test_a_required_field_may_come_from_what_is_varied_alone(command, script, varied):
+    found = command("sweep", script, "--commits", "40", "--compressor", "top_k", *varied, "--json")
+    assert found.status == 0, found.err
+    table = json.loads(found.out)
+    assert table["fields"] == ["fraction"]
+    assert len(set(table["columns"]["fraction"])) == 2
+
+
+def test_a_field_that_is_required_and_not_given(command, script):
+    assert_one_line(command("sweep", script, "--compressor", "top_k", "--grid", "seed=0:2"), 2, "`fraction`")
+
+
+def test_lanes_are_said_in_the_table(command, script):
+    swept = ("sweep", script, "--commits", "40", "--grid", "learning_rate=.02,.05", "--store", "store")
+    assert command(*swept).status == 0
+    found = json.loads(command(*swept, "--lanes", "2", "--json").out)
+    assert found["columns"]["lanes"] == [2, 2]
+    shown = command("sweep", "table", "store").out.splitlines()
+    assert "lanes" in shown[0]
+    assert len(json.loads(command("sweep", "table", "store", "--json").out)["columns"]["lanes"]) == 4
+
+
+def test_waiting_for_another_process_ends(command, script):
+    swept = ("sweep", script, "--commits", "40", "--store", "store", "--grid", "seed=0:2")
+    digest = json.loads(command(*swept, "--json").out)["columns"]["digest"][0]
+    store = open_store("store")
+    store.discard(digest)
+    with store.claim([digest]):
+        assert_one_line(command(*swept, "--patience", "0.3"), 1, "Waited 0 seconds for process", "Done: 1 of 2 runs")
+
+
+def test_a_limit_of_time(command, script):
+    found = command("sweep", script, "--commits", "400000", "--grid", "seed=0:2", "--run-limit", ".01")
+    assert found.status == 1
+    assert "2 of 2 runs failed, the first with: it took longer than 0.01 seconds" in found.err
 
 
 def test_a_failure_has_a_status(command, script, monkeypatch):

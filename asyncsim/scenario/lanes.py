@@ -1,0 +1,59 @@
+"""Lanes: results of several scenarios from one compiled program, kept apart from those that `asyncsim.run` gives.
+
+A program of another shape rounds differently, and training lets that grow. So the number of lanes and the place among
+them are part of the digest under which such a result is kept: an entry "lanes" in the description of its scenario.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+from asyncsim.scenario.fingerprint import digest
+from asyncsim.scenario.scenario import Scenario
+
+LANES = "lanes"  # entry of a description, and a column of a sweep's table
+
+
+def in_lane(scenario: Scenario, most: int, of: int, place: int) -> Scenario:
+    """The scenario as it is kept when it is computed in one of several lanes.
+
+    Args:
+        scenario: The scenario.
+        most: Lanes that were asked for.
+        of: Lanes of its program, which may be fewer.
+        place: Its place among them, from 0.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> scenario = asim.Scenario(cluster, rule, workload, commits=8)
+        >>> lane = in_lane(scenario, most=4, of=3, place=0)
+        >>> lane == scenario, outside_lanes(lane) == scenario, lanes_of(lane), lanes_of(scenario)
+        (False, True, 4, None)
+    """
+    return _described(scenario, {**scenario.description, LANES: {"most": most, "of": of, "place": place}})
+
+
+def outside_lanes(scenario: Scenario) -> Scenario:
+    """The scenario as `asyncsim.run` keeps it."""
+    if LANES not in scenario.description:
+        return scenario
+    return _described(scenario, {name: value for name, value in scenario.description.items() if name != LANES})
+
+
+def as_described(scenario: Scenario, description: Mapping[str, Any]) -> Scenario:
+    """The scenario in the lane that a description names, if it names one."""
+    lane = description.get(LANES)
+    return in_lane(scenario, **lane) if isinstance(lane, Mapping) else scenario
+
+
+def lanes_of(scenario: Scenario) -> int | None:
+    """The number of lanes that were asked for; None outside of lanes."""
+    return scenario.description.get(LANES, {}).get("most")
+
+
+def _described(scenario: Scenario, description: dict[str, Any]) -> Scenario:
+    changed = copy(scenario)
+    vars(changed).update(description=description, digest=digest(description))
+    return changed
