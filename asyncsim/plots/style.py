@@ -25,6 +25,24 @@ DIGITS = 9  # decimals of a position, as a share of the figure: far below what c
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 
 
+def require_color(color: str) -> str:
+    """The colour itself.
+
+    Raises:
+        ValueError: If Matplotlib does not know it.
+
+    Example:
+        >>> require_color("grue")
+        Traceback (most recent call last):
+        ValueError: `color` must be a colour of Matplotlib; got 'grue'. Give a name or '#rrggbb'.
+    """
+    from matplotlib.colors import is_color_like
+
+    if not is_color_like(color):
+        raise ValueError(f"`color` must be a colour of Matplotlib; got {color!r}. Give a name or '#rrggbb'.")
+    return color
+
+
 def style() -> AbstractContextManager[None]:
     """The style as a context: nothing global changes.
 

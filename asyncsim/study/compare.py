@@ -295,7 +295,8 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
         from asyncsim.plots.comparison import SIZE, draw_comparison
         from asyncsim.plots.style import save_png
 
-        start = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
+        first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
+        start = first if np.isfinite(first) else None
         losses = final_losses(results)
         words, owner = (comparison.title, subtitle(comparison)), owner_of(comparison)
         save_png(folder / REPORT, lambda figure: draw_comparison(figure, losses, start, *words), SIZE, owner)
