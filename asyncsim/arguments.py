@@ -115,7 +115,7 @@ def checked(function: Callable[..., Any], *, acts: bool = False, name: str | Non
             except ValueError as error:
                 if refusal.names(error):
                     raise
-            except Exception:  # noqa: S110, BLE001
+            except Exception:  # whatever it is, the refusal says more
                 pass
         raise refusal.error
 
@@ -383,7 +383,9 @@ def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:
 
 
 def _is_integer(value: Any) -> bool:
-    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+    if type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool)):
+        return True
+    return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iu"
 
 
 def _is_number(value: Any) -> bool:

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from asyncsim.files import atomic_write
 
 if TYPE_CHECKING:
@@ -120,6 +122,8 @@ def save_figure(
     from matplotlib import rcParams
     from matplotlib.figure import Figure
 
+    if np.shape(size) != (2,) or not (np.asarray(size) > 0).all():
+        raise ValueError(f"`size` must be a width and a height in inches, both positive; got {size!r}.")
     with style():
         figure = Figure(figsize=size, layout="constrained", dpi=rcParams["savefig.dpi"])
         draw(figure)
