@@ -109,7 +109,7 @@ def checked(function: Callable[..., Any], *, acts: bool = False, name: str | Non
         refusal = find(called, args, kwargs)
         if refusal is None:
             return function(*args, **kwargs)
-        if not acts:
+        if not acts and not refusal.remedied:
             try:
                 function(*args, **kwargs)
             except ValueError as error:
@@ -130,10 +130,12 @@ class Refusal(NamedTuple):
     Attributes:
         argument: Its name.
         error: The error.
+        remedied: Whether the error says what to call instead.
     """
 
     argument: str
     error: Exception
+    remedied: bool = False
 
     def names(self, error: Exception) -> bool:
         """Whether another error names the argument, too."""
@@ -180,7 +182,7 @@ class _Finder:
             if name not in known:
                 if self.open:
                     continue
-                return Refusal(name, TypeError(unknown_argument(called, name, known)))
+                return Refusal(name, TypeError(unknown_argument(called, name, known)), True)
             admits, default = known[name]
             if value is not default and not admits(value):
                 return self._refusal(name, value)
@@ -188,7 +190,8 @@ class _Finder:
 
     def _refusal(self, name: str, value: Any) -> Refusal:
         kind = kind_of(self.parameters[name].annotation)
-        return Refusal(name, ValueError(wrong_kind(name, value, kind.words, kind.wanted)))
+        error = ValueError(wrong_kind(name, value, kind.words, kind.wanted))
+        return Refusal(name, error, bool(_remedy(value, kind.wanted)))
 
 
 def wrong_kind(name: str, value: Any, words: str, wanted: type | None = None) -> str:
@@ -202,7 +205,13 @@ def wrong_kind(name: str, value: Any, words: str, wanted: type | None = None) ->
         `rule` must be a Rule; got 'gen'. Give asyncsim.rules.gem(learning_rate=…).
     """
     found = f"the {_sort(value)} {value.__name__}" if _sort(value) else SHOWN.repr(value).replace("\n", " ")
-    return f"`{name}` must be {words}; got {found}.{_remedy(value, wanted)}"
+    return f"`{name}` must be {words}; got {found}.{_remedy(value, wanted) or _ways(wanted)}"
+
+
+def _ways(wanted: type | None) -> str:
+    """The class methods that make what is wanted, if there are any."""
+    ways = [name for name in dir(wanted) if name.startswith("from_")] if wanted else []
+    return f" Make one with {wanted.__name__}.{' or '.join(ways)}." if wanted and ways else ""
 
 
 def _sort(value: Any) -> str:
@@ -218,17 +227,14 @@ def _remedy(value: Any, wanted: type | None) -> str:
         return f" Call it: {_as_called(value)}."
     home, constructors = _constructors(wanted)
     near = nearest(value, constructors) if isinstance(value, str) else None
-    if near:
-        made = constructors[near]
-        place = home if getattr(sys.modules[home], made.__name__, None) is made else made.__module__
-        return f" Give {place}.{_as_called(made)}."
-    return f" Its constructors are in {home}." if constructors else ""
+    return f" Give {home}.{_as_called(constructors[near])}." if near else ""
 
 
 def _is_one(made: type, wanted: type) -> bool:
     """Whether instances of a class are what is wanted; a protocol is met by all that have its members."""
     if getattr(wanted, "_is_protocol", False):
-        return all(hasattr(made, name) or name in getattr(made, "__annotations__", {}) for name in _members(wanted))
+        annotated = {name for kind in made.__mro__ for name in vars(kind).get("__annotations__", ())}
+        return all(hasattr(made, name) or name in annotated for name in _members(wanted))
     return issubclass(made, wanted)
 
 
@@ -247,7 +253,8 @@ def _constructors(wanted: type) -> tuple[str, dict[str, Callable[..., Any]]]:
     home = wanted.__module__
     while home:
         if isinstance(found := getattr(sys.modules.get(home), "CONSTRUCTORS", None), dict):
-            return home, found
+            root, name = home.partition(".")[0], home.rpartition(".")[2]
+            return f"{root}.{name}" if name in sys.modules[root].__all__ else home, found
         home = home.rpartition(".")[0]
     return "", {}
 
@@ -365,7 +372,8 @@ def _collection(origin: type, items: tuple[Any, ...]) -> Kind:
 def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:
     alike = len(items) == 1 or items[-1:] == (...,) or len(set(items)) == 1
     each = kind_of(items[0]) if alike and not typing.get_origin(items[0]) else None  # of lists in lists, nothing
-    numbers = each is not None and each in (_PLAIN[int], _PLAIN[float])
+    plain = each if each in (_PLAIN[int], _PLAIN[float], _PLAIN[str]) else None  # who refuses others says which it is
+    numbers = plain is not None and plain is not _PLAIN[str]
 
     def admits(value: Any) -> bool:
         if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
@@ -375,7 +383,7 @@ def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:
         if not iterable and not isinstance(value, collections.abc.Sized):
             return False
         few = value[:MOST_ITEMS] if isinstance(value, (list, tuple)) else ()
-        return each is None or all(map(each.admits, few))
+        return plain is None or all(map(plain.admits, few))
 
     plural = {"a number": "numbers", "an integer": "integers", "a string": "strings"}
     words = plural.get(each.words, "") if each is not None else ""

@@ -180,8 +180,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     name = name.lower().replace("-", "_")
     meant = [other for other in ABBREVIATIONS.get(name, ()) if other in spelt]
     meant += [other for other in spelt if len(name) > 1 and name == "".join(word[:1] for word in other.split("_"))]
-    meant += difflib.get_close_matches(name, spelt, n=1, cutoff=SIMILAR)
     meant += [other for other in spelt if len(name) > 2 and other.startswith(name)]
+    if name not in ABBREVIATIONS:
+        meant += difflib.get_close_matches(name, spelt, n=1, cutoff=SIMILAR)
     return spelt[meant[0]] if meant else None
 
 

@@ -243,3 +243,68 @@ def test_wrong_values_are_refused_by_name(name: str, tmp_path: Path, monkeypatch
                     if not fits and label not in ("-1", "[]"):
                         let_through.append(f"{argument}={label} passes")
     assert not let_through, "\n".join(let_through)
+
+
+CLUSTER, QUADRATIC = asim.Cluster(4, LAW), workloads.quadratic([1.0])
+SCENARIO = {"cluster": CLUSTER, "rule": rules.gem(0.1), "workload": QUADRATIC, "commits": 8}
+GIVE_GEM = r"Give asyncsim\.rules\.gem\(learning_rate=…\)"
+UNCALLED = [
+    (lambda: asim.Scenario(**{**SCENARIO, "rule": "gem"}), "rule", rf"got 'gem'\. {GIVE_GEM}"),
+    (lambda: asim.Scenario(**{**SCENARIO, "rule": "gen"}), "rule", rf"got 'gen'\. {GIVE_GEM}"),
+    (lambda: asim.Scenario(**{**SCENARIO, "rule": rules.gem}), "rule", r"got the function gem\. Call it: gem\("),
+    (lambda: asim.replay(TRACE, rules.gem, SCENARIO["workload"]), "rule", r"got the function gem\. Call it: gem\("),
+    (lambda: asim.Cluster(4, delays.Gamma), "compute", r"got the class Gamma\. Call it: Gamma\(mean=…, cv=…\)"),
+    (lambda: asim.Cluster(4, "gamma"), "compute", r"got 'gamma'\. Give asyncsim\.delays\.Gamma\(mean=…, cv=…\)"),
+    (lambda: asim.Cluster(4, LAW, protocol="sync"), "protocol", r"Give asyncsim\.protocols\.Synchronous\(\)"),
+    (lambda: asim.rules.compressed(rules.gem(0.1), "top_k"), "compressor", r"Give asyncsim\.compressors\.TopK\(\)"),
+    (lambda: asim.statistics([0, 1]), "trace", r"Make one with Trace\.from_columns or from_commits or from_csv"),
+]
+TRACE = asim.Trace.from_commits([0, 1])
+
+
+@pytest.mark.parametrize(("call", "argument", "remedy"), UNCALLED)
+def test_what_should_have_been_called_is_said(call: Callable[[], object], argument: str, remedy: str) -> None:
+    with pytest.raises(ValueError, match=rf"^`{argument}` must be .*; .*{remedy}.*\.$"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "meant"),
+    [
+        (delays.LogNormal, {"mean": 1.0, "sigma": 2.0}, "cv"),
+        (delays.Gamma, {"mena": 1.0, "cv": 2.0}, "mean"),
+        (rules.gem, {"lr": 0.1}, "learning_rate"),
+        (asim.Cluster, {"n": 4, "compute": LAW}, "workers"),
+        (asim.run, {"scenaro": None}, "scenario"),
+        (workloads.softmax, {"bs": 8}, "batch_size"),
+        (theory.staleness_variance, {"nodes": 4}, "workers"),
+        (plots.draw_loss, {"colour": "red"}, "color"),
+    ],
+)
+def test_the_nearest_argument_is_said(make: Callable[..., object], given: dict[str, object], meant: str) -> None:
+    match = rf"^`{make.__name__}` has no argument `\w+`, only .* Did you mean `{meant}`\?$"
+    with pytest.raises(TypeError, match=match):
+        make(**given)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("lr", "learning_rate"), ("n", "workers"), ("bs", "batch_size"), ("mom", "momentum")]
+)
+def test_the_nearest_field_is_said(name: str, meant: str) -> None:
+    workload = workloads.softmax(datasets.digits(), batch_size=8)
+    with pytest.raises(ValueError, match=rf"`{name}` is not a field of this scenario\. Did you mean `{meant}`\?"):
+        asim.Scenario(**{**SCENARIO, "workload": workload}).override(**{name: 0.2})
+
+
+def test_booleans_and_nan_are_no_numbers() -> None:
+    for call in (
+        lambda: compressors.TopK(True),
+        lambda: datasets.partition(datasets.digits(), 4, alpha=True),
+        lambda: protocols.Malenia(cancel=math.nan),
+        lambda: delays.Gamma(True, 0.3),
+        lambda: rules.gem([True]),
+        lambda: rules.gem([]),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            call()
+    assert delays.Gamma(np.float64(1), np.int64(1)) == delays.Gamma(1.0, 1.0)

@@ -5,7 +5,7 @@ Matplotlib is imported when they run, not before.
 
 from asyncsim.arguments import check_arguments
 from asyncsim.plots.calibration import draw_band, draw_posterior, draw_proposal, draw_quantiles
-from asyncsim.plots.comparison import draw_comparison, draw_final_losses
+from asyncsim.plots.comparison import draw_comparison, draw_final_losses, draw_ranking
 from asyncsim.plots.page import draw_title
 from asyncsim.plots.pipeline import draw_timetable
 from asyncsim.plots.report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
@@ -27,6 +27,7 @@ __all__ = [
     "draw_posterior",
     "draw_proposal",
     "draw_quantiles",
+    "draw_ranking",
     "draw_report",
     "draw_seeds",
     "draw_shares",

@@ -243,7 +243,7 @@ def test_a_least_duration_is_an_end_of_its_interval():
     [
         (lambda: asim.Trace.from_commits([0, 1] * 5), {}, "`log` must have 30 commits or more; got 10"),
         (lambda: asim.Trace.from_commits([0] * 40, np.full(40, 0.0)), {}, "must have times that differ"),
-        (lambda: [1.0, 2.0], {}, r"`log` must be a trace; got list. Read a file"),
+        (lambda: [1.0, 2.0], {}, r"`log` must be an asyncsim Trace; got .* Make one with Trace.from_columns"),
         (None, {"method": "mcmc"}, "`method` must be one of 'likelihood', 'npe', 'avo'; got 'mcmc'"),
         (None, {"law": "gama"}, "`law` must be one of .* Did you mean 'gamma'"),
         (None, {"law": {"service": "gamma"}}, "`law` of 'service' must be left out"),

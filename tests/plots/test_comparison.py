@@ -1,6 +1,7 @@
 """What a comparison draws, read off the artists."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,3 +34,19 @@ class TestFinalLosses:
 
     def test_all_diverged(self, ax: Axes) -> None:
         assert len(plots.draw_final_losses(ax, {"gem": [(5, None)]}, start=None)) == 1
+
+
+class TestOneNumberOfWorkers:
+    def test_a_row_each_the_best_first_with_its_value(self) -> None:
+        """Not a column of dots: names are read at the rows, losses beside the points."""
+        losses = {"downpour": [(20, 0.31)], "gem": [(20, 0.0512)], "agn": [(20, None)]}
+        with plots.style():
+            figure = Figure()
+            ax = plots.draw_comparison(figure, losses, 2.3, "Title")
+            figure.draw_without_rendering()
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["gem", "downpour", "agn"]
+        rows = [text for text in ax.texts if text.get_text()]
+        assert [text.get_text() for text in rows] == ["0.0512", "0.31", "diverged ×"]
+        boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
+        assert all(above.y0 >= below.y1 for above, below in pairwise(boxes))
+        assert "20 workers" in ax.get_xlabel()
