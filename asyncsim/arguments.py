@@ -364,7 +364,7 @@ def _collection(origin: type, items: tuple[Any, ...]) -> Kind:
         return Kind(lambda value: isinstance(value, collections.abc.Mapping), "a mapping")
     if issubclass(origin, os.PathLike):
         return Kind(lambda value: isinstance(value, os.PathLike), "a path")
-    if not issubclass(origin, collections.abc.Iterable):
+    if not hasattr(origin, "__iter__"):
         return Kind(lambda value: isinstance(value, origin), f"a {origin.__name__}")
     return _sequence(items, iterable=origin in (collections.abc.Iterable, collections.abc.Iterator))
 
@@ -378,8 +378,9 @@ def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:
     def admits(value: Any) -> bool:
         if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
             return False
-        if hasattr(value, "dtype"):
-            return not numbers or (value.ndim > 0 and value.dtype.kind in "iuf")
+        if isinstance(value, np.ndarray) or hasattr(value, "dtype"):
+            column: Any = value  # of NumPy or JAX
+            return not numbers or (column.ndim > 0 and column.dtype.kind in "iuf")
         if not iterable and not isinstance(value, collections.abc.Sized):
             return False
         few = value[:MOST_ITEMS] if isinstance(value, (list, tuple)) else ()

@@ -230,7 +230,7 @@ def try_workload(workload: Workload, params: Any, key: jax.Array) -> bool:
     of_worker = {"gradient": whose if asks(workload.gradient or workload.loss) else None}
     of_worker["noise"] = whose if workload.noise_by_worker else None
     gradient = None if workload.gradient is None else ready(workload.gradient)
-    loss = ready(workload.loss) if gradient is None else None
+    loss = ready(workload.loss) if workload.loss is not None and gradient is None else None
     traced = _try_loss.trace(loss, gradient, workload.draw, params, batch, of_worker, key, owner=owner_of(workload))
     jaxpr = traced.jaxpr.jaxpr
     return uses(jaxpr, jaxpr.invars[-1])

@@ -160,7 +160,7 @@ def draw_shares(
     look = {"fill": True, "color": BLUE, "alpha": 0.85, "label": "simulated"}
     artists: list[Artist] = [ax.stairs(in_bins(measured, bins, width), edges, **look)]
     if predicted is not None:
-        expected = in_bins(*columns(predicted=predicted), bins, width)
+        expected = in_bins(columns(predicted=predicted)[0], bins, width)
         artists.append(ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted"))
     mean = float(measured @ np.arange(len(measured)))
     artists.append(ax.axvline(mean, color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)), label=f"mean {mean:.4g}"))

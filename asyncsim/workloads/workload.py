@@ -231,7 +231,7 @@ class Workload:
 
         It takes the worker's number as a fourth argument where that matters (`by_worker`).
         """
-        given = self.loss if self.gradient is None else self.gradient
+        given: Any = self.loss if self.gradient is None else self.gradient
         function = told(given) if self._gradient_asks else as_pytree(given)
         if self.gradient is None:
             function = Partial(_differentiate, function)
