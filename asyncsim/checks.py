@@ -14,6 +14,35 @@ import numpy as np
 
 MOST_EXACT = 2**24  # a float32 has all whole numbers up to here
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
+ABBREVIATIONS = {  # what papers, other programs and habit call an argument, where the spelling does not tell
+    "algorithm": ("rule",),
+    "beta": ("momentum",),
+    "delay": ("compute", "latency"),
+    "dir": ("out",),
+    "duration": ("seconds",),
+    "epochs": ("commits_per_worker",),
+    "eta": ("learning_rate",),
+    "iterations": ("commits",),
+    "law": ("compute",),
+    "method": ("rule",),
+    "model": ("workload",),
+    "mu": ("momentum", "mean"),
+    "n": ("workers",),
+    "nodes": ("workers",),
+    "o": ("out",),
+    "optimizer": ("optimiser", "rule"),
+    "overwrite": ("force",),
+    "s": ("seed",),
+    "scale": ("mean",),
+    "sd": ("cv",),
+    "sigma": ("cv", "sd"),
+    "std": ("cv", "sd"),
+    "step_size": ("learning_rate",),
+    "steps": ("commits",),
+    "task": ("workload",),
+    "updates": ("commits",),
+    "w": ("workers",),
+}
 
 
 def finite(name: str, value: Any) -> Any:
@@ -31,7 +60,7 @@ def finite(name: str, value: Any) -> Any:
     """
     remedy = "Give a scalar, or one value per seed."
     numbers = np.asarray(value)
-    if numbers.dtype.kind not in "iuf":
+    if numbers.dtype.kind not in "iuf" or not numbers.size:
         raise ValueError(f"`{name}` must be a number; got {value!r}. {remedy}")
     if not np.isfinite(numbers).all():
         raise ValueError(f"`{name}` must be finite; got {value!r}. {remedy}")
@@ -101,6 +130,31 @@ def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
     return numbers.astype(np.int32)
 
 
+def columns(**values: Any) -> list[np.ndarray]:
+    """Arguments that are one number per row, as arrays of one length, at least 1.
+
+    Raises:
+        ValueError: If one is not; names it.
+
+    Example:
+        >>> [column.tolist() for column in columns(x=[1, 2], y=(3.0, 4.0))]
+        [[1.0, 2.0], [3.0, 4.0]]
+        >>> columns(x=[1, 2], y=[3.0])
+        Traceback (most recent call last):
+        ValueError: `y` must be as long as `x`, 2 numbers; got shape (1,).
+    """
+    found = {name: np.asarray(value, np.float64) for name, value in values.items()}
+    first = next(iter(found))
+    for name, column in found.items():
+        if column.ndim != 1 or not len(column):
+            raise ValueError(f"`{name}` must be a list of numbers, at least one; got shape {column.shape}.")
+        if len(column) != len(found[first]):
+            raise ValueError(
+                f"`{name}` must be as long as `{first}`, {len(found[first])} numbers; got shape {column.shape}."
+            )
+    return list(found.values())
+
+
 def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     """The value itself if it is known.
 
@@ -115,15 +169,21 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar known name; None if no name is similar.
+    """The known name that is meant by another: what habit calls so, its initials, the most similar, or a longer form.
 
     Example:
-        >>> nearest("wokers", ["workers", "kappa"])
-        'workers'
+        >>> known = ["workers", "kappa", "learning_rate", "commits"]
+        >>> [nearest(name, known) for name in ("wokers", "lr", "n", "learn", "seventy")]
+        ['workers', 'learning_rate', 'workers', 'learning_rate', None]
     """
-    spelt = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), spelt, n=1, cutoff=SIMILAR)
-    return spelt[near[0]] if near else None
+    spelt = {other.lower().replace("-", "_"): other for other in known}
+    name = name.lower().replace("-", "_")
+    meant = [other for other in ABBREVIATIONS.get(name, ()) if other in spelt]
+    meant += [other for other in spelt if len(name) > 1 and name == "".join(word[:1] for word in other.split("_"))]
+    meant += [other for other in spelt if len(name) > 2 and other.startswith(name)]
+    if name not in ABBREVIATIONS:
+        meant += difflib.get_close_matches(name, spelt, n=1, cutoff=SIMILAR)
+    return spelt[meant[0]] if meant else None
 
 
 def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
@@ -175,5 +235,16 @@ def require_not_negative(name: str, value: object, *, remedy: str) -> float:
     return float(value)
 
 
+def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
+    """The value itself.
+
+    Raises:
+        ValueError: If it is larger than it may be.
+    """
+    if value > largest:
+        raise ValueError(f"`{name}` must be at most {largest:g}; got {value!r}. {remedy}")
+    return value
+
+
 def _is_finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

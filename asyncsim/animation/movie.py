@@ -22,6 +22,7 @@ from asyncsim.files import atomic_write
 from asyncsim.trace import Trace
 
 VIEWS = ("landscape", "gravity")
+WRITERS = ("html", "gif", "mp4")  # methods of a movie, and what the names of their files end in
 FRAME_HEIGHT = 560  # pixels of the notebook's frame
 GIF_SECONDS, GIF_RATE = 9.0, 12.0
 
@@ -43,8 +44,10 @@ class Movie(Shown):
         """Write the page: one file that needs nothing else.
 
         Raises:
+            ValueError: If the file's name ends as that of another kind of file.
             OSError: If the file cannot be written; an existing file stays whole.
         """
+        _require_suffix(path, "html", "htm")
         text = self.page()
         atomic_write(path, lambda file: file.write(text.encode()))
 
@@ -65,9 +68,10 @@ class Movie(Shown):
             size: Width and height in pixels; by default as the number of panels asks.
 
         Raises:
-            ValueError: If an argument is not positive.
+            ValueError: If an argument is not positive, or the file's name ends as that of another kind of file.
             OSError: If the file cannot be written; an existing file stays whole.
         """
+        _require_suffix(path, "gif")
         write_gif(path, self, *_length(seconds, rate), size)
 
     def mp4(
@@ -84,9 +88,11 @@ class Movie(Shown):
             path, seconds, rate, size: As for `gif`.
 
         Raises:
-            ValueError: If an argument is not positive, or there is no ffmpeg.
+            ValueError: If an argument is not positive, there is no ffmpeg, or the file's name ends as that of another
+                kind of file.
             OSError: If the file cannot be written; an existing file stays whole.
         """
+        _require_suffix(path, "mp4")
         if shutil.which("ffmpeg") is None:
             raise ValueError("`mp4` needs the program ffmpeg, which is not on the path. Install it, or take `gif`.")
         write_mp4(path, self, *_length(seconds, rate), size)
@@ -117,7 +123,7 @@ def animate(
     view: str | None = None,
     start: float = 0.0,
     stop: float | None = None,
-    directions: str | ArrayLike | None = None,
+    directions: Any = None,
     window: Sequence[Sequence[float]] | None = None,
     predicted: ArrayLike | None = None,
     title: str | None = None,
@@ -228,6 +234,15 @@ def _title(trace: Trace, runs: Mapping[str, Run]) -> str:
     task = next(iter(runs.values())).workload.describe()
     what = task.get("landscape") or task["name"]
     return f"{' beside '.join(runs)} on {what}, {trace.workers} workers, one schedule"
+
+
+def _require_suffix(path: str | os.PathLike[str], kind: str, *also: str) -> None:
+    """Refuse a name that promises another kind of file."""
+    found = os.path.splitext(path)[1].lower().removeprefix(".")
+    if found and found not in (kind, *also):
+        others = [found] if found in WRITERS else [one for one in WRITERS if one != kind]
+        remedy = f"Call {' or '.join(f'`.{one}(…)`' for one in others)} for another kind of file."
+        raise ValueError(f"`path` must end in .{kind} for `.{kind}(…)`; got {os.fspath(path)!r}. {remedy}")
 
 
 def _length(seconds: float, rate: float) -> tuple[int, float]:

@@ -39,6 +39,7 @@ By simulation, with gamma compute times, exponential latency and a constant serv
 | commits alone | .908 | .913 | .922 | .904 |
 """
 
+from asyncsim.arguments import check_arguments
 from asyncsim.calibration.adversarial.avo import Avo, avo
 from asyncsim.calibration.adversarial.blocks import blocks
 from asyncsim.calibration.calibrate import calibrate
@@ -68,3 +69,6 @@ __all__ = [
     "ladder",
     "what_if",
 ]
+
+_RESULTS = {"Avo", "Calibration", "Check", "Checks", "ModelFit", "Parameter", "Posterior"}  # which nobody else makes
+check_arguments(__name__, sorted({*__all__} - _RESULTS), acts=True)

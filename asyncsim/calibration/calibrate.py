@@ -125,9 +125,6 @@ def calibrate(
         Hermans et al. 2022, "A trust crisis in simulation-based inference? Your posterior approximations can be
         unfaithful".
     """
-    if not isinstance(log, Trace):
-        remedy = "Read a file by `asyncsim.Trace.from_csv(path)`."
-        raise ValueError(f"`log` must be a trace; got {type(log).__name__}. {remedy}")
     seed = require_integer("seed", seed, least=0, remedy="Give another one.")
     if jobs is not None:
         jobs = require_integer("jobs", jobs, least=0, remedy="Give 0 to simulate in this process.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.calibration.coordinates import FloatArray
-from asyncsim.checks import did_you_mean
+from asyncsim.checks import did_you_mean, require_integer
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.cluster.protocols import Asynchronous
 from asyncsim.delays import Constant, Exponential, Gamma
@@ -164,6 +164,7 @@ def default_model(workers: int) -> Model:
         Cluster(12 workers, Gamma(mean=0.8, cv=0.3), Network(latency=Exponential(mean=0.05)), \
 Server(service=Constant(value=0.01)))
     """
+    workers = require_integer("workers", workers, least=1, remedy="Give that of the log.")
     prior = {
         "compute.mean": LogUniform(0.1, 1.0),
         "compute.cv": Uniform(0.03, 1.5),

@@ -77,6 +77,10 @@ def ladder(least: int, most: int, steps: int = 6) -> list[int]:
         >>> ladder(1, 40), ladder(12, 12)
         ([1, 9, 17, 24, 32, 40], [12])
     """
+    remedy = "Give numbers of workers, the larger one last."
+    least = require_integer("least", least, least=1, remedy=remedy)
+    most = require_integer("most", most, least=least, remedy=remedy)
+    steps = require_integer("steps", steps, least=1, remedy="1 gives the first alone.")
     return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
 
 

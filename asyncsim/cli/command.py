@@ -7,35 +7,6 @@ import click
 
 from asyncsim.checks import nearest
 
-# What papers, other programs and habit call a flag -> the flag here. A misspelt flag needs no entry.
-ALIASES = {
-    "algorithm": "rule",
-    "beta": "momentum",
-    "bs": "batch-size",
-    "delay": "compute",
-    "dir": "out",
-    "duration": "seconds",
-    "epochs": "commits-per-worker",
-    "eta": "learning-rate",
-    "iterations": "commits",
-    "law": "compute",
-    "lr": "learning-rate",
-    "method": "rule",
-    "model": "workload",
-    "mu": "momentum",
-    "n": "workers",
-    "nodes": "workers",
-    "o": "out",
-    "optimizer": "rule",
-    "overwrite": "force",
-    "s": "seed",
-    "sigma": "cv",
-    "step-size": "learning-rate",
-    "steps": "commits",
-    "task": "workload",
-    "updates": "commits",
-    "w": "workers",
-}
 CONTEXT = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda token: token.replace("_", "-")}
 
 
@@ -101,9 +72,7 @@ def meant_flag(option: str, flags: Iterable[str]) -> str | None:
         >>> [meant_flag(option, flags) for option in ("--wokers", "--lr", "-n", "-json", "--cheese")]
         ['--workers', '--learning-rate', '--workers', '--json', None]
     """
-    name, known = option.strip("-").replace("_", "-").lower(), [flag.removeprefix("--") for flag in flags]
-    alias = ALIASES.get(name)
-    meant = alias if alias in known else nearest(name, known)
+    meant = nearest(option.strip("-"), [flag.removeprefix("--") for flag in flags])
     return meant and f"--{meant}"
 
 

@@ -112,6 +112,21 @@ class Bar(_Shown):
         self.update(f"{name}, seed {seed}", progress)
 
 
+class StageBar(_OneLine):
+    """A progress bar for one stage of work after another; use it as a context."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage = ""
+
+    def update(self, stage: str, share: float) -> None:
+        """Show what is under way, and how far it has come."""
+        if stage != self.stage:  # whose speed is its own
+            self.bar.reset(self.task, total=1.0)
+            self.stage = stage
+        self.bar.update(self.task, completed=share, state=stage)
+
+
 class SweepBar(_OneLine):
     """A progress bar for many runs; use it as a context.
 

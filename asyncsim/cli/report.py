@@ -8,6 +8,7 @@ import click
 
 from asyncsim.cli.options import FieldCommand
 from asyncsim.cli.output import json_option, out_option, print_results
+from asyncsim.cli.progress import StageBar
 from asyncsim.engine.devices import use_all_cores
 from asyncsim.files import write_json
 from asyncsim.plots.style import save_png
@@ -33,7 +34,10 @@ class Shown(NamedTuple):
 
 
 def report_command(
-    name: str, help: str, fields: Callable[..., Iterable[Field]], answer: Callable[[dict[str, Any]], Shown]
+    name: str,
+    help: str,
+    fields: Callable[..., Iterable[Field]],
+    answer: Callable[[dict[str, Any], Callable[[str, float], None]], Shown],
 ) -> FieldCommand:
     """The command that answers a question about a cluster, and keeps picture and numbers in a folder.
 
@@ -41,19 +45,21 @@ def report_command(
         name: Of the command, its files and its default folder.
         help: What it does.
         fields: `(**components) -> fields` with their usual values, as in `FieldCommand`.
-        answer: `(given) -> report` from the fields that were given; a ValueError is wrong usage.
+        answer: `(given, progress) -> report` from the fields that were given; a ValueError is wrong usage. Whatever
+            takes long calls `progress(stage, share)`.
     """
     default = Path("runs", name)
 
     def callback(out: str | None, as_json: bool, **given: Any) -> None:
         use_all_cores()
-        try:
-            report = answer({field: value for field, value in given.items() if value is not None})
-        except ValueError as error:
-            raise click.UsageError(str(error)) from error
-        folder = Path(out or default)
-        make_folder(folder)
-        save_png(folder / f"{name}.png", report.draw, report.size)
+        with StageBar() as bar:
+            try:
+                report = answer({field: value for field, value in given.items() if value is not None}, bar.update)
+            except ValueError as error:
+                raise click.UsageError(str(error)) from error
+            folder = Path(out or default)
+            make_folder(folder)
+            save_png(folder / f"{name}.png", report.draw, report.size)
         write_json(folder / f"{name}.json", report.numbers)
 
         def show() -> None:

@@ -8,13 +8,14 @@ import click
 import numpy as np
 
 from asyncsim.checks import require_integer, require_positive
+from asyncsim.cli.options import flag_of
 from asyncsim.cli.report import Shown, report_command
 from asyncsim.cli.tables import number, percent, print_table
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Exponential
 from asyncsim.plots import draw_stability, draw_title
-from asyncsim.reports.stability import LimitsMap, Question, limits_map, stability_report
-from asyncsim.scenario.components import law_component
+from asyncsim.reports.stability import LimitsMap, Progress, Question, limits_map, stability_report
+from asyncsim.scenario.components import PROTOCOL, law_component, network_and_server_fields
 from asyncsim.scenario.fields import Field, described_arguments
 from asyncsim.scenario.override import unknown_field
 from asyncsim.theory.arguments import WHERE, momentum_and_place
@@ -30,6 +31,7 @@ RULE = (
     Field("kappa", "number", "Another κ at which to give the floor, besides half the limit.", "Study"),
 )
 SIZE = (6.6, 5.0)  # inches
+NOT_HERE = {field.name for field in (*network_and_server_fields(), *PROTOCOL.argument_fields("k_async"))} | {"protocol"}
 LINES = {"mean square": "stability_limit", "round robin": "constant_delay_limit"}  # of the picture: label -> limit
 
 
@@ -55,18 +57,24 @@ def question_of(given: Mapping[str, Any]) -> Question:
     momentum, where = momentum_and_place(changes.pop("momentum", USUAL.momentum), changes.pop("where", USUAL.where))
     compute = law_component(USUAL.compute).rebuild(changes)
     for name in changes:
+        if name in NOT_HERE:
+            raise ValueError(
+                f"`{name}` has no place here: theory knows the limits of workers that commit at once, without network, "
+                f"queue or protocol. `asyncsim staleness {flag_of(name)} {changes[name]}` shows the staleness with it, "
+                "and a sweep over `learning_rate` the step sizes that stay bounded."
+            )
         raise ValueError(unknown_field(name, (law_component(compute),), [field.name for field in fields()]))
     return Question(workers, compute, momentum, where)
 
 
-def answer(given: dict[str, Any]) -> Shown:
+def answer(given: dict[str, Any], progress: Progress) -> Shown:
     """The stability of the cluster and the rule that the flags ask for."""
     kappa = given.pop("kappa", None)
     question = question_of(given)
     if kappa is not None:
         require_positive("kappa", kappa, remedy="Give step size times curvature.")
-    report = stability_report(question, [] if kappa is None else [kappa])
-    return Shown(report, partial(print_report, report), partial(draw, question), SIZE)
+    report = stability_report(question, [] if kappa is None else [kappa], progress)
+    return Shown(report, partial(print_report, report), partial(draw, question, progress), SIZE)
 
 
 def print_report(report: Mapping[str, Any]) -> None:
@@ -93,9 +101,9 @@ def rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield label, number(predicted[key][place]), _with_error(simulated, key, place)
 
 
-def draw(question: Question, figure: Any) -> None:
+def draw(question: Question, progress: Progress, figure: Any) -> None:
     """The map over numbers of workers, with the limits that theory knows."""
-    found: LimitsMap = limits_map(question)
+    found: LimitsMap = limits_map(question, progress)
     lines = {label: np.array([row[name] for row in found.limits], float) for label, name in LINES.items()}
     known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
     draw_stability(figure.subplots(), found.workers, found.kappas, found.share, limits=known)

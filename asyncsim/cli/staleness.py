@@ -1,5 +1,6 @@
 """`asyncsim staleness`: how stale the gradients of a cluster are, predicted beside simulated."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -79,8 +80,9 @@ def cluster_of(given: dict[str, Any]) -> Cluster:
     return cluster
 
 
-def answer(given: dict[str, Any]) -> Shown:
+def answer(given: dict[str, Any], progress: Callable[[str, float], None]) -> Shown:
     """The staleness of the cluster that the flags ask for."""
+    del progress  # It takes a second or two.
     study = {field.name: given.pop(field.name, field.value) for field in STUDY}
     report = staleness_report(cluster_of(given), **study)
     size = SIZE_OF_TWO if has_unequal_workers(report.cluster) else SIZE

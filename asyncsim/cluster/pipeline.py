@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from simpy import Environment, Store
-from simpy.events import ProcessGenerator
+from simpy import Environment
+from simpy.events import Event, ProcessGenerator
 
 from asyncsim import memory
 from asyncsim.checks import one_of, require_integer
@@ -44,6 +44,7 @@ TOLERANCE = 1e-9  # relative: a sum of means that is a whole number up to roundi
 REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
 
 FORWARDS, BACKWARDS = True, False
+NAMES = {FORWARDS: "forward", BACKWARDS: "backward"}
 Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the share of what was asked for
 
 
@@ -242,8 +243,10 @@ class Running:
         self.pipeline = pipeline
         self.seed = seed
         stages = range(pipeline.stages)
-        # What has arrived at a stage, by direction: numbers of micro-batches, in order.
-        self.arrived = {way: [Store(env) for _ in stages] for way in (FORWARDS, BACKWARDS)}
+        # By direction: how many micro-batches have arrived at a stage that it has not begun, which it takes in order,
+        # and the event for which it waits, if it does.
+        self.arrived = {way: [0] * pipeline.stages for way in (FORWARDS, BACKWARDS)}
+        self.waited: dict[bool, list[Event | None]] = {way: [None] * pipeline.stages for way in self.arrived}
         self.times: dict[str, list[list[float]]] = {name: [[] for _ in stages] for name in Timetable._fields}
         self.delays = {
             FORWARDS: [self._delays(s, law, None) for s, law in enumerate(self._laws(pipeline.forward))],
@@ -254,10 +257,9 @@ class Running:
             for way in (FORWARDS, BACKWARDS)
         }
         self.delivered = {way: [0.0 for _ in stages] for way in (FORWARDS, BACKWARDS)}
-        self.free = Store(env)  # slots, of which a micro-batch takes one where the schedule does not bound them
         concurrent = pipeline.schedule == "concurrent"
-        for slot in range(pipeline.workers if concurrent else 0):
-            self.free.put(slot)
+        # The first stage waits for a slot where the schedule does not bound the micro-batches under way.
+        self.arrived[FORWARDS][0] = pipeline.workers if concurrent else 0
         for stage in stages:
             for orders in (repeat(FORWARDS), repeat(BACKWARDS)) if concurrent else (order(pipeline, stage),):
                 env.process(self._stage(stage, orders))
@@ -281,12 +283,9 @@ class Running:
 
     def timetable(self, micro_batches: int) -> Timetable:
         """The passes of the first micro-batches, which must be through."""
-        return Timetable(
-            **{
-                name: np.array([column[:micro_batches] for column in columns]).T.reshape(micro_batches, -1)
-                for name, columns in self.times.items()
-            }
-        )
+        shape = micro_batches, self.pipeline.stages
+        passes = {name: [column[:micro_batches] for column in columns] for name, columns in self.times.items()}
+        return Timetable(**{name: np.array(columns).T.reshape(shape) for name, columns in passes.items()})
 
     def trace(self) -> Trace:
         """What has happened until now, as a checked trace."""
@@ -331,36 +330,45 @@ class Running:
 
     def _stage(self, stage: int, orders: Iterator[bool]) -> ProcessGenerator:
         """What a stage does, in this order of forward and backward passes."""
-        env = self.env
-        last = self.pipeline.stages - 1
+        env, times, last = self.env, self.times, self.pipeline.stages - 1
+        concurrent = self.pipeline.schedule == "concurrent"
+        starts = {way: times[f"{name}_start"][stage].append for way, name in NAMES.items()}
+        ends = {way: times[f"{name}_end"][stage].append for way, name in NAMES.items()}
+        delays = {way: self.delays[way][stage] for way in NAMES}
         for way in orders:
-            if way is BACKWARDS or stage > 0:
-                yield self.arrived[way][stage].get()
-            elif self.pipeline.schedule == "concurrent":
-                yield self.free.get()
-            name = "forward" if way is FORWARDS else "backward"
-            self.times[f"{name}_start"][stage].append(env.now)
-            yield env.timeout(next(self.delays[way][stage]))
-            self.times[f"{name}_end"][stage].append(env.now)
+            if way is BACKWARDS or stage > 0 or concurrent:
+                arrived = self.arrived[way]
+                if not arrived[stage]:
+                    self.waited[way][stage] = event = env.event()
+                    yield event
+                arrived[stage] -= 1
+            starts[way](env.now)
+            yield env.timeout(next(delays[way]))
+            ends[way](env.now)
             if way is FORWARDS:
-                self._send(FORWARDS, stage + 1) if stage < last else self.arrived[BACKWARDS][stage].put(None)
+                self._send(FORWARDS, stage + 1) if stage < last else self._arrive(BACKWARDS, stage)
             elif stage > 0:
                 self._send(BACKWARDS, stage - 1)
-            elif self.pipeline.schedule == "concurrent":
-                self.free.put(None)
+            elif concurrent:
+                self._arrive(FORWARDS, 0)
+
+    def _arrive(self, way: bool, stage: int) -> None:
+        """Let a stage begin one micro-batch more."""
+        self.arrived[way][stage] += 1
+        event = self.waited[way][stage]
+        if event is not None:
+            self.waited[way][stage] = None
+            event.succeed()
 
     def _send(self, way: bool, stage: int) -> None:
         """Let something arrive at a stage after its transfer, and after all that was sent there before it."""
-        after = max(self.env.now + next(self.transfers[way][stage]), self.delivered[way][stage])
+        now = self.env.now
+        after = max(now + next(self.transfers[way][stage]), self.delivered[way][stage])
         self.delivered[way][stage] = after
-        if after == self.env.now:
-            self.arrived[way][stage].put(None)
+        if after == now:
+            self._arrive(way, stage)
         else:
-            self.env.process(self._deliver(way, stage, after - self.env.now))
-
-    def _deliver(self, way: bool, stage: int, delay: float) -> ProcessGenerator:
-        yield self.env.timeout(delay)
-        self.arrived[way][stage].put(None)
+            self.env.timeout(after - now).callbacks.append(lambda _: self._arrive(way, stage))  # type: ignore[union-attr]
 
 
 def order(pipeline: Pipeline, stage: int) -> Iterator[bool]:

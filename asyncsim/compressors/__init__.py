@@ -18,6 +18,7 @@ compressor       biased            ω          δ                      bytes of 
 
 from collections.abc import Callable
 
+from asyncsim.arguments import check_arguments
 from asyncsim.compressors.compressor import Compressor, Identity, bytes_of
 from asyncsim.compressors.low_rank import LowRank
 from asyncsim.compressors.quantised import QSGD, Natural, ScaledSign
@@ -45,3 +46,5 @@ __all__ = [
     "TopK",
     "bytes_of",
 ]
+
+check_arguments(__name__)

@@ -109,7 +109,10 @@ def bytes_of(params: Params) -> int:
         >>> bytes_of({"w": jnp.zeros((2, 3), "float32"), "b": jnp.zeros(3, "bfloat16")})
         30
     """
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
+    leaves = jax.tree.leaves(params)
+    if not leaves or not all(hasattr(leaf, "size") and hasattr(leaf, "dtype") for leaf in leaves):
+        raise ValueError(f"`params` must be a pytree of arrays, at least one; got {params!r:.60}.")
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
 
 
 def widest(params: Params) -> Any:

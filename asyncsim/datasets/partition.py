@@ -14,6 +14,8 @@ from asyncsim.files import digest
 
 EQUAL, SIZES = "equal", "sizes"  # what a worker's gradient counts: as much as any other's, or as its examples
 STREAM = 0x9A27  # keeps the random numbers apart from those that others draw from the same seed
+MOST_ALPHA = 1e12  # all shares are equal to six digits
+LEAST_CV, MOST_CV = 1e-6, 1e6  # of sizes that are equal, or of which one is all; beyond them numbers overflow
 OWN = "own"  # `by` of a partition that the caller made
 SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: smaller ones never become an example
 MOST_SCALINGS = 100  # of a table of shares; what is missing after them is moved one example at a time
@@ -187,8 +189,10 @@ def partition(
         return _partition(whole, _owners(by, whole, workers), {"by": OWN}, weighting, None)
     checks.one_of("by", by, WAYS)
     argument = ARGUMENTS[by]
-    given = {"alpha": alpha, "labels": labels, "cv": cv}
-    value = {} if argument is None else {argument: _checked(argument, given[argument], whole, workers)}
+    given = {name: _checked(name, value) for name, value in {"alpha": alpha, "labels": labels, "cv": cv}.items()}
+    value = {} if argument is None else {argument: given[argument]}
+    if argument == "labels":
+        _require_labels(labels, whole, workers)
     rng = np.random.default_rng((STREAM, seed))
     owner = filled(WAYS[by](rng, whole.train_labels, workers, **value), whole.train_labels, workers, least, rng)
     recipe = {"by": by, **value, "least": least, "seed": seed}
@@ -328,14 +332,19 @@ def _cut(shares: np.ndarray, examples: int) -> np.ndarray:
     return np.searchsorted(cuts, np.arange(examples), side="right")
 
 
-def _checked(name: str, value: Any, data: Dataset, workers: int) -> Any:
+def _checked(name: str, value: Any) -> Any:
     if name == "alpha":
-        return checks.require_positive(
-            "alpha", value, remedy="0.1 gives most workers few labels, 100 makes them alike."
-        )
+        remedy = "0.1 gives most workers few labels, 100 makes them alike."
+        value = checks.require_positive("alpha", value, remedy=remedy)
+        return checks.at_most("alpha", value, MOST_ALPHA, remedy="Share the data out by 'iid'.")
     if name == "cv":
-        return checks.require_not_negative("cv", value, remedy="1 is usual; 0 gives equal sizes.")
-    number = checks.require_integer("labels", value, least=1, remedy="2 is usual.")
+        value = checks.require_not_negative("cv", value, remedy="1 is usual; 0 gives equal sizes.")
+        value = checks.at_most("cv", value, MOST_CV, remedy="One worker has nearly all from 10 on.")
+        return value if value > LEAST_CV else 0.0
+    return checks.require_integer("labels", value, least=1, remedy="2 is usual.")
+
+
+def _require_labels(number: int, data: Dataset, workers: int) -> None:
     there = len(np.unique(data.train_labels))
     if number > there:
         raise ValueError(f"`labels` must be at most the {there} labels that there are; got {number}. Use 'iid'.")
@@ -344,7 +353,6 @@ def _checked(name: str, value: Any, data: Dataset, workers: int) -> Any:
             f"`labels` must be at least {-(-there // workers)}, so that {workers} workers have all of the {there} "
             f"labels; got {number}. Give more labels or more workers."
         )
-    return number
 
 
 def _require_enough(examples: int, workers: int, least: int) -> None:

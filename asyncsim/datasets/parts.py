@@ -63,6 +63,8 @@ class Parts:
         """
         if isinstance(parts, Parts):
             return parts
+        if isinstance(parts, str) or not isinstance(parts, Iterable):
+            raise ValueError(f"`parts` must be one sequence of example numbers per worker; got {parts!r:.60}.")
         arrays = [np.asarray(part) for part in parts]
         for worker, array in enumerate(arrays):
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):

@@ -28,6 +28,7 @@ over it, and, if its arguments are plain numbers, in `CONSTRUCTORS` of module `b
 it.
 """
 
+from asyncsim.arguments import check_arguments
 from asyncsim.delays import fleet
 from asyncsim.delays.batch import for_batch
 from asyncsim.delays.bounded import Constant, Uniform
@@ -77,3 +78,5 @@ __all__ = [
     "slowed",
     "steady",
 ]
+
+check_arguments(__name__)

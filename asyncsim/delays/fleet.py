@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from asyncsim.arguments import check_arguments
 from asyncsim.checks import require_integer, require_not_negative, require_positive
 from asyncsim.delays import scaling
 from asyncsim.delays.bounded import Constant
@@ -167,3 +168,6 @@ def _places(workers: int) -> FloatArray:
 
 def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(require_integer("seed", seed, least=0, remedy="Give the fleet another seed."))
+
+
+check_arguments(__name__)

@@ -30,7 +30,12 @@ def require_laws(name: str, laws: Any, kinds: Any = Delay) -> Any:
     """
     if isinstance(laws, kinds):
         return laws
-    if not isinstance(laws, Sequence) or isinstance(laws, str) or not all(isinstance(law, kinds) for law in laws):
+    if (
+        not isinstance(laws, Sequence)
+        or isinstance(laws, str)
+        or not laws
+        or not all(isinstance(law, kinds) for law in laws)
+    ):
         raise ValueError(
             f"`{name}` must be a law of delays or a sequence of them; got {laws!r}. "
             "Use one of `asyncsim.delays`, for example `Constant(1.0)`."

@@ -15,19 +15,11 @@ from asyncsim.engine.quantities import QUANTITIES, Measure, Record, own_measures
 from asyncsim.engine.run import Run
 from asyncsim.engine.trial import Owned, owner_of, shown
 from asyncsim.rules import Rule
-from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 COPIES = 3  # of the parameters, beside those of the workers: the central variable, a gradient, an update
 FLOAT_BYTES = 4  # of a float32
 MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
-
-
-def require_types(trace: Any, rule: Any, workload: Any) -> None:
-    """Refuse what is not a trace, a rule or a workload."""
-    for name, value, kind in (("trace", trace, Trace), ("rule", rule, Rule), ("workload", workload, Workload)):
-        if not isinstance(value, kind):
-            raise ValueError(f"`{name}` must be a {kind.__name__}; got {type(value).__name__} {value!r:.60}.")
 
 
 def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:

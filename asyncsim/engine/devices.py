@@ -79,7 +79,7 @@ def _say_that_cores_are_idle(count: int) -> None:
     warnings.warn(
         f"`replay` takes these gradients on one of {count} cores. Call `asyncsim.use_all_cores()` at the start of the "
         "program to use all of them, or set JAX_NUM_CPU_DEVICES=1 to keep to one.",
-        stacklevel=5,  # where `replay` was called
+        stacklevel=6,  # where `replay` was called, beyond the check of its arguments
     )
 
 

@@ -47,7 +47,7 @@ class CommitView(NamedTuple):
 
 Measure = Callable[[CommitView], Any]  # a function of a commit that returns an array
 # What to record: names; or name -> every how many commits, or a function of one's own, or both.
-Record = Iterable[str] | Mapping[str, int | Measure | tuple[Measure, int | None] | None]
+Record = str | Iterable[str] | Mapping[str, int | Measure | tuple[Measure, int | None] | None]
 
 
 class Quantity(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from asyncsim.checks import require_not_negative
 from asyncsim.engine.quantities import Record
 from asyncsim.engine.replayer import Progress, Replayer
 from asyncsim.engine.run import Run
@@ -127,6 +128,7 @@ def replay(
         True
     """
     replayer = Replayer(trace, rule, workload, seed, record=record, commits=commits, resume=resume, lanes=lanes)
+    require_not_negative("checkpoint_every", checkpoint_every, remedy="Give seconds; 0 is after every chunk.")
     due = time.monotonic() + checkpoint_every
     finished = replayer.finished(stop_on_divergence)
     with _deferred_interrupt() as interrupted:

@@ -66,7 +66,6 @@ class Replayer:
         resume: Run | None = None,
         lanes: int | None = None,
     ) -> None:
-        arguments.require_types(trace, rule, workload)
         workload.require_workers(trace.workers)
         given, (rule, trace) = trace, bind(rule, trace)
         warn_of_lacking_rounds(rule, given)

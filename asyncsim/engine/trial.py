@@ -22,6 +22,7 @@ from asyncsim.engine.groups import staleness_by_parameter
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
+from asyncsim.rules.rule import add_message
 from asyncsim.workloads import Workload
 from asyncsim.workloads.by_worker import asks, told
 from asyncsim.workloads.workload import as_pytree
@@ -108,6 +109,11 @@ def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
         ValueError: Naming the function that fails or returns something unexpected.
     """
     for name, value in rule.hyper.items():
+        if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
+            raise ValueError(
+                f"`hyper` of the rule {rule.name!r} must hold numbers, each a scalar or one value per seed; "
+                f"{name!r} is {value!r:.60}. A setting that chooses code belongs in `options`."
+            )
         checks.representable(name, value, jnp.finfo(params.dtype))
     return _try_rule.eval_shape(_of_first_seed(rule), packing=params, groups=groups)
 
@@ -143,6 +149,8 @@ def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
+    if rule.apply is add_message:  # another `apply` makes of a message whatever it likes
+        require_like(send, "a message", message, params, exact=True)
     require_like(send, "a state", next_state, state)
     apply = own("apply")
     applied = apply(hyper=hyper, central=params, server=server, message=message, view=view)
@@ -224,7 +232,7 @@ def try_workload(workload: Workload, params: Any, key: jax.Array) -> bool:
     of_worker = {"gradient": whose if asks(workload.gradient or workload.loss) else None}
     of_worker["noise"] = whose if workload.noise_by_worker else None
     gradient = None if workload.gradient is None else ready(workload.gradient)
-    loss = ready(workload.loss) if gradient is None else None
+    loss = ready(workload.loss) if workload.loss is not None and gradient is None else None
     traced = _try_loss.trace(loss, gradient, workload.draw, params, batch, of_worker, key, owner=owner_of(workload))
     jaxpr = traced.jaxpr.jaxpr
     return uses(jaxpr, jaxpr.invars[-1])

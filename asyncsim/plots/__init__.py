@@ -3,6 +3,7 @@
 Matplotlib is imported when they run, not before.
 """
 
+from asyncsim.arguments import check_arguments
 from asyncsim.plots.calibration import draw_band, draw_posterior, draw_proposal, draw_quantiles
 from asyncsim.plots.comparison import draw_comparison, draw_final_losses
 from asyncsim.plots.page import draw_title
@@ -41,3 +42,5 @@ __all__ = [
     "save_png",
     "style",
 ]
+
+check_arguments(__name__, acts=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.plots.style import BLUE, GREY
+from asyncsim.checks import columns, require_not_negative
+from asyncsim.plots.style import BLUE, GREY, require_color
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,8 @@ def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color:
         >>> points[0].get_xdata().tolist()
         [1.1, 2.0, 2.8]
     """
-    found, law = np.asarray(measured, float), np.asarray(predicted, float)
+    found, law = columns(measured=measured, predicted=predicted)
+    require_color(color)
     low, high = min(found.min(), law.min()), max(found.max(), law.max())
     if high - low < ROUNDING * high:  # a constant: axes that magnify rounding errors would show nothing else
         low, high = 0.9 * low, 1.1 * high
@@ -66,6 +68,7 @@ def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Lin
         >>> float(line.get_ydata().max())
         1.0
     """
+    sd = require_not_negative("sd", sd, remedy="Give a standard deviation.")
     away = np.linspace(-WIDTH, WIDTH, POINTS)
     return ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
 
@@ -73,8 +76,8 @@ def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Lin
 def draw_posterior(
     ax: "Axes",
     draws: ArrayLike,
-    prior: tuple[float, float],
-    interval: tuple[float, float],
+    prior: ArrayLike,
+    interval: ArrayLike,
     *,
     told: bool = True,
     color: str = BLUE,
@@ -99,7 +102,9 @@ def draw_posterior(
         >>> round(float(sum(bar.get_width() for bar in bars)), 3)
         1.0
     """
-    found = np.asarray(draws, float)
+    (found,), ends = columns(draws=draws), _ends(prior=prior, interval=interval)
+    prior, interval = ends
+    require_color(color)
     least, most = float(found.min()), float(found.max())
     if most - least <= ROUNDING * abs(most):  # known without error: one bar in the middle
         least, most = least - KNOWN * (abs(least) or 1.0), most + KNOWN * (abs(most) or 1.0)
@@ -122,6 +127,18 @@ def draw_posterior(
     if whole:
         ax.set_xlim(low, high)
     return [*bars]  # type: ignore[misc]
+
+
+def _ends(**ranges: ArrayLike) -> list[tuple[float, float]]:
+    """Both ends of ranges.
+
+    Raises:
+        ValueError: If one has another number of ends; names it.
+    """
+    for name, ends in ranges.items():
+        if np.shape(ends) != (2,):
+            raise ValueError(f"`{name}` must be two numbers, its ends; got shape {np.shape(ends)}.")
+    return [(float(low), float(high)) for low, high in map(np.asarray, ranges.values())]
 
 
 def _share(least: float, most: float, prior: tuple[float, float]) -> float:
@@ -159,10 +176,11 @@ def draw_band(
         >>> len(lines)
         2
     """
-    places = np.asarray(workers)
-    ax.fill_between(places, np.asarray(low), np.asarray(high), color=color, alpha=0.25, linewidth=0, label="90 %")
-    lines = ax.plot(places, np.asarray(middle), "o-", color=color, markersize=4, label="fitted cluster, simulated")
+    require_color(color)
+    places, low, middle, high = columns(workers=workers, low=low, middle=middle, high=high)
+    ax.fill_between(places, low, high, color=color, alpha=0.25, linewidth=0, label="90 %")
+    lines = ax.plot(places, middle, "o-", color=color, markersize=4, label="fitted cluster, simulated")
     if theory is not None:
-        lines += ax.plot(places, np.asarray(theory), "--", color=GREY, label="theory")
+        lines += ax.plot(places, columns(workers=places, theory=theory)[1], "--", color=GREY, label="theory")
     ax.set(xlabel="workers")
     return lines

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.checks import columns, require_integer
 from asyncsim.engine import Run
 from asyncsim.plots.page import draw_legend_inside, draw_title, remark, say, use_logarithm
 from asyncsim.plots.staleness import draw_staleness
-from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION
+from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION, require_color
 from asyncsim.plots.workers import draw_worker_losses
 from asyncsim.trace import Trace
 
@@ -68,7 +69,8 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
         >>> running_mean(np.array([1.0, 3.0, 5.0, 7.0]), window=2).tolist()
         [1.0, 2.0, 4.0, 6.0]
     """
-    values = np.asarray(values, np.float64)
+    (values,) = columns(values=values)
+    window = require_integer("window", window, least=1, remedy="1 smooths nothing.")
     broken = np.flatnonzero(~np.isfinite(values))
     sound = values[: broken[0]] if len(broken) else values
     sums = np.cumsum(sound)
@@ -98,6 +100,7 @@ def draw_loss(ax: "Axes", run: Run, *, label: str | None = None, color: str = BL
         >>> float(line.get_xdata()[-1]), bool(line.get_ydata()[0] == run.loss[0])
         (50.0, True)
     """
+    require_color(color)
     line = _draw_running_mean(ax, run, run.loss, np.arange(run.commits), label=label, color=color)
     use_logarithm(ax, line.get_ydata())
     ax.set(xlabel="commits of each worker", ylabel="training loss")
@@ -162,7 +165,9 @@ def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
         >>> line.get_ydata().tolist()
         [3.0, 3.0]
     """
-    x, ys = np.asarray(x), np.atleast_2d(np.asarray(ys, np.float64))
+    (x,), ys = columns(x=x), np.atleast_2d(np.asarray(ys, np.float64))
+    if ys.shape[1:] != x.shape:
+        raise ValueError(f"`ys` must have shape (seeds, {len(x)}), one number per entry of `x`; got {ys.shape}.")
     ys = np.where(np.isfinite(ys), ys, np.nan)
     some = np.asarray(np.isfinite(ys).any(axis=0))
     middle, low, high = (np.full(len(x), np.nan) for _ in range(3))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.checks import columns, require_integer
 from asyncsim.delays import FloatArray
 from asyncsim.plots.page import draw_legend_below, draw_legend_inside, remark, say, size_in_points
 from asyncsim.plots.style import BLUE, INK, VERMILION
@@ -150,15 +151,16 @@ def draw_shares(
     """
     from matplotlib.ticker import MaxNLocator
 
-    measured = np.asarray(shares, np.float64)
+    (measured,) = columns(shares=shares)
     most = int(np.searchsorted(np.cumsum(measured), SHOWN)) + 1 if most is None else most
+    most = require_integer("most", most, least=0, remedy="Give the largest staleness to show.")
     width = -(-(most + 1) // MOST_BARS)
     bins = -(-(most + 1) // width)
     edges = np.arange(bins + 1) * width - 0.5
     look = {"fill": True, "color": BLUE, "alpha": 0.85, "label": "simulated"}
     artists: list[Artist] = [ax.stairs(in_bins(measured, bins, width), edges, **look)]
     if predicted is not None:
-        expected = in_bins(np.asarray(predicted, np.float64), bins, width)
+        expected = in_bins(columns(predicted=predicted)[0], bins, width)
         artists.append(ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted"))
     mean = float(measured @ np.arange(len(measured)))
     artists.append(ax.axvline(mean, color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)), label=f"mean {mean:.4g}"))

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from asyncsim.files import atomic_write
 
 if TYPE_CHECKING:
@@ -23,6 +25,24 @@ METADATA = {
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DIGITS = 9  # decimals of a position, as a share of the figure: far below what can be seen
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
+
+
+def require_color(color: str) -> str:
+    """The colour itself.
+
+    Raises:
+        ValueError: If Matplotlib does not know it.
+
+    Example:
+        >>> require_color("grue")
+        Traceback (most recent call last):
+        ValueError: `color` must be a colour of Matplotlib; got 'grue'. Give a name or '#rrggbb'.
+    """
+    from matplotlib.colors import is_color_like
+
+    if not is_color_like(color):
+        raise ValueError(f"`color` must be a colour of Matplotlib; got {color!r}. Give a name or '#rrggbb'.")
+    return color
 
 
 def style() -> AbstractContextManager[None]:
@@ -102,6 +122,8 @@ def save_figure(
     from matplotlib import rcParams
     from matplotlib.figure import Figure
 
+    if np.shape(size) != (2,) or not (np.asarray(size) > 0).all():
+        raise ValueError(f"`size` must be a width and a height in inches, both positive; got {size!r}.")
     with style():
         figure = Figure(figsize=size, layout="constrained", dpi=rcParams["savefig.dpi"])
         draw(figure)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.checks import columns
 from asyncsim.plots.page import draw_legend_inside, say
 from asyncsim.plots.style import BLUE, INK, VERMILION
 
@@ -83,12 +84,8 @@ def draw_worker_losses(
         >>> dots.get_xdata().tolist(), float(mean.get_ydata()[0]), float(equal.get_xdata()[0])
         ([0.75, 0.25], 0.3, 0.5)
     """
-    height = np.asarray(losses, np.float64)
-    place = np.arange(len(height)) if shares is None else np.asarray(shares, np.float64)
-    if height.ndim != 1 or place.shape != height.shape:
-        raise ValueError(
-            f"`losses` and `shares` must have one number per worker; got shapes {height.shape} and {place.shape}."
-        )
+    (height,) = columns(losses=losses)
+    place = np.arange(len(height)) if shares is None else columns(losses=losses, shares=shares)[1]
     if not np.isfinite(height).all():
         return [say(ax, "The loss is not finite.")]
     (dots,) = ax.plot(place, height, "o", color=BLUE, markersize=4, alpha=0.8, label="a worker's own part")

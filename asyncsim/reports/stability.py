@@ -6,6 +6,7 @@ What is replayed is a quadratic with curvature 1, so that the step size is κ it
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +26,11 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import quadratic
 
 MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
+Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done
 
 NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
 FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
-REPORT_SCHEDULES = 32
+REPORT_SCHEDULES, FLOOR_SCHEDULES = 32, 8
 MAP_COLUMNS, MAP_ROWS = 12, 28  # numbers of workers and values of κ
 MAP_SCHEDULES = 12
 NEGLIGIBLE = 1e-12  # of the first loss: a run that fell so low is bounded, whatever rounding makes of it there
@@ -53,13 +55,36 @@ class Question(NamedTuple):
     where: str = "none"
 
 
-def stability_report(question: Question, kappas: Sequence[float] = ()) -> dict[str, Any]:
+def do_nothing() -> None:
+    """What follows a schedule if nobody wants to know."""
+
+
+def counted(progress: Progress | None, stage: str, total: int) -> Callable[[], None]:
+    """What to call after each of so many schedules, so that `progress` receives the share that is done.
+
+    Example:
+        >>> after = counted(lambda stage, share: print(stage, share), "limits", 2)
+        >>> after(), after()
+        limits 0.5
+        limits 1.0
+        (None, None)
+    """
+    if progress is None:
+        return do_nothing
+    done = count(1)
+    return lambda: progress(stage, min(next(done) / total, 1.0))
+
+
+def stability_report(
+    question: Question, kappas: Sequence[float] = (), progress: Progress | None = None
+) -> dict[str, Any]:
     """Limits and floors of asynchronous SGD on a quadratic, predicted and simulated.
 
     Args:
         question: The cluster and the rule.
         kappas: Values of κ at which the floor is wanted, besides half the limit (the almost-sure one if theory has
             none).
+        progress: Called after every schedule that was replayed.
 
     Returns:
         The fields of the question, and
@@ -90,11 +115,11 @@ def stability_report(question: Question, kappas: Sequence[float] = ()) -> dict[s
     require_workers(Cluster(question.workers, question.compute))
     question, rule = question._replace(momentum=momentum, where=where), momentum_rule(momentum, where)
     predicted, note = predict_limits(question)
-    simulated = _simulate_limits(question, rule, predicted)
+    simulated = _simulate_limits(question, rule, predicted, progress)
     limit = predicted["stability_limit"] or simulated["almost_sure_limit"]
     kappas = [limit / 2, *kappas]
     predicted |= _predict_floors(question, kappas, known=note is None)
-    simulated |= _simulate_floors(question, kappas, rule, simulated["almost_sure_limit"])
+    simulated |= _simulate_floors(question, kappas, rule, simulated["almost_sure_limit"], progress)
     asked = {**question._asdict(), "compute": repr(question.compute)}
     return {**asked, "predicted": predicted, "simulated": simulated, "note": note}
 
@@ -135,14 +160,20 @@ class LimitsMap(NamedTuple):
     limits: list[dict[str, float | None]]
 
 
-def limits_map(question: Question) -> LimitsMap:
-    """The map around a question: up to four times its workers, and beyond the limits on both sides."""
+def limits_map(question: Question, progress: Progress | None = None) -> LimitsMap:
+    """The map around a question: up to four times its workers, and beyond the limits on both sides.
+
+    Args:
+        question: The cluster and the rule.
+        progress: As for `stability_report`.
+    """
     workers = np.unique(np.geomspace(1, 4 * question.workers, MAP_COLUMNS).round().astype(int)).tolist()
     limits = [predict_limits(question._replace(workers=n))[0] for n in workers]
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
     kappas = np.geomspace(lowest / 2, 4 * (1 + question.momentum), MAP_ROWS)
     rule = momentum_rule(question.momentum, question.where)
-    share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES)
+    after = counted(progress, "map of workers and κ", len(workers) * schedules_of(question.compute, MAP_SCHEDULES))
+    share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, after=after)
     return LimitsMap(workers, kappas, share, limits)
 
 
@@ -174,6 +205,7 @@ def stability_map(
     *,
     seeds: int = 32,
     cycles: int = 100,
+    after: Callable[[], None] = do_nothing,
 ) -> FloatArray:
     """Share of runs that stay bounded, for every number of workers and every κ, by replay.
 
@@ -191,6 +223,7 @@ def stability_map(
         rule: Makes the rule from the step sizes.
         seeds: Number of schedules for each number of workers.
         cycles: Mean number of commits per worker in a run.
+        after: Called after every schedule.
 
     Returns:
         (workers, k) shares in [0, 1].
@@ -206,7 +239,7 @@ def stability_map(
         [[1.0, 1.0, 0.0]]
     """
     most = max(checks.require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers)
-    options = {"seeds": seeds, "cycles": cycles, "most": most}
+    options = {"seeds": seeds, "cycles": cycles, "most": most, "after": after}
     return np.array([1 - _grown(n, kappas, compute, rule, **options).mean(axis=0) for n in workers])
 
 
@@ -227,6 +260,7 @@ def simulated_limit(
     high: float,
     seeds: int = 32,
     cycles: int = 200,
+    after: Callable[[], None] = do_nothing,
 ) -> SimulatedLimit:
     """The κ above which runs grow, the almost-sure limit, by replay; approximate.
 
@@ -235,7 +269,7 @@ def simulated_limit(
     and too late cancel: finite runs blur the limit of each schedule, and hardly the mean.
 
     Args:
-        workers, compute, rule, seeds, cycles: As in `stability_map`.
+        workers, compute, rule, seeds, cycles, after: As in `stability_map`.
         low, high: Where to look: every run must stay bounded at `low`, and all must grow at some κ up to `high`.
 
     Returns:
@@ -249,7 +283,7 @@ def simulated_limit(
         >>> abs(limit.value - 0.618) < 2 * limit.error < 0.02
         True
     """
-    options = {"seeds": seeds, "cycles": cycles}
+    options = {"seeds": seeds, "cycles": cycles, "after": after}
     coarse = np.geomspace(low, high, SEARCH_GRID)
     grown = _grown(workers, coarse, compute, rule, **options)
     if grown[:, 0].any() or not grown.all(axis=0).any():
@@ -313,9 +347,10 @@ def simulated_floor(
     compute: Delay,
     rule: MakeRule = rules.downpour,
     *,
-    seeds: int = 8,
+    seeds: int = FLOOR_SCHEDULES,
     commits: int = 10_000,
     most: int | None = None,
+    after: Callable[[], None] = do_nothing,
 ) -> Floor:
     """Stationary variance and kinetic energy on a quadratic with noise, by replay.
 
@@ -328,6 +363,7 @@ def simulated_floor(
         seeds: Number of schedules, each with 32 independent coordinates.
         commits: Length of a run; its first fifth is the warm-up.
         most: Number of workers that the compiled program has room for; calls with the same number share one program.
+        after: Called after every schedule.
 
     Returns:
         A `Floor` of arrays (k,).
@@ -351,6 +387,7 @@ def simulated_floor(
         run = replay(trace, rule(kappas), workload, seed=same, record=("energy_central",))
         variance, energy = 2 * run.loss[:, first:].mean(axis=1), run.records["energy_central"][:, first:].mean(axis=1)
         results.append(np.array([variance, energy], float) / COPIES / kappas**2)
+        after()
     mean, error = mean_and_error(results)
     return Floor(*mean, *error)
 
@@ -361,13 +398,17 @@ def _predict_floors(question: Question, kappas: Sequence[float], known: bool) ->
     return {"kappa": [*kappas], "noise_floor": to_plain(floors), "kinetic_energy": to_plain(energies)}
 
 
-def _simulate_limits(question: Question, rule: MakeRule, predicted: Mapping[str, Any]) -> dict[str, Any]:
+def _simulate_limits(
+    question: Question, rule: MakeRule, predicted: Mapping[str, Any], progress: Progress | None
+) -> dict[str, Any]:
     workers, compute = question.workers, question.compute
     low = predicted["constant_delay_limit"] / 2
-    found = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, seeds=REPORT_SCHEDULES)
+    schedules = schedules_of(compute, REPORT_SCHEDULES)
+    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "after": counted(progress, "limits of κ", 3 * schedules)}
+    found = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, **options)
     limits = [limit for limit in (predicted["stability_limit"], found.value) if limit is not None]
     looked = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)
-    share = stability_map([workers], looked, compute, rule, seeds=REPORT_SCHEDULES)[0]
+    share = stability_map([workers], looked, compute, rule, **options)[0]
     return {
         "almost_sure_limit": found.value,
         "almost_sure_limit_error": found.error,
@@ -376,9 +417,13 @@ def _simulate_limits(question: Question, rule: MakeRule, predicted: Mapping[str,
     }
 
 
-def _simulate_floors(question: Question, kappas: Sequence[float], rule: MakeRule, limit: float) -> dict[str, Any]:
+def _simulate_floors(
+    question: Question, kappas: Sequence[float], rule: MakeRule, limit: float, progress: Progress | None
+) -> dict[str, Any]:
     there = np.array(kappas) < limit
-    found = simulated_floor(question.workers, np.where(there, kappas, limit / 2), question.compute, rule)
+    after = counted(progress, "floors of noise", FLOOR_SCHEDULES)
+    shown = np.where(there, kappas, limit / 2)
+    found = simulated_floor(question.workers, shown, question.compute, rule, seeds=FLOOR_SCHEDULES, after=after)
     names = {"noise_floor": "variance", "kinetic_energy": "energy"}
     names |= {f"{name}_error": f"{field}_error" for name, field in names.items()}
     floors = {name: to_plain(np.where(there, getattr(found, field), np.nan)) for name, field in names.items()}
@@ -394,11 +439,19 @@ def _grown(
     seeds: int,
     cycles: int,
     most: int | None = None,
+    after: Callable[[], None] = do_nothing,
 ) -> NDArray[np.bool_]:
     """Whether each run grew, shape (schedules, k)."""
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
     cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of a shorter run say nothing.")
     kappas, commits = checked_kappas(kappas), cycles * workers
-    schedules = range(1 if isinstance(compute, Constant) else seeds)
-    traces = (schedule(workers, compute, commits, seed, most) for seed in schedules)
-    return ~np.array([stays_bounded(trace, kappas, rule) for trace in traces])
+    bounded = []
+    for seed in range(schedules_of(compute, seeds)):
+        bounded.append(stays_bounded(schedule(workers, compute, commits, seed, most), kappas, rule))
+        after()
+    return ~np.array(bounded)
+
+
+def schedules_of(compute: Delay, seeds: int) -> int:
+    """Number of different schedules from so many seeds: equal constants have only one."""
+    return 1 if isinstance(compute, Constant) else seeds

@@ -42,6 +42,7 @@ and `rules.citations` says which publication a rule is from.
 
 from collections.abc import Callable
 
+from asyncsim.arguments import check_arguments
 from asyncsim.rules.compensation import dc_asgd, gap_aware
 from asyncsim.rules.compressed import compressed, message_bytes
 from asyncsim.rules.dana import dana
@@ -169,3 +170,5 @@ __all__ = [
     "worker",
     "yellowfin",
 ]
+
+check_arguments(__name__)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from asyncsim import compressors
+from asyncsim.arguments import check_arguments
 from asyncsim.checks import nearest
 from asyncsim.compressors import Compressor
 from asyncsim.rules.compressed import taken_apart
@@ -106,3 +107,6 @@ def _name(rule: Rule | Compressor | str) -> str:
         return str(rule)
     found = taken_apart(rule)
     return rule.name if found is None else found.rule.name
+
+
+check_arguments(__name__, ["citation"])

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 
+from asyncsim import checks
+
 Params = Any  # any pytree of floating-point arrays
 State = Any  # any pytree
 Hyper = dict[str, Any]  # name -> number, traced by JAX
@@ -248,6 +250,17 @@ class Rule:
     ignores: bool = field(default=False, metadata={"static": True})
     draws: bool = field(default=False, metadata={"static": True})
     seal: Any = field(default=None, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        checks.require_integer("window", self.window, least=1, remedy="1 makes no local steps.")
+        if self.collect is not None:
+            checks.require_integer("collect", self.collect, least=1, remedy="None follows the trace.")
+        for name, value in self.hyper.items():
+            if isinstance(value, (str, bytes)):
+                raise ValueError(
+                    f"`hyper` must hold numbers, each a scalar or one value per seed; {name!r} is {value!r}. A setting "
+                    f"that chooses code belongs in `options`: options=(({name!r}, {value!r}),)."
+                )
 
     def describe(self) -> dict[str, Any]:
         """Name, options and hyper-parameters as plain data: enough to build the rule again."""

@@ -1,5 +1,8 @@
 """A scenario: one study as one frozen object, its fields, and what it is made of."""
 
+from asyncsim.arguments import check_arguments
 from asyncsim.scenario.scenario import Scenario
 
 __all__ = ["Scenario"]
+
+check_arguments(__name__)

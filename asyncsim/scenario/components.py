@@ -13,7 +13,7 @@ from typing import Any
 
 from asyncsim import checks, compressors, delays, rules, workloads
 from asyncsim.cluster import Cluster, Network, Server, protocols
-from asyncsim.delays import Constant, Delay, scaled
+from asyncsim.delays import ByJob, Constant, Delay, scaled
 from asyncsim.delays.by_name import law_arguments
 from asyncsim.rules import Rule
 from asyncsim.scenario import compression
@@ -318,16 +318,38 @@ def rebuild_cluster(
     cluster: Cluster, changes: dict[str, Any], *, workers: int, compute: Any, protocol: protocols.CommitProtocol
 ) -> Cluster:
     """The cluster with some fields changed; those of network and server are removed from `changes`."""
+    network = _rebuilt(cluster.network, changes)
+    latency = for_workers("latency", network.latency, workers)
     changed = {
         "workers": workers,
-        "compute": compute,
-        "network": _rebuilt(cluster.network, changes),
+        "compute": for_workers("compute", compute, workers),
+        "network": network if latency is network.latency else dataclasses.replace(network, latency=latency),
         "server": _rebuilt(cluster.server, changes),
         "protocol": protocol,
     }
     if all(getattr(cluster, name) is value for name, value in changed.items()):
         return cluster  # itself, so that what is known of it is not computed again
     return dataclasses.replace(cluster, **changed)
+
+
+def for_workers(name: str, laws: Any, workers: int) -> Any:
+    """Laws of a fleet for another number of workers: who is where keeps the shares of the classes.
+
+    Raises:
+        ValueError: If a law is that of one worker's own mini-batches, which no other worker has.
+
+    Example:
+        >>> for_workers("compute", ("fast", "fast", "slow"), 6)
+        ('fast', 'fast', 'fast', 'fast', 'slow', 'slow')
+    """
+    if not isinstance(laws, tuple) or len(laws) == workers:
+        return laws
+    if any(isinstance(law, ByJob) for law in laws):
+        raise ValueError(
+            f"`workers` cannot become {workers} while `{name}` has the times of each worker's own mini-batches, for "
+            f"{len(laws)} workers; choose one law for all as well, or make those of {workers} by `job_times`."
+        )
+    return tuple(laws[worker * len(laws) // workers] for worker in range(workers))
 
 
 def _cluster_fields(kind: type[Network | Server], present: Network | Server | None) -> list[Field]:

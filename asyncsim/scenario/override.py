@@ -51,11 +51,6 @@ def override(
     rule = compression.around(rule)
     if COUNTS_WORKERS not in changes:
         rest.pop(COUNTS_WORKERS, None)
-    if isinstance(compute, tuple) and workers != cluster.workers:
-        raise ValueError(
-            f"`workers` cannot become {workers} while `compute` has one law for each of the {cluster.workers}; choose "
-            "one law for all as well."
-        )
     changed = rebuild_cluster(cluster, rest, workers=workers, compute=compute, protocol=protocol)
     _refuse_unknown(rest, present, components_of(changed, rule, workload))
     return changed, rule, workload

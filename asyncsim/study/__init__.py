@@ -1,5 +1,6 @@
 """Studies: runs of scenarios, comparisons of them, experiments, and the folders that keep their results."""
 
+from asyncsim.arguments import check_arguments
 from asyncsim.folders import tags
 from asyncsim.study import trainers
 from asyncsim.study.best import best
@@ -29,3 +30,5 @@ __all__ = [
     "tags",
     "trainers",
 ]
+
+check_arguments(__name__, sorted({*__all__} - {"Findings", "Result", "Sweep"}), acts=True)

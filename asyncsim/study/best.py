@@ -75,6 +75,8 @@ def best(
         >>> table["workers"].tolist(), table["learning_rate"].tolist(), table["median"].tolist()
         ([2, 4], [0.2, 0.1], [0.4, 0.3])
     """
+    if not isinstance(results, SweepTable) and not hasattr(results, "table"):
+        raise ValueError(f"`results` must be a sweep or its table; got {results!r:.60}. Give what `sweep` returns.")
     table = results if isinstance(results, SweepTable) else results.table()
     groups = (per,) if isinstance(per, str) else tuple(per)
     for name in groups:

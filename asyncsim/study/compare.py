@@ -305,7 +305,8 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
             page = side_by_side.draw_side_by_side
             save_png(folder / REPORT, lambda figure: page(figure, curves, *words), side_by_side.SIZE, owner)
             return
-        start = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
+        first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
+        start = first if np.isfinite(first) else None
         losses = final_losses(results)
         save_png(folder / REPORT, lambda figure: draw_comparison(figure, losses, start, *words), SIZE, owner)
 

@@ -79,6 +79,8 @@ class Experiment:
     movie: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
+        if np.shape(self.size) != (2,) or not (np.asarray(self.size) > 0).all():
+            raise ValueError(f"`size` must be a width and a height in inches, both positive; got {self.size!r}.")
         for name, parameter in inspect.signature(self.compute).parameters.items():
             if parameter.default is parameter.empty:
                 raise ValueError(f"`compute` must have a default for every argument; `{name}` has none.")

@@ -82,6 +82,7 @@ def sample(
     """
     _require_scenario(base)
     count = checks.require_integer("count", count, least=1, remedy="Draw once or more.")
+    seed = checks.require_integer("seed", seed, least=0, remedy="Give a whole number.")
     chosen = [base.seed] if seeds is None else axis_of("seeds", seeds)
     _require_known(base, fields)
     columns = {name: _draw(base, name, source, count, seed) for name, source in fields.items()}

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from asyncsim import checks, rules
+from asyncsim.arguments import check_arguments
 from asyncsim.cluster import Cluster, protocols, simulate
 from asyncsim.delays import Constant
 from asyncsim.engine import Run, replay
@@ -166,3 +167,6 @@ def epochs_in_batches(workload: Workload, epochs: int) -> int:
 
 def _require_epochs(epochs: int) -> int:
     return checks.require_integer("epochs", epochs, least=1, remedy="Train for one epoch or more.")
+
+
+check_arguments(__name__, acts=True)

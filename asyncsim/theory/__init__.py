@@ -1,5 +1,6 @@
 """Closed forms and exact numerics to stand beside what the simulator measures: NumPy and SciPy only."""
 
+from asyncsim.arguments import check_arguments
 from asyncsim.theory.runtime.complexity import (
     asynchronous_complexity,
     collection_bound,
@@ -196,3 +197,5 @@ __all__ = [
     "weighted_minimum",
     "worker_staleness",
 ]
+
+check_arguments(__name__)

@@ -1,5 +1,6 @@
 """The trace: who read, computed and committed what, and when; all that `replay` needs to know of a cluster."""
 
+from asyncsim.arguments import check_arguments
 from asyncsim.trace.columns import NEVER, Fate, Fault
 from asyncsim.trace.error import TraceError
 from asyncsim.trace.regroup import with_gap
@@ -19,3 +20,5 @@ __all__ = [
     "statistics",
     "with_gap",
 ]
+
+check_arguments(__name__, ["Trace", "statistics", "with_gap"], acts=True)

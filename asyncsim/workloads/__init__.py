@@ -1,5 +1,6 @@
 """What is being learned: losses, models, and where mini-batches come from."""
 
+from asyncsim.arguments import check_arguments
 from asyncsim.workloads.alexnet import alexnet
 from asyncsim.workloads.convnet import convnet
 from asyncsim.workloads.job_times import job_times
@@ -32,3 +33,5 @@ __all__ = [
     "softmax",
     "surface",
 ]
+
+check_arguments(__name__)

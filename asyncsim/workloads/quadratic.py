@@ -112,9 +112,10 @@ def quadratic(
         >>> run.loss.tolist(), run.central["x"].tolist(), run.evaluate()["test_loss"]
         ([2.0, 2.0], [2.0], 2.0)
     """
+    if not np.size(eigenvalues) or np.ndim(eigenvalues) > 1:
+        shape = np.shape(eigenvalues)
+        raise ValueError(f"`eigenvalues` must be a sequence of at least one number; got shape {shape}.")
     values = np.atleast_1d(np.asarray(checks.finite("eigenvalues", eigenvalues), float))
-    if values.ndim != 1 or not values.size:
-        raise ValueError(f"`eigenvalues` must be a sequence of at least one number; got shape {values.shape}.")
     checks.not_negative("noise", noise)
     first = np.asarray(checks.finite("start", start), float)
     if first.shape not in ((), values.shape):

@@ -100,7 +100,7 @@ class Workload:
     """
 
     init: Callable[[jax.Array], Params]
-    loss: Callable[[Params, Batch, jax.Array], jax.Array]
+    loss: Callable[[Params, Batch, jax.Array], jax.Array] | None
     data: Batch | None = None
     batch_size: int = 1
     noise: Callable[[jax.Array], Batch] | None = None
@@ -118,9 +118,14 @@ class Workload:
 
     def __post_init__(self) -> None:
         checks.one_of("counts", self.counts, COUNTS)
+        if self.loss is None and self.gradient is None:
+            raise ValueError("`loss` must be a function; got None. Give it, or `gradient`.")
         size = checks.require_integer("batch_size", self.batch_size, least=1, remedy="32 or 64 are usual.")
         object.__setattr__(self, "batch_size", size)
-        sizes = {len(leaf) for leaf in jax.tree.leaves(self.data)}
+        leaves = jax.tree.leaves(self.data)
+        if self.data is not None and not (leaves and all(getattr(leaf, "ndim", 0) for leaf in leaves)):
+            raise ValueError(f"`data` must be a pytree of arrays, one row per example; got {self.data!r:.60}.")
+        sizes = {len(leaf) for leaf in leaves}
         if len(sizes) > 1:
             raise ValueError(f"`data` must have arrays of one length; got {sorted(sizes)}. Give one row per example.")
         if self.data is not None and size > self.examples:
@@ -226,7 +231,7 @@ class Workload:
 
         It takes the worker's number as a fourth argument where that matters (`by_worker`).
         """
-        given = self.loss if self.gradient is None else self.gradient
+        given: Any = self.loss if self.gradient is None else self.gradient
         function = told(given) if self._gradient_asks else as_pytree(given)
         if self.gradient is None:
             function = Partial(_differentiate, function)

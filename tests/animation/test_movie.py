@@ -158,3 +158,18 @@ def test_mistakes(movie, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="`mp4` needs the program ffmpeg"):
         movie.mp4(tmp_path / "movie.mp4")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "remedy"),
+    [
+        ("gif", "x.mp4", r"Call `\.mp4\(…\)` for another"),
+        ("gif", "x.HTML", r"Call `\.html\(…\)` for another"),
+        ("html", "x.gif", r"Call `\.gif\(…\)` for another"),
+        ("mp4", "x.png", r"Call `\.html\(…\)` or `\.gif\(…\)` for another"),
+    ],
+)
+def test_a_name_that_promises_another_kind_of_file_is_refused(kind, name, remedy, movie, tmp_path):
+    with pytest.raises(ValueError, match=rf"`path` must end in \.{kind} .*; got .*{name}'\. {remedy}"):
+        getattr(movie, kind)(tmp_path / name)
+    assert not [*tmp_path.iterdir()]

@@ -86,8 +86,8 @@ def replayed(workload, **options):
     [
         (lambda w: None, {"view": "landscape"}, "`run` must be given for view='landscape'"),
         (lambda w: None, {"view": "landscap"}, "`view` must be one of .* Did you mean 'landscape'"),
-        (lambda w: [w], {}, "`run` must be a run, or name -> run; got"),
-        (lambda w: {}, {}, "`run` must be a run, or name -> run; got"),
+        (lambda w: [w], {}, "`run` must be an asyncsim Run or a mapping or None; got"),
+        (lambda w: {}, {}, "`run` must be a run, or name -> run; got {}"),
         (lambda w: replayed(w, seed=(0, 1)), {}, "`run` 'downpour' has 2 seeds; a movie shows one"),
         (
             lambda w: replayed(w, record=()),

@@ -276,7 +276,7 @@ def test_a_least_duration_is_an_end_of_its_interval():
             {},
             "`log` must have times, ",
         ),
-        (lambda: [1.0, 2.0], {}, r"`log` must be a trace; got list. Read a file"),
+        (lambda: [1.0, 2.0], {}, r"`log` must be an asyncsim Trace; got .* Make one with Trace.from_columns"),
         (None, {"method": "mcmc"}, "`method` must be one of 'likelihood', 'npe', 'avo'; got 'mcmc'"),
         (None, {"law": "gama"}, "`law` must be one of .* Did you mean 'gamma'"),
         (None, {"law": {"service": "gamma"}}, "`law` of 'service' must be left out"),

@@ -54,6 +54,8 @@ def test_a_law_without_a_result_is_no_failure(command, tmp_path):
         (["--compute", "gama"], "Did you mean 'gamma'"),
         (["--cv", "0.3"], "`cv` is not a field of compute 'exponential'"),
         (["--compute", "uniform", "--low", "2", "--high", "1"], "`high`"),
+        (["--service", "0.1"], "`service` has no place here: theory knows the limits of workers that commit at once"),
+        (["--protocol", "k_async"], "`asyncsim staleness --protocol k_async` shows the staleness with it"),
         (["--momentum", "0.5"], "`where` must be 'server' or 'worker' with momentum"),
         (["--momentum", "1", "--where", "server"], "`momentum` must be at least 0 and less than 1"),
         (["--where", "sever"], "Did you mean 'server'"),

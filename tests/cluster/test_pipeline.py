@@ -160,3 +160,10 @@ def test_what_simulate_refuses():
         asim.simulate(pipeline, commits=0)
     with pytest.raises(ValueError, match="`backward` must be at most `forward` with the schedule 'concurrent'"):
         theory.pipeline_staleness(2, "concurrent", backward=2.0)
+
+
+@pytest.mark.parametrize("schedule", ["pipedream", "concurrent"])
+def test_a_time_too_short_for_a_micro_batch_is_an_empty_trace(schedule):
+    trace = asim.simulate(asim.Pipeline(3, delays.Constant(1.0), schedule=schedule), seconds=4.0)
+    assert len(trace) == 0
+    assert trace.unfinished.read_time[0] == 0

@@ -187,3 +187,13 @@ def test_parts_are_read_like_a_list() -> None:
     with pytest.raises(IndexError):
         parts[3]
     assert isinstance(shared(), Dataset)
+
+
+@pytest.mark.parametrize(("argument", "by"), [("cv", "quantity"), ("alpha", "dirichlet")])
+def test_numbers_that_would_overflow_are_refused(argument, by):
+    with pytest.raises(ValueError, match=rf"`{argument}` must be at most 1e\+\d+; got 1e\+160"):
+        partition(digits(), 4, by=by, **{argument: 1e160})
+
+
+def test_a_spread_too_small_to_count_gives_equal_sizes():
+    assert np.ptp(partition(digits(), 4, by="quantity", cv=1e-200).sizes) <= 1

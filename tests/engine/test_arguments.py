@@ -54,9 +54,12 @@ def init_floats(key):
 
 
 REFUSED = [
-    (lambda: asim.replay([0, 1], RULE, WORKLOAD), "`trace` must be a Trace; got list"),
-    (lambda: asim.replay(TRACE, "gem", WORKLOAD), "`rule` must be a Rule; got str"),
-    (lambda: asim.replay(TRACE, RULE, None), "`workload` must be a Workload; got NoneType"),
+    (lambda: asim.replay([0, 1], RULE, WORKLOAD), r"`trace` must be an asyncsim Trace; got \[0, 1\]\."),
+    (
+        lambda: asim.replay(TRACE, "gem", WORKLOAD),
+        r"`rule` must be an asyncsim Rule; got \'gem\'\. Give asyncsim\.rules\.gem\(learning_rate=…\)\.",
+    ),
+    (lambda: asim.replay(TRACE, RULE, None), "`workload` must be an asyncsim Workload; got None"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=-1), "`seed` must be an integer of at least 0; got -1"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=1.5), "`seed` must be an integer"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed="12"), "`seed` must be an integer"),
@@ -84,7 +87,10 @@ REFUSED = [
         for loss in (unpack, look_up, call)
     ),
     *(
-        (lambda record=record: asim.replay(TRACE, RULE, WORKLOAD, record=record), "`record` must be names, or a map")
+        (
+            lambda record=record: asim.replay(TRACE, RULE, WORKLOAD, record=record),
+            "`record` must be a string or a sequence of strings or a mapping or None; got",
+        )
         for record in (5, [5], [["pi_mean"]])
     ),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=np.array(1.5)), "`seed` must be an integer"),

@@ -76,7 +76,7 @@ def test_heavy_seeds_in_turn_equal_seeds_side_by_side(lanes, monkeypatch, x64):
 
 @pytest.mark.parametrize("lanes", [0, -1, 1.5, True])
 def test_impossible_lanes_are_refused(lanes):
-    with pytest.raises(ValueError, match=r"`lanes` must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match=r"`lanes` must be"):
         asim.replay(gamma_trace(), asim.rules.gem(0.05), noisy_quadratic(), lanes=lanes)
 
 

@@ -177,3 +177,37 @@ def test_whether_a_workload_uses_its_keys(own, uses_key):
     """Those of a chunk are drawn only where something depends on them."""
     key = jax.random.key(0)
     assert try_workload(own, jax.eval_shape(own.init, key), key) is uses_key
+
+
+@pytest.mark.parametrize(
+    "message", [-0.1, {"x": -0.1}, {"y": jnp.zeros(2)}, [jnp.zeros(2)], jnp.zeros(1), jnp.zeros((2, 2))]
+)
+@pytest.mark.parametrize("elementwise", [True, False])
+def test_a_message_that_is_not_like_the_parameters_is_refused(message, elementwise):
+    """It would be broadcast to all of them, or added to others."""
+    own = rule(send=lambda hyper, gradient, state, view: Sent(message, state), elementwise=elementwise)
+    match = r"`send` of the rule 'mine' must return a message like .*; it returned"
+    with pytest.raises(ValueError, match=match) as caught:
+        asim.replay(TRACE, own, QUADRATIC)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_of_ones_own_may_receive_any_message():
+    def apply(hyper, central, server, message, view):
+        return jax.tree.map(lambda theta: theta + message, central), server
+
+    own = rule(send=lambda hyper, gradient, state, view: Sent(-0.1, state), apply=apply)
+    central = asim.replay(TRACE, own, QUADRATIC).central["x"]
+    np.testing.assert_allclose(central, 1 - 0.1 * len(TRACE), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", ["fast", b"fast"])
+def test_a_setting_among_the_numbers_is_sent_to_the_options(value):
+    with pytest.raises(ValueError, match=r"`hyper` must hold numbers, .*; 'mode' is .*fast'\. .* belongs in `options`"):
+        rule(hyper={"mode": value})
+
+
+@pytest.mark.parametrize("value", [True, None, object()])
+def test_what_is_no_number_is_refused_before_the_replay(value):
+    with pytest.raises(ValueError, match=r"`hyper` of the rule 'mine' must hold numbers, .*; 'mode' is"):
+        asim.replay(TRACE, rule(hyper={"mode": value}), QUADRATIC)

@@ -254,7 +254,7 @@ class TestWindow:
             ({"workers": [3]}, r"`workers` must name different workers; got \[3\]. .* 0 to 2"),
             ({"workers": [1, 1]}, r"got \[1, 1\]"),
             ({"workers": []}, r"got \[\]"),
-            ({"workers": [0.5]}, "`workers` must be an integer of at least 0; got 0.5"),
+            ({"workers": [0.5]}, r"`workers` must be a sequence of integers or None; got \[0.5\]"),
         ],
     )
     def test_errors(self, arguments, error):

@@ -11,6 +11,7 @@ from asyncsim.delays import Constant, Erlang, Exponential, Gamma
 from asyncsim.reports import stability as reports
 from asyncsim.reports.stability import (
     Question,
+    limits_map,
     momentum_rule,
     predict_limits,
     simulated_floor,
@@ -164,3 +165,17 @@ def test_momentum_at_the_server_has_no_limit_of_the_mean():
 def test_errors(ask, error):
     with pytest.raises(ValueError, match=error):
         ask()
+
+
+@pytest.mark.parametrize("compute", [Constant(1.0), LAW])
+def test_progress_is_told_of_every_stage_until_all_of_it_is_done(compute, monkeypatch):
+    monkeypatch.setattr(reports, "REPORT_SCHEDULES", 2)
+    monkeypatch.setattr(reports, "MAP_COLUMNS", 2)
+    monkeypatch.setattr(reports, "MAP_SCHEDULES", 2)
+    told = {}
+    question = Question(2, compute)
+    stability_report(question, progress=lambda stage, share: told.setdefault(stage, []).append(share))
+    limits_map(question, progress=lambda stage, share: told.setdefault(stage, []).append(share))
+    assert len(told) == 3
+    for shares in told.values():
+        np.testing.assert_allclose(shares, np.arange(1, len(shares) + 1) / len(shares))

@@ -51,7 +51,7 @@ class TestLength:
             ({"commits": 8, "seconds": 1.0}, "At most one of `commits`"),
             ({"schedule_seed": 1}, "`schedule_seed` must be left out with a recorded trace"),
             ({"rule": asim.rules.ia2sgd(0.1, workers=5)}, "`workers`"),
-            ({"cluster": "log.csv"}, "`cluster` must be an asyncsim.Cluster or a Trace; got str"),
+            ({"cluster": "log.csv"}, "`cluster` must be an asyncsim Cluster or an asyncsim Trace; got 'log.csv'"),
         ],
     )
     def test_what_does_not_fit(self, given: dict[str, Any], message: str) -> None:

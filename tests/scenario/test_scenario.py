@@ -76,7 +76,7 @@ class TestLength:
             ({"commits_per_worker": None, "seconds": float("nan")}, "`seconds` must be finite and positive; got nan"),
             ({"seed": -1}, "`seed` must be an integer of at least 0; got -1"),
             ({"seed": 2**31}, "`seed` must be at most 2147483647"),
-            ({"cluster": 4}, r"`cluster` must be an asyncsim\.Cluster or a Trace; got int"),
+            ({"cluster": 4}, r"`cluster` must be an asyncsim Cluster or an asyncsim Trace; got 4"),
         ],
     )
     def test_is_checked(self, changes: dict[str, Any], message: str) -> None:
@@ -225,11 +225,23 @@ class TestOverride:
         with pytest.raises(ValueError, match=message.replace("?", r"\?")):
             scenario().override(**changes)
 
-    def test_one_law_per_worker_fixes_the_number(self) -> None:
-        laws = [asim.delays.Constant(1.0), asim.delays.Constant(3.0)]
-        uneven = scenario(cluster=asim.Cluster(2, laws))
+    def test_another_number_of_workers_keeps_the_shares_of_the_classes(self) -> None:
+        """To within one worker of each, in the same order; laws of latency as well as of compute times."""
+        laws = [asim.delays.Constant(1.0)] * 3 + [asim.delays.Constant(3.0)]
+        cluster = asim.Cluster(4, laws, network=asim.Network(latency=laws))
+        for n in (1, 2, 7, 30, 40):
+            many = scenario(cluster=cluster).override(workers=n).cluster
+            assert len(many.compute) == n
+            assert abs(many.compute.count(laws[3]) - n / 4) < 1
+            assert many.compute == tuple(sorted(many.compute, key=lambda law: law.mean)) == many.network.latency
+
+    def test_laws_of_each_workers_own_jobs_fix_the_number(self) -> None:
+        law = asim.delays.ByJob(lambda job: np.ones(len(job)))
         with pytest.raises(ValueError, match=r"`workers` cannot become 3 .* choose one law for all as well"):
-            uneven.override(workers=3)
+            scenario(cluster=asim.Cluster(2, [law, law])).override(workers=3)
+
+    def test_another_law_replaces_one_per_worker(self) -> None:
+        uneven = scenario(cluster=asim.Cluster(2, [asim.delays.Constant(1.0), asim.delays.Constant(3.0)]))
         assert uneven.override(workers=3, compute="exponential").cluster.compute == asim.delays.Exponential(2.0)
 
     def test_every_field_can_be_set_to_its_own_text(self) -> None:

@@ -45,7 +45,7 @@ class TestGrid:
             asim.grid(scenario(), **fields)
 
     def test_only_scenarios(self):
-        with pytest.raises(ValueError, match=r"`base` must be an asyncsim.Scenario; got dict"):
+        with pytest.raises(ValueError, match=r"`base` must be an asyncsim Scenario; got {}"):
             asim.grid({}, seed=[0])
 
 

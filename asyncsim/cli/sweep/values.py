@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from asyncsim.checks import did_you_mean
-from asyncsim.cli.command import ALIASES
 from asyncsim.priors import LogUniform, Prior, Uniform
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
@@ -96,9 +95,7 @@ def _split(flag: str, text: str, known: Mapping[str, Field], taken: Mapping[str,
     name, equals, values = text.partition("=")
     name = name.strip().lstrip("-").replace("-", "_")
     if name not in known:
-        meant = ALIASES.get(name.replace("_", "-"), "").replace("-", "_")
-        hint = f" Did you mean `{meant}`?" if meant in known else did_you_mean(name, known)
-        raise ValueError(f"`{flag}` names {name!r}, which is not a field.{hint}")
+        raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
     if not equals:
         raise ValueError(f"`{flag} {text}` must be FIELD=VALUES in one word, such as {name}=…; it has no `=`.")
     if name in taken:

@@ -104,6 +104,8 @@ def weighted_minimum(
     """
     m = np.atleast_1d(np.asarray(checks.finite("minima", minima), float))
     m = m[:, None] if m.ndim == 1 else m
+    if np.ndim(minima) not in (1, 2):
+        raise ValueError(f"`minima` must have shape (workers,) or (workers, d); got {np.shape(minima)}.")
     p = np.asarray(checks.not_negative("weights", np.asarray(weights, float)), float)
     if p.shape != m.shape[:1] or not p.sum() > 0:
         raise ValueError(f"`weights` must be one number per worker, here {len(m)}, not all 0; got {weights!r:.80}.")

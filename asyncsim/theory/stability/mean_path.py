@@ -80,6 +80,10 @@ def expected_displacements(
         >>> expected_displacements([1.0, 1.0, 1.0], workers=2, learning_rate=1.0).tolist()
         [-1.0, -1.0, -1.0]
     """
+    if not np.ndim(mean_gradients):
+        raise ValueError(
+            f"`mean_gradients` must have shape (T, …); got the scalar {mean_gradients!r}. Give a sequence."
+        )
     gradients = np.asarray(checks.finite("mean_gradients", mean_gradients), float)
     momentum, share = implicit_momentum(workers, k, worker_momentum), k / workers
     path, displacement = np.empty_like(gradients), -learning_rate * gradients[0]

@@ -54,13 +54,13 @@ def pipeline_staleness(
     stages = require_integer("stages", stages, least=1, remedy="Use one stage or more.")
     one_of("schedule", schedule, SCHEDULES)
     behind = np.arange(stages - 1, -1, -1)
+    f = require_positive("forward", forward, remedy="Give seconds of a forward pass.")
+    b = require_positive("backward", backward, remedy="Give seconds of a backward pass.")
+    c = require_not_negative("transfer", transfer, remedy="Give seconds of a transfer, or 0.")
     if schedule == "pipedream":
         return behind
     if schedule != "concurrent":
         return np.zeros(stages, np.int64)
-    f = require_positive("forward", forward, remedy="Give seconds of a forward pass.")
-    b = require_positive("backward", backward, remedy="Give seconds of a backward pass.")
-    c = require_not_negative("transfer", transfer, remedy="Give seconds of a transfer, or 0.")
     if b > f:
         raise ValueError(
             f"`backward` must be at most `forward` with the schedule 'concurrent'; got {b:g} > {f:g}. Simulate it with "
