@@ -39,7 +39,6 @@ from asyncsim.study.work import VERSIONS, DifferentVersions, Report, Task
 
 MOST_DEATHS = 3  # of processes, until their unit has failed
 PATIENCE = 0.2  # seconds until units that others compute are looked at again
-SHARED = "schedule_seed"
 
 
 class SweepProgress(NamedTuple):
