@@ -191,7 +191,7 @@ class Coordinator:
     def __init__(self, env: Schedule, terms: Terms, workers: int, log: Log) -> None:
         self.env = env
         self._collect, self._limit, self._wait, cancel, self._slack, self._in_turn, self._balance = terms
-        self._cancels = cancel and self._limit is not None
+        self._stop_at = self._limit if cancel else None  # staleness
         self.log = log
         self.version = 0
         self.jobs: dict[int, Job] = {}
@@ -230,7 +230,7 @@ class Coordinator:
         """The worker reads the present version: its next job."""
         version = self.version
         self.jobs[worker] = job = Job(worker, version, self.env.now, state_lost)
-        if self._cancels:
+        if self._stop_at is not None:
             self._readers[version].add(worker)
         return job
 
@@ -238,7 +238,7 @@ class Coordinator:
         """The worker of this commit goes on from what it had pulled plus its own message: its next job."""
         version = last.pull_version + last.closes_step
         self.jobs[last.worker] = job = Job(last.worker, version, last.pull_time, False, resumes_own=True)
-        if self._cancels:
+        if self._stop_at is not None:
             self._readers[version].add(last.worker)
         return job
 
@@ -307,8 +307,8 @@ class Coordinator:
         self.version += 1
         self._collected = 0
         self._of_worker.clear()
-        if self._cancels:
-            self._stop_readers(self.version - self._limit)
+        if self._stop_at is not None:
+            self._stop_readers(self.version - self._stop_at)
         if self._contributed:
             contributed = sorted(self._contributed)
             self._contributed = set()
