@@ -8,7 +8,7 @@ Lagrangian. Three points of that derivation do not hold as printed:
   whose unit-step semi-implicit Euler scheme *is* momentum SGD is θ̈ = -(1-μ)θ̇ - η∇L, with potential energy +ηL.
 * Equation (11) is a displacement over τ + 1 server updates, so both sides of the stability condition (12),
   E_k(central) ≤ E_k(proxy), are energies per commit of one *worker*, not per server update.
-* Equation (19) solves (18) only where θ - s and Δθ have the same sign; see `scaling` and `exact_scaling`.
+* Equation (19) solves (18) only where θ - s and Δθ have the same sign; see `scaling`.
 """
 
 from typing import Any
@@ -142,24 +142,6 @@ def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float 
         lambda m, s, d: jnp.clip((kappa * jnp.abs(m) - jnp.abs(s)) / jnp.abs(d + EPSILON_SCRIPT), *CLAMP_SCRIPT),
         *widen((moment, shift, update)),
     )
-
-
-@jax.jit
-def exact_scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Array = 1.0) -> Params:
-    """The exact solution of (18), π = (κ|m| - (θ - s)·sgn Δθ) / |Δθ|, which (19) equals where the signs agree.
-
-    Where Δθ = 0, no scaling can change the energy, and the result is infinite or NaN.
-
-    Args: as in `scaling`.
-
-    Example:
-        >>> import numpy as np
-        >>> shift, update = np.array([-1.0]), np.array([2.0])
-        >>> pi = exact_scaling(np.array([3.0]), shift, update)
-        >>> abs(shift + pi * update).tolist()  # |θ - s + πΔθ| = |m|
-        [3.0]
-    """
-    return jax.tree.map(lambda m, s, d: (kappa * jnp.abs(m) - s * jnp.sign(d)) / jnp.abs(d), moment, shift, update)
 
 
 @jax.jit

@@ -134,7 +134,6 @@ def read(
     path: str | os.PathLike[str],
     names: Iterable[str] | None = None,
     *,
-    optional: Iterable[str] = (),
     kind: str,
     version: int,
 ) -> Arrays:
@@ -145,24 +144,21 @@ def read(
     Args:
         path: A file that `write` wrote.
         names: The arrays that must be in the file; others are not returned. None for all that are in it, notes aside.
-        optional: Arrays that are returned as well if they are in the file.
         kind: What the file should hold, for messages: "trace" or "run".
-        version: The newest format that the caller understands.
+        version: The format that the caller understands.
 
     Returns:
-        Name to array, in the order of `names` and `optional`.
+        Name to array, in the order of `names`.
 
     Raises:
         FileNotFoundError: If there is no such file.
         PermissionError: If reading it is not permitted.
-        ValueError: If the file is damaged, of another kind, of a newer format, or lacks an array.
+        ValueError: If the file is damaged, of another kind or format, or lacks an array.
     """
     if names is None:
         return _read(path, lambda name: not name.startswith(_NOTE), kind, version)
-    needed = list(names)
-    wanted = [*needed, *optional]
-    arrays = _read(path, lambda name: name in wanted, kind, version)
-    return _select(path, arrays, [name for name in wanted if name in needed or name in arrays], kind)
+    wanted = list(names)
+    return _select(path, _read(path, lambda name: name in wanted, kind, version), wanted, kind)
 
 
 def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int) -> Arrays | None:
@@ -281,10 +277,11 @@ def _require_known_format(path: str | os.PathLike[str], arrays: Arrays, kind: st
         raise ValueError(
             f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."
         )
-    if found > version:
+    if found != version:
+        age, remedy = ("a newer", "Update asyncsim.") if found > version else ("an older", f"Make the {kind} again.")
         raise ValueError(
-            f"`path` {str(path)!r} was written by a newer asyncsim (format {found}; this one reads up to "
-            f"{version}). Update asyncsim."
+            f"`path` {str(path)!r} was written by {age} asyncsim, or holds no {kind} (format {found}; this one reads "
+            f"{version}). {remedy}"
         )
 
 

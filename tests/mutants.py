@@ -341,8 +341,8 @@ MUTANTS = (
     Mutant(
         "a step one gradient too late",
         "asyncsim/cluster/coordinator.py",
-        "self._collected >= self.terms.collect",
-        "self._collected > self.terms.collect",
+        "self._collected >= self._collect",
+        "self._collected > self._collect",
         "tests/cluster/test_protocol_theory.py",
     ),
     Mutant(
@@ -505,7 +505,7 @@ MUTANTS = (
     Mutant(
         "a newer file is read",
         "asyncsim/npz.py",
-        "if found > version:",
+        "if found != version:",
         "if found < version:",
         "tests/trace/test_trace.py tests/engine/test_run_file.py",
     ),

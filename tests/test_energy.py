@@ -49,14 +49,6 @@ def test_the_papers_pi_matches_energies_where_signs_agree(vectors):
     np.testing.assert_allclose(np.abs(shift + pi * update)[~agree], wrong[~agree], rtol=1e-9)
 
 
-def test_the_exact_pi_matches_energies_everywhere(vectors):
-    moment, shift, update = vectors
-    pi = energy.exact_scaling(moment, shift, update, 1.7)
-    np.testing.assert_allclose(
-        energy.central(shift + pi * update, jnp.zeros_like(shift)), energy.proxy(moment, 1.7), rtol=1e-9
-    )
-
-
 @given(st.floats(-10, 10), st.floats(-10, 10), st.floats(-10, 10), st.floats(0, 4))
 def test_the_scripts_pi_is_the_papers_between_its_clamps(moment, shift, update, kappa):
     if abs(update) < 1e-3:

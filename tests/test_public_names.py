@@ -49,6 +49,7 @@ def test_a_name_that_there_is_not():
         ("asyncsim.main(arguments=['tag', '--help'])", "jax scipy matplotlib rich"),
         ("asyncsim.datasets.digits()", "jax scipy matplotlib sklearn pandas click rich pooch"),
         ("asyncsim.delays", "jax matplotlib sklearn pandas click rich pooch"),
+        ("import asyncsim.cli.run", "matplotlib scipy optax asyncsim.calibration asyncsim.animation"),
         ("from asyncsim import *", "matplotlib sklearn pandas click rich pooch"),
     ],
 )

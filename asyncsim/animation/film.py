@@ -19,7 +19,6 @@ from asyncsim.trace.tables import end_of_trace
 
 MOST_COMMITS = 20_000  # in a film: what a page holds in about 200 kB
 TICKS_PER_COMMIT, TICKS_PER_JOB = 20, 500  # at least, on average
-NEVER = math.inf  # in ticks
 _SINCE = "Give seconds from the start of the run."
 
 Ticks = NDArray[np.float64]  # whole numbers, or infinite

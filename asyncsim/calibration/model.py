@@ -1,6 +1,5 @@
 """What is to be fitted: how a cluster is made of numbers, and what is known of these beforehand."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -211,11 +210,6 @@ _COORDINATES: dict[str, tuple[Any, Any]] = {
 def transforms(kind: str) -> tuple[Any, Any]:
     """From values to coordinates of a kind, and back."""
     return _COORDINATES[kind]
-
-
-def is_logarithmic(prior: Prior) -> bool:
-    """Whether a parameter is drawn on a logarithmic axis."""
-    return prior.low > 0 and math.log10(prior.high / prior.low) > 1
 
 
 def _in_words(given: Mapping[str, float]) -> str:

@@ -392,7 +392,7 @@ def _estimate_as_json(one: Estimate) -> dict[str, Any]:
 
 def _stage_from_json(found: dict[str, Any]) -> StageFit:
     groups = [Group(one["label"], tuple(one["workers"]), _estimate_from_json(one)) for one in found["groups"]]
-    rivals = [Rival(one["weight"], tuple(map(_estimate_from_json, one["laws"]))) for one in found.get("rivals", ())]
+    rivals = [Rival(one["weight"], tuple(map(_estimate_from_json, one["laws"]))) for one in found["rivals"]]
     return StageFit(
         groups=tuple(groups),
         contains=tuple(found["contains"]),

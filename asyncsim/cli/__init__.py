@@ -1,5 +1,6 @@
 """The `asyncsim` command, and the same command line for a study that is run as a program of its own."""
 
+import gc
 import os
 import sys
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 COMPLETE = "_ASYNCSIM_COMPLETE"  # set by a shell that asks what a word may become
 EXTRAS = ("click", "rich")
+COLLECT_AFTER = 100_000  # objects: imports and tracing make millions that stay, and looking through them takes a while
 
 
 def program() -> "NoReturn":
@@ -57,6 +59,7 @@ def main(
 def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[str]) -> int:
     import importlib.util
 
+    gc.set_threshold(COLLECT_AFTER)
     for package in EXTRAS:
         if importlib.util.find_spec(package) is None:
             needs = f"the command line needs {package}, which is not installed"

@@ -1,15 +1,17 @@
 """The progress bar, on standard error, and only on a terminal."""
 
 import time
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rich import progress as rich_progress
 from rich.console import Console
 
-from asyncsim.calibration.simulated.simulations import SimulationProgress
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress
 from asyncsim.study.sweep import SweepProgress
+
+if TYPE_CHECKING:  # else a run imports all that calibrations need
+    from asyncsim.calibration.simulated.simulations import SimulationProgress
 
 
 class Line(NamedTuple):
@@ -161,7 +163,7 @@ class SimulationBar(_OneLine):
         super().__init__()
         self.latest: SimulationProgress | None = None
 
-    def update(self, progress: SimulationProgress) -> None:
+    def update(self, progress: "SimulationProgress") -> None:
         """Show how far the simulations have come, and then that networks learn from them."""
         if self.latest is None:  # what was kept before says nothing about the speed
             self.bar.reset(self.task, total=progress.total - progress.done)

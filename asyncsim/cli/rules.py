@@ -17,7 +17,6 @@ from asyncsim.rules.citations import KEYS_OF_ALL, citation
 from asyncsim.rules.purposes import MADE_FOR
 from asyncsim.scenario.fields import arguments, described_arguments
 
-WIDTH = 80  # characters of a line of text
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
 COMPRESSED = "--compressor NAME compresses what a rule sends:"
 NOTE = """`asyncsim rules NAME` explains one, with its arguments;

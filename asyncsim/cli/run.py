@@ -24,7 +24,6 @@ from asyncsim.folders.labels import REPORT_PAGE, RUN, label_of, members_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.study import Comparison, Experiment, Result, compare, run
-from asyncsim.study.html import write_html
 from asyncsim.study.origin import Origin
 from asyncsim.study.script import Study
 
@@ -174,9 +173,12 @@ def run_study(
         else:
             with explained_interrupts(bar, force):
                 finished = run_replays(study, name, out, force, bar, origin)
-    for result in finished.results.values() if html else ():
-        assert result.folder is not None
-        write_html(result, result.folder / REPORT_PAGE)
+    if html:
+        from asyncsim.study.html import write_html
+
+        for result in finished.results.values():
+            assert result.folder is not None
+            write_html(result, result.folder / REPORT_PAGE)
 
     def show() -> None:
         finished.show(finished.summary)

@@ -121,7 +121,7 @@ def _cut(text: str) -> str:
 def _came_from(origin: Mapping[str, Any]) -> str:
     """The date and the command, as far as they are known."""
     if "date" not in origin:
-        return "from an older asyncsim, which did not keep the date and the command"
+        return "from an unknown date and command"
     return f"{origin['date'].replace('T', ' ')[:16]}  {origin.get('command', '')}"
 
 

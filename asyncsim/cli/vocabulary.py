@@ -76,10 +76,6 @@ def make_vocabulary() -> Words:
     return words
 
 
-def _entry(command: Any, name: str, help: str, values: dict[str, list[str]]) -> dict[str, Any]:
-    return {"help": help, "options": _options(command, name, values), "argument": _argument(command, name)}
-
-
 def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
     from asyncsim.cli.options import FieldType, field_option
     from asyncsim.scenario.catalogue import all_fields

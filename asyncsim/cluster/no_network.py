@@ -25,6 +25,7 @@ _FEW = 64  # events that are not worth clearing out
 
 # What a worker waits for.
 _START, _READ, _COMPUTE, _TURN, _SLOT, _SERVICE = range(6)
+_TIMED, _AT_SERVER = (_COMPUTE, _SERVICE), (_SLOT, _SERVICE)
 
 
 class NoNetwork:
@@ -48,7 +49,8 @@ class NoNetwork:
         self.coordinator = Coordinator(self, terms, workers, self.log)
         self._reads_wait = terms.slack is not None or terms.wait
         self._commits_wait = terms.in_turn
-        self._work = [self._draw(w, law, compute_stream(seed, w)) for w, law in enumerate(constant_speed(cluster.laws))]
+        laws = constant_speed(cluster.laws)
+        self._work = [self._draw(w, law, compute_stream(seed, w)).__next__ for w, law in enumerate(laws)]
         self._free_slots = cluster.server.slots
         self._queue: deque[int] | None = None  # a server that takes no time keeps nobody waiting
         if not cluster.server.is_instant:
@@ -133,12 +135,15 @@ class NoNetwork:
         return [phases[phase] for phase in sorted(phases)]
 
     def _read(self, worker: int) -> None:
-        if self._reads_wait and not self.coordinator.may_read(worker):
+        coordinator = self.coordinator
+        if self._reads_wait and not coordinator.may_read(worker):
             self._wait(worker, _READ)
             return
-        self._job[worker] = job = self.coordinator.read(worker)
-        job.start_time = self.now
-        self._pass_time(worker, _COMPUTE, next(self._work[worker]))
+        self._job[worker] = job = coordinator.read(worker)
+        job.start_time = now = self.now
+        self._phase[worker] = _COMPUTE
+        self._awaits[worker] = order = self._order()
+        heappush(self._heap, (now + self._work[worker](), order, worker))
 
     def _arrive(self, worker: int) -> None:
         job = self._job[worker]
@@ -170,7 +175,9 @@ class NoNetwork:
         self._job[worker].serve_time = self.now
         seconds = next(self._service[worker])
         if seconds:
-            self._pass_time(worker, _SERVICE, seconds)
+            self._phase[worker] = _SERVICE
+            self._awaits[worker] = order = self._order()
+            heappush(self._heap, (self.now + seconds, order, worker))
         else:
             self._leave(worker)
 
@@ -182,11 +189,6 @@ class NoNetwork:
     def _release(self, slots: int = 1) -> None:
         self._free_slots += slots
         self._soon.append((self._order(), -1, -1))
-
-    def _pass_time(self, worker: int, phase: int, seconds: float) -> None:
-        self._phase[worker] = phase
-        self._awaits[worker] = order = self._order()
-        heappush(self._heap, (self.now + seconds, order, worker))
 
     def _wait(self, worker: int, phase: int) -> None:
         event = self.coordinator.wait(worker)
@@ -200,11 +202,14 @@ class NoNetwork:
     def _interrupt(self, worker: int) -> None:
         """The running job is stopped, and the worker reads again; or it reads for the first time."""
         phase = self._phase[worker]
-        if phase in (_COMPUTE, _SERVICE):
-            self._clear_out(worker)
-        if phase in (_SLOT, _SERVICE):
-            self._leave_queue(worker)
         if phase != _START:
+            if phase in _TIMED:
+                self._awaits[worker] = -1
+                self._void += 1  # of the heap; when most are, they leave
+                if self._void > _FEW and 2 * self._void > len(self._heap):
+                    self._clear_out()
+            if phase in _AT_SERVER:
+                self._leave_queue(worker)
             self.coordinator.end(self._job[worker], Fate.CANCELLED)
         self._read(worker)
 
@@ -216,15 +221,12 @@ class NoNetwork:
         else:
             self._release()
 
-    def _clear_out(self, worker: int) -> None:
-        """One more event of the heap is void; when most are, they leave."""
-        self._void += 1
-        self._awaits[worker] = -1
-        if self._void > _FEW and 2 * self._void > len(self._heap):
-            awaits = self._awaits
-            self._heap[:] = [event for event in self._heap if awaits[event[2]] == event[1]]
-            heapify(self._heap)
-            self._void = 0
+    def _clear_out(self) -> None:
+        """The void events of the heap leave it."""
+        awaits = self._awaits
+        self._heap[:] = [event for event in self._heap if awaits[event[2]] == event[1]]
+        heapify(self._heap)
+        self._void = 0
 
     def _draw(self, worker: int, law: Delay, generator: np.random.Generator) -> Iterator[float]:
         return draw_delays(self, worker, law, generator)

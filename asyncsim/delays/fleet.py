@@ -15,7 +15,6 @@ from asyncsim.delays import scaling
 from asyncsim.delays.bounded import Constant
 from asyncsim.delays.gamma import Gamma
 from asyncsim.delays.law import Delay, FloatArray
-from asyncsim.delays.normal import LogNormal
 
 Law = TypeVar("Law")
 
@@ -63,18 +62,6 @@ def square_root(law: Law, workers: int) -> tuple[Law, ...]:
         [1.0, 2.0]
     """
     return scaled(law, np.sqrt(_places(workers)))
-
-
-def cubic_half(law: Law, workers: int) -> tuple[Law, ...]:
-    """Worker i of the second half (i > n/2) takes i³ times as long; the others are as fast as `law` says.
-
-    Example:
-        >>> from asyncsim.delays import Constant
-        >>> [law.mean for law in cubic_half(Constant(1.0), workers=4)]
-        [1.0, 1.0, 27.0, 64.0]
-    """
-    places = _places(workers)
-    return scaled(law, np.where(places > workers / 2, places**3, 1.0))
 
 
 def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, ...]:
@@ -134,31 +121,6 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
     machines = Gamma(mean, machine_cv) if machine_cv else Constant(mean)
     means = machines.sample(_generator(seed), len(_places(workers)))
     return scaled(Gamma(1.0, task_cv) if task_cv else Constant(1.0), means)
-
-
-def lognormal_rates(law: Law, workers: int, cv: float, seed: int) -> tuple[Law, ...]:
-    """Worker i works at a rate r_i, log-normal with mean 1, and so takes 1/r_i times as long.
-
-    Args:
-        law: The law of a worker of rate 1.
-        workers: Number of workers n.
-        cv: Coefficient of variation of the rates; 0 makes them equal.
-        seed: Seed of the rates, an integer of at least 0; one more worker does not change the others'.
-
-    Returns:
-        One law per worker; the expected number of jobs per second is that of n workers with `law`.
-
-    Raises:
-        ValueError: If a number does not fit.
-
-    Example:
-        >>> from asyncsim.delays import Constant
-        >>> means = [law.mean for law in lognormal_rates(Constant(1.0), workers=2000, cv=0.5, seed=0)]
-        >>> round(sum(1 / mean for mean in means) / 2000, 1)
-        1.0
-    """
-    rates = LogNormal(1.0, cv) if require_not_negative("cv", cv, remedy="Use 0 for equal rates.") else Constant(1.0)
-    return scaled(law, 1 / rates.sample(_generator(seed), len(_places(workers))))
 
 
 def _places(workers: int) -> FloatArray:

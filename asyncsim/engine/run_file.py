@@ -19,12 +19,11 @@ from asyncsim import npz
 from asyncsim.engine.layout import Layout, Packing, row_packing
 from asyncsim.engine.loop import begin
 from asyncsim.engine.state import Carry
-from asyncsim.files import DIGEST_DIGITS
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
 from asyncsim.workloads.batches import init_key
 
-FORMAT_VERSION = 3  # 3: without the workers' state, and so 2 for a run that can be resumed
+FORMAT_VERSION = 4
 ROWS = "state/rows"  # the workers' state: n times as large as all else, and of use only to resume
 _NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss", "worker")
 
@@ -54,17 +53,14 @@ def write(
         **_prefixed("recorded_at/", fields["recorded_at"]),
         **{name: np.asarray(leaf) for name, leaf in _named_leaves(fields["state"]).items()},
     }
-    resumable = resumable and ROWS in arrays
     if not resumable:
         arrays.pop(ROWS, None)
-    npz.write(path, arrays, version=FORMAT_VERSION - resumable, notes=notes, new=new)
+    npz.write(path, arrays, version=FORMAT_VERSION, notes=notes, new=new)
 
 
 def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
     """The fields of the `Run` in a file; see `Run.load`."""
     arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
-    if "commits" in arrays and "digest" not in arrays:
-        raise ValueError(f"`path` {str(path)!r} was written by an older asyncsim (format 1). Replay the trace again.")
     try:
         return _fields(arrays, rule, workload)
     except (KeyError, ValueError) as error:
@@ -103,7 +99,7 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
         "own": {},
         "worker": worker,
         "traits": traits,
-        "digest": str(arrays["digest"])[:DIGEST_DIGITS],  # older files have all digits of the same hash
+        "digest": str(arrays["digest"]),
         "state": state,
         "rule": rule,
         "workload": workload,

@@ -39,7 +39,7 @@ class Kept:
         state: "complete"; "running" if a process is at work there; "interrupted" if there is a checkpoint; "begun" if
             there is nothing yet; or "damaged".
         description: Of the study; empty if it cannot be read.
-        origin: Where it came from; empty for older files.
+        origin: Where it came from; empty if it cannot be read.
         summary: The numbers; empty if there are none yet.
         digest: Of the study; None if it cannot be read.
     """

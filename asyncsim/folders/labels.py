@@ -39,8 +39,6 @@ def digest_of(folder: Path) -> str | None:
 def members_of(comparison: Path) -> dict[str, Path]:
     """Name -> folder of each scenario of a comparison; nothing if that cannot be read.
 
-    They are in its store; before version 0.2 each was in a folder of its name.
-
     Example:
         >>> members_of(Path("no/such/folder"))
         {}
@@ -52,7 +50,7 @@ def members_of(comparison: Path) -> dict[str, Path]:
     origin = label.get(ORIGIN)
     digests = origin.get(MEMBERS) if isinstance(origin, Mapping) else None
     if not isinstance(digests, Mapping):
-        return {name: comparison / name for name in names}
+        return {}
     return {name: comparison / RUNS / str(digests.get(name)) for name in names}
 
 

@@ -18,7 +18,7 @@ from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress
 from asyncsim.files import read_json, require_folder, write_json
 from asyncsim.folders.labels import COMPARISON as LABEL
-from asyncsim.folders.labels import MEMBERS, ORIGIN, REPORT, RUNS, SCENARIO, SUMMARY
+from asyncsim.folders.labels import MEMBERS, REPORT, RUNS, SCENARIO, SUMMARY
 from asyncsim.plots import side_by_side
 from asyncsim.plots.side_by_side import Curve
 from asyncsim.scenario import fingerprint
@@ -191,7 +191,6 @@ def compare(
     place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT), store=RUNS)
     origin = origin or Origin()
     with place.claim(comparison, force, _told(comparison, origin)) as folder:
-        _require_store(folder)
         store = open_store(folder / RUNS)
         if not store.sweeps():
             remember(store, [*comparison.scenarios.values()])
@@ -233,16 +232,6 @@ def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
     rebuilt = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
     digests = {name: scenario.digest for name, scenario in comparison.scenarios.items()}
     return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, MEMBERS: digests}
-
-
-def _require_store(folder: Folder) -> None:
-    """Refuse results that an earlier asyncsim kept in another way."""
-    label = read_json(folder / LABEL)
-    if MEMBERS not in (label.get(ORIGIN) or {}):
-        raise ValueError(
-            f"`out` {str(folder.path)!r} holds runs as an earlier asyncsim kept them, which can be loaded but not gone "
-            "on with. Choose another folder (`--out`), or replace what it holds (`--force`)."
-        )
 
 
 def _link_all(folder: Path, members: Mapping[str, Path]) -> None:

@@ -44,7 +44,6 @@ MOST_DEATHS = 3  # of processes, until their unit has failed
 MOST_TROUBLES = 3  # of workers that cannot compute a unit, until the sweep ends
 RESUMES = "Results are kept, and the same sweep goes on once this is repaired."
 PATIENCE = 0.2  # seconds until units that others compute are looked at again
-SHARED = "schedule_seed"
 
 
 class SweepProgress(NamedTuple):

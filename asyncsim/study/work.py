@@ -36,7 +36,6 @@ from asyncsim.trace import Trace
 from asyncsim.version import __version__
 from asyncsim.workloads import Workload
 
-BUSY = "busy"  # outcome of a unit that another process has claimed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk says, or one of which no more may be taken
 KEPT = 4  # schedules and workloads that a process keeps at hand
 PATIENCE = 0.2  # seconds until a scenario that another process computes is looked at again

@@ -1,6 +1,6 @@
 """Reads of different versions by parameter group: their columns in a trace, and their names in a flat table.
 
-A trace without groups has none of this, and is written, hashed and replayed as one that never heard of them.
+A trace without groups is hashed and replayed without any of this.
 """
 
 import re

@@ -19,11 +19,8 @@ from asyncsim.trace.parse import Table
 from asyncsim.trace.start import Start
 from asyncsim.trace.tables import Faults, Tables, Unfinished
 
-# 4: groups, 3: `resumes_own`; a trace with neither is of format 2, for older versions of asyncsim.
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables beside the commits
-OWN = ("resumes_own", "unfinished.resumes_own")
-GROUPS = ("groups", GROUP_READS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -172,12 +169,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
         for beside, names in BESIDE.items():
             columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
-        own = [columns.pop(name) for name in OWN]
-        has_own = any(column.any() for column in own)
-        columns |= dict(zip(OWN, own, strict=True)) if has_own else {}
-        columns |= {"groups": np.array(self.groups), GROUP_READS: self.group_read_version} if self.groups else {}
-        version = FORMAT_VERSION if self.groups else 3 if has_own else 2
-        npz.write(path, columns, version=version, notes=notes, sync=sync)
+        columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
+        npz.write(path, columns, version=FORMAT_VERSION, notes=notes, sync=sync)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trace":
@@ -186,8 +179,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Raises:
             FileNotFoundError: If there is no such file.
             TraceError: If the trace in it breaks an invariant.
-            ValueError: If the file is CSV (for `from_csv`), damaged, not a trace, written by a newer asyncsim, or lacks
-                a column.
+            ValueError: If the file is CSV (for `from_csv`), damaged, not a trace, of another format, or lacks a
+                column.
 
         Example:
             >>> import pathlib, tempfile
@@ -198,11 +191,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             Trace(3 commits by 2 workers in 3.0 s)
         """
         names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
-        needed = [name for name in ("workers", *COMMIT_COLUMNS, *names) if name not in OWN]
+        needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS)
         try:
-            found: dict[str, Any] = npz.read(
-                path, needed, optional=(*OWN, *GROUPS), kind="trace", version=FORMAT_VERSION
-            )
+            found: dict[str, Any] = npz.read(path, needed, kind="trace", version=FORMAT_VERSION)
         except ValueError:
             if csv.seems_csv(path):
                 remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
@@ -211,10 +202,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
                 remedy = "Give a file made by `Trace.save`, or a CSV file whose first line begins worker,commit_time."
                 raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a CSV log. {remedy}") from None
             raise
-        rest = {
-            beside: {name: found.pop(f"{beside}.{name}") for name in names if f"{beside}.{name}" in found}
-            for beside, names in BESIDE.items()
-        }
+        rest = {beside: {name: found.pop(f"{beside}.{name}") for name in names} for beside, names in BESIDE.items()}
         source = f"{str(path)!r} holds no valid trace: "
         try:
             unfinished = Unfinished(**rest["unfinished"])

@@ -12,10 +12,8 @@ LAW = Gamma(mean=2.0, cv=0.5)
 MAKERS = {
     "linear": lambda n: fleet.linear(LAW, n),
     "square_root": lambda n: fleet.square_root(LAW, n),
-    "cubic_half": lambda n: fleet.cubic_half(LAW, n),
     "two_classes": lambda n: fleet.two_classes(LAW, n, slow=1, factor=3.0),
     "gamma_machines": lambda n: fleet.gamma_machines(n, mean=2.0, task_cv=0.5, machine_cv=0.6, seed=4),
-    "lognormal_rates": lambda n: fleet.lognormal_rates(LAW, n, cv=0.7, seed=4),
 }
 
 
@@ -31,7 +29,7 @@ def test_every_fleet_makes_a_cluster_of_the_same_family(name: str, workers: int)
     assert all(isinstance(law, Gamma) and law.cv == 0.5 for law in laws)
 
 
-@pytest.mark.parametrize("name", ["linear", "square_root", "gamma_machines", "lognormal_rates"])
+@pytest.mark.parametrize("name", ["linear", "square_root", "gamma_machines"])
 def test_one_more_worker_leaves_the_others_alone(name: str) -> None:
     assert MAKERS[name](9)[:8] == MAKERS[name](8)
 
@@ -39,8 +37,6 @@ def test_one_more_worker_leaves_the_others_alone(name: str) -> None:
 def test_means_worker_by_worker() -> None:
     assert means(fleet.linear(LAW, 4)) == [2.0, 4.0, 6.0, 8.0]
     assert means(fleet.square_root(LAW, 4)) == pytest.approx([2.0, 2 * math.sqrt(2), 2 * math.sqrt(3), 4.0])
-    assert means(fleet.cubic_half(LAW, 4)) == [2.0, 2.0, 54.0, 128.0]
-    assert means(fleet.cubic_half(LAW, 5)) == [2.0, 2.0, 54.0, 128.0, 250.0]
     assert means(fleet.two_classes(LAW, 4, slow=0, factor=3.0)) == [2.0] * 4
     assert means(fleet.two_classes(LAW, 4, slow=3, factor=3.0)) == [2.0, 6.0, 6.0, 6.0]
     assert means(fleet.scaled(LAW, (0.5, 1))) == [1.0, 2.0]
@@ -66,18 +62,11 @@ def test_gamma_machines_have_gamma_means() -> None:
 
 def test_equal_machines_and_tasks() -> None:
     assert fleet.gamma_machines(3, mean=2.0, task_cv=0.0, machine_cv=0.0, seed=0) == (Constant(2.0),) * 3
-    assert fleet.lognormal_rates(LAW, 3, cv=0.0, seed=0) == (LAW,) * 3
-
-
-def test_lognormal_rates_have_mean_one() -> None:
-    rates = 2.0 / np.array(means(fleet.lognormal_rates(LAW, 20_000, cv=0.7, seed=2)))
-    assert abs(rates.mean() - 1.0) <= 5 * 0.7 / math.sqrt(20_000)
-    logs = np.log(rates)
-    assert abs(logs.var() - math.log(1.49)) <= 5 * logs.var() * math.sqrt(2 / 20_000)
 
 
 def test_other_seeds_make_other_fleets() -> None:
-    assert fleet.lognormal_rates(LAW, 3, cv=0.7, seed=0) != fleet.lognormal_rates(LAW, 3, cv=0.7, seed=1)
+    one, other = (fleet.gamma_machines(3, mean=2.0, task_cv=0.1, machine_cv=0.6, seed=seed) for seed in (0, 1))
+    assert one != other
 
 
 @pytest.mark.parametrize(
@@ -93,8 +82,7 @@ def test_other_seeds_make_other_fleets() -> None:
         (lambda: fleet.gamma_machines(3, 0.0, 0.1, 0.1, seed=0), r"`mean` must be finite and positive; got 0\.0"),
         (lambda: fleet.gamma_machines(3, 1.0, -0.1, 0.1, seed=0), r"`task_cv` must be finite and not .* got -0\.1"),
         (lambda: fleet.gamma_machines(3, 1.0, 0.1, math.nan, seed=0), "`machine_cv` must be finite .* got nan"),
-        (lambda: fleet.lognormal_rates(LAW, 3, cv=-1.0, seed=0), r"`cv` must be finite and not negative; got -1\.0"),
-        (lambda: fleet.lognormal_rates(LAW, 3, cv=1.0, seed=-1), "`seed` must be an integer of at least 0; got -1"),
+        (lambda: fleet.gamma_machines(3, 1.0, 0.1, 0.1, seed=-1), "`seed` must be an integer of at least 0; got -1"),
     ],
 )
 def test_what_does_not_fit_is_named(make, message: str) -> None:

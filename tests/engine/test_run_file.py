@@ -51,24 +51,13 @@ def test_it_resumes_bit_for_bit_whatever_the_trace(tmp_path: Path, kind: str) ->
     assert_same(resumed, asim.replay(trace, RULE, WORKLOAD))
 
 
-def test_a_file_without_the_traces_digest_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_an_older_format_is_refused(tmp_path: Path) -> None:
     half().save(tmp_path / "run.npz")
-    arrays = dict(np.load(tmp_path / "run.npz"))
-    del arrays["digest"], arrays["traits"]
-    np.savez(tmp_path / "run.npz", **arrays | {"format_version": 1})
-    with pytest.raises(ValueError, match=r"run\.npz' was written by an older asyncsim .* Replay the trace again") as e:
+    np.savez(tmp_path / "run.npz", **dict(np.load(tmp_path / "run.npz")) | {"format_version": 3})
+    message = r"run\.npz' was written by an older asyncsim, .*\(format 3; .* Make the run again"
+    with pytest.raises(ValueError, match=message) as e:
         asim.Run.load(tmp_path / "run.npz", RULE, WORKLOAD)
     assert "\n" not in str(e.value)
-
-
-def test_a_file_with_all_digits_of_the_digest_is_read(tmp_path: Path) -> None:
-    """As they were written at first."""
-    before = half()
-    before.save(tmp_path / "run.npz")
-    arrays = dict(np.load(tmp_path / "run.npz"))
-    np.savez(tmp_path / "run.npz", **arrays | {"digest": np.asarray(before.digest + "0" * 48)})
-    after = asim.Run.load(tmp_path / "run.npz", RULE, WORKLOAD)
-    assert_same(asim.replay(TRACE, RULE, WORKLOAD, resume=after), asim.replay(TRACE, RULE, WORKLOAD, record=RECORD))
 
 
 def test_divergence_is_kept(tmp_path: Path) -> None:
@@ -132,11 +121,11 @@ def test_trace_missing_and_newer_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"run\.npz' is not a file"):
         asim.Run.load(path, RULE, WORKLOAD)
     TRACE.save(path)
-    with pytest.raises(ValueError, match=r"holds no run .* it lacks 'commits'"):
+    with pytest.raises(ValueError, match="holds no run"):
         asim.Run.load(path, RULE, WORKLOAD)
     half().save(path)
     np.savez(path, **dict(np.load(path)) | {"format_version": 99})
-    with pytest.raises(ValueError, match=r"newer asyncsim \(format 99; .* Update asyncsim"):
+    with pytest.raises(ValueError, match=r"newer asyncsim, .*\(format 99; .* Update asyncsim"):
         asim.Run.load(path, RULE, WORKLOAD)
 
 

@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import shutil
 import threading
 from pathlib import Path
 
@@ -119,24 +118,6 @@ class TestFolder:
         ):
             asim.compare(both(), tmp_path, force=True)
         assert all(result.recomputed for result in asim.compare(both(), tmp_path, force=True).values())
-
-    def test_as_an_earlier_version_kept_it(self, tmp_path: Path) -> None:
-        """It can be loaded and replaced, and nothing else."""
-        results = asim.compare(both(), tmp_path)
-        label = json.loads((tmp_path / "comparison.json").read_text())
-        del label["origin"]["members"]
-        (tmp_path / "comparison.json").write_text(json.dumps(label))
-        for name in results:
-            (tmp_path / name).unlink()
-            (results[name].folder or tmp_path).rename(tmp_path / name)
-        shutil.rmtree(tmp_path / "runs")
-        with pytest.raises(ValueError, match=r"as an earlier asyncsim kept them, .* Choose another folder"):
-            asim.compare(both(), tmp_path)
-        assert {name: one.summary for name, one in asim.load(tmp_path).items()} == {
-            name: one.summary for name, one in results.items()
-        }
-        asim.compare(both(), tmp_path, force=True)
-        assert (tmp_path / "gem_4").is_symlink()
 
 
 class TestNames:

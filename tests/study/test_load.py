@@ -60,13 +60,6 @@ def assert_same(found: asim.Result, done: asim.Result) -> None:
     assert_same_run(found.run, done.run)
 
 
-def without_origin(folder: Path) -> None:
-    """As older versions wrote it."""
-    label = json.loads((folder / "scenario.json").read_text())
-    del label["origin"]
-    (folder / "scenario.json").write_text(json.dumps(label))
-
-
 class TestByName:
     def test_a_run(self) -> None:
         done = asim.run(scenario(), "out")
@@ -79,11 +72,6 @@ class TestByName:
         assert contents(Path("out")) == before
 
     @pytest.mark.quick
-    def test_a_file_of_an_older_version(self) -> None:
-        done = asim.run(scenario(), "out")
-        without_origin(Path("out"))
-        assert_same(asim.load("out"), done)
-
     def test_it_runs_on(self) -> None:
         done = asim.run(scenario(), "out")
         again = asim.run(load_study("out").study, "out")

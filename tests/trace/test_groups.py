@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 import asyncsim as asim
@@ -55,12 +54,7 @@ def test_groups_are_part_of_the_digest():
     assert len(digests | {asim.Trace.from_commits(ORDER, groups=same).digest}) == 4
 
 
-def test_a_trace_without_groups_is_written_as_before(tmp_path):
-    """Format 2 and the columns that it had."""
-    gamma_trace().save(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as file:
-        assert file["format_version"] == 2
-        assert not [name for name in file.files if "group" in name]
+def test_a_table_of_a_trace_without_groups_has_no_columns_of_theirs():
     assert not [name for name in gamma_trace().to_columns(unfinished=True) if "[" in name]
 
 

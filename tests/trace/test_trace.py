@@ -14,6 +14,7 @@ from asyncsim import memory
 from asyncsim.trace import Fate, Trace, Unfinished
 from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace.invariants import conservation
+from asyncsim.trace.trace import FORMAT_VERSION
 from tests.problems import full_disk
 
 ORDERS = st.integers(1, 6).flatmap(
@@ -33,7 +34,8 @@ def named(worker: list[int], commit_time: list[float]) -> dict[str, list]:
 def columns(trace: Trace) -> dict[str, np.ndarray]:
     rest = {f"unfinished.{name}": getattr(trace.unfinished, name) for name in UNFINISHED_COLUMNS}
     faults = {f"faults.{name}": getattr(trace.faults, name) for name in FAULT_COLUMNS}
-    return {name: getattr(trace, name) for name in COMMIT_COLUMNS} | rest | faults
+    groups = {"groups": np.array(trace.groups, np.str_), "group_read_version": trace.group_read_version}
+    return {name: getattr(trace, name) for name in COMMIT_COLUMNS} | rest | faults | groups
 
 
 def assert_equal(one: Trace, other: Trace) -> None:
@@ -315,9 +317,10 @@ class TestFile:
         ("change", "message"),
         [
             (
-                {"format_version": 5},
-                r"written by a newer asyncsim \(format 5; .* up to 4\)\. Update asyncsim",
+                {"format_version": FORMAT_VERSION + 1},
+                rf"by a newer asyncsim, .*\(format {FORMAT_VERSION + 1}; .* reads {FORMAT_VERSION}\)\. Update asyncsim",
             ),
+            ({"format_version": 4}, r"by an older asyncsim, .*\(format 4; .* Make the trace again"),
             ({"format_version": None}, "not a trace file .it has no format version"),
             ({"format_version": "one"}, "not a trace file .it has no format version"),
             ({"read_time": None}, "lacks the column `read_time`"),
@@ -328,7 +331,7 @@ class TestFile:
     )
     def test_wrong_content(self, trace: Trace, tmp_path: Path, change: dict, message: str) -> None:
         path = tmp_path / "wrong.npz"
-        content = columns(trace) | {"format_version": 2, "workers": trace.workers} | change
+        content = columns(trace) | {"format_version": FORMAT_VERSION, "workers": trace.workers} | change
         np.savez(path, **{name: value for name, value in content.items() if value is not None})
         with pytest.raises(ValueError, match=rf"wrong\.npz' .*{message}"):
             Trace.load(path)

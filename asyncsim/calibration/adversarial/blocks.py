@@ -8,15 +8,6 @@ from asyncsim.checks import require_integer
 from asyncsim.trace import Trace
 
 COMMITS_PER_WORKER = 20  # of a block: beyond the memory of a cluster
-NAMES = (
-    "log throughput",
-    "mean staleness",
-    "sd of staleness",
-    "log of the median inter-commit time",
-    "log of its 90 % over its 10 % quantile",
-    "log of the 10 % quantile of the gaps between commits",
-    "log of their 90 % quantile",
-)
 TINY = 1e-12  # of a second: the logarithm of equal times
 
 
