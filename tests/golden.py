@@ -36,7 +36,7 @@ def cluster(**parts: Any) -> asim.Cluster:
 
 RUNS: dict[str, Callable[[], tuple[asim.Cluster, asim.Rule, asim.Workload]]] = {
     "gem": lambda: (cluster(), rules.gem(0.05), bowl()),
-    "gem, paper": lambda: (cluster(compute=delays.LogNormal(1.0, 0.8)), rules.gem(0.01, variant="paper"), bowl()),
+    "gem, signed": lambda: (cluster(compute=delays.LogNormal(1.0, 0.8)), rules.gem(0.01, variant="signed"), bowl()),
     "downpour, SSP, mlp": lambda: (
         cluster(protocol=protocols.SSP(2)),
         rules.downpour(0.1),
@@ -66,7 +66,7 @@ RUNS: dict[str, Callable[[], tuple[asim.Cluster, asim.Rule, asim.Workload]]] = {
     ),
     "delay adaptive, gap": lambda: (
         cluster(server=asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.3))),
-        rules.delay_adaptive(0.1),
+        rules.delay_adaptive(0.01),
         workloads.surface("booth", noise=0.1, start=(0.0, 1.0)),
     ),
     "gap aware, parts of the data": lambda: (

@@ -30,7 +30,10 @@ NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, floa
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
 UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
-WRAPPERS = (type(jax.jit(abs)), type(functools.lru_cache(abs)))  # of C: their function is all that they consist of
+WRAPPERS: tuple[Any, ...] = (
+    type(jax.jit(abs)),
+    type(functools.lru_cache(abs)),
+)  # of C: their function is all that they consist of
 NOTES_OF_PYTHON = {  # attributes that Python keeps of a class or a function, and nothing computes with
     *("__abstractmethods__", "__annotations__", "__dataclass_fields__", "__dataclass_params__", "__dict__", "__doc__"),
     *("__firstlineno__", "__match_args__", "__module__", "__orig_bases__", "__parameters__", "__qualname__"),
