@@ -267,7 +267,7 @@ class TestOverride:
 
 class TestCustomComponents:
     def test_a_rule_a_workload_and_a_law_of_the_script_have_fields(self) -> None:
-        own = asim.Rule(hyper={"rate": 0.1}, name="mine", send=_send)
+        own = asim.Rule(hyper={"rate": 0.1}, name="mine", send=_send, elementwise=True)
         mine = scenario(rule=own, workload=_line(), cluster=asim.Cluster(2, Slow(1.0)))
         changed = mine.override(rate=0.2, batch_size=3, seconds_each=2.0)
         assert changed.rule.hyper == {"rate": 0.2}
