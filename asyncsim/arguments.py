@@ -362,9 +362,9 @@ def _protocol(kind: type) -> Kind:
 def _collection(origin: type, items: tuple[Any, ...]) -> Kind:
     if issubclass(origin, collections.abc.Mapping):
         return Kind(lambda value: isinstance(value, collections.abc.Mapping), "a mapping")
-    if issubclass(origin, os.PathLike):
+    if origin is os.PathLike:
         return Kind(lambda value: isinstance(value, os.PathLike), "a path")
-    if not hasattr(origin, "__iter__"):
+    if "__iter__" not in dir(origin):
         return Kind(lambda value: isinstance(value, origin), f"a {origin.__name__}")
     return _sequence(items, iterable=origin in (collections.abc.Iterable, collections.abc.Iterator))
 

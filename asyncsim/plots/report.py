@@ -69,7 +69,9 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
         >>> running_mean(np.array([1.0, 3.0, 5.0, 7.0]), window=2).tolist()
         [1.0, 2.0, 4.0, 6.0]
     """
-    (values,) = columns(values=values)
+    values = np.asarray(values, np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"`values` must be a list of numbers; got shape {values.shape}.")
     window = require_integer("window", window, least=1, remedy="1 smooths nothing.")
     broken = np.flatnonzero(~np.isfinite(values))
     sound = values[: broken[0]] if len(broken) else values

@@ -43,7 +43,7 @@ def test_counts_that_cannot_be_meant(ax, counts):
 
 
 def test_shares_that_do_not_fit(ax):
-    with pytest.raises(ValueError, match=r"one number per worker; got shapes \(2,\) and \(3,\)"):
+    with pytest.raises(ValueError, match=r"`shares` must be as long as `losses`, 2 numbers; got shape \(3,\)"):
         draw_worker_losses(ax, [1.0, 2.0], [0.2, 0.3, 0.5])
 
 
