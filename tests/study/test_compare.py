@@ -1,9 +1,7 @@
 """Comparisons: several scenarios side by side, in one folder."""
 
 import importlib
-import json
 import os
-import shutil
 import threading
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.study.compare import final_losses
 from asyncsim.study.store import open_store
+from tests.folders.problems import content_of
 from tests.study.problems import FILES, contents, no_replay, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
@@ -28,7 +27,7 @@ class TestFolder:
         seen: list[str] = []
         results = asim.compare(both(), tmp_path, progress=lambda name, progress: seen.append(name))
         assert set(seen) == {"gem_4", "downpour_4"}
-        summary = json.loads((tmp_path / "summary.json").read_text())
+        summary = content_of(tmp_path / "summary.json")
         assert summary == {name: result.summary for name, result in results.items()}
         assert {path.name for path in (tmp_path / "gem_4").iterdir()} == FILES
         before = contents(tmp_path / "gem_4")
@@ -90,24 +89,6 @@ class TestFolder:
         ):
             asim.compare(both(), tmp_path, force=True)
         assert all(result.recomputed for result in asim.compare(both(), tmp_path, force=True).values())
-
-    def test_as_an_earlier_version_kept_it(self, tmp_path: Path) -> None:
-        """It can be loaded and replaced, and nothing else."""
-        results = asim.compare(both(), tmp_path)
-        label = json.loads((tmp_path / "comparison.json").read_text())
-        del label["origin"]["members"]
-        (tmp_path / "comparison.json").write_text(json.dumps(label))
-        for name in results:
-            (tmp_path / name).unlink()
-            (results[name].folder or tmp_path).rename(tmp_path / name)
-        shutil.rmtree(tmp_path / "runs")
-        with pytest.raises(ValueError, match=r"as an earlier asyncsim kept them, .* Choose another folder"):
-            asim.compare(both(), tmp_path)
-        assert {name: one.summary for name, one in asim.load(tmp_path).items()} == {
-            name: one.summary for name, one in results.items()
-        }
-        asim.compare(both(), tmp_path, force=True)
-        assert (tmp_path / "gem_4").is_symlink()
 
 
 class TestNames:
