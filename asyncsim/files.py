@@ -1,5 +1,11 @@
-"""Files that a failure never leaves half written, values in the form that JSON can hold, and digests."""
+"""Files that a failure never leaves half written, JSON that says whose it is, and digests.
 
+`write_owned` and `read_owned` are the one writer and the one reader of the JSON files in folders of results: each names
+its owner (the digest of the study, or of whatever it belongs to) and carries a checksum that is compared when it is
+read. A file that is emptied, truncated, altered or another owner's reads as if it were missing.
+"""
+
+import errno
 import hashlib
 import json
 import math
@@ -15,15 +21,25 @@ import numpy as np
 
 DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and a name stays readable
 
+ABOUT = "@asyncsim"  # entry of a JSON file: its owner and the checksum of its other entries
+OWNER, CHECKSUM = "owner", "checksum"
+
+_REMEDIES = {
+    errno.ENOENT: "The folder does not exist: create it first, or choose an existing folder",
+    errno.ENOTDIR: "A folder is needed where a file is: choose an existing folder",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Choose an existing folder that can be written to"),
+}
+_OTHERWISE = "Free some space, or choose an existing folder that can be written to"
+
 TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.tmp")  # name of the file that `atomic_write` writes first
 
 
 def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object], *, sync: bool = True) -> None:
     """Write a file whole or not at all.
 
-    `write` fills a temporary file in the same folder, which is flushed to the disk and then renamed to `path`. Whatever
-    goes wrong before the rename (a full disk, an error in `write`, Ctrl-C), an existing file stays whole and the
-    temporary file is removed.
+    `write` fills a temporary file in the same folder, which is flushed to the disk and then renamed to `path`; then the
+    folder is flushed. Whatever goes wrong before the rename (a full disk, an error in `write`, Ctrl-C), an existing
+    file stays whole and the temporary file is removed.
 
     Args:
         path: The file to write. A symbolic link is followed; the folder must exist.
@@ -46,6 +62,8 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
     try:
         _write(temporary, write, sync)
         os.replace(temporary, target)
+        if sync:
+            flush(target.parent)
     except OSError as error:
         raise _explained(error, target) from error
     finally:
@@ -80,6 +98,78 @@ def require_folder(name: str, value: object) -> Path:
     return Path(text)
 
 
+def flush(path: str | os.PathLike[str]) -> None:
+    """Wait until a file's contents, or a folder's entries, are on the disk; nothing where the platform cannot."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except PermissionError:  # a folder, on Windows
+        return
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that flushes no folders
+            raise
+    finally:
+        os.close(opened)
+
+
+def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str, *, new: bool = False) -> None:
+    """Write plain data as JSON that says whose it is, with a checksum, for `read_owned`.
+
+    Args:
+        path: The file to write, whole or not at all.
+        value: The data, as in `write_json`.
+        owner: What the file belongs to: a digest.
+        new: Write the file in place and do not wait for the disk: for one in a folder that nobody reads yet.
+
+    Raises:
+        OSError: If the file cannot be written; an existing file stays whole.
+        TypeError: If the value contains something that JSON cannot represent.
+        ValueError: If it has an entry of the name that is kept for owner and checksum.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "summary.json")
+        ...     write_owned(path, {"loss": 0.5}, owner="ab12")
+        ...     found, of_another = read_owned(path, "ab12"), read_owned(path, "cd34")
+        ...     _ = path.write_text(path.read_text().replace("0.5", "0.4"))
+        ...     found, of_another, read_owned(path)
+        ({'loss': 0.5}, None, None)
+    """
+    if ABOUT in value:
+        raise ValueError(
+            f"{ABOUT!r} is kept for the checksum of {Path(path).name!r}. Choose another name for the entry."
+        )
+    content = to_plain(value)
+    about = {OWNER: owner, CHECKSUM: _checksum(content, owner)}
+    text = json.dumps({**content, ABOUT: about}, indent=None if new else 2, allow_nan=False) + "\n"
+    if new:
+        Path(path).write_bytes(text.encode())
+    else:
+        atomic_write(path, lambda file: file.write(text.encode()))
+
+
+def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[str, Any] | None:
+    """What `write_owned` wrote; None if the file is missing, damaged or another owner's.
+
+    Args:
+        path: The file.
+        owner: Whose it must be; by default anybody's.
+    """
+    content = read_json(path)
+    about = content.pop(ABOUT, None) if isinstance(content, dict) else None
+    if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
+        return None
+    if owner not in (None, about[OWNER]) or about.get(CHECKSUM) != _checksum(content, about[OWNER]):
+        return None
+    return content
+
+
+def _checksum(content: Mapping[str, Any], owner: str) -> str:
+    return digest(owner, "\n", json.dumps(content, separators=(",", ":"), allow_nan=False))
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write a value as JSON, whole or not at all; numbers that are not finite become null.
 
@@ -99,7 +189,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """The content of a JSON file; None if the file is missing or damaged."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
 
 
@@ -153,5 +243,5 @@ def _write(path: Path, write: Callable[[BinaryIO], object], sync: bool) -> None:
 
 def _explained(error: OSError, target: Path) -> OSError:
     reason = error.strerror or str(error)
-    remedy = "Free some space, or choose an existing folder that can be written to; nothing there was changed."
+    remedy = f"{_REMEDIES.get(error.errno or 0, _OTHERWISE)}; nothing there was changed."
     return OSError(error.errno, f"`path` {str(target)!r} could not be written: {reason}. {remedy}")

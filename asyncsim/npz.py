@@ -7,6 +7,7 @@ checksum, allocates whatever a header claims, and does not miss an array that th
 import io
 import os
 import struct
+import sys
 import tokenize
 import warnings
 import zipfile
@@ -51,7 +52,13 @@ MOST_AT_ONCE = 1 << 30  # bytes up to which all sizes and places fit 32 bits wit
 _END_SIGNATURE = b"PK\x05\x06"
 _MOST_COUNTED = 0xFFFF  # members that the record can count
 
+_ROOM, _GROWTH = 1 << 26, 16  # bytes that compressed arrays may take together, and how many more for each of the file's
+
 Arrays = dict[str, NDArray[Any]]
+
+
+class Damaged(ValueError):
+    """A file that is emptied, truncated or altered, or no archive of arrays at all."""
 
 
 def write(
@@ -153,7 +160,8 @@ def read(
     Raises:
         FileNotFoundError: If there is no such file.
         PermissionError: If reading it is not permitted.
-        ValueError: If the file is damaged, of another kind or format, or lacks an array.
+        Damaged: If the file is damaged.
+        ValueError: If it is of another kind or format, or lacks an array.
     """
     if names is None:
         return _read(path, lambda name: not name.startswith(_NOTE), kind, version)
@@ -180,6 +188,38 @@ def read_notes(path: str | os.PathLike[str], *, kind: str, version: int) -> dict
     return {name.removeprefix(_NOTE): note.tolist() for name, note in notes.items()}
 
 
+def is_whole(path: str | os.PathLike[str]) -> bool:
+    """Whether a file that `write` wrote is there with its end: neither emptied nor truncated. Its arrays are not read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.npz")
+        ...     write(path, {"x": [1, 2]}, version=1)
+        ...     whole = is_whole(path)
+        ...     os.truncate(path, 100)
+        ...     whole, is_whole(path)
+        (True, False)
+    """
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _END.size))
+            end = file.read()
+    except OSError:
+        return False
+    return len(end) == _END.size and end.startswith(_END_SIGNATURE)
+
+
+def is_sound(path: str | os.PathLike[str]) -> bool:
+    """Whether all arrays of a file that `write` wrote can be read, and agree with their checksums."""
+    try:
+        _read(path, lambda name: True, "results", sys.maxsize)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: str, version: int) -> Arrays:
     if not Path(path).is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or save a {kind} there first.")
@@ -188,7 +228,7 @@ def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: 
             arrays = _read_members(file, is_wanted)
         except _DAMAGE as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(
+            raise Damaged(
                 f"`path` {str(path)!r} is damaged or not a {kind} file ({reason}). {_remedy(kind)}"
             ) from error
     _require_known_format(path, arrays, kind, version)
@@ -204,9 +244,11 @@ def _read_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Arrays:
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         _require_all_listed(file, size, members)
+        wanted = [member for member in members if is_wanted(member.filename.removesuffix(_SUFFIX))]
+        _require_room(wanted, size)
         for member in members:
             name = member.filename.removesuffix(_SUFFIX)
-            if name == _VERSION or is_wanted(name):
+            if name == _VERSION or member in wanted:
                 arrays[name] = _read_array(archive, member, size)
             else:
                 archive.open(member).close()  # checks that it bears this name: a wanted one may have been altered
@@ -224,6 +266,16 @@ def _require_all_listed(file: BinaryIO, size: int, members: list[zipfile.ZipInfo
         raise ValueError(f"its directory lists {len(members)} arrays of {count}")
     if len({member.filename for member in members}) < len(members):
         raise ValueError("its directory lists an array twice")
+
+
+def _require_room(wanted: list[zipfile.ZipInfo], size: int) -> None:
+    """Refuse arrays that lie over each other, or are compressed to much less than measured numbers ever are."""
+    stored, compressed = (
+        sum(member.file_size for member in wanted if (member.compress_type == zipfile.ZIP_STORED) is is_stored)
+        for is_stored in (True, False)
+    )
+    if stored > size or compressed > _ROOM + _GROWTH * size:
+        raise ValueError(f"its arrays claim {stored + compressed} bytes, more than the file can hold")
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> NDArray[Any]:

@@ -516,6 +516,41 @@ MUTANTS = (
         "True",
         "tests/figures",
     ),
+    Mutant(
+        "a checksum that is not compared",
+        "asyncsim/files.py",
+        " or about.get(CHECKSUM) != _checksum(content, about[OWNER])",
+        "",
+        "tests/test_files.py",
+    ),
+    Mutant(
+        "another owner's file is believed",
+        "asyncsim/files.py",
+        "if owner not in (None, about[OWNER]) or",
+        "if",
+        "tests/test_files.py",
+    ),
+    Mutant(
+        "an emptied run counts as done",
+        "asyncsim/npz.py",
+        "return len(end) == _END.size and end.startswith(_END_SIGNATURE)",
+        "return True",
+        "tests/cli/sweep/test_damaged.py",
+    ),
+    Mutant(
+        "a process is alive whose number is",
+        "asyncsim/folders/holders.py",
+        'return _start_of(process) == holder.get("started")',
+        "return True",
+        "tests/folders/test_listing.py",
+    ),
+    Mutant(
+        "a script is run before its hash is compared",
+        "asyncsim/study/load.py",
+        'doubt = "it has changed since" if changed else',
+        "doubt =",
+        "tests/study/test_load.py",
+    ),
     # Runs that are found again.
     Mutant(
         "an existing tag is taken from its place",

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from asyncsim.files import atomic_write, digest, require_folder, to_plain, write_json
+from asyncsim.files import atomic_write, digest, read_owned, require_folder, to_plain, write_json, write_owned
 from tests.problems import full_disk
 
 
@@ -78,8 +78,29 @@ def test_any_other_error_passes_and_leaves_the_old_file_whole(old: Path, error: 
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"`path` '.*nowhere.*' could not be written: No such file.*existing folder"):
+    with pytest.raises(
+        OSError, match=r"`path` '.*nowhere.*' could not be written: No such file.*create it first"
+    ) as caught:
         atomic_write(tmp_path / "nowhere" / "a", lambda file: None)
+    assert "space" not in str(caught.value)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="A folder is needed where a file is"):
+        atomic_write(tmp_path / "file" / "a", lambda file: None)
+
+
+def test_file_and_folder_are_flushed_around_the_rename(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut leaves the old file or the new one, and never an empty one."""
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def flush(opened: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(opened).st_mode) else "file")
+        fsync(opened)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", lambda *paths: (done.append("rename"), replace(*paths)))
+    atomic_write(old, lambda file: file.write(b"new"))
+    assert done == ["file", "rename", "folder"]
 
 
 class TestWriteJson:
@@ -93,6 +114,41 @@ class TestWriteJson:
         with pytest.raises(TypeError, match="not JSON serializable"):
             write_json(old, {"a": object()})
         assert old.read_bytes() == b"old"
+
+
+class TestOwned:
+    """A file is its owner's, and as it was written, or it is as good as missing."""
+
+    def test_what_was_written_comes_back(self, tmp_path: Path) -> None:
+        value = {"b": 0.1, "a": [1, None, "größe", {"x": True}], "c": np.float64("nan"), "2": -0.0}
+        write_owned(tmp_path / "a.json", value, "me")
+        found = read_owned(tmp_path / "a.json", "me")
+        assert found == to_plain(value)
+        assert read_owned(tmp_path / "a.json") == found
+        assert read_owned(tmp_path / "a.json", "you") is None
+        assert json.loads((tmp_path / "a.json").read_text())["a"] == value["a"]
+
+    def test_any_changed_byte_is_noticed_or_changes_nothing(self, tmp_path: Path) -> None:
+        path, value = tmp_path / "a.json", {"loss": 0.125, "name": "gem"}
+        write_owned(path, value, "me")
+        whole = path.read_bytes()
+        for place, byte in enumerate(whole):
+            for other in {0, ord("0"), ord(" "), ord('"'), byte ^ 1} - {byte}:
+                path.write_bytes(whole[:place] + bytes([other]) + whole[place + 1 :])
+                assert read_owned(path, "me") in (None, value)
+            path.write_bytes(whole[:place])
+            assert read_owned(path, "me") in (None, value)
+
+    @pytest.mark.parametrize(
+        "text", ["", "{}", "[]", "3", "[" * 100_000, '{"@asyncsim": 3}', '{"@asyncsim": {"owner": "me"}}']
+    )
+    def test_other_content_is_damage(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "a.json").write_text(text)
+        assert read_owned(tmp_path / "a.json") is None
+
+    def test_the_name_of_the_entry_is_kept(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=r"'@asyncsim' is kept for the checksum of 'a\.json'"):
+            write_owned(tmp_path / "a.json", {"@asyncsim": 1}, "me")
 
 
 @pytest.mark.parametrize("out", [5, "", "  ", b"folder", "a\0b", ["folder"]])

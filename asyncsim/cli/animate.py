@@ -17,6 +17,8 @@ from asyncsim.cli.found import RunFolder
 from asyncsim.cli.trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine.devices import use_all_cores
+from asyncsim.folders import places
+from asyncsim.folders.labels import EXPERIMENT, PAGE, label_of
 from asyncsim.folders.places import find_run
 from asyncsim.study.load import load
 from asyncsim.study.run import Result, headline, predicted_staleness
@@ -88,6 +90,11 @@ class View(click.ParamType):
             help="The page, or a .gif or .mp4 of the same. [movie.html in the folder of the run]",
         ),
         click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
+        click.Option(
+            ["--trust"],
+            is_flag=True,
+            help="Run the script that RUN was made by even if it has changed or may be another user's work.",
+        ),
     ],
 )
 def command(
@@ -98,6 +105,7 @@ def command(
     principal: bool,
     out: Path | None,
     show: bool,
+    trust: bool,
 ) -> None:
     """Animate a run."""
     use_all_cores()
@@ -107,13 +115,27 @@ def command(
     if run.suffix.lower() in TRACES and run.is_file():
         movie, target = animate(load_trace(str(run)), view=view, title=run.name, **options), run.with_suffix(".html")
     else:
-        folder = find_run(str(run))
-        movie, target = movie_of(load(folder), folder, view, options), folder / "movie.html"
+        found = places.find(str(run))
+        if not (view or start or stop or principal or out) and _has_page_only(found):
+            _show_page(f"Page in {found / PAGE}", found / PAGE, show)
+            return
+        folder = find_run(found)
+        movie, target = movie_of(load(folder, trust=trust), folder, view, options), folder / PAGE
     target = out or target
     {".html": movie.html, ".gif": movie.gif, ".mp4": movie.mp4}[target.suffix.lower()](target)
-    click.echo(f"{movie!r}\n\n{'Page' if target.suffix.lower() == '.html' else 'Movie'} in {target}")
+    _show_page(f"{movie!r}\n\n{'Page' if target.suffix.lower() == '.html' else 'Movie'} in {target}", target, show)
+
+
+def _has_page_only(folder: Path) -> bool:
+    """Whether a folder holds a page and no run of which one is made: an experiment's, or what somebody saved there."""
+    label = label_of(folder)
+    return (label is None or label.name == EXPERIMENT) and (folder / PAGE).is_file()
+
+
+def _show_page(words: str, page: Path, show: bool) -> None:
+    click.echo(words)
     if show:
-        webbrowser.open(target.resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())
 
 
 def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]) -> Movie:

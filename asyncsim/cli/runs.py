@@ -13,7 +13,8 @@ from asyncsim.cli.found import RunFolder, tags_by_place
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import number, percent
 from asyncsim.folders import listing, places
-from asyncsim.folders.kept import DAMAGED
+from asyncsim.folders.holders import host_of, is_here
+from asyncsim.folders.kept import DAMAGED, Kept
 from asyncsim.folders.listing import WHEN, Row
 from asyncsim.folders.names import value_text
 
@@ -102,7 +103,7 @@ def cells(row: Row) -> tuple[str, ...]:
     values, when = row.values, row.values[WHEN][: len("2026-01-01 00:00")]
     if row.kept.kind != "scenario" or row.kept.state == DAMAGED:
         what = {"comparison": f"{len(row.kept.description.get('scenarios', {}))} scenarios"}.get(row.kept.kind)
-        return (row.name, "", ", ".join(row.tags), what or row.kept.kind, "", "", "", "", when, row.kept.state)
+        return (row.name, "", ", ".join(row.tags), what or row.kept.kind, "", "", "", "", when, _state(row.kept))
     loss = "diverged" if values.get("diverged_at") is not None else _number(values.get("final_loss"))
     loss += " (stuck)" if values.get("stuck") is True else ""
     accuracy = values.get("test_accuracy")
@@ -116,8 +117,13 @@ def cells(row: Row) -> tuple[str, ...]:
         loss,
         percent(accuracy) if isinstance(accuracy, (int, float)) else "",
         when,
-        row.kept.state,
+        _state(row.kept),
     )
+
+
+def _state(kept: Kept) -> str:
+    """The state, and the host if that is another one."""
+    return kept.state if not kept.holder or is_here(kept.holder) else f"{kept.state} on {host_of(kept.holder)}"
 
 
 def as_plain(row: Row) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from asyncsim.cli.found import RunFolder, tags_by_place
 from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_comparison, print_numbers, print_summary
 from asyncsim.folders import tags
+from asyncsim.folders.holders import in_words
 from asyncsim.folders.kept import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, Kept, read_kept
+from asyncsim.folders.places import again
 from asyncsim.folders.summaries import KEYS
 
 LONGEST = 60  # characters of a value
@@ -44,9 +46,12 @@ def show(kept: Kept, names: list[str]) -> None:
     """Print what a folder keeps."""
     tagged = f", tagged {', '.join(names)}" if names else ""
     click.echo(f"{kept.folder}: {kept.kind}{tagged}")
-    click.echo(_came_from(kept.origin))
+    if kept.digest is not None:
+        click.echo(_came_from(kept.origin))
     if kept.state == RUNNING:
-        click.echo("a process is at work there")
+        click.echo(f"{in_words(kept.holder)} is at work there")
+    elif kept.digest is None:
+        click.echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
     elif kept.state != COMPLETE:
         click.echo(f"{REMARKS.get(kept.state, 'no results yet')}; go on with it: asyncsim run {_quoted(kept.folder)}")
     elif kept.kind == "scenario" and kept.summary.keys() >= set(KEYS):

@@ -1,13 +1,13 @@
 """What a folder keeps, as far as its small files tell: the study, its summary, when, and whether it is complete."""
 
 import os
-import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asyncsim.files import read_json
+from asyncsim.files import read_owned
+from asyncsim.folders.holders import live_holder
 from asyncsim.folders.labels import (
     CLAIMS,
     COMPARISON,
@@ -21,6 +21,7 @@ from asyncsim.folders.labels import (
     description_in,
     label_of,
     members_of,
+    read_label,
 )
 
 COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states
@@ -42,6 +43,7 @@ class Kept:
         origin: Where it came from; empty if it cannot be read.
         summary: The numbers; empty if there are none yet.
         digest: Of the study; None if it cannot be read.
+        holder: The process at work there, as `asyncsim.folders.holders.this_process` describes it; empty if none is.
     """
 
     folder: Path
@@ -51,6 +53,7 @@ class Kept:
     origin: Mapping[str, Any] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
     digest: str | None = None
+    holder: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def when(self) -> float:
@@ -73,10 +76,12 @@ def read_kept(folder: Path) -> Kept | None:
     label = label_of(folder)
     if label is None:
         return None
-    kind, content, summary = label.name.removesuffix(".json"), _mapping(label), _mapping(folder / SUMMARY)
-    if content is None or not isinstance(content.get(DIGEST), str):
-        return Kept(folder, kind, DAMAGED, summary=summary or {})
+    kind, content = label.name.removesuffix(".json"), _read(read_label, label)
+    if content is None:
+        return Kept(folder, kind, DAMAGED)
+    summary = _read(read_owned, folder / SUMMARY, content[DIGEST])
     numbers = NUMBERS.get(label.name)
+    holder: Mapping[str, Any] = {}
     if summary is not None:
         state = COMPLETE
     elif (folder / SUMMARY).exists():
@@ -85,8 +90,9 @@ def read_kept(folder: Path) -> Kept | None:
         state = INTERRUPTED if any(member.is_dir() for member in members_of(folder).values()) else BEGUN
     else:
         state = INTERRUPTED if numbers is not None and (folder / numbers).is_file() else BEGUN
-    if state in (INTERRUPTED, BEGUN) and _is_held(folder):
-        state = RUNNING
+    if state in (INTERRUPTED, BEGUN):
+        holder = holder_of(folder) or {}
+        state = RUNNING if holder else state
     origin = content.get(ORIGIN)
     return Kept(
         folder,
@@ -96,33 +102,18 @@ def read_kept(folder: Path) -> Kept | None:
         origin if isinstance(origin, dict) else {},
         summary or {},
         content[DIGEST],
+        holder,
     )
 
 
-def _is_held(folder: Path) -> bool:
-    """Whether a process says that it works in a folder, or in the store of a comparison."""
-    return any(map(_is_at_work, (folder / HOLDER, *(folder / RUNS / CLAIMS).glob("*.json"))))
+def holder_of(folder: Path) -> dict[str, Any] | None:
+    """The process that works in a folder, or in the store of a comparison; None if there is none that is alive."""
+    files = (folder / HOLDER, *(folder / RUNS / CLAIMS).glob("*.json"))
+    return next((holder for holder in map(live_holder, files) if holder is not None), None)
 
 
-def _is_at_work(file: Path) -> bool:
-    """Whether the process that a file names is alive, or on another host."""
-    holder = _mapping(file)
-    if holder is None or not isinstance(holder.get("process"), int):
-        return False
-    if str(holder.get("host")).split()[:1] != socket.gethostname().split():
-        return True
+def _read(read: Callable[..., dict[str, Any] | None], *args: Any) -> dict[str, Any] | None:
     try:
-        os.kill(holder["process"], 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        return True
-    return True
-
-
-def _mapping(path: Path) -> dict[str, Any] | None:
-    try:
-        content = read_json(path)
+        return read(*args)
     except OSError:
         return None
-    return content if isinstance(content, dict) else None

@@ -4,16 +4,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from asyncsim.files import read_json
+from asyncsim.files import read_owned
 
 SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"
 LABELS = (SCENARIO, COMPARISON, EXPERIMENT)
 STORE = "store.json"  # says that the folder is the store of a sweep, with the folders of its runs in it
 RUNS = "runs"  # the store of a comparison, in its folder
-CLAIMS = "claims"  # the folder of a store that says who computes what
-SWEEPS = "sweeps"  # the folder of a store that says what was asked for
+CLAIMS, SWEEPS = "claims", "sweeps"  # folders of a store: who computes what, and what was asked for
+TRACES, FAILED, DATA, MAKING, UNFINISHED = "traces", "failed", "data", ".making", "unfinished"  # its other ones
+STORE_FOLDERS = (UNFINISHED, TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING)
 TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.png"
 REPORT_PAGE = "report.html"  # where it is asked for
+PAGE, GIF = "movie.html", "movie.gif"  # of an experiment that has a movie, or of `asyncsim animate`
 DIGEST, ORIGIN = "digest", "origin"  # entries of a label beside the description: its hash, and where it came from
 MEMBERS = "members"  # entry of the origin of a comparison: name -> digest of the scenario
 
@@ -31,9 +33,20 @@ def label_of(folder: Path) -> Path | None:
 def digest_of(folder: Path) -> str | None:
     """The digest of the study whose results the folder holds; None if that cannot be read."""
     label = label_of(folder)
-    content = None if label is None else read_json(label)
-    digest = content.get(DIGEST) if isinstance(content, dict) else None
-    return digest if isinstance(digest, str) else None
+    content = None if label is None else read_label(label)
+    return None if content is None else content[DIGEST]
+
+
+def read_label(label: Path) -> dict[str, Any] | None:
+    """The content of a label; None if there is none, or it is damaged.
+
+    In a store a folder has the digest for its name: the label of another one, wherever it came from, is damage.
+    """
+    content = read_owned(label)
+    if content is None or not isinstance(content.get(DIGEST), str):
+        return None
+    in_store = (label.parent.parent / STORE).is_file()
+    return None if in_store and label.parent.name != content[DIGEST] else content
 
 
 def members_of(comparison: Path) -> dict[str, Path]:
@@ -43,15 +56,8 @@ def members_of(comparison: Path) -> dict[str, Path]:
         >>> members_of(Path("no/such/folder"))
         {}
     """
-    label = read_json(comparison / COMPARISON)
-    names = label.get("scenarios") if isinstance(label, Mapping) else None
-    if not isinstance(names, Mapping):
-        return {}
-    origin = label.get(ORIGIN)
-    digests = origin.get(MEMBERS) if isinstance(origin, Mapping) else None
-    if not isinstance(digests, Mapping):
-        return {}
-    return {name: comparison / RUNS / str(digests.get(name)) for name in names}
+    origin = (read_label(comparison / COMPARISON) or {}).get(ORIGIN) or {}
+    return {name: comparison / RUNS / digest for name, digest in origin.get(MEMBERS, {}).items()}
 
 
 def description_in(label: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim.checks import did_you_mean
-from asyncsim.files import read_json
+from asyncsim.files import read_owned
 from asyncsim.folders.kept import Kept, read_kept
 from asyncsim.folders.labels import COMPARISON, LABELS, RUNS, STORE, SWEEPS, members_of
 
@@ -101,12 +101,10 @@ def swept_in(store: Path) -> dict[str, dict[str, Any]]:
     if not (store / STORE).is_file():
         return found
     for path in sorted((store / SWEEPS).glob("*.json")):
-        asked = read_json(path)
-        if not isinstance(asked, dict) or not all(isinstance(asked.get(name), list) for name in ("fields", "rows")):
-            continue
-        for row in (row for row in asked["rows"] if isinstance(row, list) and row and isinstance(row[0], str)):
-            values = zip(asked["fields"], row[1:], strict=False)
-            found.setdefault(row[0], {}).update({name: value for name, value in values if value is not None})
+        asked = read_owned(path, path.stem) or {"fields": [], "rows": []}
+        for digest, *values in asked["rows"]:
+            named = zip(asked["fields"], values, strict=True)
+            found.setdefault(digest, {}).update({name: value for name, value in named if value is not None})
     return found
 
 
@@ -136,7 +134,8 @@ def _members(comparison: Path) -> Iterator[Kept]:
     for name, folder in members_of(comparison).items():
         kept = read_kept(folder) if folder.parent.name == RUNS else None
         if kept is not None:
-            yield replace(kept, folder=comparison / name if (comparison / name).is_dir() else folder)
+            linked = comparison / name
+            yield replace(kept, folder=linked if os.path.realpath(linked) == os.path.realpath(folder) else folder)
 
 
 def values_of(name: str, kept: Kept, tags: Iterable[str] = ()) -> dict[str, Any]:

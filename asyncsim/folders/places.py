@@ -64,6 +64,13 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
     return folder
 
 
+def again(folder: Path) -> str:
+    """How the results of a folder are computed again whose study cannot be read there."""
+    if (folder.parent / STORE).is_file():
+        return "The same sweep or comparison computes it again (a sweep with `--retry-failed`)."
+    return f"Compute it again with its script: asyncsim run SCRIPT.py --out {tags.quoted(str(folder))} --force"
+
+
 def _tag(name: str) -> tags.Tag | None:
     try:
         name = tags.require_name(name)

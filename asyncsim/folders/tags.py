@@ -21,6 +21,9 @@ VARIABLE = "ASYNCSIM_TAGS"
 FILE = "tags.json"
 FORMAT_VERSION = 1
 PATIENCE = 10.0  # seconds to wait for other processes, each of which takes milliseconds
+MOST_LETTERS = 100  # of a name
+INVISIBLE = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")  # categories of letters that nobody sees, but blanks
+FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # and letters of other categories
 MOST_SEARCHED = 2000  # folders in which one that has moved is looked for
 THERE, DANGLING, CHANGED = "there", "dangling", "changed"  # states of a tag
 
@@ -175,10 +178,21 @@ def require_name(name: object) -> str:
         raise ValueError(f"`NAME` of a tag must be a word; got {name!r}. {remedy}")
     if text.startswith("-"):
         raise ValueError(f"`NAME` of a tag must not begin with '-', as flags do; got {name!r}. {remedy}")
-    strange = [letter for letter in text if letter in ("/", os.sep) or unicodedata.category(letter) in ("Cc", "Cs")]
+    if len(text) > MOST_LETTERS:
+        length = f"{len(name):,}"  # type: ignore[arg-type]  # it is a text
+        raise ValueError(
+            f"`NAME` of a tag must have at most {MOST_LETTERS} letters; got {length}. Choose a shorter one."
+        )
+    strange = [letter for letter in text if letter in ("/", os.sep) or _is_invisible(letter)]
     if strange:
         raise ValueError(f"`NAME` of a tag must not hold {strange[0]!r}; got {name!r}. {remedy}")
     return text
+
+
+def _is_invisible(letter: str) -> bool:
+    """Whether nobody sees a letter, or it turns the direction of others, so that two names can look the same."""
+    is_selector = 0xFE00 <= ord(letter) <= 0xFE0F or 0xE0100 <= ord(letter) <= 0xE01EF
+    return letter != " " and (unicodedata.category(letter) in INVISIBLE or letter in FILLERS or is_selector)
 
 
 def require_path(place: object) -> str:
@@ -312,7 +326,7 @@ def _read(place: Path) -> dict[str, Tag]:
         content: Any = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(_damaged(place)) from error
     if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT_VERSION:
         raise ValueError(
@@ -320,7 +334,7 @@ def _read(place: Path) -> dict[str, Tag]:
         )
     try:
         return {name: _tag(name, entry) for name, entry in content["tags"].items()}
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(_damaged(place)) from error
 
 

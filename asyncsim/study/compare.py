@@ -2,8 +2,8 @@
 
 import os
 import re
-import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ import numpy as np
 from asyncsim.checks import did_you_mean
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.engine import Progress
-from asyncsim.files import read_json, require_folder, write_json
+from asyncsim.files import read_owned, require_folder, write_owned
 from asyncsim.folders.labels import COMPARISON as LABEL
-from asyncsim.folders.labels import MEMBERS, REPORT, RUNS, SCENARIO, SUMMARY
+from asyncsim.folders.labels import MEMBERS, REPORT, RUNS, SUMMARY, label_of
 from asyncsim.plots import side_by_side
 from asyncsim.plots.side_by_side import Curve
 from asyncsim.scenario import fingerprint
@@ -235,19 +235,23 @@ def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
 
 
 def _link_all(folder: Path, members: Mapping[str, Path]) -> None:
-    """Each scenario's folder under its name, for people; the comparison's label says as much."""
-    links = {name: Path(os.path.relpath(member, folder)) for name, member in members.items()}
+    """Each scenario's folder under its name, for people; the comparison's label says as much.
+
+    Nothing that is there is replaced or removed, but links of an earlier call whose runs are gone.
+    """
     for place in folder.iterdir():
-        if place.is_symlink() and place.readlink().parts[0] == RUNS and place.name not in links:
-            place.unlink()  # of a comparison that was here before
-    for name, target in links.items():
-        place = folder / name
-        if place.is_dir() and not place.is_symlink() and (place / SCENARIO).is_file():
-            shutil.rmtree(place)  # what has been replaced, as an earlier asyncsim kept it
-        with suppress(OSError, NotImplementedError):  # a file system without links
-            if not place.is_symlink() or place.readlink() != target:
-                place.unlink(missing_ok=True)
+        if place.is_symlink() and place.readlink().parts[:-1] == (RUNS,) and label_of(place) is None:
+            place.unlink()
+    for name, member in members.items():
+        place, target = folder / name, Path(os.path.relpath(member, folder))
+        if not os.path.lexists(place):
+            with suppress(OSError, NotImplementedError):  # a file system without links
                 place.symlink_to(target, target_is_directory=True)
+        elif not (place.is_symlink() and place.readlink() == target):
+            message = (
+                f"{str(place)!r} was there before and stays; the results of {name!r} are in {str(folder / target)!r}."
+            )
+            warnings.warn(message, stacklevel=3)
 
 
 def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, float | None]]]:
@@ -282,8 +286,8 @@ def subtitle(comparison: Comparison) -> str:
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
     recomputed = any(result.recomputed for result in results.values())
     summary = {name: result.summary for name, result in results.items()}
-    if recomputed or read_json(folder / SUMMARY) != summary:
-        write_json(folder / SUMMARY, summary)
+    if recomputed or read_owned(folder / SUMMARY, comparison.digest) != summary:
+        write_owned(folder / SUMMARY, summary, comparison.digest)
     if recomputed or not is_picture_of(comparison, folder / REPORT):
         from asyncsim.plots.comparison import SIZE, draw_comparison
         from asyncsim.plots.style import save_png

@@ -2,8 +2,8 @@
 
 import inspect
 import os
-import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -15,9 +15,10 @@ import numpy as np
 
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
-from asyncsim.files import read_json, require_folder, to_plain, write_json
+from asyncsim.files import read_owned, require_folder, to_plain, write_owned
 from asyncsim.folders.labels import EXPERIMENT as LABEL
-from asyncsim.folders.labels import REPORT, SUMMARY
+from asyncsim.folders.labels import GIF, PAGE, REPORT, SUMMARY
+from asyncsim.folders.own import remove_store
 from asyncsim.scenario import fingerprint
 from asyncsim.scenario.fields import Field, fields_of, settings
 from asyncsim.study.keep import Folder, is_picture_of, owner_of
@@ -25,8 +26,8 @@ from asyncsim.study.origin import Origin
 from asyncsim.version import REVISION
 
 NUMBERS = "numbers.npz"
-STORE = "store"  # argument of `compute`, and folder of that name
-PAGE, GIF = "movie.html", "movie.gif"
+STORE = "store"  # argument of `compute`
+HIDDEN_STORE = ".store"  # the folder that it is given; a folder `store` may be the user's
 FILES = (NUMBERS, SUMMARY, REPORT)
 OWNER = "experiment"  # note in the file of numbers: the digest of the experiment that they belong to
 FORMAT_VERSION = 1
@@ -141,28 +142,40 @@ class Experiment:
         films = () if self.movie is None else (PAGE, GIF)
         place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
         with place.claim(self, force, (origin or Origin()).describe()) as folder:
-            found = folder.has(NUMBERS)
-            numbers = self._find_numbers(folder)
+            numbers = self._read_numbers(folder / NUMBERS)
+            found = numbers is not None
+            if numbers is None:
+                numbers = self._compute_and_keep(folder)
             summary = summary_of(numbers)
-            if not found or read_json(folder / SUMMARY) != summary:
-                write_json(folder / SUMMARY, summary)
+            if not found or read_owned(folder / SUMMARY, self.digest) != summary:
+                write_owned(folder / SUMMARY, summary, self.digest)
             if not found or not is_picture_of(self, folder / REPORT):
                 self._write_report(folder / REPORT, numbers)
             if films and not (found and all(map(folder.has, films))):
                 self._write_movie(folder)
         return Findings(self, numbers, summary, place.path, not found)
 
-    def _find_numbers(self, folder: Folder) -> dict[str, np.ndarray]:
-        path = folder / NUMBERS
-        if folder.has(NUMBERS):
+    def _read_numbers(self, path: Path) -> dict[str, np.ndarray] | None:
+        """The numbers in a file; None if it is missing or damaged."""
+        if not path.is_file():
+            return None
+        try:
             numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
-            if npz.read_notes(path, kind="experiment", version=FORMAT_VERSION).get(OWNER) != self.digest:
-                remedy = "Delete it to have it made again, or replace all results (`--force`)."
-                raise ValueError(f"`path` {str(path)!r} does not hold the numbers of this experiment. {remedy}")
-            return numbers
-        numbers = self._compute(folder / STORE)
-        npz.write(path, numbers, version=FORMAT_VERSION, notes={OWNER: self.digest})
-        shutil.rmtree(folder / STORE, ignore_errors=True)
+            notes = npz.read_notes(path, kind="experiment", version=FORMAT_VERSION)
+        except npz.Damaged:
+            warnings.warn(f"{str(path)!r} is damaged. It is computed again.", stacklevel=3)
+            return None
+        if notes.get(OWNER) != self.digest:
+            remedy = "Delete it to have it made again, or replace all results (`--force`)."
+            raise ValueError(f"`path` {str(path)!r} does not hold the numbers of this experiment. {remedy}")
+        return numbers
+
+    def _compute_and_keep(self, folder: Folder) -> dict[str, np.ndarray]:
+        store = folder / HIDDEN_STORE
+        numbers = self._compute(store)
+        npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={OWNER: self.digest})
+        if store.is_dir():
+            remove_store(store)
         return numbers
 
     def _write_report(self, path: Path, numbers: Numbers) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from asyncsim import npz
 from asyncsim.checks import did_you_mean
 from asyncsim.engine import Progress
-from asyncsim.files import atomic_write, digest, read_json, remove_temporary_files, write_json
+from asyncsim.files import atomic_write, digest, read_owned, remove_temporary_files, write_owned
 from asyncsim.plots.page import draw_title
 from asyncsim.plots.style import save_figure
 from asyncsim.scenario.scenario import Scenario
@@ -262,7 +262,7 @@ class FigureSet:
             atomic_write(self.out / file, lambda opened, csv=csv: opened.write(csv))
         self._draw(name, [*numbers.values()])
         entry = {"made_of": made_of, "seeds": len(numbers), "files": self._digests(files)}
-        write_json(self.out / LABEL, {**label, "figures": {**label["figures"], name: entry}})
+        write_owned(self.out / LABEL, {**label, "figures": {**label["figures"], name: entry}}, self.scale)
         return True
 
     def _digests(self, files: Sequence[str]) -> dict[str, str]:
@@ -279,11 +279,7 @@ class FigureSet:
 
     def _label(self) -> dict[str, Any]:
         """The content of figures.json; without figures if the file is missing or damaged."""
-        try:
-            label = read_json(self.out / LABEL)
-            return {"scale": label["scale"], "figures": dict(label["figures"])}
-        except (TypeError, KeyError, ValueError):
-            return {"scale": self.scale, "figures": {}}
+        return read_owned(self.out / LABEL) or {"scale": self.scale, "figures": {}}
 
 
 def versions_used() -> dict[str, str]:

@@ -9,8 +9,8 @@ import errno
 import json
 import os
 import shutil
-import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -19,16 +19,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from asyncsim.files import read_json, remove_temporary_files, to_plain, write_json
-from asyncsim.folders import labels
+from asyncsim import npz
+from asyncsim.files import read_json, read_owned, remove_temporary_files, to_plain, write_owned
+from asyncsim.folders import holders, labels
 from asyncsim.folders.differences import SHOWN, first_difference
+from asyncsim.folders.kept import HOLDER
 from asyncsim.folders.labels import CLAIMS, DIGEST, ORIGIN
+from asyncsim.folders.own import move_into, remove_store
 from asyncsim.plots.style import read_png_metadata
 from asyncsim.study import lease
 
 STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
 MOVING = ".finished"  # the same folder, once they are complete and take their places
-LOCK, HOLDER = ".lock", ".holder"  # names of files: who is at work; both are removed in the end
+LOCK = ".lock"  # name of a file; beside it `HOLDER` says who is at work; both are removed in the end
 PATIENCE = 1.0  # seconds to wait for a lock that another process holds
 PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -106,9 +109,9 @@ class Folder:
 
     def _require_idle(self) -> None:
         """Refuse to replace runs that other processes are computing."""
-        holders = lease.holders(self.path / self.store / CLAIMS) if self.store else {}
-        if holders:
-            raise ValueError(in_use(self.path, next(iter(holders.values()))))
+        held = lease.holders(self.path / self.store / CLAIMS) if self.store else {}
+        if held:
+            raise ValueError(in_use(self.path, next(iter(held.values()))))
 
     def _take(self, work: "Folder") -> None:
         """Replace the files here by those of a finished piece of work, and remove the folder that it was done in.
@@ -131,8 +134,9 @@ class Folder:
         if finished.has(self.label):
             (self / self.label).unlink(missing_ok=True)
             if self.store and (finished / self.store).is_dir():
-                shutil.rmtree(self / self.store, ignore_errors=True)
-                os.replace(finished / self.store, self / self.store)
+                if (self / self.store).is_dir():
+                    remove_store(self / self.store)
+                move_into(finished / self.store, self / self.store)
             for name in filter(finished.has, (*self.files, self.label)):
                 os.replace(finished / name, self / name)
         if finished.path.is_dir():
@@ -149,17 +153,19 @@ class Folder:
             for folder in (staged, self):
                 if (folder._read_label() or {}).get(DIGEST) == study.digest:
                     return folder
-            self._refuse_others(to_plain(study.describe()))
+            if self._read_label() != {} or self._has_of_others(study):
+                self._refuse_others(to_plain(study.describe()))
         told = {} if origin is None else {ORIGIN: origin}
-        write_json(work / self.label, {DIGEST: study.digest, **study.describe(), **told})
+        write_owned(work / self.label, {DIGEST: study.digest, **study.describe(), **told}, study.digest)
         return work
 
     def _read_label(self) -> dict[str, Any] | None:
         """The content of the label, {} if it is damaged; None if there is no label."""
-        if not self.has(self.label):
-            return None
-        label = read_json(self / self.label)
-        return label if isinstance(label, dict) and DIGEST in label else {}
+        return (labels.read_label(self / self.label) or {}) if self.has(self.label) else None
+
+    def _has_of_others(self, study: Study) -> bool:
+        """Whether a file here that can be read is not this study's: where the label is damaged, they must tell."""
+        return any(_is_of_others(self / name, study.digest) for name in self.files if self.has(name))
 
     def _refuse_others(self, description: Mapping[str, Any]) -> None:
         remedy = "Choose another folder (`--out`), or replace what it holds (`--force`)."
@@ -190,17 +196,27 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
         OSError: If there can be no lock.
     """
     lock, holder = _acquire(folder, PATIENCE if patience is None else patience), folder / HOLDER
+    ended = threading.Event()
     try:
         if lock is not None:
             with suppress(OSError):
                 holder.write_text(json.dumps(this_process()), encoding="utf-8")
+            threading.Thread(target=_renew, args=(holder, ended), daemon=True).start()
         yield
     finally:
+        ended.set()
         if lock is not None:
             for file in (holder, folder / LOCK):  # whoever waits for a lock file that is gone makes another
                 with suppress(OSError):
                     file.unlink(missing_ok=True)
             lock.release()
+
+
+def _renew(holder: Path, ended: threading.Event) -> None:
+    """Tell other hosts that this process lives, as long as it holds a lock."""
+    while not ended.wait(holders.RENEWED):
+        with suppress(OSError):
+            os.utime(holder)
 
 
 def _acquire(folder: Path, patience: float) -> Any:
@@ -223,11 +239,23 @@ def _acquire(folder: Path, patience: float) -> Any:
 
 def in_use(folder: Path, holder: Any) -> str:
     """Says who works in a folder."""
-    who = "another process"
-    if isinstance(holder, dict) and {"process", "host"} <= holder.keys():
-        since = f" since {holder['since']} ({holder['command']})" if this_process().keys() <= holder.keys() else ""
-        who = f"process {holder['process']} on {str(holder['host']).split()[0]}{since}"
+    known = isinstance(holder, dict) and holders.this_process().keys() <= holder.keys()
+    who = holders.in_words(holder) if known else "another process"
     return f"`out` {str(folder)!r} is in use by {who}. Wait until it has ended, or choose another folder (`--out`)."
+
+
+def _is_of_others(path: Path, digest: str) -> bool:
+    """Whether a file can be read, and says that it belongs to another study, or to none."""
+    if path.suffix == ".json":
+        return read_owned(path) is not None and read_owned(path, digest) is None
+    if path.suffix == ".npz":
+        try:
+            return digest not in npz.read_notes(path, kind="results", version=sys.maxsize).values()
+        except npz.Damaged:
+            return False
+        except ValueError:
+            return True
+    return False
 
 
 def owner_of(study: Study) -> dict[str, str]:
@@ -245,7 +273,7 @@ def this_process() -> dict[str, Any]:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "python"
     since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
     shown = command if len(command) <= SHOWN else f"{command[: SHOWN - 1]}…"
-    return {"process": os.getpid(), "host": socket.gethostname(), "since": since, "command": shown}
+    return {**holders.this_process(), "since": since, "command": shown}
 
 
 def make_folder(path: Path) -> None:

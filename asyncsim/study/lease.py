@@ -12,22 +12,20 @@ import errno
 import json
 import os
 import secrets
-import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from asyncsim.files import read_json
+from asyncsim.folders.holders import RENEWED, is_void, this_process
 
-LASTS = 60.0  # seconds for which a claim holds that nobody renews
-RENEWED = LASTS / 4  # seconds from one renewal to the next: a slow file system may miss one
 SUFFIX = ".json"
 OWN = ".process."  # beginning of the name of a process's own file
-_held: list[list[str]] = []  # the claims of this process, for each block
+_blocks: set[object] = set()  # of this process, whatever their threads, that hold claims or are about to
 NO_LINKS = (errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -47,7 +45,8 @@ def claimed(folder: Path, names: Iterable[str]) -> Iterator[bool]:
     """
     held: list[str] = []
     mine = False
-    _held.append(held)
+    block = object()
+    _blocks.add(block)
     try:
         for name in names:
             path = os.path.join(folder, f"{name}{SUFFIX}")
@@ -61,20 +60,19 @@ def claimed(folder: Path, names: Iterable[str]) -> Iterator[bool]:
         yield mine
     finally:
         _remove(held)
-        _held.pop()
+        _blocks.remove(block)
 
 
 def is_held() -> bool:
     """Whether this process holds a claim, or is about to."""
-    return bool(_held)
+    return bool(_blocks)
 
 
 def holders(folder: Path) -> dict[str, dict[str, Any]]:
     """Name -> who holds it, for every claim that is not void."""
     found = {}
     for path in folder.glob(f"*{SUFFIX}"):
-        holder = read_json(path)
-        if not _is_void(path, holder):
+        if not is_void(path, holder := read_json(path)):
             found[path.name.removesuffix(SUFFIX)] = holder if isinstance(holder, dict) else {}
     return found
 
@@ -85,13 +83,8 @@ def clear(folder: Path) -> None:
         _clear(path)
     for path in folder.glob(f"{OWN}*"):
         with suppress(OSError):
-            if _is_void(path, read_json(path)):
+            if is_void(path, read_json(path)):
                 path.unlink()
-
-
-def this_process() -> dict[str, Any]:
-    """What tells this process from all others, on whatever host."""
-    return {"host": _host(), "process": os.getpid(), "started": _start_of(os.getpid())}
 
 
 def _create(path: str) -> bool:
@@ -159,7 +152,7 @@ def _clear(path: Path) -> bool:
     holder = read_json(path)
     if not path.exists():
         return True
-    if not _is_void(path, holder):
+    if not is_void(path, holder):
         return False
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -172,59 +165,6 @@ def _clear(path: Path) -> bool:
             os.link(aside, path)
     aside.unlink(missing_ok=True)
     return moved == holder
-
-
-def _is_void(path: Path, holder: Any) -> bool:
-    """Whether the process that holds a claim is known to be dead, or has not renewed it."""
-    if isinstance(holder, Mapping) and holder.get("host") == _host():
-        return not _is_alive(holder)
-    try:
-        return _time_of(path.parent) - path.stat().st_mtime > LASTS
-    except FileNotFoundError:
-        return False
-
-
-def _time_of(folder: Path) -> float:
-    """The present time by the clock of the file system."""
-    probe = folder / f".clock.{secrets.token_hex(8)}"
-    try:
-        probe.touch()
-        return probe.stat().st_mtime
-    finally:
-        probe.unlink(missing_ok=True)
-
-
-def _is_alive(holder: Mapping[str, Any]) -> bool:
-    process = holder.get("process")
-    if not isinstance(process, int):
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        pass
-    return _start_of(process) == holder.get("started")
-
-
-def _start_of(process: int) -> str:
-    """When a process started, as the system tells it; "" where it does not, or the process has ended."""
-    try:
-        after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    state, start = after_name[0], after_name[19]
-    return "" if state == "Z" else start  # a zombie does no work
-
-
-@cache
-def _host() -> str:
-    """The host and, where there are containers, the space in which process numbers count."""
-    try:
-        space = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        space = ""
-    return f"{socket.gethostname()} {space}".strip()
 
 
 def _remove(paths: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import npz
-from asyncsim.engine import Run, run_file
-from asyncsim.files import read_json
 from asyncsim.folders.differences import first_difference
 from asyncsim.folders.labels import (
     COMPARISON,
@@ -25,16 +24,17 @@ from asyncsim.folders.labels import (
     description_in,
     label_of,
     members_of,
+    read_label,
 )
 from asyncsim.folders.listing import swept_in
-from asyncsim.folders.places import find_run
+from asyncsim.folders.places import again, find_run
 from asyncsim.scenario import Scenario
 from asyncsim.scenario.lanes import LANES, as_described, outside_lanes
 from asyncsim.scenario.rebuild import NotByName, rebuild
 from asyncsim.study.compare import Comparison
 from asyncsim.study.experiment import FORMAT_VERSION, NUMBERS, Experiment, Findings, summary_of
 from asyncsim.study.origin import Origin, hash_of, origin_in
-from asyncsim.study.run import OWNER, SECONDS, Result, load_trace
+from asyncsim.study.run import SECONDS, Result, load_run, load_trace
 from asyncsim.study.script import Study, study_of
 from asyncsim.study.summary import summarise
 from asyncsim.trace import Trace
@@ -57,17 +57,19 @@ class Stored:
     origin: Origin
 
 
-def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> Any:
+def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust: bool = False) -> Any:
     """The results that a folder keeps, without the scenario at hand.
 
     A scenario whose parts all have names in the library is made from scenario.json. Otherwise the script from which
-    it was run is run again, under another name than "__main__", if it is still there; a warning says if it has changed.
-    Either way it is the same scenario to the last digit, or refused. A run that was interrupted is loaded as far as its
-    last checkpoint.
+    it was run is run again, under another name than "__main__". It is not run if it has changed since, nor if the
+    script or the results lie where others may have put them: in a folder of another user, or one that anybody may write
+    to. Either way it is the same scenario to the last digit, or refused. A run that was interrupted is loaded as far as
+    its last checkpoint.
 
     Args:
         run: The folder, or its tag.
         scenario: The scenario, where neither its description nor a script can give it: it is checked to be this one.
+        trust: Run the script in any case. Read it before: a script may do whatever you may do.
 
     Returns:
         For the folder of a scenario a `Result`, for that of a comparison name -> `Result`, and for that of an
@@ -95,15 +97,15 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> An
         if scenario is not None:
             raise ValueError("`scenario` is for the folder of one scenario; this one holds a comparison.")
         _read_label(label)
-        return {name: load(member) for name, member in members_of(folder).items()}
+        return {name: load(member, trust=trust) for name, member in members_of(folder).items()}
     if scenario is not None:
         return _result(Stored(folder, _checked(scenario, _read_label(folder / SCENARIO)), Origin()))
-    stored = load_study(folder)
+    stored = load_study(folder, trust=trust)
     return _findings(stored) if isinstance(stored.study, Experiment) else _result(stored)
 
 
-def load_study(run: str | os.PathLike[str]) -> Stored:
-    """The study of a folder, whether it has results or not.
+def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
+    """The study of a folder, whether it has results or not; `trust` as in `load`.
 
     Raises:
         ValueError: If there is no such run, or its study cannot be made again.
@@ -118,7 +120,7 @@ def load_study(run: str | os.PathLike[str]) -> Stored:
     try:
         study = make(folder, content, told)
     except NotByName as error:
-        study = _from_script(label, content, told, str(error))
+        study = _from_script(label, content, told, str(error), trust)
     return Stored(folder, study, origin)
 
 
@@ -150,11 +152,11 @@ def _no_name(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) 
     raise NotByName("an experiment is a function of your own")
 
 
-def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any], reason: str) -> Study:
+def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any], reason: str, trust: bool) -> Study:
     """The study as its script defines it.
 
     Raises:
-        ValueError: If there is no script, or it defines something else than it did.
+        ValueError: If there is no script, it is not to be trusted, or it defines something else than it did.
     """
     kind = label.name.removesuffix(".json")
     by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == SCENARIO else ""
@@ -169,6 +171,12 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     if not origin.script.is_file():
         raise ValueError(f"{refused}, and its script {script!r} is missing. Put it back.{by_hand}")
     changed = hash_of(origin.script) != told["script"].get("hash")
+    doubt = "it has changed since" if changed else _doubt(label.resolve()) or _doubt(origin.script.resolve())
+    if doubt is not None and not trust:
+        remedy = (
+            f"Read it, and then run it yourself, or let it be run: `trust=True`, `asyncsim animate --trust`.{by_hand}"
+        )
+        raise ValueError(f"{refused}, and its script {script!r} is not run, because {doubt}. {remedy}")
     try:
         study = _member(study_of(script), origin)
     except ValueError as error:
@@ -183,6 +191,19 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     if changed:
         warnings.warn(f"The script {script!r} has changed since, but still defines this {kind}.", stacklevel=2)
     return study
+
+
+def _doubt(file: Path) -> str | None:
+    """Why a file may be the work of somebody else than this user; None if it is not."""
+    user = getattr(os, "getuid", lambda: None)()  # there are no such numbers on Windows
+    for place in (file, file.parent):
+        if user is not None and place.stat().st_uid not in (user, 0):
+            return f"{str(place)!r} is another user's"
+    for place in (file, *file.parents):
+        mode = place.stat().st_mode
+        if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and place != file.parent):
+            return f"anybody may write to {str(place)!r}"
+    return None
 
 
 def _member(study: Study, origin: Origin) -> Study:
@@ -214,11 +235,11 @@ def _result(stored: Stored) -> Result:
     for name in (TRACE, RUN):
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{str(folder)!r} has no {name!r} yet. Go on with it: asyncsim run {str(folder)!r}")
-    trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
-    run = Run.load(folder / RUN, scenario.rule, scenario.workload)
-    notes = run_file.read_notes(folder / RUN)
-    if notes.get(OWNER) != scenario.digest:
-        raise ValueError(f"`path` {str(folder / RUN)!r} is not the run of this scenario. Compute it again (`--force`).")
+    try:
+        trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
+        run, notes = load_run(scenario, folder / RUN)
+    except ValueError as error:
+        raise ValueError(f"{error} {again(folder)}") from error
     kept = notes.get(SUMMARY)
     seconds = {name: notes[name] for name in SECONDS if name in notes}
     summary = json.loads(kept) if kept else summarise(trace, run, **{"wall_seconds": 0.0, **seconds})
@@ -241,7 +262,7 @@ def _read_label(label: Path) -> dict[str, Any]:
     Raises:
         ValueError: If it is damaged.
     """
-    content: Any = read_json(label)
-    if not isinstance(content, dict) or not isinstance(content.get(DIGEST), str):
-        raise ValueError(f"{str(label)!r} is damaged. Compute the folder again (`--force`).")
+    content = read_label(label)
+    if content is None:
+        raise ValueError(f"{str(label)!r} is damaged. {again(label.parent)}")
     return content

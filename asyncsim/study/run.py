@@ -2,18 +2,21 @@
 
 import json
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from asyncsim import npz
 from asyncsim.cluster import Cluster
 from asyncsim.cluster.simulation import Simulated
 from asyncsim.delays import FloatArray
 from asyncsim.engine import Progress, ReplayInterrupted, Run, replay, run_file
 from asyncsim.engine.plan import plan_for
-from asyncsim.files import read_json, require_folder, write_json
+from asyncsim.files import read_owned, require_folder, write_owned
 from asyncsim.folders.labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE
 from asyncsim.folders.labels import SCENARIO as LABEL
 from asyncsim.reports.staleness import run_prediction
@@ -39,7 +42,7 @@ SECONDS = ("wall_seconds", "compile_seconds")
 OWNER = "scenario"  # note in the files: the digest of the scenario that they belong to
 
 Seconds = dict[str, float]  # wall_seconds and compile_seconds of a replay so far
-Loaded = TypeVar("Loaded", Trace, Run)
+Loaded = TypeVar("Loaded")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,8 +130,8 @@ def run(
     with place.claim(scenario, force, told) as folder:
         trace = _find_trace(scenario, folder, simulating)
         replayed, summary, recomputed = _find_run(scenario, trace, folder, progress)
-        if recomputed or read_json(folder / SUMMARY) != summary:
-            write_json(folder / SUMMARY, summary)
+        if recomputed or read_owned(folder / SUMMARY, scenario.digest) != summary:
+            write_owned(folder / SUMMARY, summary, scenario.digest)
         if picture and (recomputed or not is_picture_of(scenario, folder / REPORT)):
             _write_report(folder / REPORT, scenario, trace, replayed)
     return Result(scenario, trace, replayed, summary, place.path, recomputed)
@@ -140,9 +143,8 @@ def _simulate(scenario: Scenario, report: Callable[[Simulated], None] | None) ->
 
 def _find_trace(scenario: Scenario, folder: Folder, report: Callable[[Simulated], None] | None) -> Trace:
     path = folder / TRACE
-    if folder.has(TRACE):
-        trace = load_trace(scenario, path)
-    else:
+    trace = _load(partial(load_trace, scenario), path)
+    if trace is None:
         trace = scenario.schedule() if report is None else scenario.schedule(progress=report)
         trace.save(path, notes={OWNER: scenario.digest})
     return scenario.in_steps(trace)
@@ -154,10 +156,10 @@ def load_trace(scenario: Scenario, path: Path) -> Trace:
     Raises:
         ValueError: If the file is damaged, or belongs to another scenario.
     """
-    trace = _load(Trace.load, path)
+    trace = Trace.load(path)
     owner = read_trace_notes(path).get(OWNER)
-    _require(owner in (scenario.digest, scenario.schedule_digest), path, "trace", "simulated")
-    _require(scenario.trace is None or trace.digest == scenario.trace.digest, path, "trace", "written")
+    is_own = scenario.trace is None or trace.digest == scenario.trace.digest
+    _require(is_own and owner in (scenario.digest, scenario.schedule_digest), path, "trace")
     return trace
 
 
@@ -166,12 +168,9 @@ def _find_run(
 ) -> tuple[Run, dict[str, Any], bool]:
     """The finished run, its summary, and whether any of it had to be replayed."""
     path = folder / RUN
-    before, notes = None, {}
-    if folder.has(RUN):
-        before = _load(partial(Run.load, rule=scenario.rule, workload=scenario.workload), path)
-        notes = run_file.read_notes(path)
-        _require(notes.get(OWNER) == scenario.digest, path, "run", "replayed")
-    _require(_belongs(trace, scenario, before), folder / TRACE, "trace", "simulated")
+    before, notes = _load(partial(load_run, scenario), path) or (None, {})
+    with _advice():
+        _require(_belongs(trace, scenario, before), folder / TRACE, "trace")
     seconds = {name: notes[name] for name in SECONDS if name in notes}
     if before is not None and _is_finished(before, trace, scenario):
         kept = notes.get(SUMMARY)
@@ -193,20 +192,48 @@ def _find_run(
     return done, summary, True
 
 
-def _require(own: bool, path: Path, kind: str, made: str) -> None:
+def load_run(scenario: Scenario, path: Path) -> tuple[Run, dict[str, Any]]:
+    """The run of a scenario from its file, and the notes beside it.
+
+    Raises:
+        ValueError: If the file is damaged, or belongs to another scenario.
+    """
+    run = Run.load(path, scenario.rule, scenario.workload)
+    notes = run_file.read_notes(path)
+    _require(notes.get(OWNER) == scenario.digest, path, "run")
+    return run, notes
+
+
+def _require(own: bool, path: Path, kind: str) -> None:
     """Refuse a file that was made for another scenario."""
     if not own:
         raise ValueError(
-            f"`path` {str(path)!r} is not the {kind} of this scenario, or not that of the files beside it. Delete it "
-            f"to have it {made} again, or replace all results (`--force`)."
+            f"`path` {str(path)!r} is not the {kind} of this scenario, or not that of the files beside it."
         )
 
 
-def _load(load: Callable[[Path], Loaded], path: Path) -> Loaded:
+def _load(load: Callable[[Path], Loaded], path: Path) -> Loaded | None:
+    """What a file holds; None, so that it is computed again, if it is missing or damaged."""
+    if not path.is_file():
+        return None
     try:
-        return load(path)
+        with _advice():
+            return load(path)
+    except npz.Damaged:
+        warnings.warn(f"{str(path)!r} is damaged. It is computed again.", stacklevel=4)
+        return None
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    """Say what to do with a file that does not belong in the folder of a run."""
+    try:
+        yield
+    except npz.Damaged:
+        raise
     except ValueError as error:
-        raise ValueError(f"{error} Here, `--force` computes all results again.") from error
+        remedy = "Delete it to have it computed again, or replace all results (`--force`)."
+        raise ValueError(f"{error} {remedy}") from error
 
 
 def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:

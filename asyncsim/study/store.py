@@ -19,32 +19,67 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from asyncsim import npz
 from asyncsim.cluster.simulation import Simulated
-from asyncsim.engine import Run, run_file
-from asyncsim.files import read_json, require_folder, write_json
-from asyncsim.folders.labels import CLAIMS, DIGEST, ORIGIN, RUN, STORE, SUMMARY, TRACE
+from asyncsim.engine import run_file
+from asyncsim.files import flush, read_json, read_owned, require_folder, write_json, write_owned
+from asyncsim.folders.holders import this_process
+from asyncsim.folders.labels import (
+    CLAIMS,
+    DATA,
+    DIGEST,
+    FAILED,
+    MAKING,
+    ORIGIN,
+    RUN,
+    STORE,
+    SUMMARY,
+    SWEEPS,
+    TRACE,
+    TRACES,
+    UNFINISHED,
+    read_label,
+)
 from asyncsim.folders.labels import SCENARIO as LABEL
+from asyncsim.folders.labels import STORE_FOLDERS as FOLDERS
+from asyncsim.folders.own import move_into, remove_results
 from asyncsim.scenario.rebuild import hints
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study import lease
 from asyncsim.study.keep import make_folder
-from asyncsim.study.run import OWNER, Result, load_trace
+from asyncsim.study.run import OWNER, Result, load_run, load_trace
 from asyncsim.trace import Trace
 
 MARKER, FORMAT = STORE, 1
-TRACES, FAILED, SWEEPS, DATA, MAKING = "traces", "failed", "sweeps", "data", ".making"
-UNFINISHED = "unfinished"
-FOLDERS = (UNFINISHED, TRACES, FAILED, CLAIMS, SWEEPS, DATA, MAKING)
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
+MOST_WAITING = 1.0  # seconds for which results wait for others, to be flushed with them
+MOST_FLUSHED = 16  # files at a time
+MOST_FLUSHING = 0.03  # of the time
 NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+
+
+class NotKept(OSError):
+    """The store cannot be written.
+
+    Attributes:
+        digests: Those of the scenarios whose results are lost.
+    """
+
+    def __init__(self, error: OSError, digests: Iterable[str]) -> None:
+        super().__init__(error.errno, error.strerror or str(error))
+        self.digests = tuple(digests)
 
 
 @dataclass(frozen=True)
@@ -61,9 +96,22 @@ class Store:
         """Where the results of a scenario are, or would be."""
         return self.path / digest
 
-    def has(self, digest: str) -> bool:
-        """Whether the results of a scenario are there."""
-        return (self.path / digest / SUMMARY).is_file()
+    def has(self, digest: str, *, check: bool = False) -> bool:
+        """Whether the results of a scenario are there: every file, none of them emptied, truncated or another's.
+
+        Args:
+            digest: That of the scenario.
+            check: Read the arrays, too, and compare their checksums.
+        """
+        folder = self.path / digest
+        if self.summary(digest) is None or read_label(folder / LABEL) is None:
+            return False
+        is_sound = npz.is_sound if check else npz.is_whole
+        return all(is_sound(folder / name) for name in (RUN, TRACE))
+
+    def is_damaged(self, digest: str) -> bool:
+        """Whether there is something of the results of a scenario, but not all."""
+        return any((self.path / digest / name).exists() for name in (LABEL, RUN, SUMMARY)) and not self.has(digest)
 
     def present(self) -> set[str]:
         """The digests of all scenarios whose results are there."""
@@ -72,14 +120,15 @@ class Store:
 
     def states(self, digests: Iterable[str]) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing"."""
-        present, failed = self.present(), {path.stem for path in (self.path / FAILED).glob("*.json")}
         running = lease.holders(self.path / CLAIMS)
+        failed = {path.stem for path in (self.path / FAILED).glob("*.json")}
 
         def state(digest: str) -> str:
-            for name, members in ((DONE, present), (RUNNING, running), (FAILURE, failed)):
-                if digest in members:
-                    return name
-            return MISSING
+            if self.has(digest):
+                return DONE
+            if digest in running:
+                return RUNNING
+            return FAILURE if digest in failed and self.failure(digest) is not None else MISSING
 
         return {digest: state(digest) for digest in digests}
 
@@ -111,8 +160,38 @@ class Store:
             origin: Where the scenario came from, as `Origin.describe` tells.
 
         Raises:
-            OSError: If it cannot be written; then nothing of it is there.
+            NotKept: If it cannot be written; then nothing of it is there.
         """
+        with self.putting() as put:
+            put(result, seconds, origin)
+
+    @contextmanager
+    def putting(self) -> Iterator[Callable[..., None]]:
+        """A function for the block that takes what `put` takes: to wait for the disk once for many small results.
+
+        They are there when the block ends, whether by an error or not, or a second has passed.
+        """
+        made: dict[str, Path] = {}
+        begun = time.monotonic()
+
+        def put(result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
+            nonlocal begun
+            begun = begun if made else time.monotonic()
+            digest = result.scenario.digest
+            try:
+                made[digest] = self._make(result, seconds, origin)
+            except OSError as error:
+                raise NotKept(error, [digest]) from error
+            if time.monotonic() - begun > MOST_WAITING:
+                self._publish(made)
+
+        try:
+            yield put
+        finally:
+            self._publish(made)
+
+    def _make(self, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None) -> Path:
+        """Put a folder of results together, beside its place."""
         scenario, digest = result.scenario, result.scenario.digest
         making = self.path / MAKING / f"{digest}.{secrets.token_hex(8)}"
         making.mkdir()
@@ -121,13 +200,27 @@ class Store:
             run_file.write(making / RUN, vars(result.run), notes, resumable=False, new=True)
             self._link_trace(result, making / TRACE)
             told = {} if origin is None else {ORIGIN: {**origin, "rebuild": hints(scenario)}}
-            _write_json(making / LABEL, {DIGEST: digest, **scenario.description, **told})
-            _write_json(making / SUMMARY, result.summary)
-            self._move(making, self.folder(digest))
-        finally:
+            write_owned(making / LABEL, {DIGEST: digest, **scenario.description, **told}, digest, new=True)
+            write_owned(making / SUMMARY, result.summary, digest, new=True)
+        except BaseException:
             shutil.rmtree(making, ignore_errors=True)
-        for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
-            file.unlink(missing_ok=True)
+            raise
+        return making
+
+    def _publish(self, made: dict[str, Path]) -> None:
+        """Flush folders of results and rename them to their places, by digest; none of them is left in `made`."""
+        try:
+            _flushing.flush(made.values())
+            for digest, making in made.items():
+                self._move(making, self.folder(digest))
+                for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
+                    file.unlink(missing_ok=True)
+        except OSError as error:
+            raise NotKept(error, [digest for digest in made if not self.has(digest)]) from error
+        finally:
+            for making in made.values():
+                shutil.rmtree(making, ignore_errors=True)
+            made.clear()
 
     def get(self, scenario: Scenario) -> Result | None:
         """The result of a scenario, None if it is not there.
@@ -138,39 +231,34 @@ class Store:
         folder = self.folder(scenario.digest)
         if not self.has(scenario.digest):
             return None
-        run = Run.load(folder / RUN, scenario.rule, scenario.workload)
-        notes = run_file.read_notes(folder / RUN)
-        if notes.get(OWNER) != scenario.digest:
-            raise ValueError(
-                f"`store` {str(self.path)!r} holds another scenario's files in {folder.name!r}. Delete that folder; "
-                "the same sweep computes it again."
-            )
-        trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
+        try:
+            run, notes = load_run(scenario, folder / RUN)
+            trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
+        except ValueError as error:
+            remedy = "The same sweep computes it again with `--retry-failed`; in Python, `retry_failed=True`."
+            raise ValueError(f"{error} {remedy}") from error
         return Result(scenario, trace, run, json.loads(notes[SUMMARY]), folder, recomputed=False)
 
     def summary(self, digest: str) -> dict[str, Any] | None:
-        """The summary of a scenario's run; None if there is none, or it is damaged."""
-        found = read_json(self.path / digest / SUMMARY)
-        return found if isinstance(found, dict) else None
+        """The summary of a scenario's run; None if there is none, or it is damaged or another's."""
+        return read_owned(self.path / digest / SUMMARY, digest)
 
     def discard(self, digest: str) -> None:
         """Remove the results of a scenario, or why there are none."""
         for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
             file.unlink(missing_ok=True)
-        aside = self.path / MAKING / f"{digest}.{secrets.token_hex(8)}"
-        with suppress(FileNotFoundError):
-            os.rename(self.folder(digest), aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        if self.folder(digest).is_dir():
+            remove_results(self.folder(digest))
 
     def fail(self, scenario: Scenario, reason: str, details: str = "") -> None:
         """Keep why there are no results of a scenario; `details` is a traceback."""
-        told = {"digest": scenario.digest, "reason": reason, "details": details, "when": now(), **lease.this_process()}
-        write_json(self.path / FAILED / f"{scenario.digest}.json", {**told, "scenario": scenario.describe()})
+        told = {"digest": scenario.digest, "reason": reason, "details": details, "when": now(), **this_process()}
+        content = {**told, "scenario": scenario.describe()}
+        write_owned(self.path / FAILED / f"{scenario.digest}.json", content, scenario.digest)
 
     def failure(self, digest: str) -> dict[str, Any] | None:
         """Why there are no results of a scenario: "reason", "details", "when"; None if it has not failed."""
-        found = read_json(self.path / FAILED / f"{digest}.json")
-        return found if isinstance(found, dict) else None
+        return read_owned(self.path / FAILED / f"{digest}.json", digest)
 
     def clear(self) -> None:
         """Remove what dead processes have left: their claims, and results that they did not finish."""
@@ -182,12 +270,21 @@ class Store:
 
     def write_sweep(self, name: str, description: Mapping[str, Any]) -> None:
         """Keep what was asked for."""
-        write_json(self.path / SWEEPS / f"{name}.json", description)
+        write_owned(self.path / SWEEPS / f"{name}.json", description, name)
 
     def sweeps(self) -> list[dict[str, Any]]:
-        """What was asked for, the oldest first."""
-        found = [read_json(path) for path in (self.path / SWEEPS).glob("*.json")]
-        return sorted((one for one in found if isinstance(one, dict)), key=lambda one: one.get("when", ""))
+        """What was asked for, the oldest first; with a warning where a file is damaged."""
+        found = []
+        for path in (self.path / SWEEPS).glob("*.json"):
+            asked = read_owned(path, path.stem)
+            if asked is None:
+                warnings.warn(
+                    f"{str(path)!r} is damaged: what it asked for is not listed until the same sweep is started again.",
+                    stacklevel=2,
+                )
+            else:
+                found.append(asked)
+        return sorted(found, key=lambda one: one["when"])
 
     @cached_property
     def data(self) -> Path:
@@ -212,17 +309,51 @@ class Store:
             shutil.copyfile(shared, place)
 
     def _move(self, made: Path, place: Path) -> None:
-        """Rename a whole folder of results to its place, where there may be one already, whole or damaged."""
-        for _ in range(2):
-            try:
-                os.rename(made, place)
-                return
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-            if self.summary(place.name) is not None:
-                return  # another process was faster
-            self.discard(place.name)
+        """Rename a whole folder of results to its place, unless another process was faster.
+
+        Damaged results that are there are removed; anything else that is there stays.
+        """
+        if self.has(place.name):
+            return
+        if place.is_dir():
+            remove_results(place)
+        try:
+            move_into(made, place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise  # else another process was faster between the two
+
+
+class _Flushing:
+    """Waits for the disk, but only for a small share of the time: a sweep of tiny runs would take twice as long.
+
+    Results that take longer than that to compute are always flushed. Others may be emptied by a power cut within half a
+    minute, which the next call notices: it costs less to compute them again.
+    """
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.spent = 0.0
+
+    def flush(self, folders: Iterable[Path]) -> None:
+        """Flush folders of results, unless too much of the time has gone there."""
+        now = time.monotonic()
+        if self.spent <= MOST_FLUSHING * (now - self.begun):
+            flush_all(folders)
+            self.spent += time.monotonic() - now
+
+
+_flushing = _Flushing()  # of this process
+
+
+def flush_all(folders: Iterable[Path]) -> None:
+    """Flush the files of some folders, and the folders, to the disk.
+
+    Many at a time: a journal takes them together, one after another takes ten times as long.
+    """
+    paths = [path for folder in folders for path in (*folder.iterdir(), folder)]
+    with ThreadPoolExecutor(MOST_FLUSHED) as pool:
+        deque(pool.map(flush, paths), maxlen=0)
 
 
 def open_store(path: str | os.PathLike[str], *, create: bool = True) -> Store:
@@ -247,11 +378,15 @@ def open_store(path: str | os.PathLike[str], *, create: bool = True) -> Store:
     folder = require_folder("store", path)
     marker = read_json(folder / MARKER)
     if not (isinstance(marker, dict) and isinstance(marker.get("format"), int)):
-        _require_empty(folder, create)
-        make_folder(folder)
-        for name in FOLDERS:
-            make_folder(folder / name)
-        write_json(folder / MARKER, {"kind": "asyncsim store", "format": FORMAT})  # the last, so that all else is there
+        begun = all((folder / name).is_dir() for name in FOLDERS)  # a store, of which only the marker is damaged
+        if not begun:
+            _require_empty(folder, create)
+            make_folder(folder)
+        if create:
+            for name in FOLDERS:
+                make_folder(folder / name)
+            with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
+                write_json(folder / MARKER, {"kind": "asyncsim store", "format": FORMAT})  # the last: all else is there
     elif marker["format"] > FORMAT:
         raise ValueError(
             f"`store` {str(folder)!r} was written by a newer asyncsim (format {marker['format']}; this one reads up to "
@@ -280,9 +415,3 @@ def _require_empty(folder: Path, create: bool) -> None:
 
 def _is_begun(entry: Path, begun: set[str]) -> bool:
     return entry.name in begun or (entry.name.startswith(f".{MARKER}.") and entry.suffix == ".tmp")
-
-
-def _write_json(path: Path, value: Any) -> None:
-    """Plain data as JSON, in a folder that is itself whole or not there; without line breaks it costs a tenth."""
-    with open(path, "wb") as file:
-        file.write(json.dumps(value, allow_nan=False).encode() + b"\n")

@@ -12,12 +12,13 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import FIRST_COMPLETED, Executor, Future
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
@@ -220,7 +221,7 @@ def sweep(
             and the next one waits for you. To stop, leave the loop: what is done is kept.
         shared_schedule: Give scenarios that differ only in their seed the schedule of the first of them: less to
             compute, but then compute times are not averaged over.
-        retry_failed: Try again what failed before.
+        retry_failed: Try again what failed before, and compute again what is damaged: every file is read.
         patience: Seconds to wait for other processes that have claimed what is left, or for Dask's workers when there
             are none; by default for ever. After a minute a warning says who is waited for.
         run_limit: Seconds that a run may take; one that takes longer has failed. It is looked at between chunks of some
@@ -303,10 +304,15 @@ def _events(
 ) -> Iterator[None]:
     """Do the work; stops whenever something has happened."""
     with _seats(executor, jobs, len(work.queue) + len(work.waiting)) as seats:
-        remember(work.store, asked)
-        work.store.clear()
+        try:
+            remember(work.store, asked)
+            work.store.clear()
+        except OSError:
+            if work.queue:  # else all is there, in a folder that this process may only read
+                raise
         yield from work.run(seats) if seats else work.run_here()
-    work.store.clear()
+    with suppress(OSError):
+        work.store.clear()
 
 
 def _arrivals(work: "_Sweeping", found: Sweep, events: Iterator[None]) -> Iterator[Result]:
@@ -390,7 +396,11 @@ class _Sweeping:
         self.waiting: deque[Unit] = deque()  # for other processes, which have claimed them
         self.packer = Packer(store.data)
         self.wanted = {scenario.digest for scenario in asked}
-        self.done = self.wanted & store.present()
+        self.done = {one for one in self.wanted if store.has(one, check=retry_failed)}
+        if damaged := [one for one in self.wanted - self.done if store.is_damaged(one)]:
+            warnings.warn(
+                f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3
+            )
         if retry_failed:
             for one in self.wanted - self.done:
                 store.discard(one)

@@ -88,7 +88,7 @@ class Packer:
 
     def _keep(self, name: str, array: np.ndarray) -> None:
         path = self.data / f"{name}.bin"
-        if not path.is_file() or path.stat().st_size != array.nbytes:
+        if not path.is_file() or path.stat().st_size != array.nbytes or digest(np.fromfile(path, np.uint8)) != name:
             atomic_write(path, lambda file: file.write(array.reshape(-1).view(np.uint8).data))
 
     def _name_part(self, part: Any, within: tuple[int, ...]) -> tuple[str, bytes]:

@@ -29,7 +29,7 @@ from asyncsim.scenario import fingerprint
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.patience import Limit, Patience, TooLong, holders_of
 from asyncsim.study.run import Result
-from asyncsim.study.store import MARKER, Store
+from asyncsim.study.store import MARKER, NotKept, Store
 from asyncsim.study.transport import unpack
 from asyncsim.study.units import Unit, compute, program_of
 from asyncsim.trace import Trace
@@ -184,14 +184,17 @@ def _claimed(unit: Unit, store: Store, origin: Mapping[str, Any], run_limit: flo
         failed: dict[str, str] = {}
         limits = [] if run_limit is None else [Limit(run_limit * (1 if unit.in_turn else len(unit.scenarios)))]
         try:
-            trace = _trace(store, unit.scenarios[0], *limits)
-            for result, seconds in compute(unit, trace, store.unfinished(unit.digests[0]), *limits):
-                if result.scenario.digest in missing:
-                    failed |= _put(store, result, seconds, origin)
-                for limit in limits:
-                    limit.begin()
+            trace, unfinished = _trace(store, unit.scenarios[0], *limits), store.unfinished(unit.digests[0])
+            with store.putting() as put:
+                for result, seconds in compute(unit, trace, unfinished, *limits):
+                    if result.scenario.digest in missing:
+                        failed |= _put(store, put, result, seconds, origin)
+                    for limit in limits:
+                        limit.begin()
         except ReplayInterrupted:
             raise
+        except NotKept as error:
+            failed |= dict.fromkeys(error.digests, _not_kept(store, error))
         except Exception as error:
             if unit.in_turn:
                 failed |= _each_alone(unit, store, origin, limits)
@@ -254,11 +257,13 @@ def try_to_obtain(
 
 def _found(store: Store, scenario: Scenario) -> Result | None:
     try:
-        return store.get(scenario)
-    except (ValueError, FileNotFoundError) as error:
-        warnings.warn(f"{error} It is computed again.", stacklevel=3)
+        found = store.get(scenario)
+        if found is not None or not store.is_damaged(scenario.digest):
+            return found
+    except (ValueError, FileNotFoundError):
         store.discard(scenario.digest)
-        return None
+    warnings.warn(f"{str(store.folder(scenario.digest))!r} is damaged. It is computed again.", stacklevel=3)
+    return None
 
 
 def require_versions(versions: Mapping[str, str]) -> None:
@@ -292,16 +297,22 @@ def _each_alone(unit: Unit, store: Store, origin: Mapping[str, Any], limits: Seq
         except Exception as error:
             failed |= _fail(store, scenario, error)
             continue
-        failed |= _put(store, result, seconds, origin)
+        failed |= _put(store, store.put, result, seconds, origin)
     return failed
 
 
-def _put(store: Store, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any]) -> dict[str, str]:
+def _put(
+    store: Store,
+    put: Callable[..., None],
+    result: Result,
+    seconds: Mapping[str, float],
+    origin: Mapping[str, Any],
+) -> dict[str, str]:
     """Keep a result; digest -> reason if that is not possible, which the next call may find different."""
     try:
-        store.put(result, seconds, origin)
-    except OSError as error:
-        return {result.scenario.digest: _not_kept(store, error)}
+        put(result, seconds, origin)
+    except NotKept as error:
+        return dict.fromkeys(error.digests, _not_kept(store, error))
     return {}
 
 

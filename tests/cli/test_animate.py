@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Command, assert_one_line
+from tests.study.test_load import OWN, TOUCH
 
 pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+
+
+@pytest.fixture(autouse=True)
+def own_tags(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
 
 
 def test_a_run_a_comparison_and_a_trace(command: Command) -> None:
@@ -23,6 +29,32 @@ def test_a_run_a_comparison_and_a_trace(command: Command) -> None:
     command("run", "both.py")
     done = command("animate", "runs/both", "--out", "c.html")
     assert done.out.startswith("Movie(landscape of gem, downpour, 4 workers, 0 to ")
+
+
+def test_a_page_that_is_there(command: Command) -> None:
+    """Of an experiment, which holds no run of which a page could be made."""
+    command("run", "powers.py", "--tag", "powers")
+    Path("runs/powers/movie.html").write_text("moving")
+    for name in ("runs/powers", "powers"):
+        done = command("animate", name)
+        assert (done.status, done.err) == (0, "")
+        assert done.out.startswith("Page in ")
+        assert done.out.endswith("runs/powers/movie.html\n")
+    assert Path("runs/powers/movie.html").read_text() == "moving"
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_script_that_has_changed_is_run_on_request(command: Command) -> None:
+    Path("study.py").write_text(OWN)
+    command("run", "study.py")
+    Path("study.py").write_text(f"{OWN}\n{TOUCH}\n")
+    assert_one_line(command("animate", "runs/study", "--view", "gravity"), 1, "has changed since", "--trust")
+    assert not Path("touched").exists()
+    Path("study.py").write_text(f"{OWN}# a remark\n")
+    assert command("animate", "runs/study", "--view", "gravity").status == 1
+    done = command("animate", "runs/study", "--view", "gravity", "--trust")
+    assert done.status == 0
+    assert "has changed since, but still defines this scenario" in done.err
 
 
 def test_mistakes(command: Command) -> None:

@@ -1,13 +1,29 @@
 """`asyncsim runs`: a line per run, filters, orders, and mistakes."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from asyncsim.folders import tags
+from asyncsim.folders import holders, tags
+from asyncsim.study import keep
 from tests.cli.commands import Command, assert_one_line
 from tests.folders.test_listing import a_run
+
+HOLD = """
+from pathlib import Path
+from asyncsim.study.keep import locked
+with locked(Path("runs/second")):
+    print("held", flush=True)
+    input()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +89,58 @@ def test_damaged_tags_are_no_reason_to_list_nothing(command: Command) -> None:
     assert "first" in done.out
     assert done.err.startswith("Warning: The file of the tags")
     assert command("show", "./runs/first").status == 0
+
+
+class TestAtWork:
+    """A run is running while its process lives: not one that was killed, nor another of the same number."""
+
+    @pytest.fixture
+    def holder(self) -> Iterator[Path]:
+        """What a process that lives has written into the folder of the run `second`."""
+        with subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield Path("runs/second/.holder")
+            process.kill()
+
+    def state(self, command: Command) -> tuple[str, str]:
+        """In the list, and by itself."""
+        line = next(line for line in command("runs").out.splitlines() if line.startswith("second"))
+        return line.partition("agn")[2].strip(), command("show", "runs/second").out
+
+    def test_here(self, command: Command, holder: Path) -> None:
+        number = json.loads(holder.read_text())["process"]
+        line, shown = self.state(command)
+        assert line.endswith("  running")
+        assert f"process {number} on {socket.gethostname()} since " in shown
+        assert "is at work there" in shown
+
+    @pytest.mark.parametrize("change", [{"process": 2**22 + 1}, {"process": 1}, {"process": os.getpid()}])
+    def test_dead(self, command: Command, holder: Path, change: dict[str, Any]) -> None:
+        """Its number may have been given to another process."""
+        holder.write_text(json.dumps(json.loads(holder.read_text()) | change))
+        line, shown = self.state(command)
+        assert line.endswith("  begun")
+        assert "go on with it: asyncsim run runs/second" in shown
+
+    def test_elsewhere(self, command: Command, holder: Path) -> None:
+        holder.write_text(json.dumps(json.loads(holder.read_text()) | {"host": "gpu3 pid:[1]"}))
+        line, shown = self.state(command)
+        assert line.endswith("  running on gpu3")
+        assert "on gpu3 since " in shown
+        os.utime(holder, (1e9, 1e9))  # it has not been renewed
+        assert self.state(command)[0].endswith("  begun")
+        assert json.loads(command("runs", "--json", "--where", "state=begun").out)["runs"][0]["name"] == "second"
+
+
+def test_a_lock_is_renewed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By which others, on other hosts, see that its process lives."""
+    monkeypatch.setattr(holders, "RENEWED", 0.02)
+    with keep.locked(Path("runs/first")):
+        os.utime("runs/first/.holder", (1e9, 1e9))
+        for _ in range(500):
+            if Path("runs/first/.holder").stat().st_mtime > 1e9:
+                break
+            time.sleep(0.01)
+        assert Path("runs/first/.holder").stat().st_mtime > 1e9
+    assert not Path("runs/first/.holder").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Command, assert_one_line
+from tests.folders.problems import content_of
 from tests.study.test_load import OWN
 
 pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
@@ -26,7 +27,7 @@ class TestShow:
         for words in ("runs/study,kappa=2: scenario, tagged strong", "final training loss", "kappa          2.0"):
             assert words in done.out
         shown = json.loads(command("show", "runs/study,kappa=2", "--json").out)
-        assert shown["summary"] == json.loads(Path("runs/study,kappa=2/summary.json").read_text())
+        assert shown["summary"] == content_of("runs/study,kappa=2/summary.json")
         assert shown["scenario"]["rule"]["kappa"] == 2.0
         assert (shown["state"], shown["tags"]) == ("complete", ["strong"])
         assert shown["origin"]["changes"] == {"kappa": 2.0}
@@ -46,7 +47,10 @@ class TestShow:
         assert "no results yet; go on with it" in command("show", "runs/study").out
         Path("runs/study/scenario.json").write_text("{")
         assert json.loads(command("show", "runs/study", "--json").out)["state"] == "damaged"
-        assert command("show", "runs/study").status == 0
+        assert (
+            "Compute it again with its script: asyncsim run SCRIPT.py --out runs/study"
+            in command("show", "runs/study").out
+        )
 
     def test_what_is_no_run(self, command: Command) -> None:
         Path("runs").mkdir()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Command, Done, assert_one_line
+from tests.folders.problems import write_label
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +15,7 @@ def a_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ASYNCSIM_TAGS", "tags.json")
     place = Path("runs/gem 40")
     place.mkdir(parents=True)
-    (place / "scenario.json").write_text('{"digest": "d"}')
+    write_label(place, {"digest": "d"})
     return place
 
 
@@ -47,12 +48,12 @@ def test_failures_have_a_status(command: Command, a_run: Path) -> None:
 @pytest.mark.filterwarnings("always")
 def test_dangling_and_changed_are_said(command: Command, a_run: Path) -> None:
     command("tag", a_run, "base")
-    (a_run / "scenario.json").write_text('{"digest": "e"}')
+    write_label(a_run, {"digest": "e"})
     assert "(changed" in command("tags").out
     done = command("path", "base")
     assert (done.status, done.out) == (0, f"{a_run.absolute()}\n")
     assert "Warning: " in done.err
-    (a_run / "scenario.json").write_text('{"digest": "d"}')
+    write_label(a_run, {"digest": "d"})
     a_run.rename("runs/moved")
     assert "(dangling; seems to have moved to" in command("tags").out
     assert json.loads(command("tags", "--json").out)["base"]["state"] == "dangling"

@@ -1,8 +1,6 @@
 """Lists of runs: what is found, what damage does, which runs are wanted, and that thousands take no time."""
 
 import json
-import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncsim.files import write_owned
 from asyncsim.folders import listing
+from asyncsim.folders.holders import this_process
 from asyncsim.folders.kept import read_kept
+from tests.folders.problems import write_label
 
 SUMMARY = {"commits": 40, "final_loss": 0.5, "test_accuracy": None, "diverged_at": None}
 
@@ -25,9 +26,9 @@ def label(workers: int = 4, rule: str = "gem", **more: Any) -> dict[str, Any]:
 def a_run(place: str, summary: Any = SUMMARY, **changes: Any) -> Path:
     folder = Path(place)
     folder.mkdir(parents=True)
-    (folder / "scenario.json").write_text(json.dumps(label(**changes)))
+    write_label(folder, label(**changes))
     if summary is not None:
-        (folder / "summary.json").write_text(json.dumps(summary))
+        write_owned(folder / "summary.json", summary, label()["digest"])
     return folder
 
 
@@ -48,8 +49,7 @@ def test_what_a_sweep_changed() -> None:
     Path("sweep/store.json").write_text("{}")
     Path("sweep/sweeps").mkdir()
     rows = [["0123456789abcdef", 0.1, None], ["another", 0.2, 3]]
-    asked = {"fields": ["learning_rate", "window"], "rows": rows}
-    Path("sweep/sweeps/a.json").write_text(json.dumps(asked))
+    write_owned("sweep/sweeps/a.json", {"fields": ["learning_rate", "window"], "rows": rows}, "a")
     Path("sweep/sweeps/b.json").write_text("{")
     assert listing.rows(Path("sweep"), {})[0].swept == {"learning_rate": 0.1}
     assert listing.rows(folder, {})[0].swept == {"learning_rate": 0.1}
@@ -68,10 +68,12 @@ def test_states() -> None:
     (folder / "run.npz").write_text("")
     assert state() == "interrupted"
     for holder, expected in (
-        ({"process": os.getpid(), "host": socket.gethostname()}, "running"),
-        ({"process": 2**22 + 1, "host": socket.gethostname()}, "interrupted"),  # more than Linux numbers
-        ({"process": 1, "host": "elsewhere"}, "running"),
-        ({"process": "x"}, "interrupted"),
+        (this_process(), "running"),
+        (this_process() | {"process": 2**22 + 1}, "interrupted"),  # more than Linux numbers
+        (this_process() | {"process": 2**80}, "interrupted"),
+        (this_process() | {"process": "x"}, "interrupted"),
+        (this_process() | {"started": "1"}, "interrupted"),  # another process had this number before
+        (this_process() | {"host": "elsewhere"}, "running"),
     ):
         (folder / ".holder").write_text(json.dumps(holder))
         assert state() == expected

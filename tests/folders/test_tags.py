@@ -1,6 +1,5 @@
 """Tags: what they stand for, what is refused, and that nobody's is lost."""
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsim.folders import places, tags
+from tests.folders.problems import write_label
 
 
 def folder(name: str, digest: str | None = None) -> Path:
@@ -19,7 +19,7 @@ def folder(name: str, digest: str | None = None) -> Path:
     place = Path(name)
     place.mkdir(parents=True)
     if digest is not None:
-        (place / "scenario.json").write_text(json.dumps({"digest": digest}))
+        write_label(place, {"digest": digest})
     return place
 
 
@@ -38,11 +38,23 @@ class TestAdd:
         tags.add(folder("a"), "gro\u0308\u00dfe")
         assert tags.place_of("gr\u00f6\u00dfe") == Path("a").absolute()
 
-    @pytest.mark.parametrize("name", ["", "  ", ".", "..", "a/b", "-v", "a\nb", "a\0b", "\ud800"])
+    @pytest.mark.parametrize("name", ["", "  ", ".", "..", "a/b", "-v", "a\nb", "a\0b", "\ud800", "a" * 101])
     def test_what_is_no_name(self, name: str) -> None:
         with pytest.raises(ValueError, match="`NAME` of a tag must"):
             tags.add(folder("a"), name)
         assert not tags.every()
+
+    @pytest.mark.parametrize("letter", "\u200b\u200d\u202e\u2066\ufeff\u00a0\u00ad\u3164\u115f\u2800\ufe0f\U000e0041")
+    def test_letters_that_nobody_sees_are_no_part_of_a_name(self, letter: str) -> None:
+        """Two names would look the same, or turn around what follows them."""
+        with pytest.raises(ValueError, match=r"`NAME` of a tag must not hold '\\?.+'; got 'ba.*se'"):
+            tags.add(folder("a"), f"ba{letter}se")
+        assert not tags.every()
+
+    def test_a_long_name_is_not_repeated(self) -> None:
+        with pytest.raises(ValueError, match="at most 100 letters; got 100,000") as caught:
+            tags.add(folder("a"), "a" * 100_000)
+        assert len(str(caught.value)) < 200
 
     def test_an_existing_tag_is_refused_and_stays(self) -> None:
         tags.add(folder("a"), "base")
@@ -109,7 +121,7 @@ class TestMoved:
 
     def test_another_study_at_the_same_place(self) -> None:
         tags.add(folder("a", "d"), "base")
-        (Path("a") / "scenario.json").write_text(json.dumps({"digest": "e"}))
+        write_label("a", {"digest": "e"})
         assert tags.get("base").state == tags.CHANGED
         with pytest.warns(UserWarning, match="holds another study than when it was tagged 'base'"):
             assert places.find("base") == Path("a").absolute()
@@ -126,7 +138,12 @@ class TestFile:
         assert "asyncsim" in tags.file().parts
 
     @pytest.mark.parametrize(
-        "content", ["", "{", "[]", "{}", '{"tags": 3}', '{"tags": {"a": {}}}', '{"tags": {"a": 1}}']
+        "content",
+        [
+            *("", "{", "[]", "{}", '{"tags": 3}', '{"tags": {"a": {}}}', '{"tags": {"a": 1}}', "[" * 100_000),
+            '{"tags": {"a": {"place": "b", "inode": [3]}}}',
+            '{"tags": {"a": {"place": "b", "inode": ["x", "y"]}}}',
+        ],
     )
     def test_a_damaged_file_is_refused_and_stays(self, own_tags: Path, content: str) -> None:
         own_tags.parent.mkdir()

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import random
 import shutil
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import asyncsim as asim
+from asyncsim import files
 from asyncsim.cli import script
 from asyncsim.folders import listing
 from asyncsim.study import keep
@@ -33,7 +33,7 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
             return "" if "\n" not in str(error) else f"several lines: {error}"
         if found.summary != ground.result.summary:
             return "another summary was believed"
-        return "" if json.loads((out / "summary.json").read_text()) == found.summary else "another summary was kept"
+        return "" if files.read_owned(out / "summary.json") == found.summary else "another summary was kept"
 
     def loaded() -> str:
         """The very same results are found again without their scenario, or the folder is refused in one line."""

@@ -1,7 +1,6 @@
 """Comparisons: several scenarios side by side, in one folder."""
 
 import importlib
-import json
 import os
 import threading
 from pathlib import Path
@@ -13,6 +12,7 @@ from matplotlib.figure import Figure
 import asyncsim as asim
 from asyncsim.study.compare import final_losses
 from asyncsim.study.store import open_store
+from tests.folders.problems import content_of
 from tests.study.problems import FILES, contents, no_replay, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
@@ -56,7 +56,7 @@ class TestFolder:
         seen: list[str] = []
         results = asim.compare(both(), tmp_path, progress=lambda name, progress: seen.append(name))
         assert set(seen) == {"gem_4", "downpour_4"}
-        summary = json.loads((tmp_path / "summary.json").read_text())
+        summary = content_of(tmp_path / "summary.json")
         assert summary == {name: result.summary for name, result in results.items()}
         assert {path.name for path in (tmp_path / "gem_4").iterdir()} == FILES
         before = contents(tmp_path / "gem_4")

@@ -1,12 +1,12 @@
 """Experiments: functions as studies."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import asyncsim as asim
+from tests.folders.problems import content_of
 from tests.study.problems import scenario
 
 CALLS = []
@@ -56,7 +56,7 @@ def test_a_second_run_computes_nothing(tmp_path):
     second = EXPERIMENT.run(tmp_path)
     assert (first.recomputed, second.recomputed, len(CALLS)) == (True, False, 1)
     np.testing.assert_array_equal(second.numbers["power"], [1, 2, 4])
-    assert json.loads((tmp_path / "summary.json").read_text()) == second.summary == first.summary
+    assert content_of(tmp_path / "summary.json") == second.summary == first.summary
     EXPERIMENT.run(tmp_path, force=True)
     assert len(CALLS) == 2
     assert (tmp_path / "report.png").read_bytes() == picture

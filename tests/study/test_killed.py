@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study import lease
+from asyncsim.folders import holders
 from asyncsim.study.units import untimed
 from tests.study import killed
 
@@ -102,7 +102,7 @@ def assert_as_if_nothing_had_been(results, serial):
 def children():
     """The numbers of this process's children that compute."""
     started = [process.pid for process in list(multiprocessing.process._children)]
-    return [number for number in sorted(started) if lease._start_of(number)]
+    return [number for number in sorted(started) if holders._start_of(number)]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="finds the processes to kill in /proc")

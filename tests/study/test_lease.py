@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from asyncsim.folders.holders import LASTS
 from asyncsim.study import lease
 from asyncsim.study.lease import claimed, holders
 
@@ -34,6 +36,26 @@ def test_holders(tmp_path):
     with claimed(tmp_path, ["a"]):
         assert holders(tmp_path)["a"]["process"] == os.getpid()
     assert holders(tmp_path) == {}
+
+
+def test_threads_hold_claims_of_their_own(tmp_path):
+    """Each gives back its own, in whatever order; meanwhile the process holds one."""
+    left, right = claimed(tmp_path, ["a"]), claimed(tmp_path, ["b"])
+
+    def in_a_thread(call):
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    in_a_thread(left.__enter__)
+    in_a_thread(right.__enter__)
+    assert names(tmp_path) == ["a.json", "b.json"]
+    in_a_thread(lambda: left.__exit__(None, None, None))
+    assert names(tmp_path) == ["b.json"]
+    assert lease.is_held()
+    in_a_thread(lambda: right.__exit__(None, None, None))
+    assert not names(tmp_path)
+    assert not lease.is_held()
 
 
 def of_another_process(tmp_path, name, kill):
@@ -75,7 +97,7 @@ def test_the_silent_lose_their_claim(tmp_path, content):
     path.write_text(content)
     with claimed(tmp_path, ["a"]) as mine:
         assert not mine
-    late = path.stat().st_mtime - lease.LASTS - 5
+    late = path.stat().st_mtime - LASTS - 5
     os.utime(path, (late, late))
     with claimed(tmp_path, ["a"]) as mine:
         assert mine

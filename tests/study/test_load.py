@@ -1,6 +1,7 @@
 """Results found again: from folders of any kind, with scripts that are there, changed or gone."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from asyncsim.study.load import load_study
 from asyncsim.study.origin import Origin
 from asyncsim.study.script import study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
+from tests.folders.problems import content_of, write_label
 from tests.study.problems import assert_same_run, contents, scenario
 from tests.study.test_units import assert_same_result
 
@@ -58,6 +60,14 @@ def assert_same(found: asim.Result, done: asim.Result) -> None:
     assert (found.folder, found.recomputed) == (done.folder, False)
     np.testing.assert_array_equal(found.trace.staleness, done.trace.staleness)
     assert_same_run(found.run, done.run)
+
+
+def other_users(found: os.stat_result) -> os.stat_result:
+    """What the system would tell of a file of the user 54321."""
+    return os.stat_result((*found[:4], 54321, *found[5:]))
+
+
+TOUCH = "import pathlib; pathlib.Path('touched').touch()"
 
 
 class TestByName:
@@ -122,12 +132,44 @@ class TestByScript:
         done = run_script(OWN)
         Path("study.py").write_text(OWN + "# a remark\n")
         with pytest.warns(UserWarning, match="has changed since, but still defines this scenario"):
-            assert_same(asim.load("out"), done)
+            assert_same(asim.load("out", trust=True), done)
         Path("study.py").write_text(OWN.replace("jnp.ones(3)", "jnp.zeros(3)"))
         with pytest.raises(ValueError, match=r"has changed since and defines another one: `workload.code` is"):
-            asim.load("out")
+            asim.load("out", trust=True)
         Path("study.py").write_text("scenario = 1 / 0")
         with pytest.raises(ValueError, match=r"its script fails: .*line 1: ZeroDivisionError"):
+            asim.load("out", trust=True)
+
+    def test_a_script_that_has_changed_is_not_run(self) -> None:
+        """Nor any that a forged label names."""
+        run_script(OWN)
+        Path("other.py").write_text(TOUCH)
+        label = content_of("out/scenario.json")
+        label["origin"]["script"]["path"] = str(Path("other.py").absolute())
+        write_label("out", label)
+        for load in (asim.load, load_study):
+            with pytest.raises(ValueError, match=r"other.py' is not run, because it has changed since\. Read it, and"):
+                load("out")
+        assert not Path("touched").exists()
+        with pytest.raises(ValueError, match=r"defines no `scenario`"):
+            asim.load("out", trust=True)
+        assert Path("touched").exists()
+
+    @pytest.mark.parametrize("place", ["out", "scripts", "out/scenario.json", "scripts/study.py"])
+    def test_a_script_where_anybody_may_write_is_not_run(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        Path("scripts").mkdir()
+        Path("scripts/study.py").write_text(OWN)
+        study = study_of("scripts/study.py")
+        done = asim.run(study, "out", origin=Origin(Path("scripts/study.py")))
+        assert_same(asim.load("out"), done)
+        Path(place).chmod(0o777)
+        with pytest.raises(ValueError, match=rf"is not run, because anybody may write to '.*{place}'\. Read it"):
+            asim.load("out")
+        assert_same(asim.load("out", trust=True), done)
+        Path(place).chmod(0o755)
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        monkeypatch.setattr(Path, "stat", lambda path, **more: other_users(os.stat(path, **more)))
+        with pytest.raises(ValueError, match=r"is not run, because '.*' is another user's\. Read it"):
             asim.load("out")
 
     def test_without_a_script(self) -> None:
@@ -178,8 +220,11 @@ class TestRefused:
 
     def test_a_label_that_was_edited(self) -> None:
         asim.run(scenario(), "out")
-        text = Path("out/scenario.json").read_text()
+        text, content = Path("out/scenario.json").read_text(), content_of("out/scenario.json")
         Path("out/scenario.json").write_text(text.replace('"seed": 0', '"seed": 1'))
+        with pytest.raises(ValueError, match=r"scenario.json' is damaged. Compute it again .*--out out --force"):
+            asim.load("out")
+        write_label("out", content | {"seed": 1})
         with pytest.raises(ValueError, match="its digest differs"):
             asim.load("out")
 

@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import signal
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.folders.summaries import KEYS
 from asyncsim.study.summary import summarise
+from tests.folders.problems import content_of
 from tests.problems import full_disk
 from tests.study.problems import FILES, assert_same_run, contents, no_replay, scenario
 
@@ -27,7 +29,7 @@ class TestFiles:
         result = asim.run(scenario(), tmp_path / "deep" / "folder")
         assert result.folder is not None
         assert {path.name for path in result.folder.iterdir()} == FILES
-        label = json.loads((result.folder / "scenario.json").read_text())
+        label = content_of(result.folder / "scenario.json")
         assert label.pop("digest") == scenario().digest
         assert {"date", "command", "versions"} <= label.pop("origin").keys()
         assert label == scenario().describe()
@@ -37,7 +39,7 @@ class TestFiles:
         uneven = asim.Cluster(4, [asim.delays.Exponential(mean) for mean in (0.5, 1.0, 2.0, 8.0)])
         result = asim.run(dataclasses.replace(scenario(), cluster=uneven), tmp_path)
         assert (result.trace.worker == 3).sum() < 50
-        summary = json.loads((tmp_path / "summary.json").read_text())
+        summary = content_of(tmp_path / "summary.json")
         assert tuple(summary) == KEYS
         assert summary == result.summary
         assert summary["commits"] == 400
@@ -115,18 +117,34 @@ class TestSecondRun:
     def test_damage_is_named(self, tmp_path: Path) -> None:
         asim.run(scenario(), tmp_path)
         (tmp_path / "run.npz").write_bytes(b"nonsense")
-        with pytest.raises(ValueError, match=r"run\.npz' is damaged or not a run file.*`--force`"):
-            asim.run(scenario(), tmp_path)
-        asim.run(scenario(), tmp_path, force=True)
-        assert {path.name for path in tmp_path.iterdir()} == FILES
+        with pytest.warns(UserWarning, match=r"run\.npz' is damaged\. It is computed again\."):
+            again = asim.run(scenario(), tmp_path)
+        assert again.recomputed
+        assert_same_run(again.run, asim.run(scenario()).run)
+        assert not asim.run(scenario(), tmp_path).recomputed
 
-    @pytest.mark.parametrize("text", ["{", "[]", "{}", None])
-    def test_a_damaged_label_is_named(self, tmp_path: Path, text: str | None) -> None:
+    @pytest.mark.parametrize("text", ["", "{", "[]", "{}", None])
+    def test_a_damaged_label_is_that_of_the_files_beside_it(self, tmp_path: Path, text: str | None) -> None:
         asim.run(scenario(), tmp_path)
         label = tmp_path / "scenario.json"
         label.write_text(label.read_text().replace('"digest": "', '"digest": "x') if text is None else text)
+        before = contents(tmp_path)
         with pytest.raises(ValueError, match=r"holds a damaged 'scenario\.json'.*--force"):
-            asim.run(scenario(), tmp_path)
+            asim.run(scenario(seed=1), tmp_path)
+        assert contents(tmp_path) == before
+        assert not asim.run(scenario(), tmp_path).recomputed
+        assert asim.load(tmp_path).scenario == scenario()
+
+    @pytest.mark.parametrize("size", [0, 100])
+    def test_what_a_power_cut_leaves_is_computed_again(self, tmp_path: Path, size: int) -> None:
+        whole = asim.run(scenario(), tmp_path)
+        for path in tmp_path.iterdir():
+            os.truncate(path, size)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert_same_run(asim.run(scenario(), tmp_path).run, whole.run)
+        assert not asim.run(scenario(), tmp_path).recomputed
+        assert asim.load(tmp_path).scenario == scenario()
 
     @pytest.mark.parametrize("text", ["nonsense", "3", "{}", '{"commits": 400}'])
     def test_a_damaged_summary_is_computed_again(self, tmp_path: Path, text: str) -> None:
@@ -152,12 +170,12 @@ class TestForce:
         def interrupt(progress: asim.Progress) -> None:
             raise KeyboardInterrupt
 
-        asim.run(scenario(), tmp_path)
+        first = asim.run(scenario(), tmp_path)
         before = contents(tmp_path)
         with pytest.raises(asim.ReplayInterrupted):
             asim.run(scenario(seed=1), tmp_path, force=True, progress=interrupt)
         assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
-        assert asim.run(scenario(), tmp_path).summary == json.loads(before["summary.json"])
+        assert asim.run(scenario(), tmp_path).summary == first.summary
         reported: list[int] = []
         asim.run(scenario(seed=1), tmp_path, progress=lambda progress: reported.append(progress.done))
         assert reported[0] == 128

@@ -101,12 +101,12 @@ class TestResults:
         with pytest.raises(ValueError, match=r"damaged|holds no"):
             store.get(made)
 
-    def test_results_under_a_wrong_name_are_noticed(self, store, result):
+    def test_results_under_a_wrong_name_are_missing(self, store, result):
         made = kept(store, result)
         other = scenario(commits=40, seed=5)
         os.rename(store.folder(made.digest), store.folder(other.digest))
-        with pytest.raises(ValueError, match="holds another scenario's files"):
-            store.get(other)
+        assert store.get(other) is None
+        assert store.states([other.digest]) == {other.digest: "missing"}
 
     def test_discarded(self, store, result):
         made = kept(store, result)
@@ -167,3 +167,39 @@ class TestRefused:
     def test_an_empty_name(self):
         with pytest.raises(ValueError, match="`store` must be the path of a folder"):
             open_store("")
+
+
+class TestTogether:
+    """Several results that wait for the disk once."""
+
+    def test_they_are_there_when_the_block_ends(self, store, result):
+        with store.putting() as put:
+            put(*result)
+            assert not store.has(result[0].scenario.digest)
+        assert store.has(result[0].scenario.digest)
+
+    def test_an_error_does_not_lose_what_is_done(self, store, result):
+        def stop():
+            with store.putting() as put:
+                put(*result)
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            stop()
+        assert store.has(result[0].scenario.digest)
+
+    def test_nobody_waits_long_for_others(self, store, result, monkeypatch):
+        monkeypatch.setattr(store_module, "MOST_WAITING", 0.0)
+        with store.putting() as put:
+            put(*result)
+            assert store.has(result[0].scenario.digest)
+
+    def test_all_that_a_full_disk_loses_is_named(self, store, result, monkeypatch):
+        monkeypatch.setattr(store_module, "flush", full_disk)
+        monkeypatch.setattr(store_module, "_flushing", store_module._Flushing())
+        with pytest.raises(store_module.NotKept, match="No space") as caught, store.putting() as put:
+            put(*result)
+        assert caught.value.errno == 28
+        assert caught.value.digests == (result[0].scenario.digest,)
+        assert not store.has(result[0].scenario.digest)
+        assert not list((store.path / ".making").iterdir())

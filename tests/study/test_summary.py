@@ -1,7 +1,6 @@
 """Whatever a workload measures is kept, printed and can be recorded."""
 
 import dataclasses
-import json
 import math
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import asyncsim as asim
 from asyncsim.cli.tables import print_comparison, print_summary
 from asyncsim.folders.summaries import KEYS
 from asyncsim.study.summary import summarise
+from tests.folders.problems import content_of
 
 
 def init(key):
@@ -43,7 +43,7 @@ def result(tmp_path_factory):
 def test_metrics_of_your_own_are_kept(result):
     assert tuple(result.summary) == (*KEYS, "train_accuracy", "norm")
     assert result.summary["train_accuracy"] == 0.75
-    assert json.loads((Path(result.folder) / "summary.json").read_text()) == result.summary
+    assert content_of(Path(result.folder) / "summary.json") == result.summary
     assert result.summary["test_accuracy"] is None
 
 

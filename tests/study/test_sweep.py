@@ -233,15 +233,15 @@ class TestFailures:
         assert len(sweep(many(), tmp_path, retry_failed=True).computed) == 2
 
     def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch):
-        put = Store.put
+        make = Store._make
         first = many()[0].digest
 
         def fail(self, result, seconds, origin):
             if result.scenario.digest == first:
                 raise OSError(28, "No space left on device")
-            put(self, result, seconds, origin)
+            return make(self, result, seconds, origin)
 
-        monkeypatch.setattr(Store, "put", fail)
+        monkeypatch.setattr(Store, "_make", fail)
         results = sweep(many(), tmp_path)
         assert len(results.computed) == 3
         assert list(results.troubles) == [first]

@@ -50,11 +50,11 @@ _Writers = Mapping[str, Callable[[slice], Iterable[Any]]]
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     """Write the trace and its faults; see `Trace.to_csv`."""
     _write_columns(path, to_columns(trace, unfinished=True))
+    faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
     if len(trace.faults):
-        faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
         _write_columns(faults_path(path), faults | {"kind": np.array(KINDS)[trace.faults.kind]})
-    else:
-        faults_path(path).unlink(missing_ok=True)
+    elif _begins_with(faults_path(path), ",".join(faults)):  # of the trace that was here before
+        faults_path(path).unlink()
 
 
 def read(
@@ -77,6 +77,14 @@ def faults_path(path: str | os.PathLike[str]) -> Path:
         'study.faults.csv'
     """
     return Path(path).with_suffix(".faults.csv")
+
+
+def _begins_with(path: Path, head: str) -> bool:
+    """Whether a file is there whose first line is this one."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.readline(_HEAD).strip() == head.encode()
 
 
 def seems_csv(path: str | os.PathLike[str]) -> bool:

@@ -422,3 +422,12 @@ def test_fates_are_those_of_the_trace():
     trace = random_trace(**CHANGES)
     fate = trace.to_columns(unfinished=True)["fate"][len(trace) : len(trace) + len(trace.unfinished)]
     assert [Fate[name.upper()] for name in fate] == trace.unfinished.fate.tolist()
+
+
+def test_a_file_of_ones_own_beside_a_trace_stays(tmp_path: Path) -> None:
+    """Only the faults of the trace that was there before are removed."""
+    own = faults_path(tmp_path / "a.csv")
+    for text, stays in (("my,notes\n1,2\n", True), ("kind,worker,start_time,end_time\ncrash,0,1,2\n", False)):
+        own.write_text(text)
+        Trace.from_commits([0, 1]).to_csv(tmp_path / "a.csv")
+        assert own.exists() == stays

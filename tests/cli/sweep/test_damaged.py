@@ -1,0 +1,277 @@
+"""What a store does with files that are swapped, altered, emptied or not its own: nothing of it is believed or lost."""
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import files
+from asyncsim.study import store as store_module
+from asyncsim.study.store import open_store
+from tests.cli.commands import Command, assert_one_line
+from tests.study.problems import scenario
+
+RATES = (0.05, 0.1)
+pytestmark = pytest.mark.usefixtures("empty_pages")
+
+
+def asked() -> list[asim.Scenario]:
+    return asim.grid(scenario(commits=40), learning_rate=RATES)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two results."""
+    place = tmp_path_factory.mktemp("finished") / "store"
+    asim.sweep(asked(), place, jobs=0)
+    return place
+
+
+@pytest.fixture
+def store(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "store"))
+
+
+@pytest.fixture
+def losses(finished: Path) -> list[float]:
+    return asim.sweep(asked(), finished, jobs=0).table()["final_loss"].tolist()
+
+
+def folders(store: Path) -> list[Path]:
+    """Those of the results, in the order of the scenarios."""
+    return [store / one.digest for one in asked()]
+
+
+def swap(one: Path, other: Path) -> None:
+    one.rename(one.with_name("aside"))
+    other.rename(one)
+    one.with_name("aside").rename(other)
+
+
+def change_a_digit(path: Path) -> None:
+    text = path.read_text()
+    place = text.index("final_loss") + len('final_loss": 0.')
+    path.write_text(f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}")
+
+
+def table(command: Command, store: Path) -> dict[str, list[Any]]:
+    done = command("sweep", "table", store, "--json")
+    assert done.status == 0
+    return json.loads(done.out)["columns"]
+
+
+def assert_computed_again(store: Path, losses: list[float], count: int = 2) -> None:
+    """The same sweep computes what is lacking, and the results are those of before."""
+    with pytest.warns(UserWarning, match=rf"{count} results in .* are damaged\. They are computed again\."):
+        again = asim.sweep(asked(), store, jobs=0)
+    assert len(again.computed) == count
+    assert again.table()["final_loss"].tolist() == losses
+    assert [result.summary["final_loss"] for result in again] == losses
+    assert not asim.sweep(asked(), store, jobs=0).computed
+
+
+class TestUnbelieved:
+    """A file that is not what was written there is as good as missing."""
+
+    def test_swapped_summaries(self, store: Path, losses: list[float], command: Command) -> None:
+        one, other = folders(store)
+        swap(one / "summary.json", other / "summary.json")
+        assert table(command, store)["status"] == ["missing", "missing"]
+        assert {row["state"] for row in json.loads(command("runs", store, "--json").out)["runs"]} == {"damaged"}
+        assert json.loads(command("show", one, "--json").out)["summary"] == {}
+        assert_computed_again(store, losses)
+
+    def test_swapped_folders(self, store: Path, losses: list[float], command: Command) -> None:
+        one, other = folders(store)
+        swap(one, other)
+        assert table(command, store)["status"] == ["missing", "missing"]
+        with pytest.raises(ValueError, match="is damaged"):
+            asim.load(one)
+        assert_computed_again(store, losses)
+
+    def test_a_digit_of_a_summary(self, store: Path, losses: list[float], command: Command) -> None:
+        change_a_digit(folders(store)[0] / "summary.json")
+        assert table(command, store)["status"] == ["missing", "done"]
+        assert_computed_again(store, losses, 1)
+
+    @pytest.mark.parametrize("damage", [lambda text: text.replace("0.05", "0.06"), lambda text: "{}", lambda text: ""])
+    def test_what_was_asked_for(self, store: Path, damage: Callable[[str], str], command: Command) -> None:
+        (path,) = (store / "sweeps").iterdir()
+        path.write_text(damage(path.read_text()))
+        for words in (("table", store), ("status", store), ("plot", store, "--x", "learning_rate")):
+            done = command("sweep", *words)
+            assert (done.status, done.out) == (1, "")
+            assert f"{path.name}' is damaged" in done.err
+            assert "Traceback" not in done.err
+        found = asim.sweep(asked(), store, jobs=0)
+        assert not found.computed
+        assert table(command, store)["learning_rate"] == list(RATES)
+
+    def test_of_a_comparison(self, tmp_path: Path, command: Command) -> None:
+        for seed in range(2):
+            asim.compare(asim.Comparison({"gem": scenario(commits=40, seed=seed)}), tmp_path / str(seed))
+        swap(tmp_path / "0/summary.json", tmp_path / "1/summary.json")
+        shown = json.loads(command("show", tmp_path / "0", "--json").out)
+        assert (shown["state"], shown["summary"]) == ("damaged", {})
+
+
+class TestEmptied:
+    """What a power cut may leave."""
+
+    @pytest.mark.parametrize("size", [0, 50])
+    @pytest.mark.parametrize("name", ["scenario.json", "summary.json", "run.npz", "trace.npz"])
+    def test_results_are_computed_again(self, store: Path, losses: list[float], name: str, size: int) -> None:
+        for folder in folders(store):
+            os.truncate(folder / name, size)
+        assert set(open_store(store).states(one.digest for one in asked()).values()) == {"missing"}
+        assert_computed_again(store, losses)
+
+    def test_a_reason_of_a_failure(self, store: Path, losses: list[float]) -> None:
+        shutil.rmtree(folders(store)[0])
+        (store / "failed" / f"{asked()[0].digest}.json").write_text("")
+        again = asim.sweep(asked(), store, jobs=0)
+        assert again.computed == (asked()[0].digest,)
+        assert again.table()["final_loss"].tolist() == losses
+
+    @pytest.mark.parametrize("text", ["", "{", "[]"])
+    def test_the_marker(self, store: Path, text: str, command: Command) -> None:
+        (store / "store.json").write_text(text)
+        assert table(command, store)["status"] == ["done", "done"]
+        assert not asim.sweep(asked(), store, jobs=0).computed
+        assert json.loads((store / "store.json").read_text())["format"] == 1
+
+    def test_a_flipped_bit_is_found_on_request(self, store: Path, losses: list[float]) -> None:
+        folder = folders(store)[0]
+        content = bytearray((folder / "run.npz").read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / "run.npz").write_bytes(content)
+        with pytest.raises(ValueError, match=r"damaged.* with `--retry-failed`; in Python, `retry_failed=True`"):
+            list(asim.sweep(asked(), store, jobs=0))
+        again = asim.sweep(asked(), store, jobs=0, retry_failed=True)
+        assert again.computed == (asked()[0].digest,)
+        assert [result.summary["final_loss"] for result in again] == losses
+
+    def test_files_are_flushed_before_they_are_renamed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All of a result, and nothing of it is in its place before."""
+        monkeypatch.setattr(store_module, "_flushing", store_module._Flushing())
+        flushed, fsync = [], os.fsync
+        (one,) = asked()[:1]
+
+        def noted(opened: int) -> None:
+            assert not (tmp_path / "store" / one.digest).exists()
+            flushed.append(os.fstat(opened).st_ino)
+            fsync(opened)
+
+        made = asim.run(one)
+        store = open_store(tmp_path / "store")
+        store.trace(one)
+        monkeypatch.setattr(os, "fsync", noted)
+        store.put(made, {})
+        monkeypatch.undo()
+        kept = store.folder(one.digest)
+        assert {path.stat().st_ino for path in (kept, *kept.iterdir())} <= set(flushed)
+
+
+class TestNotOurs:
+    """Nothing that somebody else has put there is removed."""
+
+    def test_a_note_beside_a_damaged_result(self, store: Path, losses: list[float]) -> None:
+        for folder in folders(store):
+            (folder / "note.txt").write_text("mine")
+            (folder / "plots").mkdir()
+            os.truncate(folder / "run.npz", 0)
+        assert_computed_again(store, losses)
+        assert all((folder / "note.txt").read_text() == "mine" for folder in folders(store))
+        assert all((folder / "plots").is_dir() for folder in folders(store))
+
+    def test_a_run_of_the_name_of_a_scenario(self, tmp_path: Path) -> None:
+        base = scenario(commits=40)
+        before = asim.run(base, tmp_path / "top/gem").summary
+        (tmp_path / "top/gem/note.txt").write_text("mine")
+        (tmp_path / "top/downpour").write_text("a file of mine")
+        comparison = asim.Comparison({"gem": base.override(seed=1), "downpour": base.override(rule="downpour")})
+        with pytest.warns(UserWarning, match="was there before and stays"):
+            results = asim.compare(comparison, tmp_path / "top")
+        assert (tmp_path / "top/gem/note.txt").read_text() == "mine"
+        assert (tmp_path / "top/downpour").read_text() == "a file of mine"
+        assert asim.load(tmp_path / "top/gem").summary == before
+        found = asim.load(tmp_path / "top")
+        assert {name: one.summary for name, one in found.items()} == {n: one.summary for n, one in results.items()}
+
+    def test_what_lies_among_results_that_are_replaced(self, tmp_path: Path) -> None:
+        comparison = asim.Comparison({"gem": scenario(commits=40)})
+        first = asim.compare(comparison, tmp_path)["gem"].folder
+        assert first is not None
+        (tmp_path / "best").symlink_to(first)
+        for place in (tmp_path, tmp_path / "runs", first, tmp_path / "runs/traces"):
+            (place / "note.txt").write_text("mine")
+        for other in (comparison, asim.Comparison({"gem": scenario(commits=40, seed=1)})):
+            results = asim.compare(other, tmp_path, force=True)
+            assert results["gem"].recomputed
+            assert asim.load(tmp_path)["gem"].summary == results["gem"].summary
+        for place in (tmp_path, tmp_path / "runs", first, tmp_path / "runs/traces"):
+            assert (place / "note.txt").read_text() == "mine"
+        assert (tmp_path / "best").is_symlink()
+
+    def test_a_store_beside_an_experiment(self, tmp_path: Path) -> None:
+        def compute(store: str = "", rate: float = 0.1) -> dict[str, np.ndarray]:
+            """Some losses.
+
+            Args:
+                store: Where runs are kept.
+                rate: Step size.
+            """
+            one = scenario(commits=40, learning_rate=rate)
+            return {"loss": asim.sweep([one], store, jobs=0).table()["final_loss"]}
+
+        asim.sweep(asked()[:1], tmp_path / "store", jobs=0)
+        asim.Experiment(compute, lambda figure, numbers: None).run(tmp_path)
+        assert open_store(tmp_path / "store", create=False).present() == {asked()[0].digest}
+        assert {path.name for path in tmp_path.iterdir()} == {
+            *("store", "experiment.json", "numbers.npz", "summary.json", "report.png")
+        }
+
+
+def test_a_finished_sweep_in_a_folder_that_can_only_be_read(
+    store: Path, losses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for module, names in (
+        (files, ["_write"]),
+        (os, ["link", "rename", "mkdir", "unlink"]),
+        (Path, ["touch", "unlink"]),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, refuse)
+    found = asim.sweep(asked(), store, jobs=0)
+    assert not found.computed
+    assert found.table()["final_loss"].tolist() == losses
+    more = [*asked(), scenario(commits=40, learning_rate=0.2)]
+    with pytest.raises(OSError, match="Read-only"):
+        asim.sweep(more, store, jobs=0)
+
+
+def test_a_failed_run_says_what_tries_it_again(store: Path, command: Command) -> None:
+    del command
+    (one,) = asked()[:1]
+    shutil.rmtree(store / one.digest)
+    open_store(store).fail(one, "ValueError: no")
+    with pytest.raises(ValueError, match="has no result: ValueError: no"):
+        asim.sweep(asked(), store, jobs=0).result(one)
+    assert len(asim.sweep(asked(), store, jobs=0, retry_failed=True).computed) == 1
+
+
+def test_deep_json_is_damage(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/scenario.json").write_text("[" * 100_000)
+    assert json.loads(command("runs", tmp_path / "runs", "--json").out)["runs"][0]["state"] == "damaged"
+    assert_one_line(command("sweep", "table", tmp_path / "runs"), 2, "holds other files")
