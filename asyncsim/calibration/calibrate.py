@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim.calibration.adversarial.on_logs import METHOD as AVO
 from asyncsim.calibration.adversarial.on_logs import fit_by_avo
-from asyncsim.calibration.laws.choose import Choice, choose, require_family
+from asyncsim.calibration.laws.choose import SIGNIFICANT, Choice, choose, require_family
 from asyncsim.calibration.laws.shape import dependences, law_check
 from asyncsim.calibration.laws.stages import Stage, Stages, stages_of
 from asyncsim.calibration.likelihood.fit import fit_by_likelihood
@@ -51,7 +51,8 @@ def calibrate(
     **Likelihood.** Each stage that the log tells is fitted by maximum likelihood: computing, from `start_time` to
     `finish_time`; the latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`;
     service, from `serve_time` to `commit_time`. Jobs in flight at the end count as censored. The law is that of least
-    AIC among ten; workers get one law, two classes of laws, or each its own, by likelihood ratios at the 1 % level.
+    AIC among ten, and a mixture only if it is significantly better than the law that it contains; workers get one law,
+    two classes of laws, or each its own, by AIC, likelihood ratios and ranks at the 1 % level.
     Standard errors come from the observed information; intervals of mean and cv, and samples, count the other families
     by Akaike weights. Of commits alone it knows whole jobs only: "compute" then
     contains network, queue and service, which `fit.hidden` and the parameters say.
@@ -245,13 +246,15 @@ def _fit(
 
 def _unequal(name: str, choice: Choice) -> list[str]:
     groups = choice.groups
-    if len(groups) == 1:
-        return []
     ratio = "p-value of equal workers " + (f"{choice.p_equal:.1g}" if choice.p_equal >= 1e-12 else "below 1e-12")
+    if len(groups) == 1:
+        few = f"Workers differ in {name}, but have too few jobs to tell how: one law is fitted to all ({ratio})."
+        return [few] if choice.p_equal < SIGNIFICANT else []
     if len(groups) == 2 and groups[1].label == "slow":
         slow = ", ".join(map(str, groups[1].workers[:12])) + (", …" if len(groups[1].workers) > 12 else "")
+        who = f"worker {slow} takes" if len(groups[1].workers) == 1 else f"workers {slow} take"
         factor = groups[1].estimate.law.mean / groups[0].estimate.law.mean
-        return [f"Two classes of workers: {slow} take {factor:.2g} times as long as the others ({ratio})."]
+        return [f"Two classes of workers: {who} {factor:.2g} times as long as the others ({ratio})."]
     means = [group.estimate.law.mean for group in groups]
     return [f"Workers differ: means of {name} from {min(means):.3g} to {max(means):.3g} s ({ratio})."]
 
