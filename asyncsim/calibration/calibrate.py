@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim.calibration.adversarial.on_logs import METHOD as AVO
 from asyncsim.calibration.adversarial.on_logs import fit_by_avo
-from asyncsim.calibration.laws.choose import Choice, choose, require_family
+from asyncsim.calibration.laws.choose import SIGNIFICANT, Choice, choose, require_family
 from asyncsim.calibration.laws.shape import dependences, law_check
 from asyncsim.calibration.laws.stages import Stage, Stages, stages_of
 from asyncsim.calibration.likelihood.fit import fit_by_likelihood
@@ -50,10 +50,11 @@ def calibrate(
     `finish_time`; the latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`;
     service, from `serve_time` to `commit_time`. Without `arrive_time` and `serve_time`, service is told only if a queue
     alone can have made the times from finish to commit; otherwise "upload" is this whole time, as one law. Jobs in
-    flight at the end count as censored. The law is that of least AIC among ten; workers get one law, two classes of
-    laws, or each its own, by likelihood ratios at the 1 % level. Standard errors come from the observed information;
-    intervals of mean and cv, and samples, count the other families by Akaike weights. Of commits alone it knows whole
-    jobs only: "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
+    flight at the end count as censored. The law is that of least AIC among ten, and a mixture only if it is
+    significantly better than the law that it contains; workers get one law, two classes of laws, or each its own, by
+    AIC, likelihood ratios and ranks at the 1 % level. Standard errors come from the observed information; intervals of
+    mean and cv, and samples, count the other families by Akaike weights. Of commits alone it knows whole jobs only:
+    "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
 
     **Likelihood of a `model`** (``method="likelihood"``). The exact likelihood of the same durations, each under the
     laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together, so that laws may share
@@ -241,13 +242,15 @@ def _fit(
 
 def _unequal(name: str, choice: Choice) -> list[str]:
     groups = choice.groups
-    if len(groups) == 1:
-        return []
     ratio = "p-value of equal workers " + (f"{choice.p_equal:.1g}" if choice.p_equal >= 1e-12 else "below 1e-12")
+    if len(groups) == 1:
+        few = f"Workers differ in {name}, but have too few jobs to tell how: one law is fitted to all ({ratio})."
+        return [few] if choice.p_equal < SIGNIFICANT else []
     if len(groups) == 2 and groups[1].label == "slow":
         slow = ", ".join(map(str, groups[1].workers[:12])) + (", …" if len(groups[1].workers) > 12 else "")
+        who = f"worker {slow} takes" if len(groups[1].workers) == 1 else f"workers {slow} take"
         factor = groups[1].estimate.law.mean / groups[0].estimate.law.mean
-        return [f"Two classes of workers: {slow} take {factor:.2g} times as long as the others ({ratio})."]
+        return [f"Two classes of workers: {who} {factor:.2g} times as long as the others ({ratio})."]
     means = [group.estimate.law.mean for group in groups]
     return [f"Workers differ: means of {name} from {min(means):.3g} to {max(means):.3g} s ({ratio})."]
 

@@ -11,7 +11,7 @@ from asyncsim.calibration.adversarial.avo import Avo, History
 from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.model import Model
 from asyncsim.calibration.predictive import Check, Checks, compared, summary, together
-from asyncsim.calibration.result import NEWEST, READERS, Calibration, Parameter, Parameters
+from asyncsim.calibration.result import JUDGED, NEWEST, READERS, Calibration, Parameter, Parameters
 from asyncsim.calibration.simulated.summaries import CYCLE, Seen, summaries
 from asyncsim.checks import require_integer
 from asyncsim.cluster import Cluster, simulate
@@ -100,7 +100,7 @@ class ModelFit(Calibration):
         chosen = self.workers if workers is None else workers
         return [_with_workers(self.clusters[i], chosen) for i in order]
 
-    def check(self, count: int = 64) -> Checks:
+    def check(self, count: int = JUDGED) -> Checks:
         """Predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.
 
         Throughput, staleness, shares and inter-commit times, and the quantiles of whatever stages the log shows, each
@@ -108,7 +108,8 @@ class ModelFit(Calibration):
         durations from the model's law.
 
         Args:
-            count: How many logs are simulated, each of as many commits as were used.
+            count: How many logs are simulated, each of as many commits as were used. Fewer than 64 are quicker; if
+                they speak against the model, 64 decide, as by default.
 
         Returns:
             Statistic -> `Check`; `.fits` says whether the model may have produced the log.
@@ -116,16 +117,16 @@ class ModelFit(Calibration):
         Raises:
             ValueError: If `count` is below 8.
         """
-        count = require_integer("count", count, least=8, remedy="64 tell p-values apart.")
-        if count not in self._kept:
-            replicates = [
-                compared_statistics(simulate(cluster, commits=self.checked, seed=self.seed + i), self.seen)
-                for i, cluster in enumerate(self.sample(count, seed=self.seed + 1))
-            ]
-            log = dict(self.log)
-            all_at_once = {"all together": together(log, replicates)}
-            self._kept[count] = Checks({**compared(log, replicates), **all_at_once, **self.laws})
-        return self._kept[count]
+        return super().check(count)
+
+    def _checks(self, count: int) -> Checks:
+        """The checks by so many simulated logs."""
+        replicates = [
+            compared_statistics(simulate(cluster, commits=self.checked, seed=self.seed + i), self.seen)
+            for i, cluster in enumerate(self.sample(count, seed=self.seed + 1))
+        ]
+        log = dict(self.log)
+        return Checks({**compared(log, replicates), "all together": together(log, replicates), **self.laws})
 
     def as_json(self) -> dict[str, Any]:
         """As plain data, for `save`."""

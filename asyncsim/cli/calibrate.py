@@ -203,8 +203,9 @@ def show(fit: Calibration, checks: Checks | None, folder: Path, kept: bool, refu
     click.echo(f"{fit.commits:,} commits by {fit.workers:,} workers in {number(fit.seconds)} s\n")
     for name, stage in fit.stages.items():
         families = {group.estimate.family for group in stage.groups}
-        beside = sorted(stage.aic.items(), key=lambda item: item[1])[1:3]
-        worse = ", ".join(f"{other} {value - min(stage.aic.values()):+.3g}" for other, value in beside)
+        own = min((stage.aic[name] for name in families if name in stage.aic), default=math.nan)
+        beside = sorted((value, other) for other, value in stage.aic.items() if other not in families)[:2]
+        worse = ", ".join(f"{other} {value - own:+.3g}" for value, other in beside)
         click.echo(f"{name}: {', '.join(sorted(families))}{f' (AIC of the next: {worse})' if worse else ''}")
     if isinstance(fit, ModelFit):
         click.echo(_way(fit))

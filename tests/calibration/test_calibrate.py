@@ -92,6 +92,16 @@ def test_the_right_model_fits_and_another_does_not(fit, log):
     assert any("No law fits compute" in note for note in wrong.notes)
 
 
+def test_few_simulated_logs_do_not_condemn_a_model():
+    """A model that fits by default fits by fewer logs as well."""
+    cluster, found = asim.Cluster(6, delays.Exponential(1.0)), []
+    for seed in (19, 27, 38, 55):
+        fit = asim.calibrate(asim.simulate(cluster, commits=80, seed=seed), law="exponential", by_worker=False)
+        found.append(fit.check().fits)
+        assert fit.check(16).fits or not found[-1]
+    assert any(found)
+
+
 def test_commits_alone(log):
     """What the log does not tell is said, and the queue that it hides is noticed."""
     alone = asim.calibrate(asim.Trace.from_commits(log.worker, log.commit_time), law="gamma", by_worker=False)
@@ -145,7 +155,7 @@ def test_workers_that_differ():
     assert [group.workers for group in found.stages["compute"].groups] == [(0, 1, 2, 3), (4, 5)]
     assert within(found.parameters["compute.slow.mean"], 1.5)
     assert within(found.parameters["compute.fast.mean"], 1.0)
-    assert "Two classes of workers: 4, 5 take 1.5 times as long" in found.notes[0]
+    assert "Two classes of workers: workers 4, 5 take 1.5 times as long" in found.notes[0]
     assert [law.mean > 1.2 for law in found.with_workers(12).compute] == [False] * 4 + [True] * 2 + [False] * 4 + [
         True
     ] * 2

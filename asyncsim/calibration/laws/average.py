@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from asyncsim.calibration.coordinates import FloatArray
 from asyncsim.calibration.laws.estimate import Estimate
 from asyncsim.delays import Delay
 
@@ -63,14 +65,30 @@ def draw_laws(
         generator: Of the draws.
         count: How many laws of each group; those at one place are of one family.
     """
-    if len(beside) < 2:
-        return [one.draw(generator, count) for one in chosen]
-    places = generator.choice(len(beside), count, p=[rival.weight for rival in beside])
     found = np.empty((len(chosen), count), object)
-    for number, rival in enumerate(beside):
-        mine = np.flatnonzero(places == number)
-        for group, one in enumerate(rival.estimates):
-            laws = one.draw(generator, len(mine))
-            for place, law in zip(mine, laws, strict=True):
+    for places, estimates in _shared_out(chosen, beside, generator, count):
+        for group, one in enumerate(estimates):
+            for place, law in zip(places, one.draw(generator, len(places)), strict=True):
                 found[group, place] = law
     return found.tolist()
+
+
+def draw_moments(
+    chosen: Sequence[Estimate], beside: Sequence[Rival], generator: np.random.Generator, count: int
+) -> FloatArray:
+    """(groups, count, 2) means and cvs of such laws; arguments as in `draw_laws`."""
+    found = np.empty((len(chosen), count, 2))
+    for places, estimates in _shared_out(chosen, beside, generator, count):
+        for group, one in enumerate(estimates):
+            found[group, places] = one.draw_moments(generator, len(places))
+    return found
+
+
+def _shared_out(
+    chosen: Sequence[Estimate], beside: Sequence[Rival], generator: np.random.Generator, count: int
+) -> list[tuple[NDArray[np.intp], Sequence[Estimate]]]:
+    """The places of `count` draws that each family gets by its weight, and its laws."""
+    if len(beside) < 2:
+        return [(np.arange(count), chosen)]
+    drawn = generator.choice(len(beside), count, p=[rival.weight for rival in beside])
+    return [(np.flatnonzero(drawn == number), rival.estimates) for number, rival in enumerate(beside)]

@@ -1,9 +1,19 @@
-"""Which law, and one for all workers, two classes of them, or each: Akaike's criterion and likelihood ratios."""
+"""Which law, and one for all workers, two classes of them, or one each: Akaike's criterion and tests of equality.
+
+One law for all workers is compared with one law per worker by AIC, each side in the family that suits it best: a law
+with stragglers takes twenty durations, so that it may fit all workers together and none of them alone. If one law per
+worker is better, a likelihood ratio within its family says how surely. If it is not, workers may still differ in scale:
+ranks tell (Kruskal and Wallis), whatever the family. Two classes are compared with one law per worker likewise. If
+neither will do, AIC decides.
+
+A mixture whose components are nearly alike is the law that it contains with two arguments that nothing tells. It counts
+as chosen where a likelihood ratio says that it is more than that, and otherwise as one of the rivals.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +25,13 @@ from asyncsim.calibration.laws.stages import Stage
 from asyncsim.checks import one_of
 
 LAWS = tuple(name for name in CLASSES if name not in ("constant", "erlang"))  # those that are compared
-SIGNIFICANT = 0.01  # of a likelihood ratio, below which workers differ
+SIGNIFICANT = 0.01  # p-value below which workers differ
 LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
+CONTAINED = {"straggler": "gamma", "hyperexponential": "exponential"}  # mixtures, and what they are if nothing is slow
 TRIED = 3  # laws, the best for all workers together, that are also tried worker by worker
 ALWAYS_TRIED = ("gamma", "lognormal")  # what a mixture of unequal workers hides
 EQUAL = 1e-6  # relative spread of durations that are told by rounding only
+Workers = tuple[int, ...]
 
 
 class Group(NamedTuple):
@@ -32,7 +44,7 @@ class Group(NamedTuple):
     """
 
     label: str
-    workers: tuple[int, ...]
+    workers: Workers
     estimate: Estimate
 
 
@@ -43,8 +55,8 @@ class Choice(NamedTuple):
         groups: All workers, two classes, or each worker.
         aic: Family -> criterion of one law for all workers, the smaller the better.
         refused: Family -> why it cannot produce the durations.
-        p_equal: p-value of the likelihood ratio of one law for all against one per worker; NaN if not tested.
-        p_classes: The same of two classes against one law per worker; NaN if not tested.
+        p_equal: p-value of one law for all against one per worker; NaN if not tested.
+        p_classes: The same of two classes; NaN if not tested.
         rivals: The families that may have made the durations of these groups; none if the law was named.
     """
 
@@ -84,8 +96,9 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     if not pooled:
         raise ValueError("; ".join(refused.values()))
     aic = {family: found.aic for family, found in pooled.items()}
-    best = min(aic, key=aic.__getitem__)
-    beside = rivals({name: [one] for name, one in pooled.items()}) if law is None else ()
+    whole = {name: [one] for name, one in pooled.items()}
+    best = _best(whole)
+    beside = rivals(whole) if law is None else ()
     alone = Choice((Group("", everyone, pooled[best]),), aic, refused, math.nan, math.nan, beside)
     counts = np.bincount(stage.worker, minlength=workers)
     if not by_worker or workers == 1 or counts.min() < LEAST_PER_WORKER:
@@ -94,23 +107,20 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     each = {family: found for family in tried if (found := _each(stage, workers, family)) is not None}
     if not each:
         return alone
-    family = min(each, key=lambda name: sum(one.aic for one in each[name]))
-    apart = each[family]
-    if sum(one.aic for one in apart) > aic[best]:
-        family = best if best in each else family
-        apart = each[family]
-    p_equal = _p_value(pooled[family].log_likelihood, apart, 1)
+    p_equal = _p_value(stage, [everyone], whole, each)
     if p_equal >= SIGNIFICANT:
         return alone._replace(p_equal=p_equal)
-    classes = _two_classes(stage, workers, family, apart) if workers > 2 else None
-    p_classes = math.nan
-    if classes is not None:
-        p_classes = _p_value(sum(group.estimate.log_likelihood for group in classes), apart, 2)
-    if classes is not None and p_classes >= SIGNIFICANT:
-        beside = rivals(_of_classes(stage, [group.workers for group in classes], each)) if law is None else ()
-        return Choice(classes, aic, refused, p_equal, p_classes, beside)
-    groups = tuple(Group(f"[{w}]", (w,), one) for w, one in enumerate(apart))
-    return Choice(groups, aic, refused, p_equal, p_classes, rivals(each) if law is None else ())
+    members, classes = _classes(stage, workers, _best(each), pooled) if workers > 2 else ((), {})
+    p_classes = _p_value(stage, members, classes, each) if classes else math.nan
+    least = min(aic[best], _aic(each[_best(each)]))
+    if classes and (p_classes >= SIGNIFICANT or _aic(classes[_best(classes)]) <= least):
+        fitted, labels = classes, ("fast", "slow")
+    elif aic[best] <= least:  # too few jobs to tell more
+        return alone._replace(p_equal=p_equal, p_classes=p_classes)
+    else:
+        fitted, labels, members = each, [f"[{w}]" for w in everyone], [(w,) for w in everyone]
+    groups = tuple(map(Group, labels, members, fitted[_best(fitted)]))
+    return Choice(groups, aic, refused, p_equal, p_classes, rivals(fitted) if law is None else ())
 
 
 def require_family(name: str, law: object) -> str:
@@ -158,26 +168,55 @@ def _of(stage: Stage, family: str, workers: Sequence[int]) -> Estimate:
     return estimate(family, stage.durations[mine], stage.censored[unended])
 
 
-def _of_classes(stage: Stage, members: Sequence[Sequence[int]], families: Iterable[str]) -> dict[str, list[Estimate]]:
-    """The laws of some classes of workers in each family that can have made their durations."""
+def _of_groups(stage: Stage, members: Sequence[Workers], families: Iterable[str]) -> dict[str, list[Estimate]]:
+    """The laws of some groups of workers in each family that can have made their durations."""
     found = {}
-    for family in families:
+    for family in families if members else ():
         with suppress(ValueError):
             found[family] = [_of(stage, family, who) for who in members]
     return found
 
 
-def _two_classes(stage: Stage, workers: int, family: str, apart: Sequence[Estimate]) -> tuple[Group, ...] | None:
+def _aic(laws: Sequence[Estimate]) -> float:
+    return sum(one.aic for one in laws)
+
+
+def _best(found: Mapping[str, Sequence[Estimate]]) -> str:
+    """The family of least AIC; a mixture only if it is significantly better than the law that it contains."""
+    from scipy.stats import chi2
+
+    best = min(found, key=lambda family: _aic(found[family]))
+    inner = CONTAINED.get(best, "")
+    if inner not in found:
+        return best
+    gain = 2 * sum(one.log_likelihood for one in found[best]) - 2 * sum(one.log_likelihood for one in found[inner])
+    more = (degrees(best) - degrees(inner)) * len(found[best])
+    if gain >= float(chi2.isf(SIGNIFICANT, more)):
+        return best
+    return _best({family: laws for family, laws in found.items() if family != best})
+
+
+def _classes(
+    stage: Stage, workers: int, family: str, families: Iterable[str]
+) -> tuple[tuple[Workers, ...], dict[str, list[Estimate]]]:
+    """The members of two classes, and their laws in each family; nothing if there are no two classes."""
+    members = _two_classes(stage, workers, family)
+    found = _of_groups(stage, members, families)
+    if found and _best(found) != family:
+        again = _two_classes(stage, workers, _best(found))
+        if again and again != members:
+            return again, _of_groups(stage, again, families)
+    return members, found
+
+
+def _two_classes(stage: Stage, workers: int, family: str) -> tuple[Workers, ...]:
     """A mixture of two classes of workers, each worker in that which explains its durations better."""
-    means = np.log([one.law.mean for one in apart])
-    jobs = np.array([one.jobs for one in apart])
-    slow = _split(means, jobs)
-    laws: list[Estimate] = []
+    slow = _split(_mean_ranks(stage, workers), np.bincount(stage.worker, minlength=workers))
     for _ in range(workers):
         try:
             laws = [_of(stage, family, np.flatnonzero(slow == side).tolist()) for side in (False, True)]
         except ValueError:
-            return None
+            return ()
         scores = np.stack(
             [
                 _by_worker(stage, one, workers) + math.log((slow == side).mean())
@@ -188,18 +227,25 @@ def _two_classes(stage: Stage, workers: int, family: str, apart: Sequence[Estima
         if (better == slow).all() or better.all() or not better.any():
             break
         slow = better
-    members = [tuple(np.flatnonzero(slow == side).tolist()) for side in (False, True)]
-    return tuple(Group(label, who, one) for label, who, one in zip(("fast", "slow"), members, laws, strict=True))
+    return tuple(np.flatnonzero(~slow).tolist()), tuple(np.flatnonzero(slow).tolist())
 
 
-def _split(means: FloatArray, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The split of the sorted means that leaves the least spread within the two parts."""
-    order = np.argsort(means)
+def _mean_ranks(stage: Stage, workers: int) -> FloatArray:
+    """(workers,) mean rank of a worker's durations among all: no long one counts more than others."""
+    from scipy.stats import rankdata
+
+    counts = np.bincount(stage.worker, minlength=workers)
+    return np.asarray(np.bincount(stage.worker, rankdata(stage.durations), workers) / counts, np.float64)
+
+
+def _split(places: FloatArray, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The split of the sorted places that leaves the least spread within the two parts."""
+    order = np.argsort(places)
     losses = []
     for cut in range(1, len(order)):
         parts = (order[:cut], order[cut:])
         losses.append(
-            sum(jobs[part] @ (means[part] - np.average(means[part], weights=jobs[part])) ** 2 for part in parts)
+            sum(jobs[part] @ (places[part] - np.average(places[part], weights=jobs[part])) ** 2 for part in parts)
         )
     slow = np.zeros(len(order), np.bool_)
     slow[order[int(np.argmin(losses)) + 1 :]] = True
@@ -215,9 +261,32 @@ def _by_worker(stage: Stage, one: Estimate, workers: int) -> FloatArray:
     return np.asarray(whole + np.bincount(stage.censored_worker, rest, workers), np.float64)
 
 
-def _p_value(log_likelihood: float, apart: Sequence[Estimate], laws: int) -> float:
-    """Wilks, and Hogg for ends: twice the gain of one law per worker is chi-squared, with the degrees of the others."""
+def _p_value(
+    stage: Stage,
+    members: Sequence[Workers],
+    together: Mapping[str, Sequence[Estimate]],
+    each: Mapping[str, Sequence[Estimate]],
+) -> float:
+    """p-value of one law for each of some groups of workers, against one for each worker."""
+    whole, apart = _best(together), _best(each)
+    if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
+        return _alike(stage, members, together[whole])
+    # Wilks, and Hogg for ends: twice the gain is chi-squared, with the degrees of the other laws.
     from scipy.stats import chi2
 
-    gain = 2 * (sum(one.log_likelihood for one in apart) - log_likelihood)
-    return float(chi2.sf(max(gain, 0.0), (len(apart) - laws) * degrees(apart[0].family)))
+    gain = 2 * sum(one.log_likelihood for one in each[apart])
+    gain -= 2 * sum(one.log_likelihood for one in together[apart])
+    return float(chi2.sf(max(gain, 0.0), (len(each[apart]) - len(members)) * degrees(apart)))
+
+
+def _alike(stage: Stage, members: Sequence[Workers], laws: Sequence[Estimate]) -> float:
+    """p-value of Kruskal and Wallis: whether each worker is as slow, in its group's law, as the others in theirs."""
+    from scipy.stats import kruskal
+
+    places = np.empty(len(stage.durations))
+    for who, one in zip(members, laws, strict=True):
+        mine = np.isin(stage.worker, who)
+        places[mine] = one.law.cdf(stage.durations[mine])
+    workers = sum(map(len, members))
+    found: Any = kruskal(*[places[stage.worker == w] for w in range(workers)])
+    return float(found.pvalue)

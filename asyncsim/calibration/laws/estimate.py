@@ -20,11 +20,12 @@ from asyncsim.calibration.coordinates import (
     law_of,
     values_of,
 )
-from asyncsim.delays import Delay, log_likelihood
+from asyncsim.delays import Delay, log_likelihood, scaled
 
 LEAST_INFORMATION = 0.04  # per coordinate: a standard error of 5 in a logarithm says that nothing is known
 STEP = 0.05  # of a finite difference, in rough standard errors
 MOST_STEP = 0.02
+SLOPE_STEP = 1e-4  # of a coordinate, for derivatives of mean and cv
 EXTREME = 30.0  # a coordinate beyond it is at a bound, as that of a probability of 0
 DRAWS = 2000  # from which intervals are read: their ends move by 3 % of a standard error
 
@@ -67,20 +68,66 @@ class Estimate:
         kinds, family = FAMILIES[self.family].kinds, FAMILIES[self.family]
         regular = _regular(self.family)
         centre = np.array([kinds[i].to(self.values[i]) for i in regular])
-        drawn = generator.multivariate_normal(centre, self.covariance, count, method="eigh") if len(regular) else None
+        moved = self._moved(generator, count)
         away = generator.exponential(size=(count, len(kinds))) / (self.jobs * family.edge(self.law))
         laws = []
         for row in range(count):
             values = list(self.values)
             for place, i in enumerate(regular):
-                values[i] = kinds[i].back(min(float(drawn[row, place]), EXTREME)) if drawn is not None else values[i]
+                values[i] = kinds[i].back(min(float(centre[place] + moved[row, place]), EXTREME))
             for i, kind in enumerate(kinds):
                 if kind is LEAST:
                     values[i] = max(values[i] - float(away[row, i]), 0.0 if self.family != "pareto" else values[i] / 2)
                 elif kind is MOST:
                     values[i] += float(away[row, i])
             laws.append(_admissible(self.family, values, self.law))
-        return laws
+        if not self._has_derived_moments:
+            return laws
+        means = self._log_linear(moved)[:, 0].tolist()
+        return [scaled(law, mean / law.mean) for law, mean in zip(laws, means, strict=True)]
+
+    def draw_moments(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """(count, 2) means and cvs of such laws; those of mixtures by the delta method.
+
+        Where the durations hardly tell some arguments of a mixture, because its components are nearly alike, the ridge
+        of the likelihood is curved. Along its tangent mean and cv, which the durations do tell, would go anywhere.
+        """
+        if self._has_derived_moments:
+            return self._log_linear(self._moved(generator, count))
+        return np.array([moments(law) for law in self.draw(generator, count)])
+
+    @property
+    def _has_derived_moments(self) -> bool:
+        """Whether the mean is no argument, but follows from arguments with normal errors."""
+        return "mean" not in self.names and LEAST not in FAMILIES[self.family].kinds
+
+    def _moved(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """(count, k) normal errors of the coordinates."""
+        if not len(self.covariance):
+            return np.zeros((count, 0))
+        return generator.multivariate_normal(np.zeros(len(self.covariance)), self.covariance, count, method="eigh")
+
+    def _log_linear(self, moved: FloatArray) -> FloatArray:
+        """(count, 2) means and cvs, of which the logarithms are linear in the coordinates."""
+        kinds, slopes = FAMILIES[self.family].kinds, []
+        for i in _regular(self.family):
+            ends = []
+            for side in (-1, 1):
+                values = list(self.values)
+                values[i] = kinds[i].back(kinds[i].to(values[i]) + side * SLOPE_STEP)
+                ends.append(np.log(moments(law_of(self.family, values))))
+            slopes.append((ends[1] - ends[0]) / (2 * SLOPE_STEP))
+        return np.asarray(np.exp(np.log(moments(self.law)) + moved @ np.array(slopes)), np.float64)
+
+
+def moments(law: Delay) -> tuple[float, float]:
+    """Mean and cv.
+
+    Example:
+        >>> moments(law_of("gamma", [2.0, 0.5]))
+        (2.0, 0.5)
+    """
+    return law.mean, math.sqrt(law.variance) / law.mean if law.mean else 0.0
 
 
 def estimate(

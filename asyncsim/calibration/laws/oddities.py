@@ -9,7 +9,9 @@ from asyncsim.trace import Trace
 from asyncsim.trace.infer_columns import previous_own_row
 
 LEAST_GAPS = 30
-PAUSE = 10.0  # times the longest other gap, or the mean job
+PAUSE = 10.0  # times the longest other gap and the mean job, of one worker; of several, all of whom stop at once, less
+LEAST_PAUSE = 3.0  # times them, of however many
+MOST_PAUSES = 10
 LEFT = 5.0  # times the longest time between two commits of a worker, without any: of an exponential law e⁻²⁰ or less
 MOST_TIES = 0.1  # share of commits at the time of the commit before
 CONSTANT = 1e-6  # relative spread of durations that do not vary: their ties are real
@@ -38,17 +40,20 @@ def departed(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _pauses(trace: Trace) -> list[str]:
-    """A time without any commit that is far longer than all others."""
+    """Times without any commit that are far longer than all others."""
     gaps = np.diff(trace.commit_time)
     if len(gaps) < LEAST_GAPS:
         return []
-    place = int(gaps.argmax())
-    others = np.delete(gaps, place)
+    longest = np.argsort(-gaps, kind="stable")
+    others = gaps[longest[1 : 1 + (MOST_PAUSES if trace.workers > 1 else 1)]]  # one worker alone may have slow jobs
     mean_job = float((trace.finish_time - trace.start_time).mean())
-    if gaps[place] > PAUSE * max(float(others.max()), mean_job):
-        begin, end = trace.commit_time[place], trace.commit_time[place + 1]
-        return [f"Nothing was committed from {begin:.6g} s to {end:.6g} s: a pause of the cluster or of the log."]
-    return []
+    far = gaps[longest[: len(others)]] > max(LEAST_PAUSE, PAUSE / trace.workers) * np.maximum(others, mean_job)
+    if not far.any():
+        return []
+    places = np.sort(longest[: 1 + int(np.flatnonzero(far)[-1])])
+    times = [f"from {trace.commit_time[i]:.6g} s to {trace.commit_time[i + 1]:.6g} s" for i in places]
+    kind = "a pause" if len(times) == 1 else "pauses"
+    return [f"Nothing was committed {', nor '.join(times)}: {kind} of the cluster or of the log."]
 
 
 def _doubled(trace: Trace) -> list[str]:

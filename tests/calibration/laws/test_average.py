@@ -71,6 +71,25 @@ def test_intervals_count_the_choice():
     assert np.mean(inside) > 0.9 - 3.5 * math.sqrt(0.09 / 40)
 
 
+@pytest.mark.parametrize(
+    ("law", "wider", "seeds"),
+    [
+        (delays.Gamma(1.0, 0.5), "straggler", (0, 2)),
+        (delays.Exponential(1.0), "hyperexponential", (0, 1, 2)),
+    ],
+    ids=["straggler", "hyperexponential"],
+)
+def test_what_the_log_does_not_tell_widens_no_mean(law, wider, seeds):
+    """A mixture of which the components are alike has a mean as sure as that of the law that made the durations."""
+    for seed in seeds:
+        log = log_of(law, 300, seed)
+        fit = asim.calibrate(log, law=wider)
+        found, error = fit.parameters["compute.mean"], math.sqrt(law.variance / 300)
+        assert found.high - found.low == pytest.approx(3.29 * error, rel=0.25)
+        means = [cluster.laws[0].mean for cluster in fit.sample(200)]
+        assert np.std(means) == pytest.approx(error, rel=0.3)
+
+
 def test_it_is_kept_whole(tmp_path):
     fit = asim.calibrate(log_of(delays.Gamma(1.0, 1.0), 150, 1))
     fit.save(tmp_path / "fit.json")

@@ -21,6 +21,11 @@ def doubled():
     return alone(TRACE.worker[rows], TRACE.commit_time[rows])
 
 
+def paused(seconds, *places):
+    """After some commits nothing happens for a while, ten times as long as a job takes."""
+    return alone(times=TRACE.commit_time + seconds * sum(np.arange(200) > place for place in places))
+
+
 def left():
     kept = (TRACE.worker != 2) | (np.arange(200) < 60)
     return alone(TRACE.worker[kept], TRACE.commit_time[kept])
@@ -38,6 +43,8 @@ def in_rounds(n):
         (doubled, "3 commits come at the very time of their worker's previous one"),
         (lambda: alone(times=np.ceil(TRACE.commit_time)), "have the same time as the one before"),
         (lambda: alone(times=TRACE.commit_time + 500.0 * (np.arange(200) > 99)), "Nothing was committed from"),
+        (lambda: paused(20.0, 100), "Nothing was committed from"),
+        (lambda: paused(20.0, 60, 150), ": pauses of the cluster"),
         (left, "Worker 2 committed nothing since"),
         (lambda: alone(workers=6), "Workers 4, 5 committed nothing, of"),
         (lambda: in_rounds(4), "they seem to wait for each other"),
