@@ -7,7 +7,6 @@ checksum, allocates whatever a header claims, and does not miss an array that th
 import io
 import os
 import struct
-import sys
 import tokenize
 import warnings
 import zipfile
@@ -182,8 +181,11 @@ def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int) -> A
         return None
 
 
-def read_notes(path: str | os.PathLike[str], *, kind: str, version: int) -> dict[str, Any]:
-    """The notes in a file, name -> plain value, without the arrays; arguments and errors are those of `read`."""
+def read_notes(path: str | os.PathLike[str], *, kind: str, version: int | None) -> dict[str, Any]:
+    """The notes in a file, name -> plain value, without the arrays; arguments and errors are those of `read`.
+
+    With `version=None`, those of a file of any format.
+    """
     notes = _read(path, lambda name: name.startswith(_NOTE), kind, version)
     return {name.removeprefix(_NOTE): note.tolist() for name, note in notes.items()}
 
@@ -214,13 +216,14 @@ def is_whole(path: str | os.PathLike[str]) -> bool:
 def is_sound(path: str | os.PathLike[str]) -> bool:
     """Whether all arrays of a file that `write` wrote can be read, and agree with their checksums."""
     try:
-        _read(path, lambda name: True, "results", sys.maxsize)
-    except (OSError, ValueError):
+        with open(path, "rb") as file:
+            _read_members(file, lambda name: True)
+    except _DAMAGE:
         return False
     return True
 
 
-def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: str, version: int) -> Arrays:
+def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: str, version: int | None) -> Arrays:
     if not Path(path).is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or save a {kind} there first.")
     with open(path, "rb") as file:
@@ -231,7 +234,10 @@ def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: 
             raise Damaged(
                 f"`path` {str(path)!r} is damaged or not a {kind} file ({reason}). {_remedy(kind)}"
             ) from error
-    _require_known_format(path, arrays, kind, version)
+    if version is None:
+        arrays.pop(_VERSION, None)
+    else:
+        _require_known_format(path, arrays, kind, version)
     return arrays
 
 

@@ -250,7 +250,7 @@ def _is_of_others(path: Path, digest: str) -> bool:
         return read_owned(path) is not None and read_owned(path, digest) is None
     if path.suffix == ".npz":
         try:
-            return digest not in npz.read_notes(path, kind="results", version=sys.maxsize).values()
+            return digest not in npz.read_notes(path, kind="results", version=None).values()
         except npz.Damaged:
             return False
         except ValueError:

@@ -188,7 +188,7 @@ class TestBadInput:
             (2.0, Constant(1.0), "`workers` must be an integer of at least 1; got 2.0"),
             (True, Constant(1.0), "`workers` must be an integer of at least 1; got True"),
             (3, [Constant(1.0)] * 2, "`compute` must have one law per worker; got 2 for 3 workers"),
-            (2, [], "`compute` must have one law per worker; got 0 for 2 workers"),
+            (2, [], r"`compute` must be a law of delays or a sequence of them; got \[\]"),
             (2, 1.0, r"`compute` must be a law of delays .*; got 1\.0.*`Constant\(1\.0\)`"),
             (2, "ab", "`compute` must be a law of delays .*; got 'ab'"),
             (2, [Constant(1.0), None], "`compute` must be a law of delays .*None"),

@@ -32,4 +32,4 @@ class TestFinalLosses:
         assert "diverged" in " ".join(text.get_text() for text in ax.texts)
 
     def test_all_diverged(self, ax: Axes) -> None:
-        assert len(plots.draw_final_losses(ax, {"gem": [(5, None)]}, start=float("nan"))) == 1
+        assert len(plots.draw_final_losses(ax, {"gem": [(5, None)]}, start=None)) == 1

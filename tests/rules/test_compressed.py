@@ -256,11 +256,11 @@ BAD = [
     (lambda: compressed("downpour", TopK(0.1)), "`rule` must be an asyncsim.Rule; got 'downpour'"),
     (
         lambda: compressed(PLAIN, "top_k"),
-        "`compressor` must be one of asyncsim.compressors; got 'top",
+        "`compressor` must be an asyncsim Compressor; got 'top",
     ),
     (
         lambda: compressed(PLAIN, TopK),
-        "`compressor` must be one of asyncsim.compressors; got <class",
+        "`compressor` must be an asyncsim Compressor; got the class",
     ),
     (lambda: compressed(PLAIN, TopK(0.1), 1), "`error_feedback` must be True or False; got 1"),
     (

@@ -198,7 +198,7 @@ def send(hyper, gradient, state, view):
 
 scenario = asim.Scenario(
     cluster=asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)),
-    rule=Rule(hyper={}, name="talking", send=send),
+    rule=Rule(hyper={}, name="talking", send=send, elementwise=True),
     workload=asim.workloads.quadratic([1.0]),
     commits=8,
 )

@@ -367,7 +367,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("scenarios", [BASE, 3])
     def test_what_is_no_list(self, scenarios):
-        with pytest.raises(ValueError, match=r"`scenarios` must be a list of scenarios; got .*asim\.grid\("):
+        with pytest.raises(ValueError, match=r"`scenarios` must be a sequence; got "):
             sweep(scenarios, None)
 
     def test_something_else(self, tmp_path):
