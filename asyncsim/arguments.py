@@ -222,7 +222,7 @@ def _remedy(value: Any, wanted: type | None) -> str:
     """What to call instead of a constructor or its name."""
     if wanted is None:
         return ""
-    if isinstance(value, wanted):  # where several are wanted
+    if not getattr(wanted, "_is_protocol", False) and isinstance(value, wanted):  # where several are wanted
         return " Give a list of them."
     made = value if isinstance(value, type) else getattr(value, "__annotations__", {}).get("return")
     if _sort(value) and isinstance(made, type) and _is_one(made, wanted):

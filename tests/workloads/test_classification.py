@@ -219,10 +219,7 @@ def test_an_impossible_batch_size_is_refused(name: str, batch_size: Any) -> None
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("data", [digits, None, np.zeros((4, 28, 28)), "digits"])
 def test_data_must_be_a_dataset(name: str, data: Any) -> None:
-    with pytest.raises(
-        ValueError,
-        match=r"`data` must be an asyncsim Dataset; got .*\. Call it: |`data` must be an asyncsim Dataset; got ",
-    ) as caught:
+    with pytest.raises(ValueError, match=r"`data` must be an asyncsim.*Dataset; got ") as caught:
         MODELS[name](data, 4)
     assert "\n" not in str(caught.value)
 
