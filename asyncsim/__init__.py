@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what `__getattr__` does, for type checkers and editors
     from asyncsim.calibration import Calibration, calibrate
     from asyncsim.cli import main
     from asyncsim.cluster import Cluster, Network, Pipeline, Server, faults, protocols, simulate
+    from asyncsim.components import static
     from asyncsim.engine import CommitView, Progress, ReplayInterrupted, Run, replay, use_all_cores
     from asyncsim.folders import tags
     from asyncsim.rules import Rule
@@ -85,6 +86,7 @@ __all__ = [
     "run",
     "sample",
     "simulate",
+    "static",
     "statistics",
     "sweep",
     "tags",
@@ -99,6 +101,7 @@ _NAMES = {
     "calibration": ("Calibration", "calibrate"),
     "cli": ("main",),
     "cluster": ("Cluster", "Network", "Pipeline", "Server", "faults", "protocols", "simulate"),
+    "components": ("static",),
     "engine": ("CommitView", "Progress", "ReplayInterrupted", "Run", "replay", "use_all_cores"),
     "folders": ("tags",),
     "rules": ("Rule",),

@@ -199,10 +199,10 @@ def wrong_kind(name: str, value: Any, words: str, wanted: type | None = None) ->
 
     Example:
         >>> import asyncsim as asim
-        >>> print(wrong_kind("rule", asim.rules.gem, "a Rule", asim.Rule))
-        `rule` must be a Rule; got the function gem. Call it: gem(learning_rate=…).
+        >>> print(wrong_kind("rule", asim.rules.GEM, "a Rule", asim.Rule))
+        `rule` must be a Rule; got the class GEM. Call it: GEM(learning_rate=…).
         >>> print(wrong_kind("rule", "gen", "a Rule", asim.Rule))
-        `rule` must be a Rule; got 'gen'. Give asyncsim.rules.gem(learning_rate=…).
+        `rule` must be a Rule; got 'gen'. Give asyncsim.rules.GEM(learning_rate=…).
     """
     found = f"the {_sort(value)} {value.__name__}" if _sort(value) else SHOWN.repr(value).replace("\n", " ")
     return f"`{name}` must be {words}; got {found}.{_remedy(value, wanted) or _ways(wanted)}"
@@ -286,6 +286,8 @@ def _kind_of(annotation: Any) -> Kind:
     origin, items = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return _either(items)
+    if origin is typing.Annotated:  # of a component, which checks it by the function there
+        return Kind(lambda value: True)
     if origin is typing.Literal:
         return Kind(lambda value: value in items, f"one of {', '.join(map(repr, items))}")
     if origin is collections.abc.Callable:

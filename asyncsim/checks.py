@@ -168,6 +168,17 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.{hint}")
 
 
+def switch(name: str, value: Any) -> bool:
+    """The value itself if it is True or False.
+
+    Raises:
+        ValueError: If it is anything else.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False; got {value!r}.")
+    return value
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is meant by another: what habit calls so, its initials, the most similar, or a longer form.
 

@@ -7,16 +7,15 @@ the conclusions.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.components import settings
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, VERMILION
-from asyncsim.rules.rule import from_pulled
 from asyncsim.study.cache import UNCACHED, RunCache
 from asyncsim.study.claims import Claim, each_n
 from asyncsim.study.tables import Numbers, groups, over_seeds, pack, stack, table, where
@@ -54,11 +53,11 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, str, int], asim.Scenario
     """GEM under every law and in every variant, DOWNPOUR under every law."""
     rate = scales.scale_of(scale).learning_rate
     rules = {("gem", law): scales.gem(rate) for law in LAWS} | {("gem", name): variant(name, rate) for name in VARIANTS}
-    rules |= {("downpour", law): asim.rules.downpour(rate) for law in LAWS}
-    rules |= {("adaptive_staleness", eta): asim.rules.adaptive_staleness(f * rate) for eta, f in ETAS.items()}
+    rules |= {("downpour", law): asim.rules.Downpour(rate) for law in LAWS}
+    rules |= {("adaptive_staleness", eta): asim.rules.AdaptiveStaleness(f * rate) for eta, f in ETAS.items()}
     failing = {
         "gem_amplified": scales.gem(scales.scale_of(scale).kappa_learning_rate, KAPPA),
-        "downpour_large": asim.rules.downpour(scales.scale_of(scale).large_learning_rate),
+        "downpour_large": asim.rules.Downpour(scales.scale_of(scale).large_learning_rate),
     }
     runs = [(name, assumed, n, rule) for (name, assumed), rule in rules.items() for n in workers_of(scale)]
     runs += [(name, law, n, failing[name]) for name, n in FAILING for law in LAWS]
@@ -80,11 +79,19 @@ def workers_of(scale: str) -> tuple[int, ...]:
     return ALL_WORKERS if scale == "paper" else (10, 30)
 
 
+class BeforeCommit(asim.rules.GEM):
+    """The script, with gradients taken at the value that the worker pulled before its own commit."""
+
+    def resume(self, central: Any, server: Any, state: Any, view: asim.rules.View) -> Any:
+        """Where the next gradient is taken."""
+        return view.pulled
+
+
 def variant(name: str, rate: float) -> asim.Rule:
     """GEM as printed, or the script with gradients at the value pulled before the worker's own commit."""
     if name == PAPER:
-        return asim.rules.gem(rate, momentum=scales.MOMENTUM, variant="paper")
-    return replace(scales.gem(rate), name="gem_before_commit", resume=from_pulled)
+        return asim.rules.GEM(rate, momentum=scales.MOMENTUM, variant="paper")
+    return BeforeCommit(**settings(scales.gem(rate)))
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> dict[str, np.ndarray]:

@@ -36,8 +36,8 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     rate = scales.scale_of(scale).learning_rate
     rules = {
         "gem": scales.gem(rate),
-        "downpour": asim.rules.downpour(rate),
-        "adaptive_staleness": asim.rules.adaptive_staleness(rate),
+        "downpour": asim.rules.Downpour(rate),
+        "adaptive_staleness": asim.rules.AdaptiveStaleness(rate),
     }
     return {(name, n): scales.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
 

@@ -46,7 +46,7 @@ def scenarios(scale: str, seed: int) -> dict[str, asim.Scenario]:
     rate, epoch = scales.scale_of(scale).learning_rate, mini_batches(scale)
     rules = {
         "gem": (scales.gem(rate), WORKERS),
-        "momentum": (asim.rules.momentum_sgd(rate, momentum=scales.MOMENTUM), 1),
+        "momentum": (asim.rules.MomentumSGD(rate, momentum=scales.MOMENTUM), 1),
     }
     record = {"test_loss": epoch}
     return {

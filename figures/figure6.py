@@ -30,9 +30,9 @@ PAPER = {"gem": "figure6a_gem_lr01", "downpour": "figure6b_downpour_lr01"}
 def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
     """GEM and DOWNPOUR with several workers, and momentum SGD, GEM's proxy, with one."""
     rate = scales.scale_of(scale).large_learning_rate
-    rules = {"gem": scales.gem(rate), "downpour": asim.rules.downpour(rate)}
+    rules = {"gem": scales.gem(rate), "downpour": asim.rules.Downpour(rate)}
     runs = {(name, n): scales.scenario(scale, rule, n, seed) for name, rule in rules.items() for n in WORKERS}
-    proxy = asim.rules.momentum_sgd(rate, momentum=scales.MOMENTUM)
+    proxy = asim.rules.MomentumSGD(rate, momentum=scales.MOMENTUM)
     return {**runs, ("momentum_sgd", 1): scales.scenario(scale, proxy, 1, seed)}
 
 

@@ -104,7 +104,7 @@ def scenarios(scale: str, seed: int) -> dict[tuple[str, str, int], asim.Scenario
     rules = {
         **dict.fromkeys(("gem", "gem_ten", "gem_hundred"), scales.gem(usual.learning_rate)),
         "gem_amplified": scales.gem(usual.kappa_learning_rate, 4.0),
-        "downpour_large": asim.rules.downpour(usual.large_learning_rate),
+        "downpour_large": asim.rules.Downpour(usual.large_learning_rate),
     }
     runs = {}
     for name, case in CASES.items():

@@ -34,10 +34,10 @@ GUESSED = 1.25  # factor within which a guessed limit should be right
 CYCLES = 100  # commits per worker on average
 LAWS: dict[str, Delay] = {"exponential": Exponential(1.0), "constant": Constant(1.0)}
 RULES: dict[str, Callable[[Any], asim.Rule]] = {
-    "downpour": asim.rules.downpour,
-    "adaptive_staleness": asim.rules.adaptive_staleness,
-    "momentum_sgd": partial(asim.rules.momentum_sgd, momentum=scales.MOMENTUM),
-    "gem": partial(asim.rules.gem, momentum=scales.MOMENTUM),
+    "downpour": asim.rules.Downpour,
+    "adaptive_staleness": asim.rules.AdaptiveStaleness,
+    "momentum_sgd": partial(asim.rules.MomentumSGD, momentum=scales.MOMENTUM),
+    "gem": partial(asim.rules.GEM, momentum=scales.MOMENTUM),
 }
 note = not_in_paper
 NAMES = {

@@ -81,10 +81,10 @@ def schedule(workers: int, window: int, mini_batches: int, cv: float, room: int)
 def make_rule(name: str, window: int, steps: np.ndarray) -> asim.Rule:
     """The rule with these step sizes, one per lane."""
     if name == "aeasgd":
-        return asim.rules.aeasgd(window=window, rho=ELASTICITY / steps, learning_rate=steps)
+        return asim.rules.AEASGD(window=window, rho=ELASTICITY / steps, learning_rate=steps)
     if name == "agn":
-        return asim.rules.agn(steps, window=window)
-    return asim.rules.downpour(steps, window=window)
+        return asim.rules.AGN(steps, window=window)
+    return asim.rules.Downpour(steps, window=window)
 
 
 def largest_sound(sound: ArrayLike, steps: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ def compute(
     """
     law = Straggler(Gamma(mean=1.0, cv=0.2), probability=probability, factor=factor)
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=4)
-    rule = asim.rules.downpour(learning_rate)
+    rule = asim.rules.Downpour(learning_rate)
 
     def measure(spare: int, seed: int) -> dict[str, float]:
         cluster = asim.Cluster(workers, law, protocol=protocols.Synchronous(backup=spare))

@@ -59,10 +59,10 @@ def replays(workers, learning_rate, window, rho, latency, seconds, start, seed):
     trace = asim.simulate(cluster, seconds=seconds, seed=seed)
     workload = asim.workloads.surface("beale", start=start)
     chosen = {
-        "DOWNPOUR": rules.downpour(learning_rate),
-        "GEM": rules.gem(learning_rate),
-        "AGN": rules.agn(learning_rate, window=window),
-        "elastic averaging": rules.aeasgd(learning_rate, window=window, rho=rho),
+        "DOWNPOUR": rules.Downpour(learning_rate),
+        "GEM": rules.GEM(learning_rate),
+        "AGN": rules.AGN(learning_rate, window=window),
+        "elastic averaging": rules.AEASGD(learning_rate, window=window, rho=rho),
     }
     record = {"central": 1, "read": 1}
     return trace, {name: asim.replay(trace, rule, workload, record=record) for name, rule in chosen.items()}

@@ -55,10 +55,10 @@ def replays(workers, learning_rate, commits, latency, seed):
     cluster = asim.Cluster(workers, delays.Gamma(mean=1.0, cv=0.3), network=asim.Network(latency=law))
     trace = asim.simulate(cluster, commits=commits, seed=seed)
     chosen = {
-        "DOWNPOUR": rules.downpour(learning_rate),
-        "GEM": rules.gem(learning_rate),
-        "adaptive staleness": rules.adaptive_staleness(learning_rate),
-        "elastic averaging": rules.aeasgd(learning_rate, window=5, rho=5.0),
+        "DOWNPOUR": rules.Downpour(learning_rate),
+        "GEM": rules.GEM(learning_rate),
+        "adaptive staleness": rules.AdaptiveStaleness(learning_rate),
+        "elastic averaging": rules.AEASGD(learning_rate, window=5, rho=5.0),
     }
     workload, record = asim.workloads.surface("booth"), {"central": 1, "read": 1}
     return trace, {name: asim.replay(trace, rule, workload, record=record) for name, rule in chosen.items()}

@@ -68,7 +68,7 @@ def compute(
     """
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=tuple(hidden), batch_size=batch_size)
     params = jax.eval_shape(workload.init, jax.random.key(0))
-    full = asim.rules.message_bytes(asim.rules.downpour(0.1), params)
+    full = asim.rules.message_bytes(asim.rules.Downpour(0.1), params)
     network = asim.Network(bandwidth=full / download_seconds, upload_bandwidth=full / upload_seconds)
     cluster = asim.Cluster(workers, asim.delays.Gamma(1.0, cv=0.3), network=network)
     times = np.linspace(seconds / POINTS, seconds, POINTS)
@@ -76,9 +76,9 @@ def compute(
     rows = []
     for compressor, _ in COMPRESSORS.values():
         for feedback in FEEDBACK:
-            rule = asim.rules.compressed(asim.rules.downpour(step_sizes[0]), compressor, feedback)
+            rule = asim.rules.compressed(asim.rules.Downpour(step_sizes[0]), compressor, feedback)
             trace = asim.Scenario(cluster, rule, workload, seconds=seconds).simulate()
-            several = asim.rules.compressed(asim.rules.downpour(lanes.values), compressor, feedback)
+            several = asim.rules.compressed(asim.rules.Downpour(lanes.values), compressor, feedback)
             record = {"test_loss": max(1, len(trace) // POINTS)}
             run = asim.replay(trace, several, workload, seed=lanes.seeds, record=record)
             losses = asim.central_against_time(trace, run, "test_loss", times)[1].reshape(seeds, -1, POINTS)

@@ -28,11 +28,11 @@ LAST = 0.1  # share of the commits over which the last loss is averaged
 def contestants(rate: np.ndarray, momentum: float) -> dict[str, asim.Rule]:
     """The rules by their names in the paper; DANA-Slim is missing because it is DANA-Zero in another variable."""
     return {
-        "ASGD": rules.downpour(rate),
-        "NAG-ASGD": rules.shared_nesterov(rate, momentum=momentum),
-        "Multi-ASGD": rules.multi_asgd(rate, momentum=momentum),
-        "DANA-Zero": rules.dana(rate, momentum=momentum),
-        "DANA-DC": rules.dana(rate, momentum=momentum, variant="dc"),
+        "ASGD": rules.Downpour(rate),
+        "NAG-ASGD": rules.SharedNesterov(rate, momentum=momentum),
+        "Multi-ASGD": rules.MultiASGD(rate, momentum=momentum),
+        "DANA-Zero": rules.DANA(rate, momentum=momentum),
+        "DANA-DC": rules.DANA(rate, momentum=momentum, variant="dc"),
     }
 
 

@@ -96,7 +96,7 @@ def losses(
 ) -> np.ndarray:
     """(seeds, alphas) test losses."""
     lanes = side_by_side(alphas / STEP_SIZE, seeds)
-    rule = asim.rules.aeasgd(STEP_SIZE, window=window, rho=lanes.values, atomic=atomic)
+    rule = asim.rules.AEASGD(STEP_SIZE, window=window, rho=lanes.values, atomic=atomic)
     run = asim.replay(trace, rule, workload, seed=lanes.seeds)
     return run.evaluate()["test_loss"].reshape(seeds, len(alphas))
 
@@ -140,7 +140,7 @@ def simulated_limit(workers: int, lag: int, left: float) -> float:
     limit = exact_limit(workers, lag, left)
     alphas = limit * np.linspace(0.8, 1.2, GRID)
     rate = 1 - left  # of one local step on L = x²/2
-    rule = asim.rules.aeasgd(rate, window=1, rho=alphas / rate, atomic=False)
+    rule = asim.rules.AEASGD(rate, window=1, rho=alphas / rate, atomic=False)
     trace = pulled_before(workers, 400 * workers, lag)
     loss = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=[0] * GRID, stop_on_divergence=False).loss
     quarter = len(trace) // 4

@@ -54,7 +54,7 @@ def replays(workers, slow, service, latency, seconds, learning_rate, seed):
     )
     trace = asim.simulate(cluster, seconds=seconds, seed=seed)
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
-    chosen = {"GEM": rules.gem(learning_rate), "DOWNPOUR": rules.downpour(learning_rate)}
+    chosen = {"GEM": rules.GEM(learning_rate), "DOWNPOUR": rules.Downpour(learning_rate)}
     return trace, {name: asim.replay(trace, rule, workload, seed=seed) for name, rule in chosen.items()}
 
 

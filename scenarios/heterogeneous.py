@@ -56,17 +56,17 @@ ALL = "all"
 STEP_SIZES = tuple(2.0**k for k in range(-8, 4))
 # Row -> constructor, arguments, protocol. The last four and the synchronous rule count workers alike.
 ROWS: dict[str, tuple[Any, dict[str, Any], Any]] = {
-    "downpour": (rules.downpour, {}, protocols.Asynchronous()),
-    "delay_adaptive": (rules.delay_adaptive, {}, protocols.Asynchronous()),
-    "fedbuff": (rules.fedbuff, {"buffer": 10}, protocols.Asynchronous()),
-    "gem": (rules.gem, {}, protocols.Asynchronous()),
-    "rennala": (rules.rennala, {"batch": 10}, protocols.Asynchronous()),
-    "ringmaster": (rules.ringmaster, {"limit": 20}, protocols.Asynchronous()),
-    "ca2fl": (rules.ca2fl, {"buffer": 10}, protocols.Asynchronous()),
-    "ia2sgd": (rules.ia2sgd, {}, protocols.Asynchronous()),
-    "ringleader": (rules.ringleader, {}, protocols.Asynchronous()),
-    "malenia": (rules.malenia, {"steps": "trace"}, protocols.Malenia()),
-    "synchronous": (rules.downpour, {}, protocols.Synchronous()),
+    "downpour": (rules.Downpour, {}, protocols.Asynchronous()),
+    "delay_adaptive": (rules.DelayAdaptive, {}, protocols.Asynchronous()),
+    "fedbuff": (rules.FedBuff, {"buffer": 10}, protocols.Asynchronous()),
+    "gem": (rules.GEM, {}, protocols.Asynchronous()),
+    "rennala": (rules.Rennala, {"batch": 10}, protocols.Asynchronous()),
+    "ringmaster": (rules.Ringmaster, {"limit": 20}, protocols.Asynchronous()),
+    "ca2fl": (rules.CA2FL, {"buffer": 10}, protocols.Asynchronous()),
+    "ia2sgd": (rules.IA2SGD, {}, protocols.Asynchronous()),
+    "ringleader": (rules.Ringleader, {}, protocols.Asynchronous()),
+    "malenia": (rules.Malenia, {"steps": "trace"}, protocols.Malenia()),
+    "synchronous": (rules.Downpour, {}, protocols.Synchronous()),
 }
 ALIKE = ("ca2fl", "ia2sgd", "ringleader", "malenia", "synchronous")
 

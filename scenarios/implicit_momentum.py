@@ -76,7 +76,7 @@ def reveal(params, batch, key):
 def paths(trace: asim.Trace, kappa: float, noise: float, start: float, seeds: Sequence[int]) -> np.ndarray:
     """(seeds, commits + 1): the central variable on a quadratic with curvature 1."""
     workload = replace(asim.workloads.quadratic([1.0], noise=noise, start=start), gradient=reveal)
-    taken = asim.replay(trace, asim.rules.downpour(kappa), workload, seed=seeds).loss.astype(float)
+    taken = asim.replay(trace, asim.rules.Downpour(kappa), workload, seed=seeds).loss.astype(float)
     return start - kappa * np.cumsum(np.pad(taken, ((0, 0), (1, 0))), axis=1)
 
 

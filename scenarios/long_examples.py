@@ -67,7 +67,7 @@ def compute(
             used[row, seed] = counts / examples.size * PARTS
             stale[row, seed] = ages / np.maximum(counts, 1)
             commits[row, seed] = len(trace)
-            run = asim.replay(trace, asim.rules.downpour(learning_rate), workload, seed=seed)
+            run = asim.replay(trace, asim.rules.Downpour(learning_rate), workload, seed=seed)
             accuracy[row, seed] = accuracies(digits, run.central)
     return {
         "protocol": np.array(list(chosen)),

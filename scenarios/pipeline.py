@@ -42,14 +42,14 @@ BATCHES = (2, 4, 8, 16, 32)  # micro-batches in a mini-batch of the synchronous 
 def contestants(rate: np.ndarray, momentum: float, anneal: float, horizon: float) -> dict[str, asim.Rule]:
     """The rules by the names in the picture; step sizes mean the same with and without prediction."""
     return {
-        "asynchronous SGD": rules.downpour(rate),
-        "DC-ASGD": rules.dc_asgd(rate),
-        "PipeMare's step sizes": rules.pipemare(rate, anneal=anneal),
-        "momentum": rules.weight_prediction(rate, momentum=momentum, horizon=0.0),
-        "weight prediction, one horizon": rules.weight_prediction(rate, momentum=momentum, horizon=horizon),
-        "SpecTrain, each stage its own": rules.spectrain(rate / (1 - momentum), momentum=momentum),
-        "Adam": rules.server(rate, optimiser="adam", elementwise=True),
-        "Muon": rules.muon(rate, momentum=momentum),
+        "asynchronous SGD": rules.Downpour(rate),
+        "DC-ASGD": rules.DCASGD(rate),
+        "PipeMare's step sizes": rules.PipeMare(rate, anneal=anneal),
+        "momentum": rules.WeightPrediction(rate, momentum=momentum, horizon=0.0),
+        "weight prediction, one horizon": rules.WeightPrediction(rate, momentum=momentum, horizon=horizon),
+        "SpecTrain, each stage its own": rules.SpecTrain(rate / (1 - momentum), momentum=momentum),
+        "Adam": rules.ServerOptimiser(rate, optimiser="adam", elementwise=True),
+        "Muon": rules.Muon(rate, momentum=momentum),
     }
 
 

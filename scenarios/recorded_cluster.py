@@ -18,7 +18,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays, plots
 
-RULES = {"gem": asim.rules.gem, "downpour": asim.rules.downpour, "adaptive_staleness": asim.rules.adaptive_staleness}
+RULES = {"gem": asim.rules.GEM, "downpour": asim.rules.Downpour, "adaptive_staleness": asim.rules.AdaptiveStaleness}
 COLUMNS = ("worker", "read_time", "finish_time", "commit_time")
 INTERVALS = 40
 

@@ -47,10 +47,10 @@ from asyncsim.reports.replicates import side_by_side
 STEP_SIZES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 LARGE = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0)
 METHODS: dict[str, tuple[Any, dict[str, Any], Any, tuple[float, ...], str]] = {
-    "Ringleader": (rules.ringleader, {}, protocols.Asynchronous(), STEP_SIZES, VERMILION),
-    "Malenia": (rules.malenia, {"steps": "trace"}, protocols.Malenia(), LARGE, GREEN),
-    "IA²SGD": (rules.ia2sgd, {}, protocols.Asynchronous(), STEP_SIZES, AMBER),
-    "asynchronous SGD": (rules.downpour, {}, protocols.Asynchronous(), STEP_SIZES, BLUE),
+    "Ringleader": (rules.Ringleader, {}, protocols.Asynchronous(), STEP_SIZES, VERMILION),
+    "Malenia": (rules.Malenia, {"steps": "trace"}, protocols.Malenia(), LARGE, GREEN),
+    "IA²SGD": (rules.IA2SGD, {}, protocols.Asynchronous(), STEP_SIZES, AMBER),
+    "asynchronous SGD": (rules.Downpour, {}, protocols.Asynchronous(), STEP_SIZES, BLUE),
 }
 RECORDS = 100  # of the gradient, per run
 POINTS = 60  # of a curve

@@ -75,9 +75,9 @@ def compute(
     """
     laws = [delays.HalfNormal(base=1 + i**0.5, spread=(i + 1) ** 0.5) for i in range(workers)]
     methods = (
-        ("Ringmaster", protocols.Ringmaster(limit, stop=True), rules.ringmaster(ringmaster, limit=limit)),
-        ("Rennala", protocols.Rennala(batch, cancel=True), rules.rennala(rennala, batch=batch, steps="trace")),
-        ("delay-adaptive", protocols.Asynchronous(), rules.delay_adaptive(delay_adaptive)),
+        ("Ringmaster", protocols.Ringmaster(limit, stop=True), rules.Ringmaster(ringmaster, limit=limit)),
+        ("Rennala", protocols.Rennala(batch, cancel=True), rules.Rennala(rennala, batch=batch, steps="trace")),
+        ("delay-adaptive", protocols.Asynchronous(), rules.DelayAdaptive(delay_adaptive)),
     )
     grid, rows = np.geomspace(at[0] / 10, at[-1], POINTS), []
     for _, protocol, rule in methods:

@@ -37,7 +37,7 @@ def compute(
     """
     laws = fleet.two_classes(Exponential(1.0), workers, slow=slow, factor=slowness)
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=16)
-    rule = asim.rules.downpour(learning_rate)
+    rule = asim.rules.Downpour(learning_rate)
 
     def measure(limit: int, seed: int) -> dict[str, float]:
         trace = asim.simulate(asim.Cluster(workers, laws, protocol=protocols.SSP(limit)), seconds=seconds, seed=seed)

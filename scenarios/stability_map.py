@@ -42,7 +42,7 @@ def compute(
         cycles: Average commits per worker in a run.
     """
     grid = np.geomspace(smallest, largest, kappas)
-    gem = partial(asim.rules.gem, momentum=momentum)
+    gem = partial(asim.rules.GEM, momentum=momentum)
     simulated = partial(stability_map, workers, grid, seeds=seeds, cycles=cycles)
     law = Exponential(1.0)
     return {

@@ -46,7 +46,7 @@ def compute(workers=16, probability=0.05, factor=10.0, seconds=200.0, seeds=3, b
     curves, rows = [], []
     for protocol in PROTOCOLS.values():
         trace = asim.simulate(asim.Cluster(workers, law, protocol=protocol), seconds=seconds)
-        run = asim.replay(trace, asim.rules.downpour(lanes.values), workload, seed=lanes.seeds)
+        run = asim.replay(trace, asim.rules.Downpour(lanes.values), workload, seed=lanes.seeds)
         losses = asim.loss_against_time(trace, run, edges).reshape(seeds, len(STEP_SIZES), INTERVALS)
         lost = np.array([commit is not None for commit in run.divergences]).reshape(seeds, len(STEP_SIZES))
         # Long rounds leave intervals without a commit, but not a quarter of the time.

@@ -84,7 +84,7 @@ def compute(
     compute_time = asim.delays.fleet.two_classes(usual, workers, slow, factor) if slow else usual
     plain = asim.Scenario(
         asim.Cluster(workers, compute_time),
-        asim.rules.downpour(1.0),
+        asim.rules.Downpour(1.0),
         asim.workloads.mlp(asim.datasets.digits(), hidden=(hidden,), batch_size=batch_size, training_loss=True),
         commits=workers * batches,
         schedule_seed=0,

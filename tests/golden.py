@@ -35,48 +35,48 @@ def cluster(**parts: Any) -> asim.Cluster:
 
 
 RUNS: dict[str, Callable[[], tuple[asim.Cluster, asim.Rule, asim.Workload]]] = {
-    "gem": lambda: (cluster(), rules.gem(0.05), bowl()),
-    "gem, signed": lambda: (cluster(compute=delays.LogNormal(1.0, 0.8)), rules.gem(0.01, variant="signed"), bowl()),
+    "gem": lambda: (cluster(), rules.GEM(0.05), bowl()),
+    "gem, signed": lambda: (cluster(compute=delays.LogNormal(1.0, 0.8)), rules.GEM(0.01, variant="signed"), bowl()),
     "downpour, SSP, mlp": lambda: (
         cluster(protocol=protocols.SSP(2)),
-        rules.downpour(0.1),
+        rules.Downpour(0.1),
         workloads.mlp(asim.datasets.digits(), hidden=(6,), batch_size=8),
     ),
-    "easgd, rounds": lambda: (cluster(protocol=protocols.Synchronous()), rules.easgd(0.1, window=2), bowl()),
+    "easgd, rounds": lambda: (cluster(protocol=protocols.Synchronous()), rules.EASGD(0.1, window=2), bowl()),
     "adam at the server, K-sync": lambda: (
         cluster(protocol=protocols.KSync(2), compute=delays.Exponential(1.0)),
-        rules.server(0.05, optimiser="adam"),
+        rules.ServerOptimiser(0.05, optimiser="adam"),
         bowl(),
     ),
     "fedbuff, network": lambda: (
         cluster(network=asim.Network(latency=delays.Exponential(0.1), bandwidth=1e3, message_bytes=12.0)),
-        rules.fedbuff(0.1, server_learning_rate=1.0, buffer=2, window=2),
+        rules.FedBuff(0.1, server_learning_rate=1.0, buffer=2, window=2),
         bowl(),
     ),
     "dana, queue": lambda: (
         cluster(server=asim.Server(slots=1, service=delays.Gamma(0.2, 1.0))),
-        rules.dana(0.02),
+        rules.DANA(0.02),
         bowl(),
     ),
-    "rennala": lambda: (cluster(), rules.rennala(0.1, batch=3), bowl()),
+    "rennala": lambda: (cluster(), rules.Rennala(0.1, batch=3), bowl()),
     "compressed, faults": lambda: (
         cluster(faults=(faults.Crash(worker=1, time=3.0, restart_after=2.0), faults.MessageLoss(0.2, timeout=1.0))),
-        rules.compressed(rules.momentum_sgd(0.02), compressors.RandK(0.4)),
+        rules.compressed(rules.MomentumSGD(0.02), compressors.RandK(0.4)),
         bowl(),
     ),
     "delay adaptive, gap": lambda: (
         cluster(server=asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.3))),
-        rules.delay_adaptive(0.01),
+        rules.DelayAdaptive(0.01),
         workloads.surface("booth", noise=0.1, start=(0.0, 1.0)),
     ),
     "gap aware, parts of the data": lambda: (
         cluster(compute=delays.fleet.two_classes(GAMMA, 4, slow=1, factor=3.0)),
-        rules.gap_aware(0.05),
+        rules.GapAware(0.05),
         digits(by="dirichlet", alpha=0.5),
     ),
     "yellowfin, stragglers": lambda: (
         cluster(compute=delays.Straggler(GAMMA, probability=0.1, factor=5.0)),
-        rules.yellowfin(0.01),
+        rules.YellowFin(0.01),
         bowl(),
     ),
 }

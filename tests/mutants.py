@@ -136,8 +136,8 @@ MUTANTS = (
     Mutant(
         "the proxy's sign",
         "asyncsim/rules/momentum.py",
-        'lambda m, d: hyper["momentum"] * m + d, moment, update)',
-        'lambda m, d: hyper["momentum"] * m - d, moment, update)',
+        "lambda m, d: momentum * m + d, moment, update)",
+        "lambda m, d: momentum * m - d, moment, update)",
         "tests/rules/test_conformance.py -k 'momentum_sgd or gem_signed'",
     ),
     Mutant(
@@ -150,15 +150,15 @@ MUTANTS = (
     Mutant(
         "κ amplifies nothing",
         "asyncsim/rules/gem.py",
-        'lambda m: hyper["kappa"] * m',
+        "lambda m: self.kappa * m",
         "lambda m: m",
         "tests/rules/test_gem.py tests/rules/test_identities.py",
     ),
     Mutant(
         "gradient ascent",
         "asyncsim/rules/downpour.py",
-        'lambda g: -hyper["learning_rate"] * g',
-        'lambda g: hyper["learning_rate"] * g',
+        "lambda g: -learning_rate * g",
+        "lambda g: learning_rate * g",
         "tests/rules/test_conformance.py -k downpour",
     ),
     Mutant(
@@ -171,8 +171,8 @@ MUTANTS = (
     Mutant(
         "a window's sum where its mean belongs",
         "asyncsim/rules/windows.py",
-        "lambda d: d / self.window, displacement",
-        "lambda d: d, displacement",
+        "lambda d: d / self.window, gradient",
+        "lambda d: d, gradient",
         "tests/rules/test_windows.py",
     ),
     Mutant(
@@ -185,15 +185,15 @@ MUTANTS = (
     Mutant(
         "a buffered update not damped by its age",
         "asyncsim/rules/federated.py",
-        'jnp.asarray(view.staleness + 1, d.dtype) ** -hyper["exponent"] * d',
+        "jnp.asarray(view.staleness + 1, d.dtype) ** -self.exponent * d",
         "d",
         "tests/rules/test_federated.py",
     ),
     Mutant(
         "GEM counts its shift from the gradient's point",
         "asyncsim/rules/gem.py",
-        "shift = jax.tree.map(jnp.subtract, view.pulled, state.pulled)",
-        "shift = jax.tree.map(jnp.subtract, view.pulled, view.read)",
+        'since = state.pulled if self.variant == "script" else view.read',
+        "since = view.read",
         "tests/rules/test_gem.py tests/rules/test_identities.py",
     ),
     # The compiled replay.
@@ -270,8 +270,8 @@ MUTANTS = (
     Mutant(
         "every seed has the largest R",
         "asyncsim/rules/time_optimal.py",
-        'ages[jnp.asarray(hyper["limit"], jnp.int32) - 1] if',
-        "ages[-1] if",
+        "view.server[jnp.asarray(self.limit, jnp.int32) - 1]",
+        "view.server[-1]",
         "tests/rules/test_time_optimal.py -k sweep",
     ),
     Mutant(
@@ -447,8 +447,8 @@ MUTANTS = (
     Mutant(
         "a worker goes on from a value that it cannot know",
         "asyncsim/engine/commit.py",
-        "rule.apply(hyper, pulled, server, sent, view)",
-        "rule.apply(hyper, before, server, sent, view)",
+        "rule.apply(pulled, server, sent, view)",
+        "rule.apply(before, server, sent, view)",
         "tests/engine/test_against_reference.py -k own",
     ),
     Mutant(

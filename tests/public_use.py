@@ -35,7 +35,7 @@ def scenario() -> asim.Scenario:
     """A small study."""
     return asim.Scenario(
         cluster=asim.Cluster(workers=4, compute=delays.Gamma(mean=1.0, cv=0.3)),
-        rule=asim.rules.gem(learning_rate=0.05),
+        rule=asim.rules.GEM(learning_rate=0.05),
         workload=asim.workloads.quadratic([1.0, 0.5]),
         commits_per_worker=5,
         record={"energy_central": 2, "pi_mean": None},
@@ -48,14 +48,18 @@ def final_losses() -> dict[str, float]:
     recorded = asim.Trace.from_commits([0, 1, 1, 0], commit_time=[1.0, 1.5, 2.0, 2.5])
     workload = asim.workloads.quadratic([1.0, 0.5], noise=0.1)
     losses = {}
-    for rule in (asim.rules.downpour(0.1), asim.rules.agn(0.1, window=2), asim.rules.worker(0.1, optimiser="sgd")):
+    for rule in (
+        asim.rules.Downpour(0.1),
+        asim.rules.AGN(0.1, window=2),
+        asim.rules.WorkerOptimiser(0.1, optimiser="sgd"),
+    ):
         run = asim.replay(trace, rule, workload, seed=0, record=("energy_central",), progress=show)
         losses[rule.name] = float(run.final_loss())
-    several = asim.replay(recorded, asim.rules.downpour(np.array([0.1, 0.2])), workload, seed=range(2))
+    several = asim.replay(recorded, asim.rules.Downpour(np.array([0.1, 0.2])), workload, seed=range(2))
     losses["several"] = float(several.loss[:, -1].mean())
     result: asim.Result = asim.run(scenario().override(workers=2))
     losses["scenario"] = result.summary["final_loss"]
-    logged = asim.Scenario(recorded, asim.rules.downpour(0.1), workload, record=())
+    logged = asim.Scenario(recorded, asim.rules.Downpour(0.1), workload, record=())
     losses["recorded"] = asim.run(logged).summary["final_loss"]
     with tempfile.TemporaryDirectory() as folder:
         asim.run(scenario(), folder)
@@ -65,12 +69,12 @@ def final_losses() -> dict[str, float]:
         asim.tags.remove(tag)
     compared = asim.compare(asim.Comparison({"two": scenario(), "one": scenario().override(kappa=2.0)}))
     losses |= {name: one.summary["final_loss"] for name, one in compared.items()}
-    curve = asim.loss_against_time(trace, asim.replay(trace, asim.rules.downpour(0.1), workload), [0.0, 4.0, 8.0])
+    curve = asim.loss_against_time(trace, asim.replay(trace, asim.rules.Downpour(0.1), workload), [0.0, 4.0, 8.0])
     record: dict[str, int | None] = {"central": 5}
-    recording = asim.replay(trace, asim.rules.downpour(0.1), workload, record=record)
+    recording = asim.replay(trace, asim.rules.Downpour(0.1), workload, record=record)
     losses["distance"] = float(np.abs(asim.central_against_time(trace, recording, "central", [8.0])[1]).max())
     norms = asim.replay(
-        trace, asim.rules.heavy_ball(0.1, momentum=[-0.2, 0.2]), workload, (0, 1), record={"norm": (norm, 2)}
+        trace, asim.rules.HeavyBall(0.1, momentum=[-0.2, 0.2]), workload, (0, 1), record={"norm": (norm, 2)}
     )
     movie: asim.Movie = asim.animate(trace, {"all": recording}, view="gravity", predicted=[0.5, 0.5], title="Typed")
     losses["moved"] = float(movie.at(8.0).version)

@@ -68,7 +68,7 @@ def test_epsilons_are_where_paper_and_script_put_them(x64):
 def test_the_sound_equation_of_motion_is_momentum_sgd(x64):
     """θ̈ = -(1-μ)θ̇ - η∇L, unit steps, semi-implicit Euler: momentum SGD to rounding (the docstring's claim)."""
     trace, workload = asim.Trace.from_commits([0] * 200), asim.workloads.quadratic([0.7, 0.2], start=2.0)
-    run = asim.replay(trace, asim.rules.momentum_sgd(0.3, momentum=0.9), workload)
+    run = asim.replay(trace, asim.rules.MomentumSGD(0.3, momentum=0.9), workload)
     position, velocity, h = np.full(2, 2.0), np.zeros(2), np.array([0.7, 0.2])
     for _ in range(200):
         velocity = velocity + (-(1 - 0.9) * velocity - 0.3 * h * position)
@@ -80,7 +80,7 @@ def test_one_workers_momentum_has_the_energy_of_its_own_proxy(x64):
     """n = 1: θ_{t+1} - s_t = m, so (13) holds exactly."""
     record = ("energy_central", "energy_proxy", "compliance")
     trace = asim.Trace.from_commits([0] * 50)
-    run = asim.replay(trace, asim.rules.momentum_sgd(0.02), tree_workload(), record=record)
+    run = asim.replay(trace, asim.rules.MomentumSGD(0.02), tree_workload(), record=record)
     np.testing.assert_allclose(run.records["energy_central"], run.records["energy_proxy"], rtol=1e-8)
     np.testing.assert_allclose(run.records["compliance"], 1.0, rtol=1e-8)
 
@@ -90,7 +90,7 @@ def test_downpour_on_a_slope_has_the_energy_of_theory(workers, x64):
     """Pure drift, round robin: E_k = ½η²g²n², exactly so once every worker has committed."""
     steep = asim.Workload(init=lambda key: {"x": jnp.zeros(1)}, loss=_slope)
     trace = asim.simulate(asim.Cluster(workers, asim.delays.Constant(1.0)), commits=5 * workers)
-    run = asim.replay(trace, asim.rules.downpour(0.1), steep, record=("energy_central",))
+    run = asim.replay(trace, asim.rules.Downpour(0.1), steep, record=("energy_central",))
     np.testing.assert_allclose(run.records["energy_central"][workers:], 0.5 * 0.01 * 9 * workers**2, rtol=1e-9)
 
 
@@ -104,7 +104,7 @@ def test_downpour_under_pure_noise_has_the_energy_of_theory():
     workers, size, commits = 8, 400, 4000
     flat = asim.workloads.quadratic(np.zeros(size), noise=2.0, start=0.0)
     trace = asim.simulate(asim.Cluster(workers, asim.delays.Exponential(1.0)), commits=commits, seed=3)
-    run = asim.replay(trace, asim.rules.downpour(0.1), flat, record=("energy_central",))
+    run = asim.replay(trace, asim.rules.Downpour(0.1), flat, record=("energy_central",))
     kept = run.records["energy_central"][20 * workers :] / size
     # Given the trace, E_k is ½s²(τ+1) in the mean: the trace's own staleness takes most of the variance away.
     expected = 0.5 * 0.04 * (trace.staleness[20 * workers :] + 1)
@@ -116,9 +116,9 @@ def test_downpour_under_pure_noise_has_the_energy_of_theory():
 @pytest.mark.parametrize("name", ["energy_proxy", "pi_median"])
 def test_what_a_rule_does_not_have_cannot_be_recorded(name):
     with pytest.raises(ValueError, match=rf"`record` names '{name}', but the rule 'downpour' has no"):
-        asim.replay(gamma_trace(), asim.rules.downpour(0.1), tree_workload(), record=(name,))
+        asim.replay(gamma_trace(), asim.rules.Downpour(0.1), tree_workload(), record=(name,))
 
 
 def test_a_misspelt_record_is_named():
     with pytest.raises(ValueError, match="Did you mean 'energy_central'"):
-        asim.replay(gamma_trace(), asim.rules.downpour(0.1), tree_workload(), record=("energy_centre",))
+        asim.replay(gamma_trace(), asim.rules.Downpour(0.1), tree_workload(), record=("energy_centre",))

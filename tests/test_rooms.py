@@ -10,7 +10,7 @@ LIBRARY = ROOT / "asyncsim"
 # From the ground up: a room imports from itself and from those on lower floors.
 FLOORS = (
     ("checks", "files", "median", "memory", "remember", "trees", "version"),
-    ("arguments", "folders", "npz", "priors"),
+    ("arguments", "components", "folders", "npz", "priors"),
     ("compressors", "delays", "energy", "datasets"),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),

@@ -163,7 +163,7 @@ def animate(
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3))
         >>> trace, workload = asim.simulate(cluster, commits=40), asim.workloads.surface("booth", start=(9.0, 9.0))
-        >>> run = asim.replay(trace, asim.rules.downpour(0.01), workload, record=("central", "read"))
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.01), workload, record=("central", "read"))
         >>> movie = asim.animate(trace, run)
         >>> movie
         Movie(landscape of downpour, 4 workers, 0 to 11.35 s)

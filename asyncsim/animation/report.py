@@ -48,7 +48,7 @@ def report_page(
     Example:
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1] * 20)
-        >>> run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0]))
         >>> report_page(trace, run, "Two workers")[:15]
         '<!doctype html>'
     """

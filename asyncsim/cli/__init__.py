@@ -46,7 +46,7 @@ def main(
 
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> scenario = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), commits=20)
+        >>> scenario = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0]), commits=20)
         >>> if __name__ == "__main__":
         ...     asim.main(scenario)  # doctest: +SKIP
     """

@@ -14,7 +14,6 @@ from asyncsim.cli.output import json_option, print_results
 from asyncsim.cli.tables import print_table
 from asyncsim.rules import CONSTRUCTORS
 from asyncsim.rules.citations import KEYS_OF_ALL, citation
-from asyncsim.rules.purposes import MADE_FOR
 from asyncsim.scenario.fields import arguments, described_arguments
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
@@ -37,7 +36,7 @@ def describe(name: str) -> dict[str, Any]:
         "required": [key for key, value in defaults.items() if value is inspect.Parameter.empty],
         "defaults": {key: value for key, value in defaults.items() if value is not inspect.Parameter.empty},
         "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
-        "made_for": MADE_FOR.get(name),
+        "made_for": getattr(constructor_named(name), "purpose", None),
         "citation": KEYS_OF_ALL.get(name),
     }
 

@@ -227,7 +227,7 @@ class Malenia:
 
     It is complete once the harmonic mean of the B_i is at least S/n; then all jobs are cancelled, and all read again.
     With S ≤ n that is once every worker has contributed. The authors' own experiments run it so, with S = 1. Give it to
-    `rules.malenia(…, steps="trace")`, which weights workers alike. While a worker is down no step is complete.
+    `rules.Malenia(…, steps="trace")`, which weights workers alike. While a worker is down no step is complete.
 
     Args:
         batch: S ≥ 1, the gradients in a step if all workers are equally fast.

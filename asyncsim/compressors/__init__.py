@@ -16,15 +16,13 @@ compressor       biased            ω          δ                      bytes of 
 `compressors.compressor` says what a compressor is, and what ω and δ mean.
 """
 
-from collections.abc import Callable
-
 from asyncsim.arguments import check_arguments
 from asyncsim.compressors.compressor import Compressor, Identity, bytes_of
 from asyncsim.compressors.low_rank import LowRank
 from asyncsim.compressors.quantised import QSGD, Natural, ScaledSign
 from asyncsim.compressors.sparse import RandK, TopK
 
-CONSTRUCTORS: dict[str, Callable[..., Compressor]] = {
+CONSTRUCTORS: dict[str, type[Compressor]] = {
     "identity": Identity,
     "low_rank": LowRank,
     "natural": Natural,

@@ -28,11 +28,13 @@ class Compressor(ABC):
     closure, so that equal compressors share a compiled program.
 
     Attributes:
+        publication: Key of its publication in `citations.bib`, or None.
         draws: Whether `compress` draws from its key.
         unbiased: Whether E[C(x)] = x.
         whole: Whether C treats all parameters as one vector; False if it looks at each tensor's shape.
     """
 
+    publication: ClassVar[str | None] = None
     draws: ClassVar[bool] = False
     unbiased: ClassVar[bool] = False
     whole: ClassVar[bool] = True
@@ -75,6 +77,7 @@ class Identity(Compressor):
         (200, 1.0)
     """
 
+    publication: ClassVar[str] = "karimireddy2019feedback"
     unbiased: ClassVar[bool] = True
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:

@@ -49,6 +49,8 @@ class LowRank(Compressor):
         optimization".
     """
 
+    publication: ClassVar[str] = "vogels2019powersgd"
+
     rank: int = 1
     whole: ClassVar[bool] = False
 

@@ -45,6 +45,8 @@ class QSGD(Compressor):
         and encoding".
     """
 
+    publication: ClassVar[str] = "alistarh2017qsgd"
+
     levels: int = 1
     draws: ClassVar[bool] = True
     unbiased: ClassVar[bool] = True
@@ -93,6 +95,8 @@ class ScaledSign(Compressor):
         schemes"; Seide et al. 2014, with a mean for each sign.
     """
 
+    publication: ClassVar[str] = "karimireddy2019feedback"
+
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         """The signs, times the mean magnitude."""
         del key  # Nothing is drawn.
@@ -128,6 +132,7 @@ class Natural(Compressor):
         Horváth, Ho, Horváth, Sahu, Canini and Richtárik 2022, "Natural compression for distributed deep learning".
     """
 
+    publication: ClassVar[str] = "horvath2022natural"
     draws: ClassVar[bool] = True
     unbiased: ClassVar[bool] = True
 

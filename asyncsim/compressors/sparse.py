@@ -77,6 +77,8 @@ class TopK(_Sparse):
         Stich, Cordonnier and Jaggi 2018, "Sparsified SGD with memory"; Aji and Heafield 2017.
     """
 
+    publication: ClassVar[str] = "stich2018sparsified"
+
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         """The largest numbers; of equal ones, those that stand first."""
         del key  # Nothing is drawn.
@@ -120,6 +122,7 @@ class RandK(_Sparse):
         Stich, Cordonnier and Jaggi 2018, "Sparsified SGD with memory".
     """
 
+    publication: ClassVar[str] = "stich2018sparsified"
     draws: ClassVar[bool] = True
     unbiased: ClassVar[bool] = True
 

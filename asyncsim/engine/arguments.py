@@ -33,7 +33,7 @@ def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[i
     )
     if not seeds or max(seeds) > MOST_SEED:
         raise ValueError(f"`seed` must be one or more whole numbers from 0 to {MOST_SEED}; got {seed!r}.")
-    for name, value in rule.hyper.items():
+    for name, value in rule.numbers.items():
         if np.shape(value) not in ((), (len(seeds),)):
             raise ValueError(
                 f"`{name}` must be a scalar, or one value per seed, here {len(seeds)}; got shape {np.shape(value)}."
@@ -185,7 +185,7 @@ def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int
     if resume.seed != seed:
         raise ValueError(f"`resume` must be a run of the same seed; it has {resume.seed}, not {seed}.")
     if resume.rule != rule:
-        raise ValueError(f"`resume` must be a run of the same rule; it has {resume.rule.describe()}.")
+        raise ValueError(f"`resume` must be a run of the same rule; it has {resume.rule!r}.")
     if resume.digest != plan.digest(resume.commits):
         raise ValueError(f"`resume` must be a run of the same trace; its first {resume.commits} commits differ.")
     if resume.state.central.shape[-1] != parameters:

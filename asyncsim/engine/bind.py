@@ -15,8 +15,8 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
 
     Example:
         >>> import asyncsim as asim
-        >>> bind(asim.rules.ia2sgd(0.1), asim.Trace.from_commits([0, 1, 2]))[0]
-        ia2sgd(learning_rate=0.1, workers=3)
+        >>> bind(asim.rules.IA2SGD(0.1), asim.Trace.from_commits([0, 1, 2]))[0]
+        IA2SGD(learning_rate=0.1, workers=3)
     """
     rule = rule.for_workers(trace.workers)
     if rule.rounds and rule.collect is not None and trace.steps != len(trace):

@@ -36,16 +36,15 @@ def take_local_steps(
     Returns:
         The mean loss over the window; and the packed displacement and worker's state that the steps leave.
     """
-    assert rule.local_step is not None
     assert layout.result is not None
-    params, local_step = layout.params, rule.local_step
+    params = layout.params
     begun: Row = layout.row.unpack(row)
     vector = sees_vector(rule, params)
 
     def one(carry: tuple[Any, Any], own: tuple[Any, jax.Array]) -> tuple[tuple[Any, Any], jax.Array]:
         x, state = carry
         loss, slope = gradient(params.unpack(x) if vector else x, *own)
-        new = local_step(rule.hyper, x, as_seen(rule, params, params.pack(slope)), state)
+        new = rule.local_step(x, as_seen(rule, params, params.pack(slope)), state)
         return jax.tree.map(lambda value, before: jnp.asarray(value, before.dtype), new, carry), loss
 
     (x, state), losses = lax.scan(one, (begun.read, begun.state), (batches, keys))
@@ -70,7 +69,7 @@ def apply_commit(
     `result` is what the worker computed: the packed gradient, or what its local steps left (`Layout.result`). `key` is
     the commit's key, or that of its first local step, if the rule draws.
     """
-    hyper, params, traits = rule.hyper, layout.params, layout.traits
+    params, traits = layout.params, layout.traits
     before = as_seen(rule, params, central)
     read, pulled, state, last = layout.row.unpack(row)
     keeps_pulled = bool(jax.tree.leaves(pulled))
@@ -81,21 +80,21 @@ def apply_commit(
         computed = as_seen(rule, params, result)
     else:
         computed, state = layout.result.unpack(result)
-    message, state, info = rule.send(hyper, computed, state, with_key(rule, view, key))
+    message, state, info = rule.send(computed, state, with_key(rule, view, key))
     sent = message
     if BUFFER in traits:
         total = jax.tree.map(jnp.add, buffer, message)
         mean = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
         message = as_precise(mean, message)
         buffer = choose(schedule.closes, jax.tree.map(jnp.zeros_like, total), total)
-    theta, after = rule.apply(hyper, before, server, message, view)
+    theta, after = rule.apply(before, server, message, view)
     if BUFFER in traits:
         theta, after = choose(schedule.closes, (theta, after), (before, server))
     # Where groups are read one by one, all that a worker reads next is read after the commit.
-    resumed = read if GROUPS in traits else rule.resume(hyper, theta, after, state, view)
+    resumed = read if GROUPS in traits else rule.resume(theta, after, state, view)
     if OWN in traits:
-        own, own_server = rule.apply(hyper, pulled, server, sent, view)
-        resumed = choose(schedule.own, rule.resume(hyper, own, own_server, state, view), resumed)
+        own, own_server = rule.apply(pulled, server, sent, view)
+        resumed = choose(schedule.own, rule.resume(own, own_server, state, view), resumed)
     if RESUME in traits:
         resumed = choose(schedule.prompt, resumed, read)
     vector = theta.astype(params.dtype) if sees_vector(rule, params) else params.pack(theta)
@@ -112,11 +111,11 @@ def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     """The buffer before the first message: zeros, precise enough for a sum; () if every commit is a step."""
     if BUFFER not in traits:
         return ()
-    server = rule.start_server(rule.hyper, row.read)
+    server = rule.start_server(row.read)
     view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0), server=server)
 
     def first_message() -> Any:
-        return rule.send(rule.hyper, row.read, row.state, with_key(rule, view, jax.random.key(0))).message
+        return rule.send(row.read, row.state, with_key(rule, view, jax.random.key(0))).message
 
     message = jax.eval_shape(first_message)
     return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
@@ -176,7 +175,7 @@ def _resumed(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: j
     ages = staleness_by_parameter(rule, layout.params, layout.groups, when.group_staleness)
     last_read = last if jax.tree.leaves(last) else read
     view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages)
-    return rule.resume(rule.hyper, as_seen(rule, layout.params, central), server, state, view)
+    return rule.resume(as_seen(rule, layout.params, central), server, state, view)
 
 
 CHANGES = {RESUME: read_later, BEGIN: begin_anew, PULL: pull_now}

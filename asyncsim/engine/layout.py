@@ -177,7 +177,7 @@ class Row(NamedTuple):
 
 def sees_vector(rule: Rule, params: Packing) -> bool:
     """Whether the rule can be given all parameters as one vector: it treats each alone, and they have one dtype."""
-    return rule.elementwise and len(set(params.dtypes)) == 1
+    return rule.sees_vector and len(set(params.dtypes)) == 1
 
 
 def as_seen(rule: Rule, params: Packing, vector: jax.Array) -> Any:
@@ -188,12 +188,12 @@ def as_seen(rule: Rule, params: Packing, vector: jax.Array) -> Any:
 def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.Array) -> Row:
     """The row of a worker that begins with this central variable."""
     first = as_seen(rule, params, vector)
-    row = Row(first, first, rule.start(rule.hyper, first))
+    row = Row(first, first, rule.start(first))
     later = RESUME in traits or GROUPS in traits
     if not (PULL in traits or (later and _resume_uses("pulled", rule, row))):
         row = row._replace(pulled=())
     # A rule that treats each parameter alone looks at the last value of those only that it reads.
-    if GROUPS in traits and not rule.elementwise and _resume_uses("read", rule, row):
+    if GROUPS in traits and not rule.sees_vector and _resume_uses("read", rule, row):
         row = row._replace(last=first)
     return row
 
@@ -203,7 +203,7 @@ def _resume_uses(name: str, rule: Rule, row: Row) -> bool:
 
     def resume(value: Any) -> Any:
         view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0))._replace(**{name: value})
-        return rule.resume(rule.hyper, row.read, rule.start_server(rule.hyper, row.read), row.state, view)
+        return rule.resume(row.read, rule.start_server(row.read), row.state, view)
 
     jaxpr = jax.make_jaxpr(resume)(row.read).jaxpr
     used = [*jaxpr.outvars, *(variable for equation in jaxpr.eqns for variable in equation.invars)]
@@ -218,7 +218,7 @@ def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing
 
 def result_packing(rule: Rule, params: Packing) -> Packing | None:
     """Packing of `(displacement, state)`, what local steps leave; None for a rule without them."""
-    if rule.local_step is None:
+    if not rule.steps_locally:
         return None
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
     row = _first_row.eval_shape(rule, vector, params=params, traits=())

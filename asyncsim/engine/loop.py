@@ -6,7 +6,6 @@ start (`asyncsim.engine.plan`); only the cheap part, which must keep the order o
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,12 +23,22 @@ from asyncsim.rules import Rule
 from asyncsim.workloads.batches import job_key
 
 
+class Stateless(Rule, abstract=True):
+    """All rules that keep nothing, as `begin` sees them."""
+
+    elementwise: bool
+
+    def send(self, gradient: Any, state: Any, view: Any) -> Any:
+        """Never called."""
+        raise NotImplementedError
+
+
 def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
     """The rule without what `begin` does not call: rules that begin alike share its program."""
     if {BUFFER, RESUME, GROUPS} & {*traits}:  # it asks for the shapes of `send`, or what `resume` uses
         return rule
-    kept: dict[str, Any] = {name: getattr(rule, name) for name in ("start", "start_server", "elementwise")}
-    return Rule(rule.hyper, name="", **kept, send=kept["start"])
+    stateless = type(rule).start is Rule.start and type(rule).start_server is Rule.start_server
+    return Stateless(rule.sees_vector) if stateless else rule
 
 
 @partial(jax.jit, static_argnames=("layout", "workers"))
@@ -41,7 +50,7 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
 
     def first(rule: Rule, vector: jax.Array) -> tuple[jax.Array, Any, Any]:
         row = first_row(rule, layout.params, layout.traits, vector)
-        return layout.row.pack(row), rule.start_server(rule.hyper, row.read), first_buffer(rule, layout.traits, row)
+        return layout.row.pack(row), rule.start_server(row.read), first_buffer(rule, layout.traits, row)
 
     bound, differing = bind_rule(first, rule)
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
@@ -314,9 +323,9 @@ def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., A
     One seed's value is what a scalar would be: it has JAX's weak type, which leaves parameters of a narrower dtype as
     they are, and is itself not rounded to it before a rule computes with it (in bfloat16, 1 - 0.999 would be 0).
     """
-    differing = {name: weakly_typed(value) for name, value in rule.hyper.items() if jnp.ndim(value)}
+    differing = {name: weakly_typed(value) for name, value in rule.numbers.items() if jnp.ndim(value)}
 
     def bound(differing: dict[str, Any], *arguments: Any) -> Any:
-        return function(replace(rule, hyper={**rule.hyper, **differing}), *arguments)
+        return function(rule.with_numbers(differing), *arguments)
 
     return bound, differing

@@ -33,7 +33,7 @@ class CommitView(NamedTuple):
         >>> def gradient_norm(commit: asim.CommitView):
         ...     return jnp.linalg.norm(commit.gradient["x"])
         >>> trace, workload = asim.Trace.from_commits([0, 1, 0]), asim.workloads.quadratic([1.0])
-        >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"gradient_norm": gradient_norm})
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"gradient_norm": gradient_norm})
         >>> run.records["gradient_norm"].tolist()
         [1.0, 1.0, 0.5]
     """

@@ -70,15 +70,15 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     Example:
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0])
-        >>> run = replay_plainly(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = replay_plainly(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0]))
         >>> run.loss.tolist(), run.central["x"].tolist()
         ([0.5, 0.5, 0.125], [-0.25])
     """
     workload.require_workers(trace.workers)
     rule, trace = bind(rule, trace)
-    hyper, central = rule.hyper, workload.init(init_key(seed))
+    central = workload.init(init_key(seed))
     groups = groups_of(workload, trace, central)  # of every leaf; () if all are read at once
-    server = rule.start_server(hyper, central)
+    server = rule.start_server(central)
     centrals, servers = [central], [server]  # by version
     states: dict[int, Any] = {}  # of each worker after its last commit
     views: dict[int, View] = {}  # of each worker's last commit
@@ -88,15 +88,15 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     for k, w in enumerate(trace.worker.tolist()):
         begins = w not in states or trace.state_lost[k]
         if begins:
-            states[w] = rule.start(hyper, centrals[trace.read_version[k]])
+            states[w] = rule.start(centrals[trace.read_version[k]])
 
         def read_at(version: int, k: int = k, w: int = w, begins: bool = begins) -> Any:
             found, after = centrals[version], servers[version]
             if begins:
                 return found
             if trace.resumes_own[k]:
-                found, after = rule.apply(hyper, views[w].pulled, views[w].server, sent[w], views[w])
-            return rule.resume(hyper, found, after, states[w], views[w])
+                found, after = rule.apply(views[w].pulled, views[w].server, sent[w], views[w])
+            return rule.resume(found, after, states[w], views[w])
 
         by_group = [read_at(version) for version in trace.group_read_version[k].tolist()]
         read = merge(groups, by_group) if groups else read_at(trace.read_version[k])
@@ -107,11 +107,11 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
         seen = views[w]
         if rule.draws:
             seen = seen._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * rule.window)))
-        message, states[w], info = rule.send(hyper, computed, states[w], seen)
+        message, states[w], info = rule.send(computed, states[w], seen)
         sent[w] = message
         messages.append(message)
         if trace.closes_step[k]:
-            central, server = rule.apply(hyper, central, server, average(messages), views[w])
+            central, server = rule.apply(central, server, average(messages), views[w])
             centrals.append(central)
             servers.append(server)
             messages = []
@@ -131,9 +131,9 @@ def compute(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, wo
         key = compiled_commit_key(jax.random.key(seed), worker, one)  # the only compiled part: there is little to see
         loss, gradient = workload.gradient_of(x, workload.batch(seed, worker, one), key, worker)
         losses.append(loss)
-        if rule.local_step is not None:
-            x, state = rule.local_step(rule.hyper, x, gradient, state)
-    computed = gradient if rule.local_step is None else jax.tree.map(lambda end, start: end - start, x, read)
+        if rule.steps_locally:
+            x, state = rule.local_step(x, gradient, state)
+    computed = jax.tree.map(lambda end, start: end - start, x, read) if rule.steps_locally else gradient
     return sum(losses) / rule.window, computed, state
 
 

@@ -101,7 +101,7 @@ def replay(
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0))
         >>> trace = asim.simulate(cluster, commits=200, seed=0)
-        >>> rule, workload = asim.rules.gem(learning_rate=0.01), asim.workloads.quadratic([1.0, 0.5])
+        >>> rule, workload = asim.rules.GEM(learning_rate=0.01), asim.workloads.quadratic([1.0, 0.5])
         >>> run = asim.replay(trace, rule, workload, record=("energy_central",))
         >>> run
         Run(gem on quadratic, 4 workers, 200 commits, seed 0; loss, energy_central)

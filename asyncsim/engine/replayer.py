@@ -121,7 +121,7 @@ class Replayer:
         )
         if self.layout.mesh is not None:
             self.problem = jax.device_put(self.problem, self.layout.everywhere)
-        window = None if rule.local_step is None else rule.window
+        window = rule.window if rule.steps_locally else None
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
         self.history = History(self.strides, len(self.seeds), {name: shape.shape for name, shape in shapes.items()})
         if resume is not None:

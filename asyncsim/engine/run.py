@@ -129,7 +129,7 @@ class Run:
         Example:
             >>> import asyncsim as asim
             >>> trace, workload = asim.Trace.from_commits([0, 0, 0, 0]), asim.workloads.quadratic([1.0, 2.0])
-            >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"central": 2})
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"central": 2})
             >>> run.recorded_at["central"].tolist(), run.unpacked("central")["x"].tolist()
             ([1, 3], [[0.25, 0.0], [0.0625, 0.0]])
         """
@@ -164,7 +164,7 @@ class Run:
             >>> import asyncsim as asim
             >>> trace = asim.simulate(asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)), commits=4)
             >>> workload = asim.workloads.quadratic([1.0])
-            >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"energy_central": 2})
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"energy_central": 2})
             >>> for name, column in run.to_columns(trace).items():
             ...     print(name, column.tolist())
             commit [0, 1, 2, 3]
@@ -195,7 +195,7 @@ class Run:
             >>> import asyncsim as asim
             >>> trace, workload = asim.Trace.from_commits([0, 1, 0, 1]), asim.workloads.quadratic([1.0])
             >>> record = {"energy_central": 2, "test_loss": 3}
-            >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record=record)
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record=record)
             >>> columns = run.records_to_columns(trace)
             >>> [columns[name].tolist() for name in ("commit", "energy_central", "test_loss")]
             [[1, 2, 3], [0.5, nan, 0.03125], [nan, 0.03125, nan]]
@@ -246,7 +246,7 @@ class Run:
         Example:
             >>> import asyncsim as asim
             >>> trace = asim.Trace.from_commits([0, 0, 0])
-            >>> asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0])).evaluate()
+            >>> asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0])).evaluate()
             {'test_loss': 0.0078125}
         """
         central = self._central_of_seeds()
@@ -264,7 +264,7 @@ class Run:
         Example:
             >>> import asyncsim as asim
             >>> workload = asim.workloads.quadratic([1.0], minima=[[0.0], [2.0]], start=1.0)
-            >>> run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.downpour(0.5), workload)
+            >>> run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.5), workload)
             >>> run.central["x"].tolist(), run.evaluate_workers()["worker_loss"].tolist()
             ([1.0], [0.5, 0.5])
         """
@@ -291,7 +291,7 @@ class Run:
 
             >>> import asyncsim as asim
             >>> trace = asim.Trace.from_commits([1, 0, 0, 0])
-            >>> run = asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0]))
             >>> run.loss.tolist(), run.final_loss(last=1)
             ([0.5, 0.5, 0.0, 0.0], 0.25)
         """
@@ -335,7 +335,7 @@ class Run:
 
         Example:
             >>> import pathlib, tempfile, asyncsim as asim
-            >>> trace, rule = asim.Trace.from_commits([0, 1, 0, 1]), asim.rules.gem(learning_rate=0.1)
+            >>> trace, rule = asim.Trace.from_commits([0, 1, 0, 1]), asim.rules.GEM(learning_rate=0.1)
             >>> workload = asim.workloads.quadratic([1.0])
             >>> half = asim.replay(trace, rule, workload, commits=2)
             >>> with tempfile.TemporaryDirectory() as folder:

@@ -6,7 +6,6 @@ JAX's own cache of traces.
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ from asyncsim.engine.groups import staleness_by_parameter
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
-from asyncsim.rules.rule import add_message
 from asyncsim.workloads import Workload
 from asyncsim.workloads.by_worker import asks, told
 from asyncsim.workloads.workload import as_pytree
@@ -108,11 +106,11 @@ def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
     Raises:
         ValueError: Naming the function that fails or returns something unexpected.
     """
-    for name, value in rule.hyper.items():
+    for name, value in rule.numbers.items():
         if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
             raise ValueError(
-                f"`hyper` of the rule {rule.name!r} must hold numbers, each a scalar or one value per seed; "
-                f"{name!r} is {value!r:.60}. A setting that chooses code belongs in `options`."
+                f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {value!r:.60}. An "
+                f"argument that chooses code is marked: {name}: str = asyncsim.static()."
             )
         checks.representable(name, value, jnp.finfo(params.dtype))
     return _try_rule.eval_shape(_of_first_seed(rule), packing=params, groups=groups)
@@ -120,8 +118,7 @@ def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
 
 def _of_first_seed(rule: Rule) -> Rule:
     """The rule with one value of every hyper-parameter."""
-    several = {name: float(np.asarray(value)[0]) for name, value in rule.hyper.items() if np.ndim(value)}
-    return replace(rule, hyper={**rule.hyper, **several})
+    return rule.with_numbers({k: float(np.asarray(value)[0]) for k, value in rule.numbers.items() if np.ndim(value)})
 
 
 @partial(jax.jit, static_argnames=("packing", "groups"))
@@ -132,33 +129,32 @@ def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
         return Owned(name, f"the rule {rule.name!r}", getattr(rule, name), hint)
 
     params = as_seen(rule, packing, jnp.zeros(packing.size, packing.dtype))
-    hyper = rule.hyper
-    state = own("start")(hyper=hyper, params=params)
-    server = own("start_server")(hyper=hyper, params=params)
+    state = own("start")(params=params)
+    server = own("start_server")(params=params)
     ages = staleness_by_parameter(rule, packing, groups, jnp.zeros(len(groups), jnp.int32))
     view = View(params, params, jnp.int32(0), server, staleness_by_parameter=ages)
-    if rule.local_step is not None:
+    if rule.steps_locally:
         step = own("local_step")
-        moved = step(hyper=hyper, params=params, gradient=params, state=state)
+        moved = step(params=params, gradient=params, state=state)
         step.require(isinstance(moved, tuple) and len(moved) == 2, "(params, state)", moved)
         require_like(step, "parameters", moved[0], params, exact=True)
         require_like(step, "a state", moved[1], state, exact=True)
         state = moved[1]
     send = own("send")
-    sent = send(hyper=hyper, gradient=params, state=state, view=with_key(rule, view, jax.random.key(0)))
+    sent = send(gradient=params, state=state, view=with_key(rule, view, jax.random.key(0)))
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
-    if rule.apply is add_message:  # another `apply` makes of a message whatever it likes
+    if type(rule).apply is Rule.apply:  # another `apply` makes of a message whatever it likes
         require_like(send, "a message", message, params, exact=True)
     require_like(send, "a state", next_state, state)
     apply = own("apply")
-    applied = apply(hyper=hyper, central=params, server=server, message=message, view=view)
+    applied = apply(central=params, server=server, message=message, view=view)
     apply.require(isinstance(applied, (tuple, list)) and len(applied) == 2, "(central, server)", applied)
     require_like(apply, "a central variable", applied[0], params)
     require_like(apply, "a server's state", applied[1], server, exact=True, dtypes=True)
     resume = own("resume")
-    resumed = resume(hyper=hyper, central=params, server=server, state=next_state, view=view)
+    resumed = resume(central=params, server=server, state=next_state, view=view)
     require_like(resume, "parameters", resumed, params)
     return info
 
@@ -199,7 +195,7 @@ def _try_measures(
     rule: Rule, vector: jax.Array, info: Info, own: Mapping[str, Any], packing: Packing, names: tuple[str, ...]
 ) -> dict[str, jax.Array]:
     theta = as_seen(rule, packing, vector)
-    server = rule.start_server(rule.hyper, theta)
+    server = rule.start_server(theta)
     view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
     commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), packing.dtype), gradient=theta)
     tried = {name: partial(_try_measure, Owned(name, "`record`", function)) for name, function in own.items()}

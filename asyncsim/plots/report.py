@@ -97,7 +97,7 @@ def draw_loss(ax: "Axes", run: Run, *, label: str | None = None, color: str = BL
         >>> import asyncsim as asim
         >>> from matplotlib.figure import Figure
         >>> trace = asim.Trace.from_commits([0, 1] * 50)
-        >>> run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0]))
         >>> line = draw_loss(Figure().subplots(), run)
         >>> float(line.get_xdata()[-1]), bool(line.get_ydata()[0] == run.loss[0])
         (50.0, True)

@@ -188,20 +188,20 @@ def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
         ValueError: If the momentum is out of range, or `where` is "none" although there is momentum.
 
     Example:
-        >>> momentum_rule(0.9, "worker")(0.1).describe()
-        {'name': 'momentum_sgd', 'learning_rate': 0.1, 'momentum': 0.9}
+        >>> momentum_rule(0.9, "worker")(0.1)
+        MomentumSGD(learning_rate=0.1, momentum=0.9)
     """
     momentum, where = momentum_and_place(momentum, where)
     if where == "none":
-        return rules.downpour
-    return partial(rules.momentum_sgd if where == "worker" else rules.heavy_ball, momentum=momentum)
+        return rules.Downpour
+    return partial(rules.MomentumSGD if where == "worker" else rules.HeavyBall, momentum=momentum)
 
 
 def stability_map(
     workers: Sequence[int],
     kappas: ArrayLike,
     compute: Delay,
-    rule: MakeRule = rules.downpour,
+    rule: MakeRule = rules.Downpour,
     *,
     seeds: int = 32,
     cycles: int = 100,
@@ -254,7 +254,7 @@ class SimulatedLimit(NamedTuple):
 def simulated_limit(
     workers: int,
     compute: Delay,
-    rule: MakeRule = rules.downpour,
+    rule: MakeRule = rules.Downpour,
     *,
     low: float,
     high: float,
@@ -298,7 +298,7 @@ def simulated_limit(
     return SimulatedLimit(float(limits.mean()), float(np.hypot(scatter, (step - 1) * limits.mean() / np.sqrt(12))))
 
 
-def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.downpour) -> NDArray[np.bool_]:
+def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.Downpour) -> NDArray[np.bool_]:
     """For each κ, whether the largest |x| in the last quarter of the trace is at most that in the second quarter."""
     loss = replay(trace, rule(kappas), quadratic([1.0]), seed=[0] * len(kappas)).loss
     early, late = loss[:, len(trace) // 4 : len(trace) // 2].max(axis=1), loss[:, -(len(trace) // 4) :].max(axis=1)
@@ -345,7 +345,7 @@ def simulated_floor(
     workers: int,
     kappas: ArrayLike,
     compute: Delay,
-    rule: MakeRule = rules.downpour,
+    rule: MakeRule = rules.Downpour,
     *,
     seeds: int = FLOOR_SCHEDULES,
     commits: int = 10_000,

@@ -6,64 +6,14 @@ from asyncsim import compressors
 from asyncsim.arguments import check_arguments
 from asyncsim.checks import nearest
 from asyncsim.compressors import Compressor
-from asyncsim.rules.compressed import taken_apart
+from asyncsim.rules import CONSTRUCTORS
+from asyncsim.rules.compressed import Compressed
 from asyncsim.rules.rule import Rule
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
 
-# Rule -> key of its publication.
-KEYS = {
-    "adag": "hermans2017thesis",
-    "adaptive_staleness": "hermans2018gem",
-    "aeasgd": "zhang2015easgd",
-    "agn": "hermans2017agn",
-    "ca2fl": "wang2024ca2fl",
-    "dana": "hakimi2019dana",
-    "dc_asgd": "zheng2017dcasgd",
-    "delay_adaptive": "mishchenko2022delays",
-    "delayed_nesterov": "liu2024async",
-    "diloco": "douillard2023diloco",
-    "downpour": "dean2012distbelief",
-    "drop_stale": "chen2016backup",
-    "dynsgd": "jiang2017dynsgd",
-    "eamsgd": "zhang2015easgd",
-    "easgd": "zhang2015easgd",
-    "fadas": "wang2024fadas",
-    "fedasync": "xie2019fedasync",
-    "fedbuff": "nguyen2022fedbuff",
-    "gap_aware": "barkai2020gap",
-    "gem": "hermans2018gem",
-    "heavy_ball": "mitliagkas2016asynchrony",
-    "ia2sgd": "maranjyan2025ringleader",
-    "local_sgd": "stich2019local",
-    "malenia": "tyurin2023rennala",
-    "momentum_sgd": "polyak1964methods",
-    "multi_asgd": "hakimi2019dana",
-    "muon": "jordan2024muon",
-    "pipemare": "yang2021pipemare",
-    "rennala": "tyurin2023rennala",
-    "ringleader": "maranjyan2025ringleader",
-    "ringmaster": "maranjyan2025ringmaster",
-    "server": "reddi2021adaptive",
-    "shared_nesterov": "hakimi2019dana",
-    "spectrain": "chen2018spectrain",
-    "staleness_aware": "zhang2016staleness",
-    "weight_prediction": "kosson2021pipelined",
-    "worker": "deepmind2020jax",
-    "yellowfin": "zhang2019yellowfin",
-}
-
-# Compressor -> key of its publication.
-COMPRESSORS = {
-    "identity": "karimireddy2019feedback",
-    "low_rank": "vogels2019powersgd",
-    "natural": "horvath2022natural",
-    "qsgd": "alistarh2017qsgd",
-    "rand_k": "stich2018sparsified",
-    "scaled_sign": "karimireddy2019feedback",
-    "top_k": "stich2018sparsified",
-}
-KEYS_OF_ALL = {**KEYS, **COMPRESSORS}
+CLASSES = {**CONSTRUCTORS, **compressors.CONSTRUCTORS}
+KEYS_OF_ALL = {name: kind.publication for name, kind in CLASSES.items()}
 
 
 def citation(rule: Rule | Compressor | str) -> str:
@@ -80,7 +30,7 @@ def citation(rule: Rule | Compressor | str) -> str:
 
     Example:
         >>> import asyncsim as asim
-        >>> print(asim.citation(asim.rules.gem(learning_rate=0.1)))
+        >>> print(asim.citation(asim.rules.GEM(learning_rate=0.1)))
         @misc{hermans2018gem,
           author = {Hermans, Joeri and Louppe, Gilles},
           title = {Gradient Energy Matching for Distributed Asynchronous Gradient Descent},
@@ -105,8 +55,7 @@ def _name(rule: Rule | Compressor | str) -> str:
         return names.get(type(rule), type(rule).__name__)
     if not isinstance(rule, Rule):
         return str(rule)
-    found = taken_apart(rule)
-    return rule.name if found is None else found.rule.name
+    return rule.rule.name if isinstance(rule, Compressed) else rule.name
 
 
 check_arguments(__name__, ["citation"])

@@ -1,19 +1,21 @@
 """Rules that correct a stale gradient by how far the centre has moved since it was taken."""
 
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from asyncsim import checks
-from asyncsim.rules.arguments import step_size, step_size_and_momentum
+from asyncsim.components import static
+from asyncsim.rules.arguments import Fraction, NotNegative, StepSize
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.rules.rule import Info, Params, Rule, Sent, State, View
 from asyncsim.trees import as_precise, widen
 
 SMALL_ADAPTIVE = 1e-7  # added to the mean square under the root, as published
 SMALL_GAP = 1e-8  # added to the mean velocity, as published
+STRENGTHS = {"constant": 0.04, "adaptive": 2.0, "adaptive_by_worker": 2.0}
 
 
 def compensated(strength: Any, gradient: Params, central: Params, read: Params) -> Params:
@@ -21,6 +23,11 @@ def compensated(strength: Any, gradient: Params, central: Params, read: Params) 
     if jax.tree.structure(strength) != jax.tree.structure(gradient):
         strength = jax.tree.map(lambda g: strength, gradient)
     return jax.tree.map(lambda k, g, t, s: g + k * g * g * (t - s), strength, gradient, central, read)
+
+
+def averaged_square(decay: Any, before: Params, square: Params) -> Params:
+    """MS ← m·MS + (1 - m)·g⊙g."""
+    return jax.tree.map(lambda ms, g2: decay * ms + (1 - decay) * g2, before, square)
 
 
 class Server(NamedTuple):
@@ -37,75 +44,7 @@ class Corrected(NamedTuple):
     square: Params
 
 
-def keep_central(hyper: Hyper, params: Params) -> Server:
-    """The central variable alone."""
-    del hyper  # Nothing depends on them.
-    return Server(central=params, square=())
-
-
-def keep_square(hyper: Hyper, params: Params) -> Server:
-    """The central variable, and a mean square of zero."""
-    return Server(central=params, square=widen(at_rest(hyper, params)))
-
-
-def corrected_update(hyper: Hyper, strength: Any, gradient: Params, view: View) -> Params:
-    """-η·(g + λ·g⊙g⊙(θ - s)), with the server's θ at this commit and this worker's own s."""
-    return descent(hyper, compensated(strength, gradient, view.server.central, view.read))
-
-
-def send_constant(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send the update corrected with a constant λ."""
-    message = Corrected(corrected_update(hyper, hyper["compensation"], gradient, view), ())
-    return Sent(message, state, Info(update=descent(hyper, gradient)))
-
-
-def averaged_square(hyper: Hyper, before: Params, square: Params) -> Params:
-    """MS ← m·MS + (1 - m)·g⊙g."""
-    decay = hyper["decay"]
-    return jax.tree.map(lambda ms, g2: decay * ms + (1 - decay) * g2, before, square)
-
-
-def send_adaptive(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send the update corrected with λ over the root of the mean square, this gradient's included."""
-    square = jax.tree.map(jnp.square, widen(gradient))
-    mean = averaged_square(hyper, view.server.square, square)
-    strength = jax.tree.map(lambda ms: hyper["compensation"] / jnp.sqrt(ms + SMALL_ADAPTIVE), mean)
-    update = corrected_update(hyper, as_precise(strength, gradient), gradient, view)
-    message = Corrected(update, square)
-    return Sent(message, state, Info(update=descent(hyper, gradient)))
-
-
-def keep_own_square(hyper: Hyper, params: Params) -> Params:
-    """The mean square of a worker's own gradients, zero at first."""
-    return widen(at_rest(hyper, params))
-
-
-def send_adaptive_alone(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """As `send_adaptive`, with the mean square of this worker's own gradients."""
-    sent = send_adaptive(hyper, gradient, (), view._replace(server=view.server._replace(square=state)))
-    square = averaged_square(hyper, state, sent.message.square)
-    return Sent(sent.message._replace(square=()), square, sent.info)
-
-
-def apply_corrected(
-    hyper: Hyper, central: Params, server: Server, message: Corrected, view: View
-) -> tuple[Params, Server]:
-    """Add the update; keep the new central variable, and the mean square if there is one."""
-    del view  # The update has been corrected for its own delay.
-    theta = jax.tree.map(jnp.add, central, message.update)
-    square = averaged_square(hyper, server.square, message.square) if jax.tree.leaves(server.square) else ()
-    return theta, Server(theta, square)
-
-
-VARIANCES: dict[str, dict[str, Any]] = {
-    "constant": {"send": send_constant, "start_server": keep_central},
-    "adaptive": {"send": send_adaptive, "start_server": keep_square},
-    "adaptive_by_worker": {"send": send_adaptive_alone, "start": keep_own_square, "start_server": keep_central},
-}
-STRENGTHS = {"constant": 0.04, "adaptive": 2.0, "adaptive_by_worker": 2.0}
-
-
-def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "constant", decay: Any = 0.95) -> Rule:
+class DCASGD(Rule):
     """Delay-compensated asynchronous SGD: a stale gradient plus its first-order change since it was taken.
 
     θ ← θ - η·(g + λ_t·g⊙g⊙(θ - s)), with g = ∇L(s), s the value that *this* worker read, and θ the server's at the
@@ -119,6 +58,9 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
     With λ = 0, and with one worker, this is asynchronous SGD. A server that averages the messages of a step averages
     the squares too.
 
+    The rule keeps the central variable on the server, and with ``adaptive`` MS as well, which the worker keeps with
+    ``adaptive_by_worker``.
+
     Args:
         learning_rate: Step size η, per commit.
         compensation: Strength λ ≥ 0; None for 0.04 with the constant and 2 with an adaptive variance.
@@ -127,10 +69,6 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
 
     The three numbers may each be a scalar, or one value per seed.
 
-    Returns:
-        A `Rule` that keeps the central variable on the server, and with ``adaptive`` MS as well, which the worker keeps
-        with ``adaptive_by_worker``.
-
     Raises:
         ValueError: If a number is out of range or the variance is unknown.
 
@@ -138,7 +76,7 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
         Two workers in turn from x = 1. The second gradient is 1 as well, and θ - s = -0.5, so it counts 1 - 0.5·λ:
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.dc_asgd(0.5, compensation=0.5)
+        >>> rule = asim.rules.DCASGD(0.5, compensation=0.5)
         >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.125]
 
@@ -146,21 +84,58 @@ def dc_asgd(learning_rate: Any, *, compensation: Any = None, variance: str = "co
         Zheng, Meng, Wang, Chen, Yu, Ma and Liu 2017, "Asynchronous Stochastic Gradient Descent with Delay
         Compensation", arXiv 1609.08326.
     """
-    checks.one_of("variance", variance, VARIANCES)
-    compensation = STRENGTHS[variance] if compensation is None else compensation
-    hyper = {
-        **step_size(learning_rate),
-        "compensation": checks.not_negative("compensation", compensation),
-        "decay": checks.fraction("decay", decay),
-    }
-    options = (("variance", variance),)
-    return Rule(
-        hyper=hyper, name="dc_asgd", options=options, apply=apply_corrected, **VARIANCES[variance], elementwise=True
-    ).sealed()
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    compensation: NotNegative | None = None
+    variance: Literal["constant", "adaptive", "adaptive_by_worker"] = static(default="constant")
+    decay: Fraction = 0.95
+
+    name = "dc_asgd"
+    publication = "zheng2017dcasgd"
+    purpose = "stale gradients, corrected to first order"
+    elementwise = True
+
+    @property
+    def strength(self) -> Any:
+        """λ, which has a default for each variance."""
+        return STRENGTHS[self.variance] if self.compensation is None else self.compensation
+
+    def start(self, params: Params) -> Params:
+        """The mean square of a worker's own gradients, zero at first, where it keeps one."""
+        return widen(at_rest(params)) if self.variance == "adaptive_by_worker" else ()
+
+    def start_server(self, params: Params) -> Server:
+        """The central variable, and a mean square of zero where the server keeps one."""
+        return Server(central=params, square=widen(at_rest(params)) if self.variance == "adaptive" else ())
+
+    def send(self, gradient: Params, state: Params, view: View) -> Sent:
+        """Send -η·(g + λ_t·g⊙g⊙(θ - s)), with the server's θ at this commit and this worker's own s."""
+        if self.variance == "constant":
+            message = Corrected(self._update(self.strength, gradient, view), ())
+            return Sent(message, state, Info(update=descent(self.learning_rate, gradient)))
+        alone = self.variance == "adaptive_by_worker"
+        square = jax.tree.map(jnp.square, widen(gradient))
+        mean = averaged_square(self.decay, state if alone else view.server.square, square)
+        strength = jax.tree.map(lambda ms: self.strength / jnp.sqrt(ms + SMALL_ADAPTIVE), mean)
+        update = self._update(as_precise(strength, gradient), gradient, view)
+        message = Corrected(update, () if alone else square)
+        return Sent(message, mean if alone else state, Info(update=descent(self.learning_rate, gradient)))
+
+    def _update(self, strength: Any, gradient: Params, view: View) -> Params:
+        return descent(self.learning_rate, compensated(strength, gradient, view.server.central, view.read))
+
+    def apply(self, central: Params, server: Server, message: Corrected, view: View) -> tuple[Params, Server]:
+        """Add the update; keep the new central variable, and the mean square if there is one."""
+        del view  # The update has been corrected for its own delay.
+        theta = jax.tree.map(jnp.add, central, message.update)
+        kept = jax.tree.leaves(server.square)
+        square = averaged_square(self.decay, server.square, message.square) if kept else ()
+        return theta, Server(theta, square)
 
 
 class Gap(NamedTuple):
-    """What the server of `gap_aware` keeps.
+    """What the server of `GapAware` keeps.
 
     Attributes:
         central: θ.
@@ -175,36 +150,7 @@ class Gap(NamedTuple):
     weight: jax.Array
 
 
-def start_gap(hyper: Hyper, params: Params) -> Gap:
-    """At rest, without any velocity so far."""
-    return Gap(params, at_rest(hyper, params), widen(at_rest(hyper, params)), jnp.zeros(()))
-
-
-def send_over_gap(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send g/(1 + |θ - s|/C), elementwise."""
-    server: Gap = view.server
-    weight = jnp.where(server.weight > 0, server.weight, 1)  # 0 before the first commit, where there is no gap
-
-    def shrunk(g: jax.Array, t: jax.Array, s: jax.Array, square: jax.Array) -> jax.Array:
-        usual = jnp.sqrt(square / weight.astype(square.dtype)) + jnp.abs(hyper["learning_rate"]) * SMALL_GAP
-        gap = jnp.abs(t - s)
-        return (g / (1 + jnp.where(gap > 0, gap / usual, 0))).astype(g.dtype)
-
-    message = jax.tree.map(shrunk, gradient, server.central, view.read, server.square)
-    return Sent(message, state, Info(update=descent(hyper, gradient)))
-
-
-def apply_moment(hyper: Hyper, central: Params, server: Gap, message: Params, view: View) -> tuple[Params, Gap]:
-    """m ← γ·m - η·g, θ ← θ + m, and the mean square of m."""
-    del view  # The gradient has been shrunk by its own gap.
-    _, moment = accelerate(hyper, server.moment, message)
-    theta = jax.tree.map(jnp.add, central, moment)
-    square = averaged_square(hyper, server.square, jax.tree.map(jnp.square, widen(moment)))
-    weight = (hyper["decay"] * server.weight + (1 - hyper["decay"])).astype(server.weight.dtype)
-    return theta, Gap(theta, moment, square, weight)
-
-
-def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) -> Rule:
+class GapAware(Rule):
     """Asynchronous momentum SGD whose gradients are divided by how far θ has moved, in units of a usual step.
 
     g ← g/(1 + |θ - s|/C) elementwise, v ← γ·v + g, θ ← θ - η·v, with g = ∇L(s), s the value that this worker read, and
@@ -213,15 +159,14 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
     mean square includes the present step and is not divided by 1 - β^t, as published formulas can also be read, C is
     much smaller in the first 1/(1 - β) steps, and gradients are divided by more.
 
+    The rule keeps θ, -η·v, the mean square of -η·v and its weight on the server.
+
     Args:
         learning_rate: Step size η, per commit; it is constant, so it is its own maximum.
         momentum: Momentum γ in [0, 1), shared by all workers.
         decay: Decay β in [0, 1) of the mean square of v.
 
     The three numbers may each be a scalar, or one value per seed.
-
-    Returns:
-        A `Rule` that keeps θ, -η·v, the mean square of -η·v and its weight on the server.
 
     Raises:
         ValueError: If a number is out of range.
@@ -231,7 +176,7 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
         second gradient, which is halved: v = 0.5 + 0.5.
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.gap_aware(0.25, momentum=0.5)
+        >>> rule = asim.rules.GapAware(0.25, momentum=0.5)
         >>> run = asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0]))
         >>> round(float(run.central["x"][0]), 5)
         0.5
@@ -239,7 +184,38 @@ def gap_aware(learning_rate: Any, *, momentum: Any = 0.9, decay: Any = 0.999) ->
     References:
         Barkai, Hakimi and Schuster 2019, "Gap Aware Mitigation of Gradient Staleness", arXiv 1909.10802.
     """
-    hyper = {**step_size_and_momentum(learning_rate, momentum), "decay": checks.fraction("decay", decay)}
-    return Rule(
-        hyper=hyper, name="gap_aware", send=send_over_gap, start_server=start_gap, apply=apply_moment, elementwise=True
-    ).sealed()
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+    decay: Fraction = 0.999
+
+    publication = "barkai2020gap"
+    purpose = "stale gradients with momentum"
+    elementwise = True
+
+    def start_server(self, params: Params) -> Gap:
+        """At rest, without any velocity so far."""
+        return Gap(params, at_rest(params), widen(at_rest(params)), jnp.zeros(()))
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send g/(1 + |θ - s|/C), elementwise."""
+        server: Gap = view.server
+        weight = jnp.where(server.weight > 0, server.weight, 1)  # 0 before the first commit, where there is no gap
+
+        def shrunk(g: jax.Array, t: jax.Array, s: jax.Array, square: jax.Array) -> jax.Array:
+            usual = jnp.sqrt(square / weight.astype(square.dtype)) + jnp.abs(self.learning_rate) * SMALL_GAP
+            gap = jnp.abs(t - s)
+            return (g / (1 + jnp.where(gap > 0, gap / usual, 0))).astype(g.dtype)
+
+        message = jax.tree.map(shrunk, gradient, server.central, view.read, server.square)
+        return Sent(message, state, Info(update=descent(self.learning_rate, gradient)))
+
+    def apply(self, central: Params, server: Gap, message: Params, view: View) -> tuple[Params, Gap]:
+        """m ← γ·m - η·g, θ ← θ + m, and the mean square of m."""
+        del view  # The gradient has been shrunk by its own gap.
+        _, moment = accelerate(self.learning_rate, self.momentum, server.moment, message)
+        theta = jax.tree.map(jnp.add, central, moment)
+        square = averaged_square(self.decay, server.square, jax.tree.map(jnp.square, widen(moment)))
+        weight = (self.decay * server.weight + (1 - self.decay)).astype(server.weight.dtype)
+        return theta, Gap(theta, moment, square, weight)

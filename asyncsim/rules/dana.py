@@ -1,16 +1,17 @@
 """DANA: every worker takes its gradient where the momenta of all workers will have carried the centre."""
 
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from asyncsim import checks
-from asyncsim.rules.arguments import step_size_and_momentum
+from asyncsim.components import static
+from asyncsim.rules.arguments import Fraction, NotNegative, StepSize
 from asyncsim.rules.compensation import compensated
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.rules.rule import Info, Params, Rule, Sent, State, View
 from asyncsim.trees import as_precise, widen
 
 
@@ -22,70 +23,16 @@ class Moment(NamedTuple):
 
 
 class Server(NamedTuple):
-    """The sum of all workers' moments, and the central variable that a delay is compensated to."""
+    """The sum of all workers' moments, and the central variable that a delay is compensated to; () except in `dc`."""
 
     total: Params
     central: Params
 
 
-def start_zero(hyper: Hyper, params: Params) -> Server:
-    """All moments at rest; only `dc` looks at the central variable."""
-    return Server(total=widen(at_rest(hyper, params)), central=())
-
-
-def start_dc(hyper: Hyper, params: Params) -> Server:
-    """All moments at rest, and the central variable."""
-    return Server(total=widen(at_rest(hyper, params)), central=params)
-
-
-def send_zero(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """Send m_i ← γ·m_i - η·g and its change."""
-    del view  # The moment depends on the gradient alone.
-    update, moment = accelerate(hyper, state, gradient)
-    change = jax.tree.map(jnp.subtract, widen(moment), widen(state))
-    return Sent(Moment(moment, change), moment, Info(update=update, proxy=moment))
-
-
-def send_dc(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """As `send_zero`, with a gradient that is compensated for its delay."""
-    better = compensated(hyper["compensation"], gradient, view.server.central, view.read)
-    sent = send_zero(hyper, better, state, view)
-    return sent._replace(info=sent.info._replace(update=descent(hyper, gradient)))
-
-
-def send_slim(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """m ← γ·m - η·g; send γ·m - η·g."""
-    del view  # The moment depends on the gradient alone.
-    update, moment = accelerate(hyper, state, gradient)
-    message = jax.tree.map(lambda m, d: hyper["momentum"] * m + d, moment, update)
-    return Sent(message, moment, Info(update=update, proxy=message))
-
-
-def apply_moment(hyper: Hyper, central: Params, server: Server, message: Moment, view: View) -> tuple[Params, Server]:
-    """θ ← θ + m_i; the sum changes as m_i did."""
-    del hyper, view  # The moment is scaled already.
-    theta = jax.tree.map(jnp.add, central, message.moment)
-    total = jax.tree.map(jnp.add, server.total, message.change)
-    return theta, Server(total, theta if jax.tree.leaves(server.central) else ())
-
-
-def look_ahead(hyper: Hyper, central: Params, server: Server, state: State, view: View) -> Params:
-    """θ + γ·Σ m_j: where the centre would be if every worker committed once more, without a new gradient."""
-    del state, view  # All workers read the same.
-    return as_precise(jax.tree.map(lambda t, m: t + hyper["momentum"] * m, central, server.total), central)
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "zero": {"send": send_zero, "start_server": start_zero, "apply": apply_moment, "resume": look_ahead},
-    "slim": {"send": send_slim},
-    "dc": {"send": send_dc, "start_server": start_dc, "apply": apply_moment, "resume": look_ahead},
-}
-
-
-def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", compensation: Any = 2.0) -> Rule:
+class DANA(Rule):
     """Distributed asynchronous Nesterov: read where all workers' momenta will have carried the central variable.
 
-    v_i ← γ·v_i + g and θ ← θ - η·v_i, as in `multi_asgd`, but the gradient is taken at the look-ahead:
+    v_i ← γ·v_i + g and θ ← θ - η·v_i, as in `MultiASGD`, but the gradient is taken at the look-ahead:
 
     - zero: at θ - η·γ·Σ_j v_j; the server keeps the sum incrementally;
     - slim: at θ itself, and the workers send γ·v_i + g. This is zero in terms of Θ = θ - η·γ·Σ_j v_j, with the same
@@ -100,6 +47,8 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
     server that averages the messages of a step keeps Σ_j v_j over their number, which is the look-ahead that fits its
     steps.
 
+    The rule keeps -η·v_i on the worker, and except with ``slim`` their sum on the server.
+
     Args:
         learning_rate: Step size η, per commit.
         momentum: Momentum γ in [0, 1).
@@ -107,9 +56,6 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
         compensation: Strength λ ≥ 0 of the correction, for ``dc`` only; 2 as in a public implementation.
 
     The three numbers may each be a scalar, or one value per seed.
-
-    Returns:
-        A `Rule` that keeps -η·v_i on the worker, and except with ``slim`` their sum on the server.
 
     Raises:
         ValueError: If a number is out of range or the variant is unknown.
@@ -120,10 +66,10 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
 
         >>> import asyncsim as asim
         >>> trace, workload = asim.Trace.from_commits([0, 1, 0]), asim.workloads.quadratic([1.0])
-        >>> run = asim.replay(trace, asim.rules.dana(0.25, momentum=0.5), workload)
+        >>> run = asim.replay(trace, asim.rules.DANA(0.25, momentum=0.5), workload)
         >>> run.central["x"].tolist(), float(run.loss[-1]) == 0.625**2 / 2
         ([0.21875], True)
-        >>> slim = asim.replay(trace, asim.rules.dana(0.25, momentum=0.5, variant="slim"), workload)
+        >>> slim = asim.replay(trace, asim.rules.DANA(0.25, momentum=0.5, variant="slim"), workload)
         >>> float(slim.loss[-1]) == 0.625**2 / 2
         True
 
@@ -131,11 +77,58 @@ def dana(learning_rate: Any, *, momentum: Any = 0.9, variant: str = "zero", comp
         Hakimi, Barkai, Gabel and Schuster 2019, "Taming Momentum in a Distributed Asynchronous Environment",
         arXiv 1907.11612.
     """
-    checks.one_of("variant", variant, VARIANTS)
-    hyper = {
-        **step_size_and_momentum(learning_rate, momentum),
-        "compensation": checks.not_negative("compensation", compensation),
-    }
-    return Rule(
-        hyper=hyper, name="dana", options=(("variant", variant),), start=at_rest, **VARIANTS[variant], elementwise=True
-    ).sealed()
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+    variant: Literal["zero", "slim", "dc"] = static(default="zero")
+    compensation: NotNegative = 2.0
+
+    publication = "hakimi2019dana"
+    purpose = "momentum with many workers"
+    elementwise = True
+
+    def start(self, params: Params) -> Params:
+        """A moment of zero."""
+        return at_rest(params)
+
+    def start_server(self, params: Params) -> State:
+        """All moments at rest; only `dc` looks at the central variable, and `slim` asks nothing of the server."""
+        if self.variant == "slim":
+            return ()
+        return Server(total=widen(at_rest(params)), central=params if self.variant == "dc" else ())
+
+    def send(self, gradient: Params, state: Params, view: View) -> Sent:
+        """Send m_i ← γ·m_i - η·g and its change; with `slim`, γ·m_i - η·g."""
+        if self.variant == "slim":
+            return self._send_slim(gradient, state)
+        if self.variant == "zero":
+            return self._send_moment(gradient, state)
+        better = compensated(self.compensation, gradient, view.server.central, view.read)
+        sent = self._send_moment(better, state)
+        return sent._replace(info=sent.info._replace(update=descent(self.learning_rate, gradient)))
+
+    def _send_moment(self, gradient: Params, state: Params) -> Sent:
+        update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
+        change = jax.tree.map(jnp.subtract, widen(moment), widen(state))
+        return Sent(Moment(moment, change), moment, Info(update=update, proxy=moment))
+
+    def _send_slim(self, gradient: Params, state: Params) -> Sent:
+        update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
+        message = jax.tree.map(lambda m, d: self.momentum * m + d, moment, update)
+        return Sent(message, moment, Info(update=update, proxy=message))
+
+    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
+        """θ ← θ + m_i; the sum changes as m_i did."""
+        if self.variant == "slim":
+            return super().apply(central, server, message, view)
+        theta = jax.tree.map(jnp.add, central, message.moment)
+        total = jax.tree.map(jnp.add, server.total, message.change)
+        return theta, Server(total, theta if jax.tree.leaves(server.central) else ())
+
+    def resume(self, central: Params, server: State, state: Params, view: View) -> Params:
+        """θ + γ·Σ m_j: where the centre would be if every worker committed once more, without a new gradient."""
+        del state, view  # All workers read the same.
+        if self.variant == "slim":
+            return central
+        return as_precise(jax.tree.map(lambda t, m: t + self.momentum * m, central, server.total), central)

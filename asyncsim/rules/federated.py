@@ -3,43 +3,45 @@
 FedAsync, FedBuff, FADAS and CA2FL.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.rules.arguments import bind_workers, given_workers, step_size, whole_buffer, whole_window
+from asyncsim.components import static
+from asyncsim.rules.arguments import (
+    Buffer,
+    Fraction,
+    NotNegative,
+    Number,
+    StepSize,
+    Window,
+    Workers,
+    with_workers,
+)
 from asyncsim.rules.downpour import step_down
+from asyncsim.rules.local_sgd import move_outer
 from asyncsim.rules.momentum import at_rest
-from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
-from asyncsim.rules.staleness import Weight
+from asyncsim.rules.rule import Info, Params, Rule, Sent, State, View
 from asyncsim.trees import widen
 
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
-
-
-def constant(hyper: Hyper, age: jax.Array) -> jax.Array:
-    """1."""
-    del hyper  # No age matters.
-    return jnp.ones_like(age)
-
-
-def polynomial(hyper: Hyper, age: jax.Array) -> jax.Array:
-    """(τ + 1)^-a."""
-    return (age + 1) ** -hyper["steepness"]
-
-
-def hinge(hyper: Hyper, age: jax.Array) -> jax.Array:
-    """1 up to τ = b, then 1/(a·(τ - b) + 1): both are 1 at τ = b."""
-    return 1 / (hyper["steepness"] * jnp.maximum(age - hyper["grace"], 0) + 1)
-
-
-WEIGHTINGS = {"constant": constant, "polynomial": polynomial, "hinge": hinge}
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
+
+
+class DescendingWorkers(Rule, abstract=True):
+    """Rules whose workers make local steps of SGD, without a state of their own."""
+
+    learning_rate: StepSize
+
+    elementwise = True
+
+    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
+        """x ← x - η·g."""
+        return step_down(self.learning_rate, params, gradient), state
 
 
 class Mixture(NamedTuple):
@@ -49,35 +51,14 @@ class Mixture(NamedTuple):
     model: Params
 
 
-@dataclass(frozen=True)
-class SendMixture:
-    """Send α_t = α·s(τ) and α_t·x, with x the worker's own model."""
-
-    weight: Weight
-
-    def __call__(self, hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
-        """The `send` of a rule."""
-        share = hyper["mixing"] * self.weight(hyper, view.staleness.astype(float))
-        model = jax.tree.map(lambda s, d: jnp.asarray(share, s.dtype) * (s + d), view.read, displacement)
-        return Sent(Mixture(share, model), state, Info(update=displacement))
+def _mixing(name: str, value: Any) -> Any:
+    numbers = checks.not_negative(name, value)
+    if np.any(numbers > 1):
+        raise ValueError(f"`{name}` must be at most 1; got {value!r}. 1 replaces the central variable.")
+    return numbers
 
 
-def mix(hyper: Hyper, central: Params, server: State, message: Mixture, view: View) -> tuple[Params, State]:
-    """θ ← (1 - α_t)·θ + α_t·x."""
-    del hyper, view  # The shares were computed from each message's own age.
-    kept = 1 - message.share
-    return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message.model), server
-
-
-def fedasync(
-    learning_rate: Any,
-    *,
-    mixing: Any = 0.6,
-    weighting: str = "polynomial",
-    steepness: Any = None,
-    grace: Any = 4.0,
-    window: int = 1,
-) -> Rule:
+class FedAsync(DescendingWorkers):
     """Asynchronous federated optimisation: the server mixes a worker's model into its own, the less the older it is.
 
     x: `window` steps x ← x - η·∇L(x) from s; θ ← (1 - α_t)·θ + α_t·x with α_t = α·s(τ) and
@@ -91,6 +72,9 @@ def fedasync(
     worker's own. The paper's penalty on the distance from s is left out. A server that averages several messages in a
     step uses the means of α_t and of α_t·x.
 
+    The rule keeps no state on the worker or the server; with one worker, a mixing factor of 1 and a window of 1 it is
+    SGD.
+
     Args:
         learning_rate: Step size η of a local step; a scalar, or one value per seed.
         mixing: Mixing factor α in [0, 1].
@@ -102,10 +86,6 @@ def fedasync(
     The numbers other than the window may each have one value per seed. The defaults are those usually quoted from the
     paper's experiments.
 
-    Returns:
-        A `Rule` that keeps no state on the worker or the server; with one worker, a mixing factor of 1 and a window
-        of 1 it is SGD.
-
     Raises:
         ValueError: If a number is out of range or the weighting is unknown.
 
@@ -113,58 +93,56 @@ def fedasync(
         Two workers in turn, both with x = 0.5; τ = 0 and 1, so α_t = 1/2, 1/4: θ = 1/2 + 1/4, then 3/4·3/4 + 1/8:
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.fedasync(0.5, mixing=0.5, steepness=1.0)
+        >>> rule = asim.rules.FedAsync(0.5, mixing=0.5, steepness=1.0)
         >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.6875]
 
     References:
         Xie, Koyejo and Gupta 2019, "Asynchronous Federated Optimization", arXiv 1903.03934.
     """
-    checks.one_of("weighting", weighting, WEIGHTINGS)
-    window = whole_window(window)
-    hyper = {
-        **step_size(learning_rate),
-        "mixing": checks.not_negative("mixing", mixing),
-        "steepness": checks.not_negative("steepness", STEEPNESSES[weighting] if steepness is None else steepness),
-        "grace": checks.not_negative("grace", grace),
-    }
-    if np.any(hyper["mixing"] > 1):
-        raise ValueError(f"`mixing` must be at most 1; got {mixing!r}. 1 replaces the central variable.")
-    return Rule(
-        hyper=hyper,
-        name="fedasync",
-        send=SendMixture(WEIGHTINGS[weighting]),
-        options=(("weighting", weighting), ("window", window)),
-        apply=mix,
-        local_step=step_down,
-        window=window,
-        elementwise=True,
-    ).sealed()
+
+    _: KW_ONLY
+    mixing: Annotated[Number, _mixing] = 0.6
+    weighting: Literal["constant", "polynomial", "hinge"] = static(default="polynomial")
+    steepness: NotNegative | None = None
+    grace: NotNegative = 4.0
+    window: Window = static(default=1)
+
+    name = "fedasync"
+    publication = "xie2019fedasync"
+    purpose = "federated learning: slow devices, data that differ"
+    incompressible = "sends parameters, of which a compressor would keep a few: not an update"
+
+    def weight(self, age: jax.Array) -> jax.Array:
+        """s(τ)."""
+        steepness = STEEPNESSES[self.weighting] if self.steepness is None else self.steepness
+        if self.weighting == "constant":
+            return jnp.ones_like(age)
+        if self.weighting == "polynomial":
+            return (age + 1) ** -steepness
+        return 1 / (steepness * jnp.maximum(age - self.grace, 0) + 1)
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send α_t = α·s(τ) and α_t·x, with x the worker's own model."""
+        share = self.mixing * self.weight(view.staleness.astype(float))
+        model = jax.tree.map(lambda s, d: jnp.asarray(share, s.dtype) * (s + d), view.read, gradient)
+        return Sent(Mixture(share, model), state, Info(update=gradient))
+
+    def apply(self, central: Params, server: State, message: Mixture, view: View) -> tuple[Params, State]:
+        """θ ← (1 - α_t)·θ + α_t·x."""
+        del view  # The shares were computed from each message's own age.
+        kept = 1 - message.share
+        return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message.model), server
 
 
-def send_weighted(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
-    """Send s(τ)·Δ with s = (1 + τ)^-a, of this update's own age."""
-
-    def weighted(d: jax.Array) -> jax.Array:
-        return jnp.asarray(view.staleness + 1, d.dtype) ** -hyper["exponent"] * d
-
-    return Sent(jax.tree.map(weighted, displacement), state, Info(update=displacement))
-
-
-def add_scaled(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-    """θ ← θ + η_g·(mean of the step's messages)."""
-    del view  # Every update was weighted by its own age when it was sent.
-    return jax.tree.map(lambda theta, u: theta + hyper["server_learning_rate"] * u, central, message), server
-
-
-def fedbuff(
-    learning_rate: Any, *, buffer: int = 10, window: int = 1, exponent: Any = 0.5, server_learning_rate: Any = 1.0
-) -> Rule:
+class FedBuff(DescendingWorkers):
     """Federated learning with a buffer: K updates of any age, weighted by age, make a step.
 
     θ ← θ + η_g·(1/K)·Σ_k (1 + τ_k)^-a·Δ_k, with Δ_k the displacement x - s of `window` local steps x ← x - η·g. The
     sum is divided by K and not by the sum of the weights: old updates make the step smaller. τ counts server versions,
     that is steps of K updates. The server keeps nothing but its buffer, the worker nothing.
+
+    The rule steps every `buffer` commits.
 
     Args:
         learning_rate: Step size η of a local step; a scalar, or one value per seed.
@@ -172,9 +150,6 @@ def fedbuff(
         window: Local steps in an update.
         exponent: a ≥ 0 of the weight (1 + τ)^-a; 0 gives every age the same weight.
         server_learning_rate: Step size η_g of the server, 1 for the mean itself.
-
-    Returns:
-        A `Rule` that steps every `buffer` commits.
 
     Raises:
         ValueError: If a number is out of range.
@@ -184,30 +159,41 @@ def fedbuff(
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1])
-        >>> asim.replay(trace, asim.rules.fedbuff(0.5, buffer=2), asim.workloads.quadratic([1.0])).central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.FedBuff(0.5, buffer=2), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.5]
 
     References:
         Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek and Huba 2022, "Federated learning with buffered asynchronous
         aggregation".
     """
-    hyper = {
-        **step_size(learning_rate),
-        "exponent": checks.not_negative("exponent", exponent),
-        "server_learning_rate": checks.not_negative("server_learning_rate", server_learning_rate),
-    }
-    buffer, window = whole_buffer(buffer), whole_window(window)
-    return Rule(
-        hyper=hyper,
-        name="fedbuff",
-        send=send_weighted,
-        options=(("buffer", buffer), ("window", window)),
-        apply=add_scaled,
-        local_step=step_down,
-        window=window,
-        collect=buffer,
-        elementwise=True,
-    ).sealed()
+
+    _: KW_ONLY
+    buffer: Buffer = static(default=10)
+    window: Window = static(default=1)
+    exponent: NotNegative = 0.5
+    server_learning_rate: StepSize = 1.0
+
+    name = "fedbuff"
+    publication = "nguyen2022fedbuff"
+    purpose = "federated learning with many clients, buffered"
+
+    @property
+    def collect(self) -> int:
+        """A step for every K updates."""
+        return self.buffer
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send s(τ)·Δ with s = (1 + τ)^-a, of this update's own age."""
+
+        def weighted(d: jax.Array) -> jax.Array:
+            return jnp.asarray(view.staleness + 1, d.dtype) ** -self.exponent * d
+
+        return Sent(jax.tree.map(weighted, gradient), state, Info(update=gradient))
+
+    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
+        """θ ← θ + η_g·(mean of the step's messages)."""
+        del view  # Every update was weighted by its own age when it was sent.
+        return move_outer(self.server_learning_rate, central, message), server
 
 
 class Moments(NamedTuple):
@@ -218,86 +204,7 @@ class Moments(NamedTuple):
     largest: Params
 
 
-def start_moments(hyper: Hyper, params: Params) -> Moments:
-    """Everything at zero, in single precision at least."""
-    return Moments(*(widen(at_rest(hyper, params)) for _ in Moments._fields))
-
-
-def send_update(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
-    """Send Δ."""
-    del hyper, view  # The update as it is.
-    return Sent({"update": displacement}, state, Info(update=displacement))
-
-
-def send_with_age(hyper: Hyper, displacement: Params, state: State, view: View) -> Sent:
-    """Send Δ, and a histogram of one age: the largest age of a step can be read off the mean of these."""
-    del hyper  # The update as it is.
-    dtype = jax.tree.leaves(displacement)[0].dtype
-    ages = (jnp.arange(OLDEST + 1) == jnp.minimum(view.staleness, OLDEST)).astype(dtype)
-    return Sent({"update": displacement, "ages": ages}, state, Info(update=displacement))
-
-
-def divided(rate: Any, oldest: jax.Array) -> jax.Array:
-    """η/τ: the step size of the authors' code where an update is late."""
-    return rate / oldest
-
-
-def capped(rate: Any, oldest: jax.Array) -> jax.Array:
-    """min(η, 1/τ): that of the paper."""
-    return jnp.minimum(rate, 1 / oldest)
-
-
-def apply_capped(
-    hyper: Hyper, central: Params, server: Moments, message: dict[str, Any], view: View
-) -> tuple[Params, Moments]:
-    """As `apply_adaptively`, with the step size of the paper where an update is late."""
-    return apply_adaptively(hyper, central, server, message, view, lowered=capped)
-
-
-def apply_adaptively(
-    hyper: Hyper,
-    central: Params,
-    server: Moments,
-    message: dict[str, Any],
-    view: View,
-    *,
-    lowered: Callable[[Any, jax.Array], jax.Array] = divided,
-) -> tuple[Params, Moments]:
-    """θ ← θ + η_t·m/(√v̂ + ε), with AMSGrad's v̂."""
-    del view  # It is that of the closing commit alone; the ages come with the messages.
-    rate, update = hyper["server_learning_rate"], message["update"]
-    if "ages" in message:
-        ages = message["ages"]
-        oldest = jnp.max(jnp.where(ages > 0, jnp.arange(OLDEST + 1), 0)).astype(ages.dtype)
-        late = lowered(rate, jnp.maximum(oldest, 1))
-        rate = jnp.where(oldest <= hyper["grace"], rate, late)
-    b1, b2 = hyper["momentum"], hyper["decay"]
-    update = widen(update)
-    mean = jax.tree.map(lambda m, d: b1 * m + (1 - b1) * d, server.mean, update)
-    square = jax.tree.map(lambda v, d: b2 * v + (1 - b2) * d * d, server.square, update)
-    largest = jax.tree.map(jnp.maximum, server.largest, square)
-
-    def stepped(theta: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
-        return (theta + rate * m / (jnp.sqrt(v) + hyper["epsilon"])).astype(theta.dtype)
-
-    return jax.tree.map(stepped, central, mean, largest), Moments(mean, square, largest)
-
-
-LATE = {"divided": apply_adaptively, "capped": apply_capped}
-
-
-def fadas(
-    learning_rate: Any = 1.0,
-    *,
-    server_learning_rate: Any,
-    buffer: int = 5,
-    window: int = 1,
-    momentum: Any = 0.9,
-    decay: Any = 0.99,
-    epsilon: Any = 1e-8,
-    grace: Any = None,
-    late: str = "divided",
-) -> Rule:
+class FADAS(DescendingWorkers):
     """Federated adaptive asynchronous optimisation: AMSGrad at a server that buffers M updates.
 
     m ← β₁·m + (1 - β₁)·Δ̄, v ← β₂·v + (1 - β₂)·Δ̄², v̂ ← max(v̂, v), θ ← θ + η_t·m/(√v̂ + ε), elementwise and without
@@ -305,6 +212,8 @@ def fadas(
     while the oldest update of the step has τ ≤ τ_c, and beyond it η/τ with ``divided``, as in the
     authors' code, or min(η, 1/τ) with ``capped``, as in the paper (ages above 255 count as 255). The server keeps m, v
     and v̂, the worker nothing. With M = 1, a window of 1 and one worker it is AMSGrad without bias correction.
+
+    The rule steps every `buffer` commits.
 
     Args:
         learning_rate: Step size of a local step; a scalar, or one value per seed. With a window of 1 only its ratio to
@@ -319,9 +228,6 @@ def fadas(
             any age.
         late: The step size beyond it, "divided" or "capped"; without `grace` it does not matter.
 
-    Returns:
-        A `Rule` that steps every `buffer` commits.
-
     Raises:
         ValueError: If a number is out of range.
 
@@ -329,7 +235,7 @@ def fadas(
         The first step with M = 1: Δ = -1, m = -0.1, v = 0.01, and θ = 1 - 0.5·0.1/0.1.
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.fadas(server_learning_rate=0.5, buffer=1)
+        >>> rule = asim.rules.FADAS(server_learning_rate=0.5, buffer=1)
         >>> run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0]))
         >>> round(float(run.central["x"][0]), 6)
         0.5
@@ -337,63 +243,65 @@ def fadas(
     References:
         Wang, Wang, Lu and Chen 2024, "FADAS: towards federated adaptive asynchronous optimization".
     """
-    hyper = {
-        **step_size(learning_rate),
-        "server_learning_rate": checks.not_negative("server_learning_rate", server_learning_rate),
-        "momentum": checks.fraction("momentum", momentum),
-        "decay": checks.fraction("decay", decay),
-        "epsilon": checks.not_negative("epsilon", epsilon),
-    }
-    if grace is not None:
-        hyper["grace"] = checks.not_negative("grace", grace)
-    buffer, window = whole_buffer(buffer), whole_window(window)
-    return Rule(
-        hyper=hyper,
-        name="fadas",
-        send=send_update if grace is None else send_with_age,
-        options=(("buffer", buffer), ("window", window), *((("late", late),) if late != "divided" else ())),
-        start_server=start_moments,
-        apply=LATE[checks.one_of("late", late, LATE)],
-        local_step=step_down,
-        window=window,
-        collect=buffer,
-        elementwise=True,
-    ).sealed()
+
+    learning_rate: StepSize = 1.0
+    _: KW_ONLY
+    server_learning_rate: StepSize
+    buffer: Buffer = static(default=5)
+    window: Window = static(default=1)
+    momentum: Fraction = 0.9
+    decay: Fraction = 0.99
+    epsilon: NotNegative = 1e-8
+    grace: NotNegative | None = None
+    late: Literal["divided", "capped"] = static(default="divided")
+
+    publication = "wang2024fadas"
+    purpose = "adaptive steps in asynchronous federated learning"
+
+    @property
+    def collect(self) -> int:
+        """A step for every M updates."""
+        return self.buffer
+
+    def start_server(self, params: Params) -> Moments:
+        """Everything at zero, in single precision at least."""
+        return Moments(*(widen(at_rest(params)) for _ in Moments._fields))
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send Δ; with a grace also a histogram of one age, so that a step's largest age can be read off their mean."""
+        message = {"update": gradient}
+        if self.grace is not None:
+            dtype = jax.tree.leaves(gradient)[0].dtype
+            message["ages"] = (jnp.arange(OLDEST + 1) == jnp.minimum(view.staleness, OLDEST)).astype(dtype)
+        return Sent(message, state, Info(update=gradient))
+
+    def apply(self, central: Params, server: Moments, message: dict[str, Any], view: View) -> tuple[Params, Moments]:
+        """θ ← θ + η_t·m/(√v̂ + ε), with AMSGrad's v̂."""
+        del view  # It is that of the closing commit alone; the ages come with the messages.
+        rate = self._rate(message["ages"]) if "ages" in message else self.server_learning_rate
+        b1: Any = self.momentum
+        b2: Any = self.decay
+        update = widen(message["update"])
+        mean = jax.tree.map(lambda m, d: b1 * m + (1 - b1) * d, server.mean, update)
+        square = jax.tree.map(lambda v, d: b2 * v + (1 - b2) * d * d, server.square, update)
+        largest = jax.tree.map(jnp.maximum, server.largest, square)
+
+        def stepped(theta: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
+            return (theta + rate * m / (jnp.sqrt(v) + self.epsilon)).astype(theta.dtype)
+
+        return jax.tree.map(stepped, central, mean, largest), Moments(mean, square, largest)
+
+    def _rate(self, ages: jax.Array) -> jax.Array:
+        """η_t: η/τ of the authors' code, or min(η, 1/τ) of the paper, where the oldest update is late."""
+        rate = self.server_learning_rate
+        oldest = jnp.max(jnp.where(ages > 0, jnp.arange(OLDEST + 1), 0)).astype(ages.dtype)
+        age = jnp.maximum(oldest, 1)
+        late = rate / age if self.late == "divided" else jnp.minimum(rate, 1 / age)
+        grace: Any = self.grace
+        return jnp.where(oldest <= grace, rate, late)
 
 
-def send_difference(hyper: Hyper, displacement: Params, state: Params, view: View) -> Sent:
-    """Send Δ - h with h this worker's last update, which Δ replaces."""
-    del hyper, view  # Updates of any age count alike.
-    difference = jax.tree.map(jnp.subtract, widen(displacement), widen(state))
-    return Sent(difference, displacement, Info(update=displacement))
-
-
-def start_average(hyper: Hyper, params: Params) -> Params:
-    """No update yet; what changes bit by bit is kept in single precision at least."""
-    return widen(at_rest(hyper, params))
-
-
-def apply_calibrated(
-    hyper: Hyper, central: Params, server: Params, message: Params, view: View
-) -> tuple[Params, Params]:
-    """θ ← θ + η_g·(h̄ + mean of the differences), and h̄ moves by their sum over n."""
-    del view  # Updates of any age count alike.
-
-    def stepped(theta: jax.Array, h: jax.Array, d: jax.Array) -> jax.Array:
-        return (theta + hyper["server_learning_rate"] * (h + d)).astype(theta.dtype)
-
-    share = hyper["buffer"] / hyper["workers"]
-    return jax.tree.map(stepped, central, server, message), jax.tree.map(lambda h, d: h + share * d, server, message)
-
-
-def ca2fl(
-    learning_rate: Any,
-    *,
-    workers: int | None = None,
-    buffer: int = 10,
-    window: int = 1,
-    server_learning_rate: Any = 1.0,
-) -> Rule:
+class CA2FL(DescendingWorkers):
     """Cached update calibration: every worker's last update stands in for what the buffer lacks of it.
 
     θ ← θ + η_g·(h̄ + (1/M)·Σ (Δ_i - h_i)) over a step's M updates, where h_i is the update that worker i sent before
@@ -402,15 +310,14 @@ def ca2fl(
     mean; with one worker and M = 1 it is SGD. A worker that lost its state begins again with h_i = 0, but its earlier
     contribution to h̄ remains: use another rule on clusters whose workers crash.
 
+    The rule steps every `buffer` commits.
+
     Args:
         learning_rate: Step size η of a local step; a scalar, or one value per seed.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         buffer: Updates in a step, M ≥ 1.
         window: Local steps in an update.
         server_learning_rate: Step size η_g of the server.
-
-    Returns:
-        A `Rule` that steps every `buffer` commits.
 
     Raises:
         ValueError: If a number is out of range.
@@ -420,7 +327,7 @@ def ca2fl(
         x = 0.5 - 0.25 - 0.5.
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.ca2fl(0.5, buffer=1)
+        >>> rule = asim.rules.CA2FL(0.5, buffer=1)
         >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.25]
 
@@ -428,24 +335,48 @@ def ca2fl(
         Wang, Cao, Wu, Chen and Chen 2024, "Tackling the data heterogeneity in asynchronous federated learning with
         cached update calibration".
     """
-    buffer, window = whole_buffer(buffer), whole_window(window)
-    hyper = {
-        **step_size(learning_rate),
-        "server_learning_rate": checks.not_negative("server_learning_rate", server_learning_rate),
-        **given_workers(workers),
-        "buffer": buffer,
-    }
-    return Rule(
-        hyper=hyper,
-        name="ca2fl",
-        send=send_difference,
-        options=(("window", window),),
-        start=at_rest,
-        start_server=start_average,
-        bind=bind_workers,
-        apply=apply_calibrated,
-        local_step=step_down,
-        window=window,
-        collect=buffer,
-        elementwise=True,
-    ).sealed()
+
+    _: KW_ONLY
+    workers: Workers | None = None
+    buffer: Buffer = static(default=10)
+    window: Window = static(default=1)
+    server_learning_rate: StepSize = 1.0
+
+    name = "ca2fl"
+    publication = "wang2024ca2fl"
+    purpose = "data that differ, in buffered federated learning"
+
+    @property
+    def collect(self) -> int:
+        """A step for every M updates."""
+        return self.buffer
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule that counts the trace's workers."""
+        return with_workers(self, workers)
+
+    def start(self, params: Params) -> Params:
+        """No update yet."""
+        return at_rest(params)
+
+    def start_server(self, params: Params) -> Params:
+        """No update yet; what changes bit by bit is kept in single precision at least."""
+        return widen(at_rest(params))
+
+    def send(self, gradient: Params, state: Params, view: View) -> Sent:
+        """Send Δ - h with h this worker's last update, which Δ replaces."""
+        del view  # Updates of any age count alike.
+        difference = jax.tree.map(jnp.subtract, widen(gradient), widen(state))
+        return Sent(difference, gradient, Info(update=gradient))
+
+    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
+        """θ ← θ + η_g·(h̄ + mean of the differences), and h̄ moves by their sum over n."""
+        del view  # Updates of any age count alike.
+
+        def stepped(theta: jax.Array, h: jax.Array, d: jax.Array) -> jax.Array:
+            return (theta + self.server_learning_rate * (h + d)).astype(theta.dtype)
+
+        workers: Any = self.workers
+        share = self.buffer / workers
+        moved = jax.tree.map(lambda h, d: h + share * d, server, message)
+        return jax.tree.map(stepped, central, server, message), moved

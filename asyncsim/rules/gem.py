@@ -1,79 +1,24 @@
 """Gradient Energy Matching: scale every update so that the centre moves with the energy of a sequential proxy."""
 
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from asyncsim import checks, energy
-from asyncsim.rules.arguments import step_size_and_momentum
+from asyncsim import energy
+from asyncsim.components import static
+from asyncsim.rules.arguments import Fraction, NotNegative, StepSize
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.rule import (
-    Hyper,
-    Info,
-    Params,
-    Rule,
-    Sent,
-    State,
-    View,
-    add_message,
-    from_central,
-    from_pulled,
-)
+from asyncsim.rules.rule import Info, Params, Rule, Sent, State, View
 from asyncsim.trees import as_precise
 
 
 class Worker(NamedTuple):
-    """What a worker of the script keeps: its moment m and the value it pulled last."""
+    """What a worker keeps: its moment m, and in the script the value it pulled last; () for what it does not keep."""
 
     moment: Params
     pulled: Params
-
-
-def start_script(hyper: Hyper, params: Params) -> Worker:
-    """The moment at rest, and the first pull, from which θ - s of the first commit is counted."""
-    return Worker(moment=at_rest(hyper, params), pulled=params)
-
-
-def amplified(hyper: Hyper, moment: Params) -> Params:
-    """κ·m, the velocity of the proxy that is matched."""
-    return jax.tree.map(lambda m: hyper["kappa"] * m, moment)
-
-
-def scaled(pi: Params, update: Params) -> Params:
-    """The message π·Δθ."""
-    return as_precise(jax.tree.map(jnp.multiply, pi, update), update)
-
-
-def send_script(hyper: Hyper, gradient: Params, state: Worker, view: View) -> Sent:
-    """The authors' code: π clamped to [0, 5], θ - s between two pulls of this worker."""
-    update, moment = accelerate(hyper, state.moment, gradient)
-    shift = jax.tree.map(jnp.subtract, view.pulled, state.pulled)
-    pi = energy.clamped_scaling(moment, shift, update, hyper["kappa"])
-    info = Info(update=update, proxy=amplified(hyper, moment), pi=pi)
-    return Sent(scaled(pi, update), Worker(moment=moment, pulled=view.pulled), info)
-
-
-def send_paper(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """Algorithm 1: π without a clamp. The last pull is where the gradient was taken."""
-    update, moment = accelerate(hyper, state, gradient)
-    shift = jax.tree.map(jnp.subtract, view.pulled, view.read)
-    pi = energy.scaling(moment, shift, update, hyper["kappa"])
-    info = Info(update=update, proxy=amplified(hyper, moment), pi=pi)
-    return Sent(scaled(pi, update), moment, info)
-
-
-def send_signed(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """Exact signed compliance: u = κ·m - (θ - s), hence θ_{t+1} = s + κ·m.
-
-    π = u/Δθ is reported for plotting, 0 where Δθ = 0; the message does not pass through that division.
-    """
-    update, moment = accelerate(hyper, state, gradient)
-    target = amplified(hyper, moment)
-    message = jax.tree.map(lambda v, p, s: v - (p - s), target, view.pulled, view.read)
-    pi = jax.tree.map(lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update)
-    info = Info(update=update, proxy=target, pi=pi)
-    return Sent(message, moment, info)
 
 
 class Shared(NamedTuple):
@@ -83,51 +28,7 @@ class Shared(NamedTuple):
     update: Params
 
 
-def start_pulled(hyper: Hyper, params: Params) -> Params:
-    """The first pull."""
-    del hyper  # The value itself is kept.
-    return params
-
-
-def share_script(hyper: Hyper, gradient: Params, state: Params, view: View) -> Sent:
-    """Like `send_script`, with the server's moment."""
-    sent = send_script(hyper, gradient, Worker(moment=view.server, pulled=state), view)
-    return Sent(Shared(sent.message, sent.info.update), sent.state.pulled, sent.info)
-
-
-def share_paper(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Like `send_paper`, with the server's moment."""
-    sent = send_paper(hyper, gradient, view.server, view)
-    return Sent(Shared(sent.message, sent.info.update), state, sent.info)
-
-
-def share_signed(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Like `send_signed`, with the server's moment."""
-    sent = send_signed(hyper, gradient, view.server, view)
-    return Sent(Shared(sent.message, sent.info.update), state, sent.info)
-
-
-def apply_shared(hyper: Hyper, central: Params, server: Params, message: Shared, view: View) -> tuple[Params, Params]:
-    """θ ← θ + π·Δθ, m ← μ·m + Δθ."""
-    theta, _ = add_message(hyper, central, (), message.scaled, view)
-    return theta, jax.tree.map(lambda m, d: hyper["momentum"] * m + d, server, message.update)
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "script": {"send": send_script, "start": start_script, "resume": from_central},
-    "paper": {"send": send_paper, "start": at_rest, "resume": from_pulled},
-    "signed": {"send": send_signed, "start": at_rest, "resume": from_central},
-}
-SHARED: dict[str, dict[str, Any]] = {
-    "script": {"send": share_script, "start": start_pulled, "resume": from_central},
-    "paper": {"send": share_paper, "resume": from_pulled},
-    "signed": {"send": share_signed, "resume": from_central},
-}
-
-
-def gem(
-    learning_rate: Any, *, momentum: Any = 0.9, kappa: Any = 1.0, variant: str = "script", proxy: str = "worker"
-) -> Rule:
+class GEM(Rule):
     """Gradient Energy Matching (GEM): a commit π·Δθ that gives the centre the energy of momentum SGD.
 
     Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. Paper and published code are
@@ -158,6 +59,8 @@ def gem(
     κ·d/((1-μ)(n+1)) on average; without the clamp GEM diverges on a constant gradient as soon as commits come in
     random order.
 
+    The rule keeps m on the worker or the server, and in ``script`` the last pull on the worker as well.
+
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
         momentum: Friction parameter μ in [0, 1) of the proxy.
@@ -167,9 +70,6 @@ def gem(
 
     Momentum and kappa may also each have one value per seed.
 
-    Returns:
-        A `Rule` that keeps m on the worker or the server, and in ``script`` the last pull on the worker as well.
-
     Raises:
         ValueError: If a number is out of range, or the variant or the proxy is unknown.
 
@@ -178,7 +78,7 @@ def gem(
         and |m| = 0.9·0.1 + 0.09 = 0.18, while θ - s is the worker's own -0.1, so π = 0.08/0.09:
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.gem(learning_rate=0.1)
+        >>> rule = asim.rules.GEM(learning_rate=0.1)
         >>> trace = asim.Trace.from_commits([0, 0])
         >>> run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), record=("pi_mean",))
         >>> [round(float(pi), 4) for pi in run.records["pi_mean"]], round(float(run.central["x"][0]), 4)
@@ -188,12 +88,70 @@ def gem(
         Hermans and Louppe 2018, "Gradient Energy Matching for Distributed Asynchronous Gradient Descent",
         arXiv 1805.08469, Algorithm 1 and equations (19), (24), (27); the authors' published script.
     """
-    hyper = {**step_size_and_momentum(learning_rate, momentum), "kappa": checks.not_negative("kappa", kappa)}
-    checks.one_of("variant", variant, VARIANTS)
-    if checks.one_of("proxy", proxy, ("worker", "server")) == "worker":
-        return Rule(
-            hyper=hyper, name="gem", options=(("variant", variant),), **VARIANTS[variant], elementwise=True
-        ).sealed()
-    options = (("variant", variant), ("proxy", proxy))
-    shared = {"start_server": at_rest, "apply": apply_shared, **SHARED[variant]}
-    return Rule(hyper=hyper, name="gem", options=options, elementwise=True, **shared).sealed()
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+    kappa: NotNegative = 1.0
+    variant: Literal["script", "paper", "signed"] = static(default="script")
+    proxy: Literal["worker", "server"] = static(default="worker")
+
+    publication = "hermans2018gem"
+    purpose = "more workers without more kinetic energy"
+    elementwise = True
+
+    @property
+    def shared(self) -> bool:
+        """Whether the server keeps the proxy's moment."""
+        return self.proxy == "server"
+
+    def start(self, params: Params) -> Worker:
+        """The moment at rest, and the first pull, from which θ - s of the first commit of the script is counted."""
+        return Worker(() if self.shared else at_rest(params), params if self.variant == "script" else ())
+
+    def start_server(self, params: Params) -> State:
+        """The shared moment at rest, if there is one."""
+        return at_rest(params) if self.shared else ()
+
+    def send(self, gradient: Params, state: Worker, view: View) -> Sent:
+        """Send π·Δθ, and Δθ as well to a server that keeps the moment."""
+        before = view.server if self.shared else state.moment
+        update, moment = accelerate(self.learning_rate, self.momentum, before, gradient)
+        message, pi = self._matched(update, moment, state, view)
+        info = Info(update=update, proxy=self._amplified(moment), pi=pi)
+        after = Worker(() if self.shared else moment, view.pulled if self.variant == "script" else ())
+        return Sent(Shared(message, update) if self.shared else message, after, info)
+
+    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
+        """θ ← θ + π·Δθ, and m ← μ·m + Δθ where the server keeps it."""
+        if not self.shared:
+            return super().apply(central, server, message, view)
+        theta, _ = super().apply(central, (), message.scaled, view)
+        return theta, jax.tree.map(lambda m, d: self.momentum * m + d, server, message.update)
+
+    def resume(self, central: Params, server: State, state: Worker, view: View) -> Params:
+        """Continue from the central variable, or from the value pulled before the commit as Algorithm 1 is printed."""
+        del server, state  # Neither moves the worker.
+        return view.pulled if self.variant == "paper" else central
+
+    def _matched(self, update: Params, moment: Params, state: Worker, view: View) -> tuple[Params, Params]:
+        """The message and π of a variant.
+
+        In the script θ - s lies between two pulls of this worker, else the last pull is where the gradient was taken.
+        Signed compliance sends u = κ·m - (θ - s), hence θ_{t+1} = s + κ·m. Its π = u/Δθ, 0 where Δθ = 0, is only
+        reported: the message does not pass through that division.
+        """
+        since = state.pulled if self.variant == "script" else view.read
+        if self.variant == "signed":
+            target = self._amplified(moment)
+            message = jax.tree.map(lambda v, p, s: v - (p - s), target, view.pulled, since)
+            return message, jax.tree.map(
+                lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update
+            )
+        scaling = energy.clamped_scaling if self.variant == "script" else energy.scaling
+        pi = scaling(moment, jax.tree.map(jnp.subtract, view.pulled, since), update, self.kappa)
+        return as_precise(jax.tree.map(jnp.multiply, pi, update), update), pi
+
+    def _amplified(self, moment: Params) -> Params:
+        """κ·m, the velocity of the proxy that is matched."""
+        return jax.tree.map(lambda m: self.kappa * m, moment)

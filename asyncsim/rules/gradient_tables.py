@@ -4,16 +4,17 @@ IA²SGD, Malenia and Ringleader. A worker keeps its own entry, on behalf of the 
 that loses its state leaves its old entry in the sums.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
-from asyncsim import checks
-from asyncsim.rules.arguments import bind_workers, given_workers, step_size
+from asyncsim.components import static
+from asyncsim.rules.arguments import StepSize, Workers, whole, with_workers
 from asyncsim.rules.downpour import descent
 from asyncsim.rules.momentum import at_rest
-from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, View
+from asyncsim.rules.rule import Info, Params, Rule, Sent, State, View
 from asyncsim.rules.time_optimal import add_precisely, count
 from asyncsim.trees import choose, keep_if, widen
 
@@ -33,12 +34,6 @@ def no_entry(params: Params) -> Entry:
     return Entry(widen(jax.tree.map(jnp.zeros_like, params)), jnp.int32(0))
 
 
-def start_entry(hyper: Hyper, params: Params) -> Entry:
-    """No update yet."""
-    del hyper  # The shape is enough.
-    return no_entry(params)
-
-
 def enter(entry: Entry, update: Params) -> tuple[Entry, Params]:
     """The entry with one more update, and by how much its mean grew."""
     growth = jax.tree.map(lambda u, m: (u - m) / (entry.taken + 1), update, entry.mean)
@@ -52,9 +47,9 @@ class Table(NamedTuple):
     members: jax.Array
 
 
-def start_table(hyper: Hyper, params: Params) -> Table:
+def empty_table(params: Params) -> Table:
     """No worker has sent anything."""
-    return Table(widen(at_rest(hyper, params)), jnp.int32(0))
+    return Table(widen(at_rest(params)), jnp.int32(0))
 
 
 def merged(table: Table, message: Table) -> Table:
@@ -62,35 +57,31 @@ def merged(table: Table, message: Table) -> Table:
     return jax.tree.map(jnp.add, table, message)
 
 
-def add_mean_if(condition: jax.Array, hyper: Hyper, central: Params, total: Params) -> Params:
-    """θ + total/n if the condition is true, else θ."""
-    mean = jax.tree.map(lambda t: t / hyper["workers"], keep_if(condition, total))
-    return add_precisely(central, mean)
+class OfWorkers(Rule, abstract=True):
+    """Rules that average over all workers of the trace."""
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    workers: Workers | None = None
+
+    elementwise = True
+
+    @property
+    def collect(self) -> int | None:
+        """Every commit is a step."""
+        return 1
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule that counts the trace's workers."""
+        return with_workers(self, workers)
+
+    def add_mean_if(self, condition: jax.Array, central: Params, total: Params) -> Params:
+        """θ + total/n if the condition is true, else θ."""
+        mean = jax.tree.map(lambda t: t / self.workers, keep_if(condition, total))
+        return add_precisely(central, mean)
 
 
-def with_workers(learning_rate: Any, workers: int | None) -> Hyper:
-    """The step size, and the number of workers if it is given; checked."""
-    return {**step_size(learning_rate), **given_workers(workers)}
-
-
-def send_exchange(hyper: Hyper, gradient: Params, state: Entry, view: View) -> Sent:
-    """Send by how much the worker's entry changes, and 1 if it was empty."""
-    del view  # Age does not matter.
-    update = descent(hyper, gradient)
-    entry = widen(update)
-    change = jax.tree.map(jnp.subtract, entry, state.mean)
-    message = Table(total=change, members=1 - state.taken)
-    return Sent(message, Entry(entry, jnp.ones_like(state.taken)), Info(update=update))
-
-
-def apply_table(hyper: Hyper, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
-    """θ ← θ + the table's mean, once no entry is empty."""
-    del view  # Age does not matter.
-    table = merged(server, message)
-    return add_mean_if(table.members >= hyper["workers"], hyper, central, table.total), table
-
-
-def ia2sgd(learning_rate: Any, *, workers: int | None = None) -> Rule:
+class IA2SGD(OfWorkers):
     """Incremental aggregated asynchronous SGD (IA²SGD): every commit steps by the mean of all workers' last gradients.
 
     g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient; until then θ
@@ -98,12 +89,11 @@ def ia2sgd(learning_rate: Any, *, workers: int | None = None) -> Rule:
     wait for the first n gradients is re-derived (the mean is over n entries), not taken from the publication. A worker
     that lost its state leaves its old gradient in the sum: use another rule on clusters whose workers crash.
 
+    The rule keeps a gradient on every worker.
+
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
-
-    Returns:
-        A `Rule` that keeps a gradient on every worker.
 
     Raises:
         ValueError: If a number is out of range.
@@ -114,24 +104,41 @@ def ia2sgd(learning_rate: Any, *, workers: int | None = None) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
-        >>> asim.replay(trace, asim.rules.ia2sgd(0.5), asim.workloads.quadratic([1.0])).central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.IA2SGD(0.5), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [-0.375]
 
     References:
         Maranjyan and Richtárik 2025, "Ringleader ASGD: the first asynchronous SGD with optimal time complexity under
         data heterogeneity" (there as the method to improve on).
     """
-    return Rule(
-        hyper=with_workers(learning_rate, workers),
-        name="ia2sgd",
-        send=send_exchange,
-        start=start_entry,
-        start_server=start_table,
-        apply=apply_table,
-        collect=1,
-        bind=bind_workers,
-        elementwise=True,
-    ).sealed()
+
+    name = "ia2sgd"
+    publication = "maranjyan2025ringleader"
+    purpose = "data that differ and unequal speeds"
+
+    def start(self, params: Params) -> Entry:
+        """No update yet."""
+        return no_entry(params)
+
+    def start_server(self, params: Params) -> Table:
+        """No worker has sent anything."""
+        return empty_table(params)
+
+    def send(self, gradient: Params, state: Entry, view: View) -> Sent:
+        """Send by how much the worker's entry changes, and 1 if it was empty."""
+        del view  # Age does not matter.
+        update = descent(self.learning_rate, gradient)
+        entry = widen(update)
+        change = jax.tree.map(jnp.subtract, entry, state.mean)
+        message = Table(total=change, members=1 - state.taken)
+        return Sent(message, Entry(entry, jnp.ones_like(state.taken)), Info(update=update))
+
+    def apply(self, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
+        """θ ← θ + the table's mean, once no entry is empty."""
+        del view  # Age does not matter.
+        table, workers = merged(server, message), self.workers
+        assert workers is not None, "The rule has to be bound to a trace first."
+        return self.add_mean_if(table.members >= workers, central, table.total), table
 
 
 class Collection(NamedTuple):
@@ -161,18 +168,6 @@ class DatedEntry(NamedTuple):
     step: jax.Array
 
 
-def start_collection(hyper: Hyper, params: Params) -> Collection:
-    """Nothing collected."""
-    total = widen(at_rest(hyper, params))
-    zero = jnp.zeros((), jax.tree.leaves(total)[0].dtype)
-    return Collection(total, zero, zero, jnp.int32(0), jnp.int32(0), jnp.int32(0))
-
-
-def start_dated(hyper: Hyper, params: Params) -> DatedEntry:
-    """No update yet."""
-    return DatedEntry(start_entry(hyper, params), jnp.int32(0))
-
-
 def one_over(number: jax.Array, like: jax.Array) -> jax.Array:
     """1/B, and 0 for no update."""
     return jnp.where(number > 0, 1 / jnp.maximum(number, 1).astype(like.dtype), 0)
@@ -185,88 +180,7 @@ def add_and_keep_error(total: jax.Array, error: jax.Array, part: jax.Array) -> t
     return rounded, error + ((total - (rounded - taken)) + (part - taken))
 
 
-def send_growth(hyper: Hyper, gradient: Params, state: DatedEntry, view: View) -> Sent:
-    """Send by how much the worker's entry changes if its gradient is fresh, else nothing."""
-    update = descent(hyper, gradient)
-    fresh = view.staleness <= view.server.age
-    old = choose(state.step == view.server.step, state.entry, no_entry(gradient))
-    new, growth = enter(old, update)
-    inverse = one_over(new.taken, view.server.inverse) - one_over(old.taken, view.server.inverse)
-    message = {"growth": growth, "inverse": inverse, "joined": count(old.taken == 0)}
-    after = choose(fresh, DatedEntry(new, view.server.step), state)
-    return Sent(keep_if(fresh, message), after, Info(update=update))
-
-
-def apply_when_balanced(
-    hyper: Hyper, central: Params, server: Collection, message: dict[str, Any], view: View
-) -> tuple[Params, Collection]:
-    """θ ← θ + the mean of the entries, once their harmonic mean size is at least S/n."""
-    del view  # Which gradients count was decided when they were sent.
-    n = hyper["workers"]
-    total = jax.tree.map(jnp.add, server.total, message["growth"])
-    inverse, lost = add_and_keep_error(server.inverse, server.lost, message["inverse"])
-    members = server.members + message["joined"]
-    full = (members >= n) & (n * n >= hyper["batch"] * (inverse + lost) * (1 - ROUNDED))
-    theta = add_mean_if(full, hyper, central, total)
-    total, inverse, lost, members = keep_if(~full, (total, inverse, lost, members))
-    age, step = jnp.where(full, 0, server.age + 1), (server.step + full) % AROUND
-    return theta, Collection(total, inverse, lost, members, age, step)
-
-
-class StepEntry(NamedTuple):
-    """A worker's entry, and the step of the trace that it belongs to."""
-
-    entry: Entry
-    step: jax.Array
-
-
-def start_step_entry(hyper: Hyper, params: Params) -> StepEntry:
-    """No update yet."""
-    return StepEntry(start_entry(hyper, params), jnp.int32(0))
-
-
-def start_steps(hyper: Hyper, params: Params) -> jax.Array:
-    """No step was made, modulo `AROUND`."""
-    del hyper, params  # Only steps are counted.
-    return jnp.int32(0)
-
-
-def send_share(hyper: Hyper, gradient: Params, state: StepEntry, view: View) -> Sent:
-    """Send by how much the worker's mean in this step changes, and 1 with its first gradient; old ones are ignored."""
-    update = descent(hyper, gradient)
-    fresh = view.staleness == 0
-    old = choose(state.step == view.server, state.entry, no_entry(gradient))
-    new, growth = enter(old, update)
-    share = jnp.zeros((), jax.tree.leaves(growth)[0].dtype)
-    message = {"growth": growth, "joined": share + (old.taken == 0)}
-    after = choose(fresh, StepEntry(new, view.server), state)
-    return Sent(keep_if(fresh, message), after, Info(update=update))
-
-
-def apply_shares(
-    hyper: Hyper, central: Params, server: jax.Array, message: dict[str, Any], view: View
-) -> tuple[Params, jax.Array]:
-    """θ ← θ + the mean over workers of their means: of K messages, the mean growth over the mean of n ones."""
-    del hyper, view  # The step is of those who sent something.
-    some = message["joined"] > 0
-    inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
-    mean = jax.tree.map(lambda growth: growth * inverse.astype(growth.dtype), message["growth"])
-    return add_precisely(central, mean), (server + 1) % AROUND
-
-
-MALENIA_STEPS: dict[str, dict[str, Any]] = {
-    "rule": {
-        "send": send_growth,
-        "start": start_dated,
-        "start_server": start_collection,
-        "apply": apply_when_balanced,
-        "collect": 1,
-    },
-    "trace": {"send": send_share, "start": start_step_entry, "start_server": start_steps, "apply": apply_shares},
-}
-
-
-def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20, steps: str = "rule") -> Rule:
+class Malenia(OfWorkers):
     """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
 
     θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker
@@ -276,19 +190,18 @@ def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20, 
     Either the rule or the trace makes the steps:
 
     - ``"rule"``: the trace is asynchronous, with every commit a step of its own. The rule counts versions of its own,
-      as `rennala` does, and ignores what was read before its last step.
+      as `Rennala` does, and ignores what was read before its last step.
     - ``"trace"``: the trace was made with `asyncsim.protocols.Malenia(batch)`, whose steps have gradients of every
       worker. This is the way to have old jobs stopped at once, as its authors run it with S = 1. `batch` is then
       the protocol's; whoever has nothing in a step is left out of its mean.
+
+    The rule steps when the workers' harmonic mean number of gradients has reached S/n.
 
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         batch: S ≥ 1, the gradients in a step if all workers are equally fast; only where the rule makes the steps.
         steps: What makes the steps: "rule" or "trace".
-
-    Returns:
-        A `Rule` that steps when the workers' harmonic mean number of gradients has reached S/n.
 
     Raises:
         ValueError: If a number is out of range or `steps` is unknown.
@@ -298,7 +211,7 @@ def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20, 
         x = 1 - (0.5 + 0.5)/2.
 
         >>> import asyncsim as asim
-        >>> rule, trace = asim.rules.malenia(0.5, batch=2), asim.Trace.from_commits([0, 0, 1])
+        >>> rule, trace = asim.rules.Malenia(0.5, batch=2), asim.Trace.from_commits([0, 0, 1])
         >>> asim.replay(trace, rule, asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.5]
 
@@ -306,17 +219,70 @@ def malenia(learning_rate: Any, *, workers: int | None = None, batch: int = 20, 
         Tyurin and Richtárik 2023, "Optimal time complexities of parallel stochastic optimization methods under a fixed
         computation model".
     """
-    batch = checks.require_integer("batch", batch, least=1, remedy="Collect one gradient or more.")
-    checks.one_of("steps", steps, MALENIA_STEPS)
-    return Rule(
-        hyper={**with_workers(learning_rate, workers), "batch": batch},
-        name="malenia",
-        options=() if steps == "rule" else (("steps", steps),),
-        bind=bind_workers,
-        ignores=True,
-        **MALENIA_STEPS[steps],
-        elementwise=True,
-    ).sealed()
+
+    _: KW_ONLY
+    batch: Annotated[int, whole(1, "Collect one gradient or more.")] = 20
+    steps: Literal["rule", "trace"] = static(default="rule")
+
+    publication = "tyurin2023rennala"
+    purpose = "data that differ and unequal speeds, at optimal time"
+    ignores = True
+
+    @property
+    def collect(self) -> int | None:
+        """Every commit is a step where the rule counts; else the trace says it."""
+        return 1 if self.steps == "rule" else None
+
+    def start(self, params: Params) -> DatedEntry:
+        """No update yet."""
+        return DatedEntry(no_entry(params), jnp.int32(0))
+
+    def start_server(self, params: Params) -> State:
+        """Nothing collected; where the trace makes the steps, their number modulo `AROUND`."""
+        if self.steps == "trace":
+            return jnp.int32(0)
+        total = widen(at_rest(params))
+        zero = jnp.zeros((), jax.tree.leaves(total)[0].dtype)
+        return Collection(total, zero, zero, jnp.int32(0), jnp.int32(0), jnp.int32(0))
+
+    def send(self, gradient: Params, state: DatedEntry, view: View) -> Sent:
+        """Send by how much the worker's entry changes if its gradient is fresh, else zeros."""
+        counts = self.steps == "rule"
+        update = descent(self.learning_rate, gradient)
+        fresh = view.staleness <= view.server.age if counts else view.staleness == 0
+        step = view.server.step if counts else view.server
+        old = choose(state.step == step, state.entry, no_entry(gradient))
+        new, growth = enter(old, update)
+        if counts:
+            inverse = one_over(new.taken, view.server.inverse) - one_over(old.taken, view.server.inverse)
+            message = {"growth": growth, "inverse": inverse, "joined": count(old.taken == 0)}
+        else:
+            share = jnp.zeros((), jax.tree.leaves(growth)[0].dtype)
+            message = {"growth": growth, "joined": share + (old.taken == 0)}
+        after = choose(fresh, DatedEntry(new, step), state)
+        return Sent(keep_if(fresh, message), after, Info(update=update))
+
+    def apply(self, central: Params, server: State, message: dict[str, Any], view: View) -> tuple[Params, State]:
+        """θ ← θ + the mean of the entries, once their harmonic mean size is at least S/n."""
+        del view  # Which gradients count was decided when they were sent.
+        if self.steps == "trace":
+            return self._apply_shares(central, server, message)
+        n: Any = self.workers
+        total = jax.tree.map(jnp.add, server.total, message["growth"])
+        inverse, lost = add_and_keep_error(server.inverse, server.lost, message["inverse"])
+        members = server.members + message["joined"]
+        full = (members >= n) & (n * n >= self.batch * (inverse + lost) * (1 - ROUNDED))
+        theta = self.add_mean_if(full, central, total)
+        total, inverse, lost, members = keep_if(~full, (total, inverse, lost, members))
+        age, step = jnp.where(full, 0, server.age + 1), (server.step + full) % AROUND
+        return theta, Collection(total, inverse, lost, members, age, step)
+
+    def _apply_shares(self, central: Params, server: jax.Array, message: dict[str, Any]) -> tuple[Params, jax.Array]:
+        """θ ← θ + the mean over workers of their means: of K messages, the mean growth over the mean of n ones."""
+        some = message["joined"] > 0
+        inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
+        mean = jax.tree.map(lambda growth: growth * inverse.astype(growth.dtype), message["growth"])
+        return add_precisely(central, mean), (server + 1) % AROUND
 
 
 class Leader(NamedTuple):
@@ -351,16 +317,6 @@ class Ledger(NamedTuple):
     phase: jax.Array
 
 
-def start_leader(hyper: Hyper, params: Params) -> Leader:
-    """Two empty tables."""
-    return Leader(start_table(hyper, params), start_table(hyper, params), jnp.bool_(False), jnp.int32(0))
-
-
-def start_ledger(hyper: Hyper, params: Params) -> Ledger:
-    """Two empty entries."""
-    return Ledger(start_entry(hyper, params), start_entry(hyper, params), jnp.bool_(False), jnp.int32(0))
-
-
 def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
     """The ledger in this phase: if it is about the phase before, the later entry becomes the current one."""
     empty = jax.tree.map(jnp.zeros_like, state.later)
@@ -368,59 +324,7 @@ def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
     return choose(state.phase == phase, state, next_page)
 
 
-def send_entry(hyper: Hyper, gradient: Params, state: Ledger, view: View) -> Sent:
-    """Send what the gradient adds to one of the two tables, and whether it is answered with a step."""
-    update = descent(hyper, gradient)
-    leader, state = view.server, turn_page(state, view.server.phase)
-    late = leader.answering & state.answered  # had its step in this phase: for the next table
-    old = choose(late, state.later, state.entry)
-    new, growth = enter(old, update)
-    joins = old.taken == 0
-    answered = ~late & (leader.answering | (leader.table.members + joins >= hyper["workers"]))
-    message = {
-        "table": Table(keep_if(~late, growth), count(joins & ~late)),
-        "later": Table(keep_if(late, growth), count(joins & late)),
-        "answered": count(answered),
-    }
-    after = Ledger(
-        entry=choose(late, state.entry, new),
-        later=choose(late, new, state.later),
-        answered=late | answered,
-        phase=leader.phase,
-    )
-    return Sent(message, after, Info(update=update))
-
-
-def send_without_extra(hyper: Hyper, gradient: Params, state: Ledger, view: View) -> Sent:
-    """As `send_entry`, but the next phase's table stays empty until the phase begins."""
-    sent = send_entry(hyper, gradient, state, view)
-    message = {**sent.message, "later": jax.tree.map(jnp.zeros_like, sent.message["later"])}
-    return Sent(message, sent.state._replace(later=jax.tree.map(jnp.zeros_like, state.later)), sent.info)
-
-
-EXTRA = {"next": send_entry, "ignored": send_without_extra}
-
-
-def apply_in_phases(
-    hyper: Hyper, central: Params, server: Leader, message: dict[str, Any], view: View
-) -> tuple[Params, Leader]:
-    """θ ← θ + the table's mean if this commit is answered; the phase ends once all are."""
-    del view  # Age does not matter.
-    answered = message["answered"] > 0
-    table, later = merged(server.table, message["table"]), merged(server.later, message["later"])
-    theta = add_mean_if(answered, hyper, central, table.total)
-    table = Table(table.total, table.members - message["answered"])
-    over = answered & (table.members <= 0)
-    after = Leader(
-        table=choose(over, later, table),
-        later=keep_if(~over, later),
-        answering=(server.answering | answered) & ~over,
-        phase=(server.phase + over) % AROUND,
-    )
-    return theta, after
-
-
-def ringleader(learning_rate: Any, *, workers: int | None = None, extra: str = "next") -> Rule:
+class Ringleader(OfWorkers):
     """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
 
     θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one;
@@ -431,14 +335,13 @@ def ringleader(learning_rate: Any, *, workers: int | None = None, extra: str = "
     sums. One worker is SGD. A worker that lost its state leaves its entry in the sums: use another rule on clusters
     whose workers crash. It counts versions of its own: give it an asynchronous trace.
 
+    The rule makes n steps in a phase.
+
     Args:
         learning_rate: Step size η, per step; a scalar, or one value per seed.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         extra: Where gradients go that an answered worker sends before the phase is over: to the "next" phase, or
             "ignored".
-
-    Returns:
-        A `Rule` that makes n steps in a phase.
 
     Raises:
         ValueError: If a number is out of range.
@@ -449,7 +352,7 @@ def ringleader(learning_rate: Any, *, workers: int | None = None, extra: str = "
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0])
-        >>> run = asim.replay(trace, asim.rules.ringleader(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.Ringleader(0.5), asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.0]
 
@@ -457,15 +360,58 @@ def ringleader(learning_rate: Any, *, workers: int | None = None, extra: str = "
         Maranjyan and Richtárik 2025, "Ringleader ASGD: the first asynchronous SGD with optimal time complexity under
         data heterogeneity".
     """
-    return Rule(
-        hyper=with_workers(learning_rate, workers),
-        name="ringleader",
-        send=EXTRA[checks.one_of("extra", extra, EXTRA)],
-        options=(("extra", extra),) if extra != "next" else (),
-        start=start_ledger,
-        start_server=start_leader,
-        apply=apply_in_phases,
-        collect=1,
-        bind=bind_workers,
-        elementwise=True,
-    ).sealed()
+
+    _: KW_ONLY
+    extra: Literal["next", "ignored"] = static(default="next")
+
+    publication = "maranjyan2025ringleader"
+    purpose = "data that differ, any speeds, at optimal time"
+
+    def start(self, params: Params) -> Ledger:
+        """Two empty entries."""
+        return Ledger(no_entry(params), no_entry(params), jnp.bool_(False), jnp.int32(0))
+
+    def start_server(self, params: Params) -> Leader:
+        """Two empty tables."""
+        return Leader(empty_table(params), empty_table(params), jnp.bool_(False), jnp.int32(0))
+
+    def send(self, gradient: Params, state: Ledger, view: View) -> Sent:
+        """Send what the gradient adds to one of the two tables, and whether it is answered with a step."""
+        update = descent(self.learning_rate, gradient)
+        leader, page = view.server, turn_page(state, view.server.phase)
+        late = leader.answering & page.answered  # had its step in this phase: for the next table
+        old = choose(late, page.later, page.entry)
+        new, growth = enter(old, update)
+        joins = old.taken == 0
+        answered = ~late & (leader.answering | (leader.table.members + joins >= self.workers))
+        message = {
+            "table": Table(keep_if(~late, growth), count(joins & ~late)),
+            "later": Table(keep_if(late, growth), count(joins & late)),
+            "answered": count(answered),
+        }
+        after = Ledger(
+            entry=choose(late, page.entry, new),
+            later=choose(late, new, page.later),
+            answered=late | answered,
+            phase=leader.phase,
+        )
+        if self.extra == "ignored":  # the next phase's table stays empty until the phase begins
+            message["later"] = jax.tree.map(jnp.zeros_like, message["later"])
+            after = after._replace(later=jax.tree.map(jnp.zeros_like, state.later))
+        return Sent(message, after, Info(update=update))
+
+    def apply(self, central: Params, server: Leader, message: dict[str, Any], view: View) -> tuple[Params, Leader]:
+        """θ ← θ + the table's mean if this commit is answered; the phase ends once all are."""
+        del view  # Age does not matter.
+        answered = message["answered"] > 0
+        table, later = merged(server.table, message["table"]), merged(server.later, message["later"])
+        theta = self.add_mean_if(answered, central, table.total)
+        table = Table(table.total, table.members - message["answered"])
+        over = answered & (table.members <= 0)
+        after = Leader(
+            table=choose(over, later, table),
+            later=keep_if(~over, later),
+            answering=(server.answering | answered) & ~over,
+            phase=(server.phase + over) % AROUND,
+        )
+        return theta, after

@@ -1,64 +1,107 @@
-"""A proxy beside any rule: momentum SGD on the worker's own gradients, which nothing follows."""
+"""A proxy next to any rule: momentum SGD on the worker's own gradients, which nothing follows."""
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
 
-from asyncsim import checks
+from asyncsim.rules.arguments import Fraction, StepSize
 from asyncsim.rules.momentum import accelerate, at_rest
-from asyncsim.rules.rule import Hyper, Params, Resume, Rule, Send, Sent, Start, State, View
-
-RATE, MOMENTUM = "proxy_learning_rate", "proxy_momentum"  # no rule has hyper-parameters of these names
+from asyncsim.rules.rule import Params, Rule, Sent, State, View
 
 
-class Beside(NamedTuple):
-    """What a worker keeps: its rule's state, and the proxy's moment."""
+class WithOwn(NamedTuple):
+    """What a worker of a wrapped rule keeps: the rule's state, and the wrapper's."""
 
     own: State
-    moment: Params
+    added: Any
 
 
-def of_proxy(hyper: Hyper) -> Hyper:
-    """The proxy's step size, which is the rule's unless one was given, and its friction parameter."""
-    return {"learning_rate": hyper.get(RATE, hyper.get("learning_rate")), "momentum": hyper[MOMENTUM]}
+class Wrapper(Rule, abstract=True):
+    """A rule that contains another one, and changes what its workers send.
 
+    Attributes:
+        rule: The rule that is wrapped.
+    """
 
-@dataclass(frozen=True)
-class StartBeside:
-    """The initial state of a worker, with the proxy at rest."""
+    rule: Rule
 
-    start: Start
+    suffix = ""
 
-    def __call__(self, hyper: Hyper, params: Params) -> Beside:
-        """What the rule starts with, and a moment of zero."""
-        return Beside(own=self.start(hyper, params), moment=at_rest(hyper, params))
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The rule's name with a suffix."""
+        return f"{self.rule.name}{self.suffix}"
 
+    @property
+    def rounds(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the rule."""
+        return self.rule.rounds
 
-@dataclass(frozen=True)
-class SendBeside:
-    """The rule's message; the proxy shows only in what is reported."""
+    @property
+    def ignores(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the rule."""
+        return self.rule.ignores
 
-    send: Send
+    @property
+    def draws(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the rule."""
+        return self.rule.draws
 
-    def __call__(self, hyper: Hyper, gradient: Params, state: Beside, view: View) -> Sent:
-        """What the rule sends, and m ← μ·m - η·g."""
-        sent = self.send(hyper, gradient, state.own, view)
-        _, moment = accelerate(of_proxy(hyper), state.moment, gradient)
-        return Sent(sent.message, Beside(own=sent.state, moment=moment), sent.info._replace(proxy=moment))
+    @property
+    def window(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the rule."""
+        return self.rule.window
 
+    @property
+    def steps_locally(self) -> bool:
+        """That of the rule."""
+        return self.rule.steps_locally
 
-@dataclass(frozen=True)
-class ResumeBeside:
-    """Where the rule continues."""
+    @property
+    def sees_vector(self) -> bool:
+        """That of the rule."""
+        return self.rule.sees_vector
 
-    resume: Resume
+    @property
+    def collect(self) -> int | None:
+        """That of the rule."""
+        return self.rule.collect
 
-    def __call__(self, hyper: Hyper, central: Params, server: State, state: Beside, view: View) -> Params:
+    def for_workers(self, workers: int) -> Self:
+        """The same around the rule for this number of workers."""
+        return dataclasses.replace(self, rule=self.rule.for_workers(workers))
+
+    def start_server(self, params: Params) -> State:
+        """That of the rule."""
+        return self.rule.start_server(params)
+
+    def local_step(self, params: Params, gradient: Params, state: WithOwn) -> tuple[Params, WithOwn]:
+        """The rule's step; nothing is sent."""
+        params, own = self.rule.local_step(params, gradient, state.own)
+        return params, WithOwn(own, state.added)
+
+    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
+        """That of the rule."""
+        return self.rule.apply(central, server, message, view)
+
+    def resume(self, central: Params, server: State, state: WithOwn, view: View) -> Params:
         """The rule's answer to its own state."""
-        return self.resume(hyper, central, server, state.own, view)
+        return self.rule.resume(central, server, state.own, view)
 
 
-def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) -> Rule:
+def layers(rule: Rule) -> Iterator[Rule]:
+    """A rule, the rule that it contains, and so on."""
+    yield rule
+    if isinstance(rule, Wrapper):
+        yield from layers(rule.rule)
+
+
+def innermost(rule: Rule) -> Rule:
+    """The rule that contains no other one."""
+    return list(layers(rule))[-1]
+
+
+class WithProxy(Wrapper, abstract=True):
     """A rule unchanged, and beside it on each worker the proxy whose energy GEM matches.
 
     m ← μ·m - η·∇L(s), equations (23) and (24) of Hermans and Louppe 2018: the moment of the worker's own raw updates.
@@ -69,16 +112,15 @@ def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) 
     The gradients are those that the rule takes, where it takes them. This is the worker's estimate of the proxy, not
     the proxy itself, which would take its gradients along a path of its own.
 
+    The rule keeps m on the worker beside what the rule keeps; its hyper-parameters are the rule's, `proxy_momentum`,
+    and `proxy_learning_rate` if η was given.
+
     Args:
         rule: Any rule without local steps.
         learning_rate: Step size η of the proxy; None for the rule's own, even if that is changed later.
         momentum: Friction parameter μ in [0, 1) of the proxy.
 
     The two numbers may each be a scalar, or one value per seed.
-
-    Returns:
-        A `Rule` that keeps m on the worker beside what the rule keeps; its hyper-parameters are the rule's,
-        `proxy_momentum`, and `proxy_learning_rate` if η was given.
 
     Raises:
         ValueError: If the rule makes local steps, already has a proxy beside it, or has no `learning_rate` and this
@@ -88,7 +130,7 @@ def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) 
         Plain SGD from x = 1 on L = x²/2. The raw updates are -0.5 and -0.25, so m is -0.5 and then -0.5:
 
         >>> import asyncsim as asim
-        >>> rule = asim.rules.beside_proxy(asim.rules.downpour(0.5), momentum=0.5)
+        >>> rule = asim.rules.WithProxy(asim.rules.Downpour(0.5), proxy_momentum=0.5)
         >>> record = ("energy_central", "energy_proxy")
         >>> trace, quadratic = asim.Trace.from_commits([0, 0]), asim.workloads.quadratic([1.0])
         >>> run = asim.replay(trace, rule, quadratic, record=record)
@@ -98,34 +140,40 @@ def beside_proxy(rule: Rule, *, learning_rate: Any = None, momentum: Any = 0.9) 
     References:
         Hermans and Louppe 2018, equations (12), (23) and (24).
     """
-    _check(rule, learning_rate)
-    hyper = {**rule.hyper, MOMENTUM: checks.fraction("momentum", momentum)}
-    if learning_rate is not None:
-        hyper[RATE] = checks.not_negative("learning_rate", learning_rate)
-    return dataclasses.replace(
-        rule,
-        hyper=hyper,
-        name=f"{rule.name}_beside_proxy",
-        send=SendBeside(rule.send),
-        start=StartBeside(rule.start),
-        resume=ResumeBeside(rule.resume),
-    )
 
+    proxy_learning_rate: StepSize | None = None
+    proxy_momentum: Fraction = 0.9
 
-def _check(rule: Rule, learning_rate: Any) -> None:
-    """Refuse rules beside which no proxy can be kept."""
-    if not isinstance(rule, Rule):
-        raise ValueError(f"`rule` must be an asyncsim.Rule; got {rule!r:.60}. Give rules.downpour(0.1), for one.")
-    if rule.local_step is not None:
-        raise ValueError(
-            f"`rule` must send what one gradient says; got {rule.name!r}, whose workers make local steps and send "
-            "displacements, about which equation (23) says nothing. Give a rule without a window."
-        )
-    if MOMENTUM in rule.hyper:
-        raise ValueError(
-            f"`rule` must not have a proxy beside it already; got {rule.name!r}. Give the rule that it wraps."
-        )
-    if learning_rate is None and "learning_rate" not in rule.hyper:
-        raise ValueError(
-            f"`learning_rate` must be given; got None, and the rule {rule.name!r} has none. Give the proxy's step size."
-        )
+    suffix = "_with_proxy"
+
+    def check(self) -> None:
+        """Refuse rules next to which no proxy can be kept."""
+        if not isinstance(self.rule, Rule):
+            raise ValueError(
+                f"`rule` must be an asyncsim.Rule; got {self.rule!r:.60}. Give rules.Downpour(0.1), for one."
+            )
+        if self.rule.steps_locally:
+            raise ValueError(
+                f"`rule` must send what one gradient says; got {self.rule.name!r}, whose workers make local steps and "
+                "send displacements, about which equation (23) says nothing. Give a rule without a window."
+            )
+        if any(isinstance(one, WithProxy) for one in layers(self.rule)):
+            raise ValueError(
+                f"`rule` must not have a proxy beside it already; got {self.rule.name!r}. Give the rule that it wraps."
+            )
+        if self.proxy_learning_rate is None and "learning_rate" not in self.rule.numbers:
+            raise ValueError(
+                f"`proxy_learning_rate` must be given; got None, and the rule {self.rule.name!r} has none. Give the "
+                "proxy's step size."
+            )
+
+    def start(self, params: Params) -> WithOwn:
+        """The rule's state, and a moment of zero."""
+        return WithOwn(self.rule.start(params), at_rest(params))
+
+    def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
+        """Send the rule's message, and report m ← μ·m - η·g."""
+        sent = self.rule.send(gradient, state.own, view)
+        rate = self.rule.numbers["learning_rate"] if self.proxy_learning_rate is None else self.proxy_learning_rate
+        _, moment = accelerate(rate, self.proxy_momentum, state.added, gradient)
+        return Sent(sent.message, WithOwn(sent.state, moment), sent.info._replace(proxy=moment))

@@ -1,6 +1,6 @@
-"""What an update rule is: a handful of pure functions over any pytree, and its hyper-parameters.
+"""What an update rule is: numbers, and a handful of pure methods over any pytree.
 
-The engine calls the functions in the order in which a commit lives:
+The engine calls the methods in the order in which a commit lives:
 
 1. The worker has taken a gradient at the value it `read`; or, if the rule has a `local_step`, it has made `window`
    steps of its own from there, each with a mini-batch of its own.
@@ -15,19 +15,19 @@ may pull long before it commits. It may also read long after its commit: `resume
 central variable of that moment and the view of the worker's last commit. A worker that lost its state `start`s again.
 """
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, Protocol
+import re
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
-import numpy as np
 
-from asyncsim import checks
+from asyncsim.components import Traced
 
 Params = Any  # any pytree of floating-point arrays
 State = Any  # any pytree
-Hyper = dict[str, Any]  # name -> number, traced by JAX
 
-LONGEST = 40  # characters of a value in the `repr` of a rule; longer ones are named by their type
+LIBRARY = __name__.partition(".")[0]
+CLASSES: dict[str, type["Rule"]] = {}  # of the library and of the user, by command-line name
 
 
 class View(NamedTuple):
@@ -93,258 +93,130 @@ class Sent(NamedTuple):
     info: Info = Info()
 
 
-class Send(Protocol):
-    """What a worker commits."""
+class Rule(Traced, ABC):
+    """An update rule: its fields are the arguments, its methods say what happens at a commit.
 
-    def __call__(self, hyper: Hyper, gradient: Params, state: State, view: View, /) -> Sent:
-        """The message, from the gradient at `view.read`; if there are local steps, from their displacement x - s."""
-        ...
+    Derive a class, annotate its arguments and write `send`; override other methods where the rule needs them. The
+    engine compiles only the methods that a rule overrides. Numbers are traced: a new step size does not compile a new
+    program, and one value per seed is an array. Fields marked `asyncsim.static` choose code.
 
-
-class Start(Protocol):
-    """What a worker keeps at the beginning."""
-
-    def __call__(self, hyper: Hyper, params: Params, /) -> State:
-        """The state, from the value that the worker reads first, or reads first after it lost its state."""
-        ...
-
-
-class StartServer(Protocol):
-    """What the server keeps at the beginning."""
-
-    def __call__(self, hyper: Hyper, params: Params, /) -> State:
-        """The state, from the first central variable."""
-        ...
-
-
-class Apply(Protocol):
-    """A step of the server."""
-
-    def __call__(
-        self, hyper: Hyper, central: Params, server: State, message: Params, view: View, /
-    ) -> tuple[Params, State]:
-        """The next central variable and server state, from the mean of the step's messages.
-
-        `view` is that of the commit that closes the step.
-        """
-        ...
-
-
-class Resume(Protocol):
-    """Where a worker continues after its commit."""
-
-    def __call__(self, hyper: Hyper, central: Params, server: State, state: State, view: View, /) -> Params:
-        """Where the next gradient is taken, from the central variable and the server's state at that read.
-
-        `state` and `view` are those of the worker's last commit.
-        """
-        ...
-
-
-class Bind(Protocol):
-    """How a rule learns the number of workers."""
-
-    def __call__(self, rule: "Rule", workers: int, /) -> "Rule":
-        """The rule for so many workers; refuses to be another rule than it was made."""
-        ...
-
-
-class LocalStep(Protocol):
-    """A step that a worker makes on its own."""
-
-    def __call__(self, hyper: Hyper, params: Params, gradient: Params, state: State, /) -> tuple[Params, State]:
-        """The worker's next parameters and state, from the gradient at `params`."""
-        ...
-
-
-def keep_nothing(hyper: Hyper, params: Params) -> State:
-    """The state of a worker or server that remembers nothing."""
-    del hyper, params  # Nothing depends on them.
-    return ()
-
-
-def add_message(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-    """θ ← θ + message: the server of equation (1)."""
-    del hyper, view  # The sum needs neither.
-    return jax.tree.map(lambda theta, u: theta + u, central, message), server
-
-
-def from_central(hyper: Hyper, central: Params, server: State, state: State, view: View) -> Params:
-    """Continue from the central variable just after the worker's own commit."""
-    del hyper, server, state, view  # The new central variable is enough.
-    return central
-
-
-def from_pulled(hyper: Hyper, central: Params, server: State, state: State, view: View) -> Params:
-    """Continue from the value pulled just before the worker's own commit, as Algorithm 1 is printed."""
-    del hyper, central, server, state  # The pulled value is enough.
-    return view.pulled
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False, repr=False)
-class Rule:
-    """An update rule. Its hyper-parameters are traced: a new step size does not compile a new program.
-
-    Use a constructor such as `asyncsim.rules.gem`, or build one from module-level functions. (A closure or lambda made
-    anew for each rule would compile a new program each time.) Rules are equal, and hash alike, if their functions,
-    options and hyper-parameters are.
+    Rules are equal, and hash alike, if their class and arguments are.
 
     Attributes:
-        hyper: Hyper-parameters by name, passed to every function first. A value may be an array with one entry per
-            replayed seed.
-        name: The constructor's name.
-        send: `(hyper, gradient, state, view) -> Sent`: what the worker commits. If the rule has a `local_step`, it
-            receives the displacement x - s that the local steps made from `view.read`, instead of the gradient there.
-        options: Settings that choose code, such as a variant, by name.
-        start: `(hyper, params) -> state`: what a worker keeps, made from the value that it read for its first commit,
-            or for the first after it lost its state.
-        start_server: `(hyper, params) -> state`: what the server keeps.
-        apply: `(hyper, central, server, message, view) -> (central, server)`, once per step: receives the mean of the
-            step's messages (which must be arrays that can be averaged) and the view of the commit that closes it.
-        resume: `(hyper, central, server, state, view) -> params`: where the next gradient is taken, given the central
-            variable and the server's state at that read and the view of the worker's last commit.
-        local_step: `(hyper, params, gradient, state) -> (params, state)`: a local step of the worker; None for rules
-            whose commits say what one gradient says.
-        window: Local steps between two commits, λ; 1 without local steps.
-        collect: Number of commits whose messages make one step of the server; None to follow the trace. A trace
-            without buffering is cut into steps of this many commits.
-        bind: `(rule, workers) -> rule`: the rule with what it takes from the trace's number of workers; None for a rule
-            that takes nothing from it.
+        name: Name on the command line and in tables: the class's name in lower case, unless the class says otherwise.
+        publication: Key of its publication in `citations.bib`, or None.
+        purpose: The situation that its authors had in mind, or None.
+        incompressible: Why its messages cannot be compressed, or None.
+        elementwise: Whether every parameter is treated independently of the others. The engine then passes all of them
+            as one vector, which is faster; other rules receive the pytree that the loss receives.
         rounds: Whether the rule is made for rounds in which every worker commits once.
         ignores: Whether `send` gives a message of nothing but zeros for a commit that does not count, such as one of a
             gradient that is too old.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
-        elementwise: Whether every parameter is treated independently of the others, or all of them as one vector, so
-            that the engine may pass them as one vector, which is faster. By default a rule sees the pytree that the
-            loss sees. Say True for a rule that computes the same either way.
-        seal: What a constructor of the library put together, so that `constructor_of` recognises it; None for a
-            rule of your own.
+        window: Local steps between two commits; 1 without local steps.
 
     Example:
         >>> import asyncsim as asim
-        >>> rule = asim.rules.gem(learning_rate=0.05)
+        >>> rule = asim.rules.GEM(learning_rate=0.05)
         >>> rule
-        gem(learning_rate=0.05, momentum=0.9, kappa=1.0, variant='script')
-        >>> rule.hyper
+        GEM(learning_rate=0.05, momentum=0.9, kappa=1.0, variant='script', proxy='worker')
+        >>> rule.numbers
         {'learning_rate': 0.05, 'momentum': 0.9, 'kappa': 1.0}
-        >>> rule == asim.rules.gem(learning_rate=0.05), len({rule, asim.rules.gem(learning_rate=0.05)})
+        >>> rule == asim.rules.GEM(learning_rate=0.05), len({rule, asim.rules.GEM(learning_rate=0.05)})
         (True, 1)
     """
 
-    hyper: Hyper
-    name: str = field(metadata={"static": True})
-    send: Send = field(metadata={"static": True})
-    options: tuple[tuple[str, Any], ...] = field(default=(), metadata={"static": True})
-    start: Start = field(default=keep_nothing, metadata={"static": True})
-    start_server: StartServer = field(default=keep_nothing, metadata={"static": True})
-    apply: Apply = field(default=add_message, metadata={"static": True})
-    resume: Resume = field(default=from_central, metadata={"static": True})
-    local_step: LocalStep | None = field(default=None, metadata={"static": True})
-    window: int = field(default=1, metadata={"static": True})
-    collect: int | None = field(default=None, metadata={"static": True})
-    elementwise: bool = field(default=False, metadata={"static": True})
-    bind: Bind | None = field(default=None, metadata={"static": True})
-    rounds: bool = field(default=False, metadata={"static": True})
-    ignores: bool = field(default=False, metadata={"static": True})
-    draws: bool = field(default=False, metadata={"static": True})
-    seal: Any = field(default=None, metadata={"static": True})
+    name: ClassVar[str]
+    publication: ClassVar[str | None] = None
+    purpose: ClassVar[str | None] = None
+    incompressible: ClassVar[str | None] = None
+    elementwise = False
+    rounds = False
+    ignores = False
+    draws = False
+    window = 1
 
-    def __post_init__(self) -> None:
-        checks.require_integer("window", self.window, least=1, remedy="1 makes no local steps.")
-        if self.collect is not None:
-            checks.require_integer("collect", self.collect, least=1, remedy="None follows the trace.")
-        for name, value in self.hyper.items():
-            if isinstance(value, (str, bytes)):
-                raise ValueError(
-                    f"`hyper` must hold numbers, each a scalar or one value per seed; {name!r} is {value!r}. A setting "
-                    f"that chooses code belongs in `options`: options=(({name!r}, {value!r}),)."
-                )
+    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if abstract:
+            return
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        if is_ours(CLASSES.get(cls.name, cls)) and not is_ours(cls):
+            raise ValueError(f"`name` {cls.name!r} of {cls.__name__} is that of a rule of asyncsim. Give another.")
+        CLASSES[cls.name] = cls
 
-    def describe(self) -> dict[str, Any]:
-        """Name, options and hyper-parameters as plain data: enough to build the rule again."""
-        return {"name": self.name, **dict(self.options), **self.hyper}
+    @abstractmethod
+    def send(self, gradient: Params, state: State, view: View, /) -> Sent:
+        """The message of a commit, from the gradient at `view.read`; if there are local steps, from their displacement.
 
-    def for_workers(self, workers: int) -> "Rule":
-        """The rule for a trace of so many workers: what it was not given it takes from there.
+        With a `local_step`, `gradient` is the displacement x - s that the local steps made from `view.read`.
+        """
+
+    def start(self, params: Params, /) -> State:
+        """The state of a worker, from the value that it reads first, or reads first after it lost its state."""
+        del params  # Most workers keep nothing.
+        return ()
+
+    def start_server(self, params: Params, /) -> State:
+        """The state of the server, from the first central variable."""
+        del params  # Most servers keep nothing.
+        return ()
+
+    def apply(self, central: Params, server: State, message: Params, view: View, /) -> tuple[Params, State]:
+        """The next central variable and server state, from the mean of the step's messages: θ ← θ + message.
+
+        `view` is that of the commit that closes the step. Messages must be arrays that can be averaged.
+        """
+        del view  # The sum of equation (1) needs nothing else.
+        return jax.tree.map(lambda theta, u: theta + u, central, message), server
+
+    def resume(self, central: Params, server: State, state: State, view: View, /) -> Params:
+        """Where the next gradient is taken, from the central variable and the server's state at that read.
+
+        `state` and `view` are those of the worker's last commit.
+        """
+        del server, state, view  # The new central variable is enough.
+        return central
+
+    def local_step(self, params: Params, gradient: Params, state: State, /) -> tuple[Params, State]:
+        """The worker's next parameters and state after a step of its own, from the gradient at `params`."""
+        raise NotImplementedError(f"The rule {self.name!r} makes no local steps.")
+
+    @property
+    def steps_locally(self) -> bool:
+        """Whether workers make `window` local steps between two commits."""
+        return type(self).local_step is not Rule.local_step
+
+    @property
+    def sees_vector(self) -> bool:
+        """Whether the methods may receive all parameters as one vector."""
+        return self.elementwise
+
+    @property
+    def collect(self) -> int | None:
+        """Commits whose messages make one step of the server; None to follow the trace.
+
+        A trace without buffering is cut into steps of this many commits.
+        """
+        return None
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule for a trace with this number of workers, from which it takes the arguments that it was not given.
 
         Raises:
             ValueError: If the rule was made for another number.
 
         Example:
             >>> import asyncsim as asim
-            >>> asim.rules.delay_adaptive(0.1).for_workers(4)
-            delay_adaptive(learning_rate=0.1, concurrency=4.0)
+            >>> asim.rules.DelayAdaptive(0.1).for_workers(4).concurrency
+            4.0
         """
-        if self.bind is None:
-            return self
-        bound = self.bind(self, workers)
-        return bound.sealed() if constructor_of(self) is not None else bound
-
-    @property
-    def structure(self) -> tuple[Any, ...]:
-        """All of the rule but the values of its hyper-parameters: rules of one structure share a compiled program."""
-        static = (getattr(self, one.name) for one in fields(self) if one.name not in ("hyper", "seal"))
-        return (frozenset(self.hyper), *static)
-
-    def sealed(self) -> "Rule":
-        """The rule as a constructor of the library returns it, so that `constructor_of` recognises it."""
-        return replace(self, seal=self.structure)
-
-    def __repr__(self) -> str:
-        settings = {**self.hyper, **dict(self.options)}
-        return f"{self.name}({', '.join(f'{key}={_short(value)}' for key, value in settings.items())})"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rule):
-            return NotImplemented
-        return self.structure == other.structure and all(
-            np.array_equal(self.hyper[k], other.hyper[k]) for k in self.hyper
-        )
-
-    def __hash__(self) -> int:
-        numbers = ((key, np.shape(value), tuple(np.ravel(value).tolist())) for key, value in self.hyper.items())
-        return hash((self.structure, frozenset(numbers)))
+        del workers  # Most rules take nothing from it.
+        return self
 
 
-class Structure:
-    """A rule as a key that equals those of all rules of its structure."""
-
-    def __init__(self, rule: Rule) -> None:
-        self.rule, self.structure = rule, rule.structure
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and self.structure == other.structure
-
-    def __hash__(self) -> int:
-        return hash(self.structure)
-
-
-def _short(value: Any) -> str:
-    """The value if it is short, else its type; an array as a list.
-
-    Example:
-        >>> _short(0.1), _short(np.array([0.1, 0.2])), _short(np.zeros(99))
-        ('0.1', '[0.1, 0.2]', '<ndarray (99,)>')
-    """
-    text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
-    if len(text) <= LONGEST and "\n" not in text:
-        return text
-    return f"<{type(value).__name__}{f' {value.shape}' if isinstance(value, np.ndarray) else ''}>"
-
-
-def constructor_of(rule: Rule) -> str | None:
-    """Name of the library's constructor that made a rule; None for any other rule.
-
-    A rule with other values of its hyper-parameters could have been made by the same constructor. One whose functions,
-    options or name were replaced could not, even if it still bears the constructor's name.
-
-    Example:
-        >>> import dataclasses
-        >>> import asyncsim as asim
-        >>> rule = asim.rules.gem(0.1)
-        >>> constructor_of(rule), constructor_of(dataclasses.replace(rule, resume=from_pulled))
-        ('gem', None)
-    """
-    return rule.name if rule.seal == rule.structure else None
+def is_ours(cls: type) -> bool:
+    """Whether a class is the library's."""
+    return cls.__module__.partition(".")[0] == LIBRARY

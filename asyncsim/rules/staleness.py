@@ -1,20 +1,17 @@
 """Rules that scale an update down, or drop it, by its staleness."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import checks
-from asyncsim.rules.arguments import step_size
+from asyncsim.rules.arguments import NotNegative, Number, StepSize
 from asyncsim.rules.downpour import raw_update
-from asyncsim.rules.rule import Hyper, Params, Rule, Sent, State, View
+from asyncsim.rules.rule import Params, Rule, Sent, State, View
 from asyncsim.trees import keep_if
-
-Weight = Callable[[Hyper, jax.Array], Any]  # of a staleness, given as a number of the parameters' dtype
 
 
 def over_age(message: Params, view: View) -> Params:
@@ -22,23 +19,16 @@ def over_age(message: Params, view: View) -> Params:
     return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
 
 
-def send_over_age(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send Δθ/(τ + 1)."""
-    sent = raw_update(hyper, gradient, state, view)
-    return sent._replace(message=over_age(sent.message, view))
-
-
-def adaptive_staleness(learning_rate: Any) -> Rule:
+class AdaptiveStaleness(Rule):
     """Asynchronous SGD in which every update is divided by its staleness plus one.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit. If the server
     averages several updates in a step, each is divided by its own age first.
 
+    The rule keeps no state on the worker or the server.
+
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
-
-    Returns:
-        A `Rule` that keeps no state on the worker or the server.
 
     Raises:
         ValueError: If the step size is negative or not finite.
@@ -48,59 +38,54 @@ def adaptive_staleness(learning_rate: Any) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1])
-        >>> run = asim.replay(trace, asim.rules.adaptive_staleness(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.AdaptiveStaleness(0.5), asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.25]
 
     References:
         Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"); Jiang et al. 2017 (DynSGD).
     """
-    return Rule(
-        hyper=step_size(learning_rate), name="adaptive_staleness", send=send_over_age, elementwise=True
-    ).sealed()
+
+    learning_rate: StepSize
+
+    publication = "hermans2018gem"
+    purpose = "a baseline: stale updates count less"
+    elementwise = True
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send Δθ/(τ + 1)."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        return sent._replace(message=over_age(sent.message, view))
 
 
-def one_over_age(hyper: Hyper, age: jax.Array) -> jax.Array:
-    """1/max(τ, 1)."""
-    del hyper  # The staleness is all that counts.
-    return 1 / jnp.maximum(age, 1)
+class Weighted(Rule, abstract=True):
+    """Rules that send Δθ = -η·g times a weight that depends on its own staleness."""
 
+    learning_rate: StepSize
 
-def concurrency_over_age(hyper: Hyper, age: jax.Array) -> jax.Array:
-    """n/max(n, τ)."""
-    return hyper["concurrency"] / jnp.maximum(hyper["concurrency"], age)
+    elementwise = True
 
+    def weight(self, age: jax.Array) -> Any:
+        """The weight of an update with this staleness, given as a number of the parameters' dtype."""
+        raise NotImplementedError
 
-def capped_beyond_concurrency(hyper: Hyper, age: jax.Array) -> jax.Array:
-    """1 up to τ = n, then at most 1/(4·η·L·τ)."""
-    cap = 1 / (4 * hyper["smoothness"] * hyper["learning_rate"] * jnp.maximum(age, 1))
-    return jnp.where(age <= hyper["concurrency"], 1, jnp.minimum(1, cap))
-
-
-@dataclass(frozen=True)
-class SendWeighted:
-    """Send Δθ = -η·g times a weight that depends on its own staleness."""
-
-    weight: Weight
-
-    def __call__(self, hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-        """The `send` of a rule."""
-        sent = raw_update(hyper, gradient, state, view)
-        message = jax.tree.map(lambda u: u * self.weight(hyper, view.staleness.astype(u.dtype)), sent.message)
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send the weighted update."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        message = jax.tree.map(lambda u: u * self.weight(view.staleness.astype(u.dtype)), sent.message)
         return sent._replace(message=message)
 
 
-def staleness_aware(learning_rate: Any) -> Rule:
+class StalenessAware(Weighted):
     """Asynchronous SGD in which every update is divided by its staleness, if that is at least 1.
 
     θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}). A fresh update (τ = 0) counts as much as one that is one version old. If
     the server averages several updates in a step, each is divided by its own staleness first.
 
+    The rule keeps no state on the worker or the server.
+
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
-
-    Returns:
-        A `Rule` that keeps no state on the worker or the server.
 
     Raises:
         ValueError: If the step size is negative or not finite.
@@ -110,36 +95,33 @@ def staleness_aware(learning_rate: Any) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 2])
-        >>> asim.replay(trace, asim.rules.staleness_aware(0.25), asim.workloads.quadratic([1.0])).central["x"].tolist()
+        >>> asim.replay(trace, asim.rules.StalenessAware(0.25), asim.workloads.quadratic([1.0])).central["x"].tolist()
         [0.375]
 
     References:
         Zhang, Gupta, Lian and Liu 2015, "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv 1511.05950.
     """
-    return Rule(
-        hyper=step_size(learning_rate), name="staleness_aware", send=SendWeighted(one_over_age), elementwise=True
-    ).sealed()
+
+    publication = "zhang2016staleness"
+    purpose = "stale gradients of n-softsync"
+
+    def weight(self, age: jax.Array) -> Any:
+        """1/max(τ, 1)."""
+        return 1 / jnp.maximum(age, 1)
 
 
-def send_if_recent(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send Δθ = -η·g up to a staleness, and zeros beyond it, even where g is not finite."""
-    sent = raw_update(hyper, gradient, state, view)
-    return sent._replace(message=keep_if(view.staleness <= hyper["oldest"], sent.message))
-
-
-def drop_stale(learning_rate: Any, *, oldest: Any) -> Rule:
+class DropStale(Rule):
     """Asynchronous SGD that ignores updates older than a given staleness.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not know of it: an ignored commit
     is a version of the server like any other, so it makes the others older, and in a step that averages several
     messages it counts as a message of zeros.
 
+    The rule keeps no state on the worker or the server.
+
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
         oldest: Largest staleness that is applied, at least 0; a scalar, or one value per seed.
-
-    Returns:
-        A `Rule` that keeps no state on the worker or the server.
 
     Raises:
         ValueError: If the step size is negative or not finite or the largest staleness is negative.
@@ -149,7 +131,7 @@ def drop_stale(learning_rate: Any, *, oldest: Any) -> Rule:
 
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 2])
-        >>> run = asim.replay(trace, asim.rules.drop_stale(0.25, oldest=1), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.DropStale(0.25, oldest=1), asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.5]
 
@@ -157,22 +139,30 @@ def drop_stale(learning_rate: Any, *, oldest: Any) -> Rule:
         Xie, Koyejo and Gupta 2019, "Asynchronous Federated Optimization", arXiv 1903.03934, whose server may drop
         models that are too old; Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
     """
-    hyper = {**step_size(learning_rate), "oldest": checks.not_negative("oldest", oldest)}
-    return Rule(hyper=hyper, name="drop_stale", send=send_if_recent, ignores=True, elementwise=True).sealed()
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    oldest: NotNegative
+
+    publication = "chen2016backup"
+    purpose = "rare stragglers: too old gradients are lost"
+    elementwise = True
+    ignores = True
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send Δθ = -η·g up to a staleness, and zeros beyond it, even where g is not finite."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        return sent._replace(message=keep_if(view.staleness <= self.oldest, sent.message))
 
 
-def bind_concurrency(rule: Rule, workers: int) -> Rule:
-    """The rule with as many gradients under way as there are workers, unless a number was given."""
-    given = rule.hyper.get("concurrency", float(workers))
-    if np.any(np.asarray(given) > workers):
-        raise ValueError(
-            f"`concurrency` of the rule {rule.name!r} must be at most the trace's number of workers, {workers}; got "
-            f"{given!r}. Leave it out."
-        )
-    return replace(rule, hyper={**rule.hyper, "concurrency": given})
+def _concurrency(name: str, value: Any) -> Any:
+    numbers = checks.not_negative(name, value)
+    if np.any(numbers < 1):
+        raise ValueError(f"`{name}` must be at least 1; got {value!r}. Leave it out for all workers.")
+    return numbers
 
 
-def delay_adaptive(learning_rate: Any, *, concurrency: Any = None, smoothness: Any = None) -> Rule:
+class DelayAdaptive(Weighted):
     """Asynchronous SGD with full steps up to the usual staleness, and smaller ones for older updates.
 
     θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and
@@ -183,6 +173,8 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any = None, smoothness: A
     The first is that of the method's public code. The second was re-derived from its requirements: it is continuous at
     τ = n exactly if η = 1/(4·L·n), and the first with η ≤ 1/(4·L·n) never takes a larger step than that.
 
+    The rule keeps no state on the worker or the server.
+
     Args:
         learning_rate: Step size η, per commit; a scalar, or one value per seed.
         concurrency: Gradients under way at once, from 1 to the number of workers; None for all of the trace's workers,
@@ -190,9 +182,6 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any = None, smoothness: A
         smoothness: Largest curvature L of the loss, positive; None for the first rule.
 
     Concurrency and smoothness may also each have one value per seed.
-
-    Returns:
-        A `Rule` that keeps no state on the worker or the server.
 
     Raises:
         ValueError: If a number is out of range.
@@ -202,10 +191,10 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any = None, smoothness: A
 
         >>> import asyncsim as asim
         >>> trace, slope = asim.Trace.from_commits([0, 0, 0, 1]), asim.workloads.quadratic([1.0])
-        >>> run = asim.replay(trace, asim.rules.delay_adaptive(0.5), slope)
+        >>> run = asim.replay(trace, asim.rules.DelayAdaptive(0.5), slope)
         >>> round(float(run.central["x"][0]) * 24, 5)
         -5.0
-        >>> strict = asim.rules.delay_adaptive(0.5, concurrency=2, smoothness=1.0)  # 1/12 instead of 1/2
+        >>> strict = asim.rules.DelayAdaptive(0.5, concurrency=2, smoothness=1.0)  # 1/12 instead of 1/2
         >>> round(float(asim.replay(trace, strict, slope).central["x"][0]) * 24, 5)
         1.0
 
@@ -214,16 +203,35 @@ def delay_adaptive(learning_rate: Any, *, concurrency: Any = None, smoothness: A
         arXiv 2206.07638; Koloskova, Stich and Jaggi 2022, "Sharper Convergence Guarantees for Asynchronous SGD for
         Distributed and Federated Learning", arXiv 2206.08307.
     """
-    hyper = {"learning_rate": checks.not_negative("learning_rate", learning_rate)}
-    if concurrency is not None:
-        hyper["concurrency"] = checks.not_negative("concurrency", concurrency)
-        if np.any(hyper["concurrency"] < 1):
-            raise ValueError(f"`concurrency` must be at least 1; got {concurrency!r}. Leave it out for all workers.")
-    made = {"hyper": hyper, "name": "delay_adaptive", "bind": bind_concurrency, "elementwise": True}
-    if smoothness is None:
-        return Rule(send=SendWeighted(concurrency_over_age), **made).sealed()
-    hyper["smoothness"] = checks.not_negative("smoothness", smoothness)
-    for name in ("learning_rate", "smoothness"):
-        if np.any(hyper[name] == 0):
-            raise ValueError(f"`{name}` must be positive; got 0. With a smoothness, steps are a share of 1/L.")
-    return Rule(send=SendWeighted(capped_beyond_concurrency), **made).sealed()
+
+    _: KW_ONLY
+    concurrency: Annotated[Number, _concurrency] | None = None
+    smoothness: NotNegative | None = None
+
+    publication = "mishchenko2022delays"
+    purpose = "delays without a bound, such as stragglers'"
+
+    def check(self) -> None:
+        """Refuse a step size or a smoothness of 0 where steps are a share of 1/L."""
+        if self.smoothness is not None:
+            for name in ("learning_rate", "smoothness"):
+                if np.any(getattr(self, name) == 0):
+                    raise ValueError(f"`{name}` must be positive; got 0. With a smoothness, steps are a share of 1/L.")
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule with as many gradients under way as there are workers, unless a number was given."""
+        given = float(workers) if self.concurrency is None else self.concurrency
+        if np.any(np.asarray(given) > workers):
+            raise ValueError(
+                f"`concurrency` of the rule {self.name!r} must be at most the trace's number of workers, {workers}; "
+                f"got {given!r}. Leave it out."
+            )
+        return replace(self, concurrency=given)
+
+    def weight(self, age: jax.Array) -> Any:
+        """n/max(n, τ); with a smoothness 1 up to τ = n, then at most 1/(4·η·L·τ)."""
+        concurrency: Any = self.concurrency
+        if self.smoothness is None:
+            return concurrency / jnp.maximum(concurrency, age)
+        cap = 1 / (4 * self.smoothness * self.learning_rate * jnp.maximum(age, 1))
+        return jnp.where(age <= concurrency, 1, jnp.minimum(1, cap))

@@ -1,16 +1,16 @@
 """YellowFin: step size and momentum tuned during training, with a loop that corrects for asynchrony's own momentum."""
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from asyncsim import checks
+from asyncsim.components import static
 from asyncsim.median import median
-from asyncsim.rules.arguments import step_size
+from asyncsim.rules.arguments import Fraction, NotNegative, StepSize, whole
 from asyncsim.rules.momentum import at_rest
-from asyncsim.rules.rule import Hyper, Info, Params, Rule, Sent, State, View
+from asyncsim.rules.rule import Info, Params, Rule, Sent, State, View
 from asyncsim.trees import widen
 
 SMALL = 1e-15  # keeps logarithms and quotients finite where a gradient is zero, as in the authors' code
@@ -70,22 +70,6 @@ class Report(NamedTuple):
     lacking: jax.Array
 
 
-@dataclass(frozen=True)
-class StartTuned:
-    """The initial state of the server, which keeps `history` versions."""
-
-    span: int
-    history: int
-
-    def __call__(self, hyper: Hyper, params: Params) -> Server:
-        """The `start_server` of the rule."""
-        zero, rest = jnp.zeros(()), at_rest(hyper, params)
-        latest = jnp.full(self.span, jnp.nan)
-        measured = Measured(zero, latest, zero, zero, widen(rest), zero, zero, zero)
-        past = jax.tree.map(lambda t: jnp.broadcast_to(t, (self.history, *t.shape)), params) if self.history else ()
-        return Server(jnp.zeros((), jnp.int32), rest, jnp.ones(()), zero, zero, measured, past)
-
-
 def total(tree: Params) -> jax.Array:
     """Sum over all entries of all leaves."""
     return sum((jnp.sum(leaf).astype(float) for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
@@ -129,11 +113,6 @@ def tune(measured: Measured) -> tuple[jax.Array, jax.Array]:
     return (1 - root) ** 2 / (lowest + SMALL), root**2
 
 
-def tuned_step(hyper: Hyper, server: Server) -> jax.Array:
-    """The tuned step size times the factor."""
-    return (hyper["learning_rate"] * server.rate).astype(server.rate.dtype)
-
-
 def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Params, staleness: jax.Array) -> jax.Array:
     """Median over the parameters of (x_{r+1} - x_r + α·g)/(x_r - x_{r-1}), r being the version that was read.
 
@@ -156,52 +135,7 @@ def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Para
     return jnp.where(known, median(quotients), jnp.nan).astype(float)
 
 
-def send_open(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send g."""
-    rate = tuned_step(hyper, view.server)
-    update = jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient)
-    return Sent(Report(gradient, jnp.zeros(())), state, Info(update=update))
-
-
-def send_closed(hyper: Hyper, gradient: Params, state: State, view: View) -> Sent:
-    """Send g, and by how much the total momentum that it saw lies below the target."""
-    sent = send_open(hyper, gradient, state, view)
-    seen = total_momentum(tuned_step(hyper, view.server), view.server, gradient, view.read, jnp.asarray(view.staleness))
-    # A fresh gradient sees the server's own momentum; if nothing is known, nothing is corrected.
-    seen = jnp.where(jnp.asarray(view.staleness) == 0, view.server.momentum, seen)
-    lacking = jnp.where(jnp.isfinite(seen), view.server.target - seen, 0)
-    return sent._replace(message=Report(gradient, lacking))
-
-
-def apply_tuned(hyper: Hyper, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
-    """v ← μ·v - α·g, θ ← θ + v; then measure g and tune."""
-    del view  # Every gradient counts alike.
-    gradient, decay, used = message.gradient, hyper["decay"], tuned_step(hyper, server)
-    velocity = jax.tree.map(
-        lambda v, g: server.momentum.astype(v.dtype) * v - used.astype(v.dtype) * g, server.velocity, gradient
-    )
-    theta = jax.tree.map(jnp.add, central, velocity)
-    measured = measure(decay, server.steps, server.measured, gradient)
-    rate, target = tune(measured)
-    begun = server.steps > 0  # a single gradient says nothing about the variance
-    rate = jnp.where(begun, decay * server.rate + (1 - decay) * rate, server.rate).astype(server.rate.dtype)
-    target = jnp.where(begun, decay * server.target + (1 - decay) * target, server.target).astype(server.target.dtype)
-    steps, momentum, past = server.steps + 1, target, server.history
-    if jax.tree.leaves(past):
-        momentum = (server.momentum + hyper["feedback"] * message.lacking).astype(target.dtype)
-        past = jax.tree.map(lambda old, t: old.at[steps % len(old)].set(t), past, theta)
-    return theta, Server(steps, velocity, rate, target, momentum, measured, past)
-
-
-def yellowfin(
-    learning_rate: Any = 1.0,
-    *,
-    decay: Any = 0.999,
-    feedback: Any = 0.01,
-    closed_loop: bool = True,
-    span: int = 20,
-    history: int = 64,
-) -> Rule:
+class YellowFin(Rule):
     """YellowFin: momentum SGD at the server, with step size and momentum tuned to the gradients that arrive.
 
     v ← μ·v - η·α·g, θ ← θ + v, with α = 1 and μ = 0 at first. After every step, from moving averages of the gradients,
@@ -222,6 +156,9 @@ def yellowfin(
     A step is applied and then tuned from, as in the authors' first public version. Their later ones tune with the
     gradient that has just arrived before they apply it, and clip gradients.
 
+    The rule keeps the velocity, the averages and the history on the server. It is not elementwise: it looks at all
+    parameters together.
+
     Args:
         learning_rate: Factor η of the tuned step size α; 1 leaves it as it is. It must be smaller with many workers:
             the closed loop corrects the momentum, but α is tuned as if gradients were fresh.
@@ -234,10 +171,6 @@ def yellowfin(
 
     `learning_rate`, `decay` and `feedback` may each be a scalar, or one value per seed.
 
-    Returns:
-        A `Rule` that keeps the velocity, the averages and the history on the server. It is not elementwise: it looks
-        at all parameters together.
-
     Raises:
         ValueError: If a number is out of range.
 
@@ -245,27 +178,71 @@ def yellowfin(
         The first step is one of SGD; nothing is tuned before the second gradient arrives.
 
         >>> import asyncsim as asim
-        >>> run = asim.replay(asim.Trace.from_commits([0]), asim.rules.yellowfin(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(asim.Trace.from_commits([0]), asim.rules.YellowFin(0.5), asim.workloads.quadratic([1.0]))
         >>> run.central["x"].tolist()
         [0.5]
 
     References:
         Zhang and Mitliagkas 2017, "YellowFin and the Art of Momentum Tuning", arXiv 1706.03471; the authors' code.
     """
-    span = checks.require_integer("span", span, least=1, remedy="20 is usual.")
-    history = checks.require_integer("history", history, least=3, remedy="Use a few more than the largest staleness.")
-    hyper = {
-        **step_size(learning_rate),
-        "decay": checks.fraction("decay", decay),
-        "feedback": checks.not_negative("feedback", feedback),
-    }
-    options = (("closed_loop", bool(closed_loop)), ("span", span), ("history", history))
-    return Rule(
-        hyper=hyper,
-        name="yellowfin",
-        send=send_closed if closed_loop else send_open,
-        options=options,
-        start_server=StartTuned(span, history if closed_loop else 0),
-        apply=apply_tuned,
-        elementwise=False,
-    ).sealed()
+
+    learning_rate: StepSize = 1.0
+    _: KW_ONLY
+    decay: Fraction = 0.999
+    feedback: NotNegative = 0.01
+    closed_loop: bool = static(default=True)
+    span: Annotated[int, whole(1, "20 is usual.")] = static(default=20)
+    history: Annotated[int, whole(3, "Use a few more than the largest staleness.")] = static(default=64)
+
+    name = "yellowfin"
+    publication = "zhang2019yellowfin"
+    purpose = "no tuning: step size and momentum measured"
+
+    def start_server(self, params: Params) -> Server:
+        """Nothing measured; the closed loop keeps the last versions."""
+        zero, rest = jnp.zeros(()), at_rest(params)
+        latest = jnp.full(self.span, jnp.nan)
+        measured = Measured(zero, latest, zero, zero, widen(rest), zero, zero, zero)
+        past: Any = ()
+        if self.closed_loop:
+            past = jax.tree.map(lambda t: jnp.broadcast_to(t, (self.history, *t.shape)), params)
+        return Server(jnp.zeros((), jnp.int32), rest, jnp.ones(()), zero, zero, measured, past)
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send g, and in the closed loop by how much the total momentum that it saw lies below the target."""
+        rate = self._step(view.server)
+        update = jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient)
+        lacking = self._lacking(gradient, view) if self.closed_loop else jnp.zeros(())
+        return Sent(Report(gradient, lacking), state, Info(update=update))
+
+    def _lacking(self, gradient: Params, view: View) -> jax.Array:
+        server, staleness = view.server, jnp.asarray(view.staleness)
+        seen = total_momentum(self._step(server), server, gradient, view.read, staleness)
+        # A fresh gradient sees the server's own momentum; if nothing is known, nothing is corrected.
+        seen = jnp.where(staleness == 0, server.momentum, seen)
+        return jnp.where(jnp.isfinite(seen), server.target - seen, 0)
+
+    def apply(self, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
+        """v ← μ·v - α·g, θ ← θ + v; then measure g and tune."""
+        del view  # Every gradient counts alike.
+        decay: Any = self.decay
+        gradient, used = message.gradient, self._step(server)
+        velocity = jax.tree.map(
+            lambda v, g: server.momentum.astype(v.dtype) * v - used.astype(v.dtype) * g, server.velocity, gradient
+        )
+        theta = jax.tree.map(jnp.add, central, velocity)
+        measured = measure(decay, server.steps, server.measured, gradient)
+        rate, target = tune(measured)
+        begun = server.steps > 0  # a single gradient says nothing about the variance
+        rate = jnp.where(begun, decay * server.rate + (1 - decay) * rate, server.rate).astype(server.rate.dtype)
+        target = jnp.where(begun, decay * server.target + (1 - decay) * target, server.target)
+        target = target.astype(server.target.dtype)
+        steps, momentum, past = server.steps + 1, target, server.history
+        if jax.tree.leaves(past):
+            momentum = (server.momentum + self.feedback * message.lacking).astype(target.dtype)
+            past = jax.tree.map(lambda old, t: old.at[steps % len(old)].set(t), past, theta)
+        return theta, Server(steps, velocity, rate, target, momentum, measured, past)
+
+    def _step(self, server: Server) -> jax.Array:
+        """The tuned step size times the factor."""
+        return (self.learning_rate * server.rate).astype(server.rate.dtype)

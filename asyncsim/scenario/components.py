@@ -13,6 +13,7 @@ from typing import Any
 
 from asyncsim import checks, compressors, delays, rules, workloads
 from asyncsim.cluster import Cluster, Network, Server, protocols
+from asyncsim.components import override, settings
 from asyncsim.delays import ByJob, Constant, Delay, scaled
 from asyncsim.delays.by_name import law_arguments
 from asyncsim.rules import Rule
@@ -147,8 +148,14 @@ class Component:
             return [*self.kind.argument_fields(name, self._accepted(name, {})), *partition_fields(self.data)]
         if self.rebuild_custom is None:
             return [*self.kind.argument_fields(self.name, self.values), *partition_fields(self.data)]
-        help = f"Of the script's own {self.kind.field}."
-        return [Field(key, kind_of(None, value), help, self.kind.group, value) for key, value in self.values.items()]
+        helps = described_arguments(inspect.getdoc(type(self.present)) or "")
+        described = dataclasses.fields(self.present) if dataclasses.is_dataclass(self.present) else ()
+        types = {field.name: field.type for field in described}
+        own = f"Of the script's own {self.kind.field}."
+        return [
+            Field(key, kind_of(types.get(key), value), helps.get(key, own), self.kind.group, value)
+            for key, value in self.values.items()
+        ]
 
     def rebuild(self, changes: dict[str, Any]) -> Any:
         """The object with changes; those that belong to this component are removed from the dictionary.
@@ -277,14 +284,11 @@ def protocol_component(protocol: protocols.CommitProtocol) -> Component:
 def rule_component(rule: Rule) -> Component:
     """The update rule without its compressor; a rule of the script's own has its hyper-parameters as arguments."""
     rule = compression.without(rule)
-    name = rules.constructor_of(rule)
-    if name is not None:
-        return Component(RULE, name, {key: value for key, value in rule.describe().items() if key != "name"}, rule)
-
-    def rebuild(**changed: Any) -> Rule:
-        return dataclasses.replace(rule, hyper={**rule.hyper, **changed})
-
-    return Component(RULE, CUSTOM, dict(rule.hyper), rule, rebuild)
+    if rules.CONSTRUCTORS.get(rule.name) is type(rule):
+        defaults = {field.name: field.default for field in dataclasses.fields(rule)}
+        values = {name: value for name, value in settings(rule).items() if not value is defaults[name] is None}
+        return Component(RULE, rule.name, values, rule)
+    return Component(RULE, CUSTOM, settings(rule), rule, partial(override, rule))
 
 
 def compressor_component(rule: Rule) -> Component:

@@ -7,12 +7,11 @@ from typing import Any
 
 from asyncsim import compressors
 from asyncsim.compressors import Compressor
-from asyncsim.rules import Rule, compressed
-from asyncsim.rules.compressed import taken_apart
+from asyncsim.rules import Compressed, Rule, compressed
 from asyncsim.scenario.fields import described_arguments
 
 NONE = "none"  # the choice of no compressor
-FEEDBACK = described_arguments(inspect.getdoc(compressed) or "")["error_feedback"]
+FEEDBACK = described_arguments(inspect.getdoc(Compressed) or "")["error_feedback"]
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,12 @@ def setting(rule: Rule) -> Setting:
 
     Example:
         >>> import asyncsim as asim
-        >>> setting(compressed(asim.rules.downpour(0.1), compressors.Natural()))
+        >>> setting(compressed(asim.rules.Downpour(0.1), compressors.Natural()))
         Setting(compressor=Natural(), error_feedback=True)
     """
-    found = taken_apart(rule)
-    return Setting() if found is None else Setting(found.compressor, found.error_feedback)
+    return Setting(rule.compressor, rule.error_feedback) if isinstance(rule, Compressed) else Setting()
 
 
 def without(rule: Rule) -> Rule:
     """The rule that is compressed, or the rule itself."""
-    found = taken_apart(rule)
-    return rule if found is None else found.rule
+    return rule.rule if isinstance(rule, Compressed) else rule

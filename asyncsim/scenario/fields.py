@@ -163,6 +163,10 @@ def kind_of(annotation: Any, value: Any = None) -> str:
     kinds = {bool: "switch", int: "integer", float: "number", str: "text"}
     for option in options:
         origin, items = typing.get_origin(option), typing.get_args(option)
+        if origin is typing.Annotated:
+            return kind_of(items[0], value)
+        if origin is typing.Literal:
+            return "text"
         if option in kinds and not isinstance(value, (list, tuple)):
             return kinds[option]
         if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):

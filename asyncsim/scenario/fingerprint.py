@@ -15,17 +15,16 @@ import numpy as np
 
 from asyncsim import files
 from asyncsim.cluster import Cluster
+from asyncsim.components import arguments
 from asyncsim.delays import Constant
 from asyncsim.remember import once_for_each
-from asyncsim.rules import Rule, constructor_of
-from asyncsim.rules.compressed import taken_apart
+from asyncsim.rules import Rule
 from asyncsim.scenario import code
 from asyncsim.scenario.components import CUSTOM, law_component
 from asyncsim.version import REVISION
 from asyncsim.workloads import CONSTRUCTORS, Workload
 
 LIBRARY = "asyncsim"
-NOT_CODE_OF_RULE = ("hyper", "name", "options", "seal")  # of a rule: what its description says in words
 NOT_CODE_OF_WORKLOAD = ("name", "options", "dataset")  # the same of a workload
 MOST_FUNCTIONS = 256  # of the user's, of which a process remembers what they reached
 MOST_LISTED = 64  # entries of an array that are written out in a description; a larger array is hashed
@@ -74,14 +73,13 @@ def describe_law(compute: Any) -> Any:
 
 
 def describe_rule(rule: Rule) -> dict[str, Any]:
-    """Name, options and hyper-parameters, and the hash of code that the library's constructor of that name lacks."""
-    if (found := taken_apart(rule)) is not None:
-        how = {"compressor": plain(found.compressor), "error_feedback": found.error_feedback}
-        return {**describe_rule(found.rule), "name": rule.name, **how}
-    described = plain(rule.describe())
-    made_of = {field.name: getattr(rule, field.name) for field in dataclasses.fields(rule)}
-    reached = _reach("rule", {name: value for name, value in made_of.items() if name not in NOT_CODE_OF_RULE})
-    if constructor_of(rule) is None or reached.own:
+    """Name and arguments, and the hash of the code of a class of the user's."""
+    described: dict[str, Any] = {"name": rule.name}
+    for name in arguments(type(rule)):
+        value = getattr(rule, name)
+        described[name] = describe_rule(value) if isinstance(value, Rule) else plain(value, name)
+    reached = _reach("rule", {"class": type(rule)})
+    if reached.own:
         described["code"] = _hex(reached.digest)
     return described
 

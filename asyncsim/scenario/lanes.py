@@ -26,7 +26,7 @@ def in_lane(scenario: Scenario, most: int, of: int, place: int) -> Scenario:
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> scenario = asim.Scenario(cluster, rule, workload, commits=8)
         >>> lane = in_lane(scenario, most=4, of=3, place=0)
         >>> lane == scenario, outside_lanes(lane) == scenario, lanes_of(lane), lanes_of(scenario)

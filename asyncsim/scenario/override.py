@@ -42,7 +42,7 @@ def override(
         _refuse_unknown(rest, present, components_of(cluster, rule, workload))
         return cluster, rule, workload
     workers = rest.pop("workers", cluster.workers)
-    if COUNTS_WORKERS not in changes and "workers" in changes and "workers" in rule.describe():
+    if COUNTS_WORKERS not in changes and "workers" in changes and getattr(rule, "workers", None) is not None:
         rest[COUNTS_WORKERS] = workers
     if workers != cluster.workers:
         rest[OF_WORKERS] = True

@@ -6,6 +6,9 @@ The description says what a scenario is; `hints` says how it was written, which 
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import reduce
+from importlib import import_module
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,17 +18,14 @@ from asyncsim.cluster import Cluster, Network, Server, faults, protocols
 from asyncsim.datasets.again import made_again
 from asyncsim.folders.differences import first_difference
 from asyncsim.rules import Rule
-from asyncsim.rules.compressed import SUFFIX, taken_apart
-from asyncsim.rules.proxy import MOMENTUM, RATE
-from asyncsim.scenario.fields import arguments
+from asyncsim.rules.proxy import Wrapper
+from asyncsim.rules.rule import LIBRARY
 from asyncsim.scenario.fingerprint import describe_cluster, with_infinity
 from asyncsim.scenario.lanes import as_described
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.trace import Trace
 from asyncsim.version import REVISION
 from asyncsim.workloads import Workload
-
-BESIDE_PROXY = "_beside_proxy"  # ends the name of a rule that has a proxy beside it
 
 
 class NotByName(ValueError):
@@ -38,7 +38,7 @@ def hints(scenario: Scenario) -> dict[str, Any]:
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> hints(Scenario(cluster, rule, workload, commits_per_worker=8))
         {'commits_per_worker': 8}
     """
@@ -46,6 +46,7 @@ def hints(scenario: Scenario) -> dict[str, Any]:
     found = {
         "commits_per_worker": scenario.commits_per_worker,
         "data": data.source if isinstance(data, datasets.Dataset) else None,
+        "classes": dict(_own_classes(scenario.rule)) or None,
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -73,7 +74,7 @@ def rebuild(
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Gamma(mean=1.0, cv=0.3))
-        >>> rule, workload = asim.rules.gem(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.GEM(0.1), asim.workloads.quadratic([1.0])
         >>> scenario = Scenario(cluster, rule, workload, commits=8)
         >>> rebuild(scenario.describe()) == scenario
         True
@@ -84,7 +85,7 @@ def rebuild(
     if "record_code" in description:
         raise NotByName("`record` names a function of your own")
     workload = _part("workload", lambda: _workload(parts["workload"], hints.get("data")))
-    rule = _part("rule", lambda: _rule(parts["rule"]))
+    rule = _part("rule", lambda: _rule(parts["rule"], hints.get("classes") or {}))
     cluster = _part("cluster", lambda: _cluster(parts["cluster"], trace))
     alone = _part("cluster", lambda: _scenario(description, cluster, rule, workload))
     made = as_described(alone, description)
@@ -148,7 +149,7 @@ def _require_revision(description: Mapping[str, Any]) -> None:
 def _scenario(description: Mapping[str, Any], cluster: Cluster | Trace, rule: Rule, workload: Workload) -> Scenario:
     names = ("commits", "seconds", "seed", "schedule_seed", "record")
     given = {name: description[name] for name in names if name in description}
-    if isinstance(cluster, Cluster) and taken_apart(rule) is not None:  # its compressor says how large messages are
+    if isinstance(cluster, Cluster) and isinstance(rule, rules.Compressed):  # the compressor decides about bytes
         cluster = dataclasses.replace(cluster, network=dataclasses.replace(cluster.network, compression=1.0))
     return Scenario(cluster=cluster, rule=rule, workload=workload, **given)
 
@@ -175,35 +176,53 @@ def _as_written(made: Scenario, hints: Mapping[str, Any]) -> Scenario:
 
 def _rules_that_follow(rule: Rule) -> Iterator[Rule]:
     """The rule without each of the arguments that it may have taken from the number of workers."""
-    found = taken_apart(rule)
-    if found is not None:
-        yield from (rules.compressed(other, *found[1:]) for other in _rules_that_follow(found.rule))
+    if isinstance(rule, Wrapper):
+        yield from (dataclasses.replace(rule, rule=other) for other in _rules_that_follow(rule.rule))
         return
-    name = rules.constructor_of(rule)
-    if name is None:
-        return
-    given = {key: value for key, value in rule.describe().items() if key != "name"}
-    for key, parameter in arguments(rules.CONSTRUCTORS[name]).items():
-        if parameter.default is None and given.get(key) is not None:
-            try:
-                yield rules.CONSTRUCTORS[name](**{other: value for other, value in given.items() if other != key})
-            except (ValueError, TypeError):
-                continue
+    for field in dataclasses.fields(rule):
+        if field.init and field.default is None and getattr(rule, field.name) is not None:
+            yield dataclasses.replace(rule, **{field.name: None})
 
 
-def _rule(described: Mapping[str, Any]) -> Rule:
+def _rule(described: Mapping[str, Any], classes: Mapping[str, str]) -> Rule:
     values = dict(described)
     name = values.pop("name")
-    values.pop("code", None)  # compared in the end: a rule of the library has some where it holds an optimiser
-    if name.endswith(BESIDE_PROXY):
-        proxy = {"learning_rate": values.pop(RATE, None), "momentum": values.pop(MOMENTUM)}
-        return rules.beside_proxy(_rule({"name": name.removesuffix(BESIDE_PROXY), **values}), **proxy)
-    if name.endswith(SUFFIX):
-        how = {"compressor": _made(values.pop("compressor")), "error_feedback": values.pop("error_feedback")}
-        return rules.compressed(_rule({"name": name.removesuffix(SUFFIX), **values}), **how)
+    values.pop("code", None)  # compared in the end
+    kind = _class_of_rule(name, classes.get(name), "rule" in values)
+    arguments = {key: _rule(value, classes) if key == "rule" else _made(value) for key, value in values.items()}
+    return kind(**arguments)
+
+
+def _own_classes(rule: Rule) -> Iterator[tuple[str, str]]:
+    """Name -> "module:class" of a user's rule, and of a user's rule that it contains."""
+    kind = type(rule)
+    if not kind.__module__.startswith(f"{LIBRARY}."):
+        yield rule.name, f"{kind.__module__}:{kind.__qualname__}"
+    if isinstance(rule, Wrapper):
+        yield from _own_classes(rule.rule)
+
+
+def _class_of_rule(name: str, place: str | None, wraps: bool) -> type[Rule]:
+    """The class of a rule, by name; a user's own where its module can be imported."""
+    if place is not None:
+        return _imported(place)
+    if wraps:
+        return next(kind for kind in (rules.Compressed, rules.WithProxy) if name.endswith(kind.suffix))
     if name not in rules.CONSTRUCTORS:
         raise NotByName(f"there is no rule {name!r} in the library")
-    return rules.CONSTRUCTORS[name](**values)
+    return rules.CONSTRUCTORS[name]
+
+
+def _imported(place: str) -> type[Rule]:
+    """A user's class, "module:name"."""
+    module, _, name = place.partition(":")
+    found: Any = None
+    if module != "__main__" and "<locals>" not in name:
+        with suppress(ImportError):
+            found = reduce(lambda part, step: getattr(part, step, None), name.split("."), import_module(module))
+    if not isinstance(found, type) or not issubclass(found, Rule):
+        raise NotByName(f"the class {name!r} is of your own, and no module {module!r} that can be imported has it")
+    return found
 
 
 def _workload(described: Mapping[str, Any], source: Mapping[str, Any] | None) -> Workload:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from asyncsim.checks import require_integer, require_positive
 from asyncsim.cluster import Cluster, Pipeline, cost, simulate
 from asyncsim.cluster.simulation import Simulated
+from asyncsim.components import Structure
 from asyncsim.compressors import bytes_of
 from asyncsim.engine.arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine.bind import bind
@@ -23,7 +24,6 @@ from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record,
 from asyncsim.engine.trial import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
-from asyncsim.rules.rule import Structure
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
 from asyncsim.scenario.compression import setting
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
@@ -74,7 +74,7 @@ class Scenario:
         >>> import asyncsim as asim
         >>> scenario = Scenario(
         ...     cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
-        ...     rule=asim.rules.gem(learning_rate=0.05),
+        ...     rule=asim.rules.GEM(learning_rate=0.05),
         ...     workload=asim.workloads.quadratic([1.0, 0.1]),
         ...     commits_per_worker=100,
         ... )
@@ -88,7 +88,7 @@ class Scenario:
         The schedule of a real cluster, from its log:
 
         >>> log = asim.Trace.from_commits([0, 1, 0, 2, 1, 2], commit_time=[0.9, 1.0, 1.8, 2.1, 2.2, 3.3])
-        >>> Scenario(log, asim.rules.gem(learning_rate=0.05), asim.workloads.quadratic([1.0, 0.1]))
+        >>> Scenario(log, asim.rules.GEM(learning_rate=0.05), asim.workloads.quadratic([1.0, 0.1]))
         Scenario(gem on quadratic, 3 workers, 6 commits, seed 0)
     """
 
@@ -185,7 +185,7 @@ class Scenario:
         Example:
             >>> import asyncsim as asim
             >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
             >>> Scenario(cluster, rule, workload, commits=8).describe()["cluster"]
             {'workers': 2, 'compute': {'law': 'constant', 'value': 1.0}}
         """
@@ -278,7 +278,7 @@ class Scenario:
         Example:
             >>> import asyncsim as asim
             >>> cluster = asim.Cluster(workers=10**12, compute=asim.delays.Constant(1.0))
-            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
             >>> Scenario(cluster, rule, workload, commits=8).require_memory()  # doctest: +ELLIPSIS
             Traceback (most recent call last):
             ValueError: `workers` of 1000000000000 takes at least 200 TB of memory; this machine has ... Use fewer.
@@ -303,7 +303,7 @@ class Scenario:
         Example:
             >>> import asyncsim as asim
             >>> cluster = asim.Cluster(workers=10, compute=asim.delays.Constant(1.0))
-            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
             >>> round(Scenario(cluster, rule, workload, commits=10**8).expected_seconds)
             150
         """
@@ -385,7 +385,7 @@ class Scenario:
         Example:
             >>> import asyncsim as asim
             >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
             >>> fields = Scenario(cluster, rule, workload, commits=8).fields(rule="momentum_sgd")
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
@@ -417,7 +417,7 @@ class Scenario:
         Example:
             >>> import asyncsim as asim
             >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-            >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
             >>> Scenario(cluster, rule, workload, commits=8).override(wokers=8)
             Traceback (most recent call last):
             ValueError: `wokers` is not a field of this scenario. Did you mean `workers`?
@@ -506,7 +506,7 @@ def _checked_seed(name: str, value: Any) -> int:
 
 @once_for_each
 def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
-    return reportable(structure.rule, workload)
+    return reportable(structure.component, workload)
 
 
 def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:

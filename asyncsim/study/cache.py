@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant
 from asyncsim.engine import Progress, replay
-from asyncsim.rules import downpour
+from asyncsim.rules import Downpour
 from asyncsim.scenario.scenario import Scenario
 from asyncsim.study.run import Result, run
 from asyncsim.study.store import Store, open_store
@@ -76,7 +76,7 @@ class RunCache:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
         >>> workload = asim.workloads.quadratic([1.0])
-        >>> run = RunCache().get(asim.Scenario(cluster, asim.rules.downpour(0.1), workload, commits_per_worker=20))
+        >>> run = RunCache().get(asim.Scenario(cluster, asim.rules.Downpour(0.1), workload, commits_per_worker=20))
         >>> run.commits_per_worker, run.staleness[-1], run.diverged_at
         (20, np.int32(1), None)
     """
@@ -174,7 +174,7 @@ def seconds_per_commit(workload: Workload) -> float:
     trace = simulate(Cluster(PROBED, Constant(1.0)), commits=PROBED * PROBED)
     for _ in range(2):
         begun = time.perf_counter()
-        replay(trace, downpour(0.0), workload)
+        replay(trace, Downpour(0.0), workload)
         spent = time.perf_counter() - begun
     return spent / len(trace)  # type: ignore[possibly-undefined]  # the loop ran
 

@@ -52,11 +52,11 @@ class Comparison:
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> one = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), commits_per_worker=10)
+        >>> one = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0]), commits_per_worker=10)
         >>> both = asim.Comparison({"gem": one, "downpour": one.override(rule="downpour")})
         >>> both
         Comparison(2 scenarios: gem, downpour)
-        >>> both.override(learning_rate=0.2).scenarios["downpour"].rule.hyper
+        >>> both.override(learning_rate=0.2).scenarios["downpour"].rule.numbers
         {'learning_rate': 0.2}
         >>> Comparison(asim.grid(one, rule=["gem", "downpour"], workers=[2, 4]))
         Comparison(4 scenarios: gem_2, gem_4, downpour_2, downpour_4)

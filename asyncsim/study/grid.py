@@ -25,7 +25,7 @@ def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)
         >>> [(s.cluster.workers, s.seed) for s in grid(base, workers=[2, 4], seed=range(3))]
         [(2, 0), (2, 1), (2, 2), (4, 0), (4, 1), (4, 2)]
@@ -72,7 +72,7 @@ def sample(
         >>> import asyncsim as asim
         >>> from asyncsim.priors import LogUniform
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)
         >>> drawn = sample(base, count=3, learning_rate=LogUniform(1e-3, 1), workers=[2, 4], seeds=[0, 1])
         >>> [(s.cluster.workers, s.seed) for s in drawn]

@@ -84,7 +84,7 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust
         >>> import tempfile
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.gem(learning_rate=0.05), asim.workloads.quadratic([1.0, 0.1])
+        >>> rule, workload = asim.rules.GEM(learning_rate=0.05), asim.workloads.quadratic([1.0, 0.1])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     done = asim.run(asim.Scenario(cluster, rule, workload, commits_per_worker=100), folder)
         ...     found = asim.load(folder)

@@ -3,9 +3,9 @@
 Also the time that a run may take.
 """
 
-import time
 import warnings
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Any
 
 from asyncsim import checks
@@ -54,7 +54,7 @@ Results are kept, and the same sweep goes on.
         Raises:
             SweepStopped: If this has lasted too long.
         """
-        now = time.monotonic()
+        now = monotonic()
         self.since = now if self.since is None else self.since
         waited = now - self.since
         if self.seconds is not None and waited >= self.seconds:
@@ -81,7 +81,7 @@ class Limit:
 
     def begin(self) -> None:
         """Another run begins."""
-        self.begun = time.monotonic()
+        self.begun = monotonic()
 
     def __call__(self, progress: Any) -> None:
         """Look at the clock.
@@ -89,7 +89,7 @@ class Limit:
         Raises:
             TooLong: If the time is over.
         """
-        if time.monotonic() - self.begun > self.seconds:
+        if monotonic() - self.begun > self.seconds:
             raise TooLong(over(self.seconds))
 
 

@@ -109,7 +109,7 @@ def run(
         >>> import asyncsim as asim
         >>> scenario = asim.Scenario(
         ...     cluster=asim.Cluster(workers=4, compute=asim.delays.Constant(1.0)),
-        ...     rule=asim.rules.gem(learning_rate=0.05),
+        ...     rule=asim.rules.GEM(learning_rate=0.05),
         ...     workload=asim.workloads.quadratic([1.0, 0.1]),
         ...     commits_per_worker=100,
         ... )
@@ -325,7 +325,7 @@ def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Exponential(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> scenario = asim.Scenario(cluster, rule, workload, commits=400)
         >>> predicted_staleness(scenario, scenario.simulate())[:3].tolist()
         [0.5, 0.25, 0.125]
@@ -339,7 +339,7 @@ def headline(scenario: Scenario) -> tuple[str, str]:
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Gamma(mean=1.0, cv=0.3))
-        >>> rule, workload = asim.rules.gem(0.1, kappa=2.0), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.GEM(0.1, kappa=2.0), asim.workloads.quadratic([1.0])
         >>> for line in headline(asim.Scenario(cluster, rule, workload, commits=8)):
         ...     print(line)
         gem on quadratic, 2 workers

@@ -40,7 +40,7 @@ def summarise(
     Example:
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
-        >>> run = asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0]))
         >>> summary = summarise(trace, run, wall_seconds=2.0)
         >>> summary["mean_staleness"], summary["final_loss"], summary["commits_per_second"]
         (0.75, 0.0625, 2.0)
@@ -74,7 +74,7 @@ def loss_before_training(trace: Trace, run: Run) -> float:
     Example:
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
-        >>> run = asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0]))
         >>> run.loss.tolist(), loss_before_training(trace, run)
         ([0.5, 0.5, 0.125, 0.0], 0.5)
     """

@@ -246,7 +246,7 @@ def sweep(
         >>> import tempfile
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     results = asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0)
@@ -259,8 +259,8 @@ def sweep(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for result in asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0, wait=False):
         ...         print(result.scenario.rule, round(result.summary["final_loss"], 4))
-        downpour(learning_rate=0.1) 0.1396
-        downpour(learning_rate=0.2) 0.0205
+        Downpour(learning_rate=0.1, window=1) 0.1396
+        Downpour(learning_rate=0.2, window=1) 0.0205
     """
     asked = tuple(scenario.current() for scenario in _require_scenarios(scenarios))
     if jobs is not None:
@@ -340,7 +340,7 @@ def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)
         >>> [scenario.schedule_seed for scenario in with_shared_schedules(asim.grid(base, seed=[3, 4]))]
         [3, 3]

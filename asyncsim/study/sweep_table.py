@@ -90,7 +90,7 @@ def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)
         >>> told = asked_for(asim.grid(base, workers=[2, 4]))
         >>> told["fields"], [row[1:] for row in told["rows"]], told["common"]["learning_rate"]

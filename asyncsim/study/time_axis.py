@@ -25,7 +25,7 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
     Example:
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 0, 0, 0])  # at 1, 2, 3 and 4 seconds
-        >>> run = asim.replay(trace, asim.rules.downpour(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0]))
         >>> run.loss.tolist(), loss_against_time(trace, run, [0, 2, 4, 6]).tolist()
         ([0.5, 0.125, 0.03125, 0.0078125], [0.3125, 0.01953125, nan])
     """
@@ -59,7 +59,7 @@ def central_against_time(
         >>> def distance(commit):
         ...     return abs(commit.central["x"][0])
         >>> trace, workload = asim.Trace.from_commits([0, 0, 0, 0]), asim.workloads.quadratic([1.0])
-        >>> run = asim.replay(trace, asim.rules.downpour(0.5), workload, record={"distance": (distance, 2)})
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"distance": (distance, 2)})
         >>> time, value = asim.central_against_time(trace, run, "distance")
         >>> time.tolist(), value.tolist()
         ([2.0, 4.0], [0.25, 0.0625])

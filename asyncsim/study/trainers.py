@@ -29,7 +29,7 @@ def single_trainer(
         workload: What is learned; it must have data.
         epochs: Passes over the training examples.
         learning_rate: Step size, by which the optimiser's updates are multiplied.
-        optimiser: An optax.GradientTransformation, or a name as in `rules.worker`.
+        optimiser: An optax.GradientTransformation, or a name as in `rules.WorkerOptimiser`.
         seed: Seed of the initial parameters and of the mini-batches, which are those of worker 0 of a cluster.
 
     Returns:
@@ -46,7 +46,7 @@ def single_trainer(
         (True, True)
     """
     trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
-    return replay(trace, rules.worker(learning_rate, optimiser=optimiser), workload, seed)
+    return replay(trace, rules.WorkerOptimiser(learning_rate, optimiser=optimiser), workload, seed)
 
 
 def averaging_trainer(
@@ -85,7 +85,7 @@ def averaging_trainer(
     """
     window, epochs = epochs_in_batches(workload, 1), _require_epochs(epochs)
     cluster = Cluster(workers, Constant(1.0), protocol=protocols.Synchronous())
-    rule = rules.local_sgd(learning_rate, window=window, optimiser=optimiser)
+    rule = rules.LocalSGD(learning_rate, window=window, optimiser=optimiser)
     return replay(simulate(cluster, commits=cluster.workers * epochs), rule, workload, seed)
 
 
@@ -139,7 +139,9 @@ def ensemble_trainer(
             "are unknown. Use workloads.softmax, mlp or convnet."
         )
     trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
-    run = replay(trace, rules.worker(learning_rate, optimiser=optimiser), workload, [*range(seed, seed + models)])
+    run = replay(
+        trace, rules.WorkerOptimiser(learning_rate, optimiser=optimiser), workload, [*range(seed, seed + models)]
+    )
     return Ensemble(run, *evaluate_mean(workload.evaluate, run.central))
 
 

@@ -77,7 +77,7 @@ class Unit:
         """On its way to another process: the first scenario whole, and in what the others differ from it."""
         first, *others = self.scenarios
         lanes = [
-            (other.rule.hyper, other.seed, other.schedule_seed, other.description.get(LANES), other.digest)
+            (other.rule.numbers, other.seed, other.schedule_seed, other.description.get(LANES), other.digest)
             for other in others
         ]
         if any(
@@ -98,7 +98,7 @@ class Unit:
 
 def lane_of(
     first: Scenario,
-    hyper: Mapping[str, Any],
+    numbers: Mapping[str, Any],
     seed: int,
     schedule_seed: int | None,
     place: Mapping[str, int] | None,
@@ -106,15 +106,14 @@ def lane_of(
 ) -> Scenario:
     """A scenario that differs from another one as lanes do, without all that is checked when one is made."""
     lane = copy(first)
-    rule = {**first.description["rule"], **plain({name: hyper[name] for name in hyper})}
-    described = {**first.description, "rule": rule, "seed": seed}
+    described = {**first.description, "rule": _described(first.description["rule"], numbers), "seed": seed}
     described.pop("schedule_seed", None)
     if schedule_seed not in (None, seed):
         described["schedule_seed"] = schedule_seed
     if place is not None:
         described[LANES] = place
     changed = {
-        "rule": dataclasses.replace(first.rule, hyper=hyper),
+        "rule": first.rule.with_numbers(numbers),
         "seed": seed,
         "schedule_seed": schedule_seed,
         "description": described,
@@ -138,7 +137,7 @@ def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Un
     Example:
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0])
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0])
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)
         >>> [len(unit.scenarios) for unit in units_of(asim.grid(base, learning_rate=[0.1, 0.2], seed=range(3)))]
         [2, 2, 2]
@@ -162,16 +161,16 @@ def units_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Un
 def lane_key(scenario: Scenario) -> str:
     """Hash of all that the scenarios of a unit have in common."""
     rule = scenario.rule.for_workers(scenario.cluster.workers)
-    traced = {name for name, value in rule.hyper.items() if not np.ndim(value)}
+    traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}
     described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
-    described["rule"] = {name: value for name, value in described["rule"].items() if name not in traced}
+    described["rule"] = [_without(described["rule"], traced), str(jax.tree.structure(rule))]
     return digest([described, sorted(traced), scenario.schedule_digest])
 
 
 def program_of(scenario: Scenario) -> str:
     """Hash of what decides which program is compiled for a scenario."""
     described = scenario.description
-    rule = {name: value for name, value in described["rule"].items() if name not in scenario.rule.hyper}
+    rule = [_without(described["rule"], scenario.rule.numbers), str(jax.tree.structure(scenario.rule))]
     return digest([rule, described["workload"], described["record"], scenario.cluster.workers])
 
 
@@ -250,19 +249,31 @@ def _alone(
 
 
 def stacked(rules: Sequence[Rule]) -> Rule:
-    """One rule with the hyper-parameters of several of one structure: a value per lane where they differ.
+    """One rule with the numbers of several of one structure: a value per lane where they differ.
 
     Example:
         >>> from asyncsim import rules
-        >>> stacked([rules.gem(0.1), rules.gem(0.2)])
-        gem(learning_rate=[0.1, 0.2], momentum=0.9, kappa=1.0, variant='script')
+        >>> stacked([rules.Downpour(0.1), rules.Downpour(0.2)])
+        Downpour(learning_rate=[0.1, 0.2], window=1)
     """
-    hyper: dict[str, Any] = dict(rules[0].hyper)
-    for name in hyper:
-        values = [rule.hyper[name] for rule in rules]
-        if any(value != values[0] for value in values):
-            hyper[name] = np.asarray(values)
-    return dataclasses.replace(rules[0], hyper=hyper)
+    found = [rule.numbers for rule in rules]
+    differing = {name for numbers in found for name in numbers if numbers[name] != found[0][name]}
+    return rules[0].with_numbers({name: np.asarray([numbers[name] for numbers in found]) for name in differing})
+
+
+def _described(rule: Mapping[str, Any], numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a rule with other numbers, those of a rule that it contains included."""
+    return {
+        name: _described(value, numbers) if name == "rule" else plain(numbers[name]) if name in numbers else value
+        for name, value in rule.items()
+    }
+
+
+def _without(rule: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The description of a rule without its entries of these names, and so of a rule that it contains."""
+    return {
+        name: _without(value, names) if name == "rule" else value for name, value in rule.items() if name not in names
+    }
 
 
 def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:

@@ -37,7 +37,7 @@ def softmax(data: Dataset, batch_size: int, *, training_loss: bool = False) -> W
         >>> workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=32)
         >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0))
         >>> trace = asim.simulate(cluster, commits=500, seed=0)
-        >>> run = asim.replay(trace, asim.rules.downpour(0.05), workload)
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.05), workload)
         >>> run.evaluate()["test_accuracy"] > 0.9
         True
     """

@@ -152,7 +152,7 @@ def surface(
     Example:
         >>> import asyncsim as asim
         >>> workload = asim.workloads.surface("booth", start=(2.0, 3.0))
-        >>> run = asim.replay(asim.Trace.from_commits([0]), asim.rules.downpour(0.05), workload)
+        >>> run = asim.replay(asim.Trace.from_commits([0]), asim.rules.Downpour(0.05), workload)
         >>> run.loss.tolist(), run.central["x"].tolist()
         ([5.0], [1.5, 2.5999999046325684])
 

@@ -74,7 +74,7 @@ class Workload:
         >>> x = np.linspace(-1.0, 1.0, 100)
         >>> line = asim.Workload(init=lambda key: {"slope": jnp.zeros(())}, loss=loss, data=(x, 3 * x), batch_size=10)
         >>> trace = asim.simulate(asim.Cluster(workers=4, compute=asim.delays.Constant(1.0)), commits=400)
-        >>> round(float(asim.replay(trace, asim.rules.downpour(0.1), line).central["slope"]), 3)
+        >>> round(float(asim.replay(trace, asim.rules.Downpour(0.1), line).central["slope"]), 3)
         3.0
 
         One on a data set, a linear classifier of digits:
@@ -94,7 +94,7 @@ class Workload:
         >>> def distance(params, batch, key, worker):
         ...     return 0.5 * (params - jnp.array([0.0, 3.0])[worker]) ** 2
         >>> torn = asim.Workload(init=lambda key: jnp.zeros(()), loss=distance, workers=2)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 0, 1] * 400), asim.rules.downpour(0.01), torn)
+        >>> run = asim.replay(asim.Trace.from_commits([0, 0, 1] * 400), asim.rules.Downpour(0.01), torn)
         >>> round(float(run.central), 1)
         1.0
     """
@@ -300,7 +300,7 @@ class Workload:
             The loss of worker 1's second commit, taken again where its gradient was taken:
 
             >>> import asyncsim as asim
-            >>> trace, rule = asim.Trace.from_commits([0, 1, 1]), asim.rules.downpour(0.1)
+            >>> trace, rule = asim.Trace.from_commits([0, 1, 1]), asim.rules.Downpour(0.1)
             >>> workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=8)
             >>> run = asim.replay(trace, rule, workload, seed=3, record=("read",))
             >>> read = jax.tree.map(lambda leaf: leaf[2], run.unpacked("read"))

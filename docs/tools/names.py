@@ -18,6 +18,7 @@ ROOMS = {
     "compressors": "Compressed messages",
     "workloads": "Models",
     "datasets": "Data",
+    "components": "Components",
     "engine": "Replay",
     "energy": "Energies",
     "theory": "Theory",
@@ -39,7 +40,7 @@ class Name:
     """A public name.
 
     Attributes:
-        path: What users write, such as ``asyncsim.rules.gem``.
+        path: What users write, such as ``asyncsim.rules.GEM``.
         value: What it stands for.
         room: The room of the reference that it belongs to.
     """

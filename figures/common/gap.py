@@ -21,7 +21,7 @@ class GapScenario(asim.Scenario):
 
     Example:
         >>> cluster = asim.Cluster(workers=3, compute=asim.delays.Constant(1.0))
-        >>> scenario = asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]), commits=6)
+        >>> scenario = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0]), commits=6)
         >>> apart(scenario, 1).simulate().staleness.tolist()
         [0, 1, 2, 2, 3, 3]
         >>> apart(scenario, 1) == scenario, apart(scenario, 0) is scenario

@@ -23,7 +23,7 @@ WARM_UP = 0.2  # share of the commits that is left out as warm-up
 
 def beside(learning_rate: Any) -> asim.Rule:
     """DOWNPOUR, with a proxy that is kept beside it."""
-    return asim.rules.beside_proxy(asim.rules.downpour(learning_rate), momentum=scales.MOMENTUM)
+    return asim.rules.WithProxy(asim.rules.Downpour(learning_rate), proxy_momentum=scales.MOMENTUM)
 
 
 def on_quadratic(commits: int, seed: int, workers: Sequence[int]) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def on_quadratic(commits: int, seed: int, workers: Sequence[int]) -> list[dict[s
     """
     seeds = range(SCHEDULES * seed, SCHEDULES * (seed + 1))
     simulated = partial(mean_energies, commits=commits, most=max(workers))
-    alone = simulated(asim.rules.momentum_sgd(KAPPA, momentum=scales.MOMENTUM), 1, LAWS["constant"], seeds=seeds)[:, :1]
+    alone = simulated(asim.rules.MomentumSGD(KAPPA, momentum=scales.MOMENTUM), 1, LAWS["constant"], seeds=seeds)[:, :1]
     rows = []
     for law, compute in LAWS.items():
         for n in workers:

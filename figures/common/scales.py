@@ -99,7 +99,7 @@ def scenario(
 
 def gem(learning_rate: float, kappa: float = 1.0) -> asim.Rule:
     """GEM as in the authors' script."""
-    return asim.rules.gem(learning_rate, momentum=MOMENTUM, kappa=kappa)
+    return asim.rules.GEM(learning_rate, momentum=MOMENTUM, kappa=kappa)
 
 
 def gem_record(workers: int) -> dict[str, int | None]:

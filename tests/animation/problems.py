@@ -39,5 +39,5 @@ def trace_of(name):
 def two_runs(name="network and queue"):
     """DOWNPOUR and elastic averaging on Booth's function: reads of one are central variables, of the other not."""
     trace, workload = trace_of(name), asim.workloads.surface("booth", start=(8.0, 6.0))
-    chosen = {"DOWNPOUR": asim.rules.downpour(0.02), "elastic": asim.rules.aeasgd(0.02, window=2, rho=5.0)}
+    chosen = {"DOWNPOUR": asim.rules.Downpour(0.02), "elastic": asim.rules.AEASGD(0.02, window=2, rho=5.0)}
     return trace, {name: asim.replay(trace, rule, workload, record=POINTS) for name, rule in chosen.items()}

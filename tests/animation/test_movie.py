@@ -84,7 +84,7 @@ def test_a_minute_of_twenty_workers_takes_less_than_60_kB():
     network = asim.Network(latency=delays.Gamma(mean=0.08, cv=0.3))
     trace = asim.simulate(asim.Cluster(20, delays.Gamma(mean=1.0, cv=0.3), network=network), seconds=60.0)
     run = asim.replay(
-        trace, asim.rules.gem(1e-3), asim.workloads.surface("beale", noise=1.0), record=("central", "read")
+        trace, asim.rules.GEM(1e-3), asim.workloads.surface("beale", noise=1.0), record=("central", "read")
     )
     assert len(asim.animate(trace, run, predicted=np.full(40, 1 / 40)).page().encode()) < 60_000
     assert len(asim.animate(trace, view="gravity").page().encode()) < 60_000

@@ -42,7 +42,7 @@ def test_a_job_that_never_commits_is_where_it_read():
 def test_a_run_that_diverged_is_shown_until_then():
     trace = trace_of("plain")
     workload = asim.workloads.surface("beale", start=(-2.0, -1.0))
-    run = asim.replay(trace, asim.rules.downpour(0.5), workload, record=POINTS)
+    run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record=POINTS)
     movie = asim.animate(trace, run)
     assert run.diverged_at is not None
     ticks = movie.states.commit_ticks / movie.states.film.per_second
@@ -54,7 +54,7 @@ def test_a_run_that_diverged_is_shown_until_then():
 
 def test_principal_directions_of_a_larger_model():
     trace, workload = trace_of("plain"), asim.workloads.quadratic([4.0, 1.0, 0.0], start=[1.0, 2.0, 3.0])
-    run = asim.replay(trace, asim.rules.downpour(0.1), workload, record=POINTS)
+    run = asim.replay(trace, asim.rules.Downpour(0.1), workload, record=POINTS)
     movie = asim.animate(trace, run, view="landscape", directions="principal")
     plane, way = movie.plane, run.unpacked("central")["x"]
     assert plane.directions @ plane.directions.T == pytest.approx(np.eye(2), abs=1e-5)
@@ -78,7 +78,7 @@ def test_the_landscape_is_lowest_at_its_minimum():
 
 
 def replayed(workload, **options):
-    return asim.replay(trace_of("plain"), asim.rules.downpour(0.01), workload, **{"record": POINTS, **options})
+    return asim.replay(trace_of("plain"), asim.rules.Downpour(0.01), workload, **{"record": POINTS, **options})
 
 
 @pytest.mark.parametrize(

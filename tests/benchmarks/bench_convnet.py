@@ -22,7 +22,7 @@ def workload():
 
 
 @pytest.mark.parametrize("lanes", [1, None], ids=["one device", "all devices"])
-@pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [asim.rules.GEM(0.001), asim.rules.Downpour(0.001)], ids=lambda rule: rule.name)
 def test_convnet_tax(rule, lanes, workload, versus, report, scaled):
     gradients = scaled(GRADIENTS)
     trace = gamma_trace(30, 0.1, gradients)
@@ -34,7 +34,7 @@ def test_convnet_tax(rule, lanes, workload, versus, report, scaled):
 @pytest.mark.parametrize("how", ["bare loop, one device", "replay of DOWNPOUR, all devices"])
 def test_convnet_against_pytorch(how, workload, versus, report):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: nothing to compare with")
-    trace, rule = gamma_trace(30, 0.1, GRADIENTS), asim.rules.downpour(0.001)
+    trace, rule = gamma_trace(30, 0.1, GRADIENTS), asim.rules.Downpour(0.001)
     ours = bare_loop(workload, GRADIENTS) if "bare" in how else lambda: asim.replay(trace, rule, workload)
     ratio = versus(ours, torch_loop(torch), rounds=5)
     report(f"convnet gradients/s over PyTorch's, {how}", 1 / ratio, "×", at_least=1.5)

@@ -23,7 +23,7 @@ def digits_workload(hidden):
     return asim.workloads.mlp(digits, hidden=hidden, batch_size=32)
 
 
-@pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [asim.rules.GEM(0.001), asim.rules.Downpour(0.001)], ids=lambda rule: rule.name)
 @pytest.mark.parametrize(("workers", "cv"), [(30, 0.1), (100, 1.0)])
 @pytest.mark.parametrize("parameters", MODELS)
 def test_asynchrony_tax(parameters, workers, cv, rule, versus, fastest, report, scaled):
@@ -40,7 +40,7 @@ def test_asynchrony_tax(parameters, workers, cv, rule, versus, fastest, report, 
 @pytest.mark.parametrize("workers", [100, 1000])
 @pytest.mark.parametrize("parameters", MODELS)
 def test_cost_does_not_grow_with_the_workers(parameters, workers, versus, report, scaled):
-    workload, rule = digits_workload(MODELS[parameters][0]), asim.rules.gem(0.001)
+    workload, rule = digits_workload(MODELS[parameters][0]), asim.rules.GEM(0.001)
     few, many = gamma_trace(10, 0.1, scaled(COMMITS)), gamma_trace(workers, 0.1, scaled(COMMITS))
     growth = versus(
         lambda: asim.replay(many, rule, workload, lanes=1), lambda: asim.replay(few, rule, workload, lanes=1)
@@ -48,7 +48,7 @@ def test_cost_does_not_grow_with_the_workers(parameters, workers, versus, report
     report(f"cost of a commit at n = {workers} over n = 10, {parameters} parameters", growth, "×", at_most=1.3)
 
 
-@pytest.mark.parametrize("rule", [asim.rules.gem(0.001), asim.rules.downpour(0.001)], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [asim.rules.GEM(0.001), asim.rules.Downpour(0.001)], ids=lambda rule: rule.name)
 @pytest.mark.parametrize(("size", "noise", "seeds", "least"), [(10, 0, 1, 700), (10, 0, 32, 2000), (1729, 1, 1, 150)])
 def test_quadratic(size, noise, seeds, least, rule, benchmark, report, scaled):
     commits = scaled(1_000_000 if seeds * size == 10 else 100_000)

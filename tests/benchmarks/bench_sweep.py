@@ -17,7 +17,7 @@ RECORD = {"energy_central": 3, "energy_proxy": 3, "pi_mean": 3, "pi_median": 16}
 def base(commits):
     return asim.Scenario(
         cluster=asim.Cluster(workers=16, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
-        rule=asim.rules.gem(0.1),
+        rule=asim.rules.GEM(0.1),
         workload=asim.workloads.quadratic([1.0, 0.5] * 5),
         commits=commits,
     )
@@ -30,7 +30,7 @@ def in_turn(seeds, commits):
     for seed in seeds:
         trace = asim.simulate(scenario.cluster, commits=commits, seed=seed)
         for step_size in STEP_SIZES:
-            run = asim.replay(trace, asim.rules.gem(step_size), scenario.workload, seed, record=RECORD)
+            run = asim.replay(trace, asim.rules.GEM(step_size), scenario.workload, seed, record=RECORD)
             losses.append(run.final_loss())
     return np.reshape(losses, (-1, len(STEP_SIZES)))
 
@@ -41,7 +41,7 @@ def in_lanes(seeds, commits):
     losses = []
     for seed in seeds:
         trace = asim.simulate(scenario.cluster, commits=commits, seed=seed)
-        rule = asim.rules.gem(np.array(STEP_SIZES))
+        rule = asim.rules.GEM(np.array(STEP_SIZES))
         run = asim.replay(trace, rule, scenario.workload, [seed] * len(STEP_SIZES), record=RECORD)
         losses.append(run.final_loss())
     return np.array(losses)
@@ -81,7 +81,7 @@ NETWORK_STEP_SIZES = (0.1, 0.2)
 def network(commits_per_worker):
     return asim.Scenario(
         cluster=asim.Cluster(workers=20, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
-        rule=asim.rules.gem(0.1),
+        rule=asim.rules.GEM(0.1),
         workload=asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32),
         commits_per_worker=commits_per_worker,
     )
@@ -93,7 +93,7 @@ def networks_by_hand(seeds, commits_per_worker, folder):
     for seed in seeds:
         trace = asim.simulate(scenario.cluster, commits=20 * commits_per_worker, seed=seed)
         for step_size in NETWORK_STEP_SIZES:
-            run = asim.replay(trace, asim.rules.gem(step_size), scenario.workload, seed, record=RECORD)
+            run = asim.replay(trace, asim.rules.GEM(step_size), scenario.workload, seed, record=RECORD)
             run.evaluate()
             run.save(f"{folder}/{step_size}_{seed}.npz")
 

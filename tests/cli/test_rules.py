@@ -7,7 +7,6 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.rules import CONSTRUCTORS
-from asyncsim.rules.purposes import MADE_FOR
 from tests.cli.commands import assert_one_line
 
 pytestmark = pytest.mark.quick
@@ -39,12 +38,13 @@ def test_the_table_fits_a_terminal_and_names_every_rule(printed):
         assert summary(name) in text
     purposes = " ".join("".join(line[59:].strip() + " " for line in lines[1:]).split())
     for name in CONSTRUCTORS:
-        assert MADE_FOR[name] in purposes
+        assert CONSTRUCTORS[name].purpose in purposes
 
 
 def test_every_rule_was_made_for_something():
-    assert sorted(MADE_FOR) == sorted(CONSTRUCTORS)
-    assert all(text == text.strip(". ") and len(text) <= 60 for text in MADE_FOR.values())
+    for rule in CONSTRUCTORS.values():
+        assert rule.purpose == rule.purpose.strip(". ")
+        assert len(rule.purpose) <= 60
 
 
 @pytest.mark.parametrize("name", sorted(CONSTRUCTORS))

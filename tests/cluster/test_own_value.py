@@ -55,7 +55,7 @@ def test_without_a_gap_it_is_the_atomic_trace():
     own, atomic = gap_trace(law=Constant(0.0)), simulate(Cluster(5, Gamma(1.0, 0.5)), commits=300, seed=0)
     for name in COMMIT_COLUMNS.keys() - {"resumes_own", "read_time"}:
         np.testing.assert_array_equal(getattr(own, name), getattr(atomic, name), err_msg=name)
-    rule, workload = asim.rules.gem(0.1), asim.workloads.quadratic([1.0, 0.1])
+    rule, workload = asim.rules.GEM(0.1), asim.workloads.quadratic([1.0, 0.1])
     np.testing.assert_allclose(asim.replay(own, rule, workload).loss, asim.replay(atomic, rule, workload).loss)
 
 
@@ -87,7 +87,7 @@ def test_the_order_and_the_pulls_say_it_all():
     again = Trace.from_columns({"worker": trace.worker, "pull_version": trace.pull_version}, resume="own")
     for name in ("worker", "read_version", "version", "pull_version", "resumes_own"):
         np.testing.assert_array_equal(getattr(again, name), getattr(trace, name), err_msg=name)
-    rule, workload = asim.rules.gem(0.1), asim.workloads.quadratic([1.0, 0.1])
+    rule, workload = asim.rules.GEM(0.1), asim.workloads.quadratic([1.0, 0.1])
     np.testing.assert_array_equal(asim.replay(again, rule, workload).loss, asim.replay(trace, rule, workload).loss)
 
 

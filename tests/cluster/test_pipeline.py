@@ -95,7 +95,7 @@ def test_a_replay_is_what_the_stages_would_have_done(x64):
     stages, rate, commits = 3, 0.1, 30
     table = asim.Pipeline(stages=stages, **RANDOM).timetable(commits, seed=3)
     trace = asim.simulate(asim.Pipeline(stages=stages, **RANDOM), commits=commits, seed=3)
-    run = replay_plainly(trace, asim.rules.downpour(rate), asim.Workload(init_stages, product_loss))
+    run = replay_plainly(trace, asim.rules.Downpour(rate), asim.Workload(init_stages, product_loss))
     versions = [[1.0 + 0.1 * s] for s in range(stages)]  # of each stage
     moments = ((False, table.backward_end), (True, table.forward_start))  # an update, then who reads it
     stashed, losses = {}, {}

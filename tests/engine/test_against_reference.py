@@ -20,6 +20,7 @@ from tests.problems import (
     noisy_quadratic,
     trace_for,
     tree_workload,
+    varied,
 )
 
 # Unclamped π divides by updates near zero and so amplifies rounding from commit to commit: only a few commits.
@@ -65,29 +66,33 @@ def test_the_quadratic_of_the_library_equals_the_plain_loop(x64):
     compare(gamma_trace(), RULES["gem_script"][0](), asim.workloads.quadratic([1.0, 0.5, 0.1], noise=0.3), lanes=3)
 
 
-def start_curious(hyper, params):
-    return params * hyper["rate"]
+class Curious(asim.Rule):
+    """Looks at all that it is given."""
 
+    rate: float
 
-def send_curious(hyper, gradient, state, view):
-    message = hyper["rate"] * (view.pulled - view.read - gradient + 0.3 * view.server) / (view.staleness + 2)
-    return Sent(message, 0.5 * state + message, Info(update=message))
+    elementwise = True
 
+    def start(self, params):
+        return params * self.rate
 
-def apply_curious(hyper, central, server, message, view):
-    server = 0.5 * server + message + hyper["rate"] * (view.read - central) / (view.staleness + 3)
-    return central + server, server
+    start_server = start
 
+    def send(self, gradient, state, view):
+        message = self.rate * (view.pulled - view.read - gradient + 0.3 * view.server) / (view.staleness + 2)
+        return Sent(message, 0.5 * state + message, Info(update=message))
 
-def resume_curious(hyper, central, server, state, view):
-    return central + 0.2 * server + state + hyper["rate"] * (view.read - 2 * view.pulled) / (view.staleness + 1)
+    def apply(self, central, server, message, view):
+        server = 0.5 * server + message + self.rate * (view.read - central) / (view.staleness + 3)
+        return central + server, server
+
+    def resume(self, central, server, state, view):
+        return central + 0.2 * server + state + self.rate * (view.read - 2 * view.pulled) / (view.staleness + 1)
 
 
 @pytest.mark.parametrize("kind", TRACES)
 def test_a_rule_may_use_everything_that_it_is_given(kind, x64):
-    rule = asim.Rule(
-        {"rate": 0.1}, "curious", send_curious, (), start_curious, start_curious, apply_curious, resume_curious
-    )
+    rule = Curious(0.1)
     workload = asim.Workload(init_vector, vector_loss, gradient=VECTOR_GRADIENT)
     compare(TRACES[kind][0](seed=2), rule, workload, lanes=3)
 
@@ -108,7 +113,7 @@ VECTOR_GRADIENT = jax.jit(asim.Workload(init_vector, vector_loss).loss_and_gradi
 def test_a_rule_that_sees_the_tree_equals_the_plain_loop(name, kind, x64):
     rule = RULES[name][0]()
     trace = TRACES[kind][0](commits=COMMITS.get(name, 60))
-    compare(trace, asim.Rule(**{**vars(rule), "elementwise": False}), tree_workload())
+    compare(trace, varied(rule, elementwise=False), tree_workload())
 
 
 @pytest.mark.parametrize(("name", "kind"), [("gem_script", "everything"), ("gem_signed", "ordinary")])

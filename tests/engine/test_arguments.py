@@ -12,7 +12,7 @@ from asyncsim import memory
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import gamma_trace, noisy_quadratic
 
-TRACE, RULE, WORKLOAD = gamma_trace(), asim.rules.gem(0.05), noisy_quadratic()
+TRACE, RULE, WORKLOAD = gamma_trace(), asim.rules.GEM(0.05), noisy_quadratic()
 
 
 def half(**changes):
@@ -57,7 +57,7 @@ REFUSED = [
     (lambda: asim.replay([0, 1], RULE, WORKLOAD), r"`trace` must be an asyncsim Trace; got \[0, 1\]\."),
     (
         lambda: asim.replay(TRACE, "gem", WORKLOAD),
-        r"`rule` must be an asyncsim Rule; got \'gem\'\. Give asyncsim\.rules\.gem\(learning_rate=…\)\.",
+        r"`rule` must be an asyncsim Rule; got \'gem\'\. Give asyncsim\.rules\.GEM\(learning_rate=…\)\.",
     ),
     (lambda: asim.replay(TRACE, RULE, None), "`workload` must be an asyncsim Workload; got None"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=-1), "`seed` must be an integer of at least 0; got -1"),
@@ -70,7 +70,7 @@ REFUSED = [
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=61), "`commits` must be at most the trace's 60; got 61"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=-1), "`commits` must be an integer of at least 0"),
     (
-        lambda: asim.replay(TRACE, asim.rules.gem([0.1, 0.2]), WORKLOAD),
+        lambda: asim.replay(TRACE, asim.rules.GEM([0.1, 0.2]), WORKLOAD),
         "`learning_rate` must be a scalar, or",
     ),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, record=("test_accuracy",)), "'test_accuracy', which this workload"),
@@ -101,9 +101,9 @@ REFUSED = [
         r"`init` must give at least one parameter; got float32\[0,3\]",
     ),
     (resume(seed=1), "`resume` must be a run of the same seed"),
-    (resume(rule=asim.rules.downpour(0.05)), "`resume` must be a run of the same rule"),
-    (resume(rule=asim.rules.gem(0.05, variant="paper")), "`resume` must be a run of the same rule"),
-    (resume(rule=asim.rules.gem(0.06)), "`resume` must be a run of the same rule"),
+    (resume(rule=asim.rules.Downpour(0.05)), "`resume` must be a run of the same rule"),
+    (resume(rule=asim.rules.GEM(0.05, variant="paper")), "`resume` must be a run of the same rule"),
+    (resume(rule=asim.rules.GEM(0.06)), "`resume` must be a run of the same rule"),
     (resume(trace=gamma_trace(seed=9)), "`resume` must be a run of the same trace"),
     (resume(trace=another("state_lost", 20, True)), "same trace; its first 30 commits differ"),
     (resume(trace=another("pull_version", 20, TRACE.read_version[20])), "same trace; its first 30 commits differ"),
@@ -144,7 +144,7 @@ def test_an_empty_trace_is_an_empty_run():
 
 def test_the_final_loss_is_each_workers_last_commits():
     trace = asim.simulate(asim.Cluster(2, [asim.delays.Constant(1.0), asim.delays.Constant(9.0)]), commits=200)
-    run = asim.replay(trace, asim.rules.downpour(0.01), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.quadratic([1.0]))
     last = [run.loss[trace.worker == w][-5:] for w in (0, 1)]
     assert run.final_loss(last=5) == pytest.approx(np.concatenate(last).mean())
 
@@ -153,7 +153,7 @@ def test_the_final_loss_is_each_workers_last_commits():
 def test_by_default_the_final_loss_is_that_of_the_end(commits):
     """A quarter of each worker's commits, however few there are, and at most fifty."""
     trace = asim.Trace.from_commits(np.r_[np.zeros(commits, int), np.ones(4 * commits, int)])
-    run = asim.replay(trace, asim.rules.downpour(0.01), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.quadratic([1.0]))
     ends = [run.loss[trace.worker == w][-end:] for w, end in enumerate((min(-(-commits // 4), 50), min(commits, 50)))]
     assert run.final_loss() == pytest.approx(np.concatenate(ends).mean(), rel=1e-6)
 
@@ -161,7 +161,7 @@ def test_by_default_the_final_loss_is_that_of_the_end(commits):
 @pytest.mark.parametrize("learning_rate", [2.5, 1e10, 1e30])
 def test_the_final_loss_of_a_lost_run_is_nan(learning_rate):
     """And NumPy does not warn of what overflows on the way there."""
-    trace, rule = gamma_trace(commits=400), asim.rules.downpour(learning_rate)
+    trace, rule = gamma_trace(commits=400), asim.rules.Downpour(learning_rate)
     run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=[0, 1])
     assert run.diverged_at[0] is not None
     np.testing.assert_array_equal(run.final_loss(), np.full(2, np.nan, np.float32), strict=True)
@@ -169,7 +169,7 @@ def test_the_final_loss_of_a_lost_run_is_nan(learning_rate):
 
 
 def test_a_diverged_run_is_not_continued(short_chunks):
-    trace, rule = gamma_trace(commits=200), asim.rules.downpour(1e10)
+    trace, rule = gamma_trace(commits=200), asim.rules.Downpour(1e10)
     run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))
     again = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), resume=run)
     assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
@@ -186,8 +186,8 @@ def mixed_loss(params, batch, key):
 @pytest.mark.parametrize("seed", [0, (0, 1)])
 def test_mixed_precision_keeps_the_dtype_of_every_leaf(seed):
     workload, trace = asim.Workload(init_mixed, mixed_loss), gamma_trace()
-    central = asim.replay(trace, asim.rules.momentum_sgd(0.02, momentum=0.5), workload, seed=seed).central
-    plain = replay_plainly(trace, asim.rules.momentum_sgd(0.02, momentum=0.5), workload).central
+    central = asim.replay(trace, asim.rules.MomentumSGD(0.02, momentum=0.5), workload, seed=seed).central
+    plain = replay_plainly(trace, asim.rules.MomentumSGD(0.02, momentum=0.5), workload).central
     for name in ("a", "b"):
         one = central[name] if seed == 0 else central[name][0]
         assert one.dtype == plain[name].dtype

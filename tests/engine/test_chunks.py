@@ -77,17 +77,17 @@ def test_seeds_side_by_side_equal_seeds_one_at_a_time(workload, lanes, x64):
 def test_hyper_parameters_may_differ_from_seed_to_seed(x64):
     trace, workload = gamma_trace(), tree_workload()
     rates = [0.01, 0.05, 0.2]
-    sweep = asim.replay(trace, asim.rules.gem(np.array(rates), kappa=2.0), workload, seed=[5, 5, 5])
+    sweep = asim.replay(trace, asim.rules.GEM(np.array(rates), kappa=2.0), workload, seed=[5, 5, 5])
     for place, rate in enumerate(rates):
-        single = asim.replay(trace, asim.rules.gem(rate, kappa=2.0), workload, seed=5)
+        single = asim.replay(trace, asim.rules.GEM(rate, kappa=2.0), workload, seed=5)
         np.testing.assert_allclose(sweep.loss[place], single.loss, rtol=1e-9)
 
 
 def test_rules_that_begin_alike_share_a_program():
     trace, workload = gamma_trace(), noisy_quadratic()
-    asim.replay(trace, asim.rules.downpour(0.1), workload)
+    asim.replay(trace, asim.rules.Downpour(0.1), workload)
     before = begin._cache_size()
-    asim.replay(trace, asim.rules.adaptive_staleness(0.1), workload, record=("energy_central",), seed=2, lanes=3)
+    asim.replay(trace, asim.rules.AdaptiveStaleness(0.1), workload, record=("energy_central",), seed=2, lanes=3)
     assert begin._cache_size() == before
 
 
@@ -99,12 +99,12 @@ def test_new_numbers_need_no_new_program(variant, kind):
 
     def replay(seed, learning_rate, momentum, kappa, commits=60):
         trace = TRACES[kind][0](seed=seed, commits=commits)
-        rule = asim.rules.gem(learning_rate, momentum=momentum, kappa=kappa, variant=variant)
+        rule = asim.rules.GEM(learning_rate, momentum=momentum, kappa=kappa, variant=variant)
         asim.replay(trace, rule, workload, seed=seed)
 
     replay(0, 0.05, 0.9, 1.0)
     before = replay_chunk._cache_size()
     replay(1, 0.01, 0.5, 2.0)
     replay(2, 0.01, 0.5, 2.0, commits=30)
-    asim.replay(TRACES[kind][0](), asim.rules.gem(0.05, variant=variant), tree_workload())
+    asim.replay(TRACES[kind][0](), asim.rules.GEM(0.05, variant=variant), tree_workload())
     assert replay_chunk._cache_size() == before

@@ -33,7 +33,7 @@ def share_everything(monkeypatch):
     ],
 )
 def test_two_devices_give_what_one_gives(workload, seed, kind, share_everything, x64):
-    trace, rule, workload = TRACES[kind][0](workers=7, commits=90), asim.rules.gem(0.05), workload()
+    trace, rule, workload = TRACES[kind][0](workers=7, commits=90), asim.rules.GEM(0.05), workload()
     layout = Replayer(trace, rule, workload, seed).layout
     assert (layout.devices, layout.lanes) == (2, 8)
     shared = asim.replay(trace, rule, workload, seed, record=("energy_proxy",))
@@ -44,7 +44,7 @@ def test_two_devices_give_what_one_gives(workload, seed, kind, share_everything,
 
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])
 def test_shared_lanes_can_be_resumed(kind, share_everything):
-    trace, rule, workload = TRACES[kind][0](workers=7, commits=90), asim.rules.gem(0.05), noisy_quadratic()
+    trace, rule, workload = TRACES[kind][0](workers=7, commits=90), asim.rules.GEM(0.05), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
     half = asim.replay(trace, rule, workload, commits=64)
     np.testing.assert_array_equal(asim.replay(trace, rule, workload, resume=half).loss, whole.loss)
@@ -55,7 +55,7 @@ def test_shared_lanes_can_be_resumed(kind, share_everything):
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
 def test_batched_lanes_equal_lanes_in_turn(workload, seed, shared, monkeypatch, x64):
     """The program of one accelerator, or of several, run on the CPU."""
-    trace, rule, workload = gamma_trace(workers=7, commits=90), asim.rules.gem(0.05), workload()
+    trace, rule, workload = gamma_trace(workers=7, commits=90), asim.rules.GEM(0.05), workload()
     alone = asim.replay(trace, rule, workload, seed, lanes=1)
     mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",)) if shared else None
     monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(4, batched=True, in_turn=False, mesh=mesh))
@@ -68,7 +68,7 @@ def test_batched_lanes_equal_lanes_in_turn(workload, seed, shared, monkeypatch, 
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_heavy_seeds_in_turn_equal_seeds_side_by_side(lanes, monkeypatch, x64):
-    trace, rule, workload = gamma_trace(commits=90), asim.rules.gem(0.05), tree_workload()
+    trace, rule, workload = gamma_trace(commits=90), asim.rules.GEM(0.05), tree_workload()
     together = asim.replay(trace, rule, workload, (3, 4), lanes=lanes)
     monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(lanes, False, in_turn=True, mesh=None))
     np.testing.assert_allclose(asim.replay(trace, rule, workload, (3, 4)).loss, together.loss, rtol=1e-10)
@@ -77,7 +77,7 @@ def test_heavy_seeds_in_turn_equal_seeds_side_by_side(lanes, monkeypatch, x64):
 @pytest.mark.parametrize("lanes", [0, -1, 1.5, True])
 def test_impossible_lanes_are_refused(lanes):
     with pytest.raises(ValueError, match=r"`lanes` must be"):
-        asim.replay(gamma_trace(), asim.rules.gem(0.05), noisy_quadratic(), lanes=lanes)
+        asim.replay(gamma_trace(), asim.rules.GEM(0.05), noisy_quadratic(), lanes=lanes)
 
 
 class TestIdleCores:
@@ -97,7 +97,7 @@ class TestIdleCores:
 
     @staticmethod
     def replay(**options):
-        return asim.replay(gamma_trace(workers=2, commits=4), asim.rules.gem(0.05), noisy_quadratic(), **options)
+        return asim.replay(gamma_trace(workers=2, commits=4), asim.rules.GEM(0.05), noisy_quadratic(), **options)
 
     def test_is_said_once(self, one_of_two):
         with pytest.warns(UserWarning, match=r"on one of 2 cores. Call `asyncsim.use_all_cores\(\)`") as caught:

@@ -22,41 +22,41 @@ def first_not_finite(plain):
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])
 @pytest.mark.parametrize("rate", [1e20, 1e10, 300.0])
 def test_the_commit_is_that_of_the_plain_loop(rate, kind):
-    trace, rule = TRACES[kind][0](commits=120), asim.rules.downpour(rate)
+    trace, rule = TRACES[kind][0](commits=120), asim.rules.Downpour(rate)
     expected = first_not_finite(replay_plainly(trace, rule, WORKLOAD))
     assert expected is not None
     assert asim.replay(trace, rule, WORKLOAD).diverged_at == expected
 
 
 def test_it_is_found_whatever_is_recorded():
-    trace, rule = gamma_trace(commits=120), asim.rules.gem(1e10, variant="paper")
+    trace, rule = gamma_trace(commits=120), asim.rules.GEM(1e10, variant="paper")
     record = {"energy_central": 1, "pi_mean": 3, "pi_median": 4}
     run = asim.replay(trace, rule, WORKLOAD, record=record)
     assert run.diverged_at == asim.replay(trace, rule, WORKLOAD).diverged_at is not None
 
 
 def test_a_stable_replay_does_not_diverge():
-    assert asim.replay(gamma_trace(), asim.rules.downpour(0.1), WORKLOAD).diverged_at is None
+    assert asim.replay(gamma_trace(), asim.rules.Downpour(0.1), WORKLOAD).diverged_at is None
 
 
 def test_every_seed_has_its_own():
     trace, rates = gamma_trace(commits=120), np.array([0.1, 1e10, 300.0])
-    run = asim.replay(trace, asim.rules.downpour(rates), WORKLOAD, seed=(0, 0, 0))
-    assert run.diverged_at == [asim.replay(trace, asim.rules.downpour(rate), WORKLOAD).diverged_at for rate in rates]
+    run = asim.replay(trace, asim.rules.Downpour(rates), WORKLOAD, seed=(0, 0, 0))
+    assert run.diverged_at == [asim.replay(trace, asim.rules.Downpour(rate), WORKLOAD).diverged_at for rate in rates]
     assert run.diverged_at[0] is None
 
 
 @pytest.mark.parametrize("stop", [True, False])
 def test_a_diverged_replay_stops_early_unless_told_not_to(stop, short_chunks):
     trace = gamma_trace(commits=300)
-    run = asim.replay(trace, asim.rules.downpour(1e10), WORKLOAD, stop_on_divergence=stop)
+    run = asim.replay(trace, asim.rules.Downpour(1e10), WORKLOAD, stop_on_divergence=stop)
     assert (run.commits < len(trace)) == stop
     assert len(run.loss) == run.commits
     assert run.diverged_at < 100
 
 
 def test_where_it_stops_does_not_depend_on_checkpoints(short_chunks):
-    trace, rule = gamma_trace(commits=300), asim.rules.downpour(300.0)
+    trace, rule = gamma_trace(commits=300), asim.rules.Downpour(300.0)
     alone = asim.replay(trace, rule, WORKLOAD)
     watched = asim.replay(trace, rule, WORKLOAD, checkpoint=lambda run: None, checkpoint_every=0)
     assert alone.commits < len(trace)
@@ -67,13 +67,13 @@ def test_a_nan_in_the_data_is_found_where_it_is_read():
     inputs, targets = (np.array(column) for column in tree_workload().data)
     inputs[5] = np.nan
     workload = asim.Workload(**{**vars(tree_workload()), "data": (inputs, targets)})
-    trace, rule = gamma_trace(), asim.rules.gem(0.01)
+    trace, rule = gamma_trace(), asim.rules.GEM(0.01)
     expected = first_not_finite(replay_plainly(trace, rule, workload))
     assert asim.replay(trace, rule, workload).diverged_at == expected
 
 
 def test_resuming_keeps_the_commit():
-    trace, rule = gamma_trace(commits=120), asim.rules.downpour(1e10)
+    trace, rule = gamma_trace(commits=120), asim.rules.Downpour(1e10)
     half = asim.replay(trace, rule, WORKLOAD, commits=60)
     whole = asim.replay(trace, rule, WORKLOAD, resume=half, stop_on_divergence=False)
     assert whole.diverged_at == half.diverged_at == asim.replay(trace, rule, WORKLOAD).diverged_at

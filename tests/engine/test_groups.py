@@ -57,8 +57,8 @@ def test_by_hand():
     trace = asim.Trace.from_commits([0, 1, 0, 1], groups={"a": [0, 0, 1, 2], "b": [0, 1, 2, 3]})
     squares = asim.Workload(init_two, two_squares)
     for run in (
-        asim.replay(trace, asim.rules.downpour(0.5), squares),
-        replay_plainly(trace, asim.rules.downpour(0.5), squares),
+        asim.replay(trace, asim.rules.Downpour(0.5), squares),
+        replay_plainly(trace, asim.rules.Downpour(0.5), squares),
     ):
         # a: 1, 1 - .5, .5 - .5, 0 - .25 (read .5), -.25 - 0 (read 0); b halves.
         assert float(run.central["a"]) == -0.25
@@ -76,11 +76,11 @@ def test_replay_equals_the_plain_loop(kind, name, lanes, x64):
     compare(KINDS[kind](seed=2, commits=COMMITS.get(name, 60)), rule, lanes)
 
 
-def start_mixed(hyper, params):
+def start_mixed(self, params):
     return jax.tree.map(lambda x: 0.1 * x, params)
 
 
-def send_mixed(hyper, gradient, state, view):
+def send_mixed(self, gradient, state, view):
     ages = view.staleness_of(gradient)
     message = jax.tree.map(
         lambda g, p, r, t: -0.1 * (g + 0.1 * (p - r)) / (t + 1), gradient, view.pulled, view.read, ages
@@ -88,7 +88,7 @@ def send_mixed(hyper, gradient, state, view):
     return Sent(message, jax.tree.map(lambda s, m: 0.5 * s + m, state, message))
 
 
-def resume_mixed(hyper, central, server, state, view):
+def resume_mixed(self, central, server, state, view):
     """Every tensor depends on all tensors of what was read last, and on what was pulled."""
     total = sum(leaf.sum() for leaf in jax.tree.leaves(view.read))
     ages = view.staleness_of(central)
@@ -100,8 +100,8 @@ def resume_mixed(hyper, central, server, state, view):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("elementwise", [True, False])
 def test_a_rule_may_use_everything_that_it_is_given(kind, elementwise, x64):
-    parts = {"hyper": {}, "name": "mixed", "send": send_mixed, "start": start_mixed}
-    rule = asim.Rule(**parts, elementwise=elementwise, **({} if elementwise else {"resume": resume_mixed}))
+    methods = {"send": send_mixed, "start": start_mixed, **({} if elementwise else {"resume": resume_mixed})}
+    rule = type("Mixed", (asim.Rule,), {"elementwise": elementwise, **methods})()
     compare(KINDS[kind](seed=4), rule, lanes=2)
 
 
@@ -126,9 +126,9 @@ def test_two_pieces_equal_the_whole_bit_for_bit(tmp_path, short_chunks):
 def test_seeds_side_by_side_equal_seeds_alone(x64):
     trace = KINDS["everything"](seed=2)
     rates = np.array([0.1, 0.05])
-    both = asim.replay(trace, asim.rules.spectrain(rates), workload(), seed=(3, 4))
+    both = asim.replay(trace, asim.rules.SpecTrain(rates), workload(), seed=(3, 4))
     for place, seed in enumerate((3, 4)):
-        alone = asim.replay(trace, asim.rules.spectrain(rates[place]), workload(), seed=seed)
+        alone = asim.replay(trace, asim.rules.SpecTrain(rates[place]), workload(), seed=seed)
         np.testing.assert_allclose(both.loss[place], alone.loss, rtol=1e-12)
 
 
@@ -148,9 +148,9 @@ def ages_of_tensors(commit):
 @pytest.mark.quick
 def test_a_resumed_run_must_be_of_the_same_reads():
     trace = KINDS["ordinary"](seed=2)
-    half = asim.replay(trace, asim.rules.downpour(0.1), workload(), commits=30)
+    half = asim.replay(trace, asim.rules.Downpour(0.1), workload(), commits=30)
     with pytest.raises(ValueError, match="`resume` must be a run of the same trace"):
-        asim.replay(by_group(gamma_trace(seed=2), seed=1), asim.rules.downpour(0.1), workload(), resume=half)
+        asim.replay(by_group(gamma_trace(seed=2), seed=1), asim.rules.Downpour(0.1), workload(), resume=half)
 
 
 BAD = [
@@ -171,4 +171,4 @@ BAD = [
 def test_groups_that_do_not_fit(change, groups, message):
     reads = {f"g{place}": [0, 0, 1] for place in range(groups)}
     with pytest.raises(ValueError, match=message):
-        asim.replay(asim.Trace.from_commits([0, 1, 0], groups=reads), asim.rules.downpour(0.1), change(tree_workload()))
+        asim.replay(asim.Trace.from_commits([0, 1, 0], groups=reads), asim.rules.Downpour(0.1), change(tree_workload()))

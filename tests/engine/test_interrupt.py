@@ -22,7 +22,7 @@ def raise_interrupt():
     ],
 )
 def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chunks, how, number):
-    trace, rule, workload = gamma_trace(commits=100), asim.rules.gem(0.01), noisy_quadratic()
+    trace, rule, workload = gamma_trace(commits=100), asim.rules.GEM(0.01), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
 
     def press_ctrl_c(progress):
@@ -40,14 +40,14 @@ def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chu
 def test_the_signal_handler_is_restored():
     signals = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in signals]
-    asim.replay(gamma_trace(), asim.rules.gem(0.01), noisy_quadratic())
+    asim.replay(gamma_trace(), asim.rules.GEM(0.01), noisy_quadratic())
     assert [signal.getsignal(number) for number in signals] == before
 
 
 def test_progress_sees_every_chunk(short_chunks):
     seen = []
     trace = gamma_trace(commits=40)
-    run = asim.replay(trace, asim.rules.gem(0.01), noisy_quadratic(), progress=seen.append)
+    run = asim.replay(trace, asim.rules.GEM(0.01), noisy_quadratic(), progress=seen.append)
     assert [(progress.done, progress.total) for progress in seen] == [(16, 40), (32, 40), (40, 40)]
     # The device is one chunk ahead of what has been collected; with five workers all of a chunk is recent.
     assert [progress.loss for progress in seen] == [
@@ -57,7 +57,7 @@ def test_progress_sees_every_chunk(short_chunks):
 
 
 def test_checkpoints_can_be_resumed(short_chunks):
-    trace, rule, workload = gamma_trace(commits=40), asim.rules.gem(0.01), noisy_quadratic()
+    trace, rule, workload = gamma_trace(commits=40), asim.rules.GEM(0.01), noisy_quadratic()
     snapshots = []
     whole = asim.replay(trace, rule, workload, checkpoint=snapshots.append, checkpoint_every=0)
     assert [snapshot.commits for snapshot in snapshots] == [16, 32, 40]
@@ -69,7 +69,7 @@ def test_checkpoints_can_be_resumed(short_chunks):
 
 def test_a_checkpoint_keeps_its_numbers_while_the_replay_goes_on(short_chunks):
     """Also of several seeds with one tensor, whose packed form is its own: the next chunk reuses the state's memory."""
-    trace, rule, workload = gamma_trace(commits=40), asim.rules.gem(0.01), noisy_quadratic()
+    trace, rule, workload = gamma_trace(commits=40), asim.rules.GEM(0.01), noisy_quadratic()
     snapshots = []
     asim.replay(trace, rule, workload, seed=(3, 5), checkpoint=snapshots.append, checkpoint_every=0)
     for snapshot in snapshots[:2]:

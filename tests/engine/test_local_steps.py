@@ -1,46 +1,41 @@
 """Rules with local steps, and rules whose server collects: compiled = plain, and known special cases."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import jax
 import numpy as np
 import optax
 import pytest
 
 import asyncsim as asim
+from asyncsim.components import static
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Rule, Sent
 from asyncsim.trace.regroup import in_steps
-from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload
+from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload, varied
 
 ADAM = optax.adam(0.05)
 
 
-@dataclass(frozen=True)
-class Start:
-    optimiser: Any
+class Local(Rule):
+    """Local steps of Adam, whose step size is scaled."""
 
-    def __call__(self, hyper, params):
-        return self.optimiser.init(params)
+    scale: float = 1.0
+    window: int = static(default=2)
+    elementwise: bool = static(default=False)
+    commits: int | None = static(default=None)
 
+    @property
+    def collect(self):
+        return self.commits
 
-@dataclass(frozen=True)
-class Step:
-    optimiser: Any
+    def start(self, params):
+        return ADAM.init(params)
 
-    def __call__(self, hyper, params, gradient, state):
-        updates, state = self.optimiser.update(gradient, state, params)
-        return optax.apply_updates(params, jax.tree.map(lambda u: hyper["scale"] * u, updates)), state
+    def local_step(self, params, gradient, state):
+        updates, state = ADAM.update(gradient, state, params)
+        return optax.apply_updates(params, jax.tree.map(lambda u: self.scale * u, updates)), state
 
-
-def send_displacement(hyper, displacement, state, view):
-    return Sent(displacement, state, Info(update=displacement))
-
-
-def local(window=2, scale=1.0, **more):
-    hyper = {"scale": scale}
-    return Rule(hyper, "local", send_displacement, start=Start(ADAM), local_step=Step(ADAM), window=window, **more)
+    def send(self, gradient, state, view):
+        return Sent(gradient, state, Info(update=gradient))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +50,7 @@ def local(window=2, scale=1.0, **more):
 )
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
 def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, workload, x64):
-    trace, rule = TRACES[kind][0](commits=40), local(elementwise=elementwise, collect=collect)
+    trace, rule = TRACES[kind][0](commits=40), Local(elementwise=elementwise, commits=collect)
     plain = replay_plainly(trace, rule, workload(), seed=3)
     run = asim.replay(trace, rule, workload(), seed=3, lanes=lanes)
     assert_close(run.loss, plain.loss)
@@ -64,13 +59,13 @@ def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, wor
 
 def test_seeds_side_by_side_keep_their_own_step_sizes(x64):
     trace, workload = gamma_trace(), tree_workload()
-    both = asim.replay(trace, local(scale=np.array([1.0, 0.5])), workload, seed=[3, 4])
+    both = asim.replay(trace, Local(scale=np.array([1.0, 0.5])), workload, seed=[3, 4])
     for place, (seed, scale) in enumerate([(3, 1.0), (4, 0.5)]):
-        assert_close(both.loss[place], asim.replay(trace, local(scale=scale), workload, seed=seed).loss)
+        assert_close(both.loss[place], asim.replay(trace, Local(scale=scale), workload, seed=seed).loss)
 
 
 def test_a_resumed_replay_equals_an_uninterrupted_one(tmp_path):
-    trace, workload, rule = gamma_trace(), tree_workload(), local(collect=4)
+    trace, workload, rule = gamma_trace(), tree_workload(), Local(commits=4)
     whole = asim.replay(trace, rule, workload)
     asim.replay(trace, rule, workload, commits=26).save(tmp_path / "run.npz")  # in the middle of a step
     resumed = asim.replay(trace, rule, workload, resume=asim.Run.load(tmp_path / "run.npz", rule, workload))
@@ -82,7 +77,8 @@ def test_a_resumed_replay_equals_an_uninterrupted_one(tmp_path):
 def test_one_worker_is_its_own_optimiser(x64):
     """Whatever the window: steps follow one another, the optimiser's state is kept, and the mini-batches continue."""
     workload = tree_workload()
-    runs = [asim.replay(asim.Trace.from_commits([0] * (12 // w)), local(w), workload, seed=2) for w in (1, 3, 12)]
+    traces = {window: asim.Trace.from_commits([0] * (12 // window)) for window in (1, 3, 12)}
+    runs = [asim.replay(trace, Local(window=window), workload, seed=2) for window, trace in traces.items()]
     for run in runs[1:]:
         assert_close(run.central, runs[0].central)
         np.testing.assert_allclose(run.loss, runs[0].loss.reshape(len(run.loss), -1).mean(axis=1))
@@ -96,8 +92,8 @@ def test_collecting_is_what_the_protocol_would_have_recorded(x64):
     cut.check()
     for name in ("worker", "read_version", "version", "pull_version", "closes_step", "commit_time"):
         np.testing.assert_array_equal(getattr(cut, name), getattr(buffered, name), err_msg=name)
-    rule = asim.rules.gem(0.05)
-    collecting = Rule(**{**vars(rule), "collect": 4})
+    rule = asim.rules.GEM(0.05)
+    collecting = varied(rule, collect=4)
     assert_close(
         asim.replay(plain, collecting, tree_workload()).central, asim.replay(buffered, rule, tree_workload()).central
     )
@@ -109,4 +105,4 @@ def test_steps_of_another_size_are_refused():
     cluster = asim.Cluster(5, asim.delays.Constant(1.0), protocol=asim.protocols.KBatchAsync(3))
     trace = asim.simulate(cluster, commits=30)
     with pytest.raises(ValueError, match=r"in steps of 1 or 4 commits for this rule; its first .* has 3. Simulate"):
-        asim.replay(trace, local(collect=4), tree_workload())
+        asim.replay(trace, Local(commits=4), tree_workload())

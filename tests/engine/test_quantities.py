@@ -1,6 +1,5 @@
 """What is recorded: the user's own functions of a commit, and the points θ and s themselves."""
 
-import dataclasses
 from functools import cache, partial
 
 import jax
@@ -14,7 +13,7 @@ from asyncsim.engine.chunks import RECORDED_BYTES
 from asyncsim.engine.loop import replay_chunk
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.engine.replayer import Replayer
-from tests.problems import RULES, TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload
+from tests.problems import RULES, TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload, varied
 
 QUADRATIC = asim.workloads.quadratic([1.0, 0.5])
 
@@ -46,7 +45,7 @@ RECORD = {"norm": gradient_norm, "all": (everything, 7), "central": None, "read"
 
 @cache
 def plain(name, kind):
-    whole = dataclasses.replace(asim.rules.downpour(0.1), elementwise=False)
+    whole = varied(asim.rules.Downpour(0.1), elementwise=False)
     trace, rule = TRACES[kind][0](), whole if name == "whole_tree" else RULES[name][0]()
     return trace, rule, replay_plainly(trace, rule, tree_workload(), seed=3).commits
 
@@ -145,7 +144,7 @@ def test_own_records_stand_in_the_columns():
 
 def test_points_in_half_precision_are_recorded_as_they_are(tmp_path):
     workload = asim.Workload(lambda key: {"x": jnp.ones(2, jnp.bfloat16)}, lambda p, b, k: (p["x"] ** 2).sum() / 2)
-    rule, trace = asim.rules.downpour(0.3), asim.Trace.from_commits([0, 0, 0])
+    rule, trace = asim.rules.Downpour(0.3), asim.Trace.from_commits([0, 0, 0])
     run = asim.replay(trace, rule, workload, record=("central",))
     assert run.unpacked("central")["x"].dtype == jnp.bfloat16
     np.testing.assert_array_equal(run.records["central"][-1], np.asarray(run.central["x"], np.float32))

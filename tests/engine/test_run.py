@@ -8,7 +8,7 @@ from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES
 from tests.problems import noisy_quadratic, tree_workload
 
 TRACE = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=60, seed=1)
-RULE = asim.rules.gem(0.05)
+RULE = asim.rules.GEM(0.05)
 
 
 def lengths(columns):
@@ -62,7 +62,7 @@ def test_records_stand_at_their_commits_and_nan_elsewhere():
 
 def test_the_staleness_is_what_the_rule_saw():
     """A server that collects counts steps, so that the staleness is smaller than that of the trace."""
-    columns = asim.replay(TRACE, asim.rules.fedbuff(0.1, buffer=4), noisy_quadratic()).to_columns(TRACE)
+    columns = asim.replay(TRACE, asim.rules.FedBuff(0.1, buffer=4), noisy_quadratic()).to_columns(TRACE)
     np.testing.assert_array_equal(columns["staleness"], np.arange(60) // 4 - TRACE.read_version // 4)
 
 
@@ -89,7 +89,7 @@ def test_another_trace_is_refused():
     ],
 )
 def test_a_run_prints_in_one_line(rate, seed, record, expected):
-    run = asim.replay(TRACE, asim.rules.downpour(rate), noisy_quadratic(), seed, record=record)
+    run = asim.replay(TRACE, asim.rules.Downpour(rate), noisy_quadratic(), seed, record=record)
     assert repr(run).startswith(f"Run(downpour on quadratic, 4 workers, {run.commits} commits, {expected}")
     assert "\n" not in repr(run)
 

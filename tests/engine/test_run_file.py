@@ -10,7 +10,7 @@ import pytest
 import asyncsim as asim
 from tests.problems import TRACES, full_disk
 
-RULE = asim.rules.gem(learning_rate=0.05)
+RULE = asim.rules.GEM(learning_rate=0.05)
 WORKLOAD = asim.workloads.quadratic([1.0, 0.1, 0.01], noise=0.1)
 TRACE = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=300, seed=1)
 RECORD = ("energy_central", "pi_median")
@@ -61,7 +61,7 @@ def test_a_file_of_an_older_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_divergence_is_kept(tmp_path: Path) -> None:
-    rule = asim.rules.downpour(3.0)
+    rule = asim.rules.Downpour(3.0)
     before = asim.replay(TRACE, rule, WORKLOAD)
     assert before.diverged_at is not None
     before.save(tmp_path / "run.npz")
@@ -76,7 +76,7 @@ def test_divergence_is_kept(tmp_path: Path) -> None:
             asim.workloads.quadratic([1.0]),
             r"`state/central` has shape \(1, 3\) where \(1, 1\) is expected",
         ),
-        (asim.rules.downpour(0.1), WORKLOAD, r"`state/rows` has shape .* is expected"),
+        (asim.rules.Downpour(0.1), WORKLOAD, r"`state/rows` has shape .* is expected"),
     ],
 )
 def test_another_rule_or_workload_is_refused(

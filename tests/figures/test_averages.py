@@ -18,7 +18,7 @@ def run():
 
 
 def compute_run(learning_rate):
-    cluster, rule = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3)), asim.rules.gem(learning_rate)
+    cluster, rule = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3)), asim.rules.GEM(learning_rate)
     workload = asim.workloads.quadratic([1.0, 0.1])
     return RunCache().get(asim.Scenario(cluster, rule, workload, commits_per_worker=33, record=RECORD))
 

@@ -43,7 +43,7 @@ class MadeUp:
 
 def quadratic(seed=0):
     cluster = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3))
-    return asim.Scenario(cluster, asim.rules.gem(0.1), asim.workloads.quadratic([1.0, 0.1]), commits=40, seed=seed)
+    return asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0, 0.1]), commits=40, seed=seed)
 
 
 def test_the_gap_is_part_of_the_scenario(tmp_path):

@@ -30,7 +30,7 @@ def replayed(rule: asim.Rule, record: tuple[str, ...] = (), seed: int | tuple[in
 
 
 def gem() -> asim.Run:
-    return replayed(asim.rules.gem(0.05), NAMES)
+    return replayed(asim.rules.GEM(0.05), NAMES)
 
 
 def texts(ax: Axes) -> str:
@@ -61,19 +61,19 @@ class TestLoss:
         assert ax.get_yscale() == "log"
 
     def test_several_seeds_give_their_mean(self, ax: Axes) -> None:
-        run = replayed(asim.rules.downpour(0.1), seed=(0, 1, 2))
+        run = replayed(asim.rules.Downpour(0.1), seed=(0, 1, 2))
         line = plots.draw_loss(ax, run)
         assert line.get_ydata()[-1] == pytest.approx(run.loss[:, -25:].mean())  # type: ignore[index]
 
     def test_divergence_is_said(self, ax: Axes) -> None:
-        run = replayed(asim.rules.downpour(8.0))
+        run = replayed(asim.rules.Downpour(8.0))
         line = plots.draw_loss(ax, run)
         assert f"diverged at commit {run.diverged_at:,}" in texts(ax)
         assert not np.isfinite(np.asarray(line.get_ydata())[-1])
 
     def test_long_runs_are_thinned_but_keep_their_ends(self, ax: Axes) -> None:
         trace = asim.simulate(asim.Cluster(2, asim.delays.Constant(1.0)), commits=9000)
-        line = plots.draw_loss(ax, asim.replay(trace, asim.rules.downpour(0.01), QUADRATIC))
+        line = plots.draw_loss(ax, asim.replay(trace, asim.rules.Downpour(0.01), QUADRATIC))
         x = np.asarray(line.get_xdata())
         assert len(x) == 2000
         assert (x[0], x[-1]) == (0.5, 4500.0)
@@ -94,12 +94,12 @@ class TestEnergiesAndPi:
         np.testing.assert_allclose(line.get_ydata(), plots.running_mean(run.records["pi_median"], 5))  # type: ignore
 
     def test_what_is_missing_is_said(self, ax: Axes) -> None:
-        run = replayed(asim.rules.downpour(0.1), ("energy_central",))
+        run = replayed(asim.rules.Downpour(0.1), ("energy_central",))
         assert len(plots.draw_energies(ax, run)) == 1
         assert "proxy: the rule has none" in texts(ax)
         plots.draw_pi(ax, run)
         assert "No π in this run" in texts(ax)
-        plots.draw_energies(ax, replayed(asim.rules.downpour(0.1)))
+        plots.draw_energies(ax, replayed(asim.rules.Downpour(0.1)))
         assert "No energies were recorded" in texts(ax)
 
 
@@ -129,7 +129,7 @@ class TestReport:
 
     def test_empty_run(self, tmp_path: Path) -> None:
         trace = asim.simulate(asim.Cluster(2, asim.delays.Constant(1.0)), seconds=0.5)
-        run = asim.replay(trace, asim.rules.gem(0.1), QUADRATIC, record=NAMES)
+        run = asim.replay(trace, asim.rules.GEM(0.1), QUADRATIC, record=NAMES)
         save_png(tmp_path / "a.png", lambda figure: plots.draw_report(figure, trace, run, "Title"), (8, 6))
         assert (tmp_path / "a.png").stat().st_size > 10_000
 

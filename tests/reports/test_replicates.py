@@ -38,8 +38,8 @@ def test_lanes_are_the_replays_that_they_stand_for():
     workload = asim.workloads.quadratic([1.0], noise=0.1)
     steps = [0.1, 0.2]
     values, seeds = side_by_side(steps, seeds=2)
-    together = asim.replay(trace, asim.rules.downpour(values), workload, seed=seeds).loss.reshape(2, 2, -1)
+    together = asim.replay(trace, asim.rules.Downpour(values), workload, seed=seeds).loss.reshape(2, 2, -1)
     for seed in range(2):
         for k, step in enumerate(steps):
-            alone = asim.replay(trace, asim.rules.downpour(step), workload, seed=seed).loss
+            alone = asim.replay(trace, asim.rules.Downpour(step), workload, seed=seed).loss
             np.testing.assert_allclose(together[seed, k], alone, rtol=1e-5)

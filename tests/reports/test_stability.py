@@ -66,7 +66,7 @@ def test_numbers_of_workers_side_by_side_are_what_each_is_alone():
 def test_gem_is_lost_where_one_worker_is():
     limit = theory.gem_single_worker_limit(0.9)
     share = stability_map(
-        [1, 3], [0.1, 0.97 * limit, 1.03 * limit], Constant(1.0), partial(asim.rules.gem, momentum=0.9)
+        [1, 3], [0.1, 0.97 * limit, 1.03 * limit], Constant(1.0), partial(asim.rules.GEM, momentum=0.9)
     )
     assert share.tolist() == [[1, 1, 0], [1, 1, 0]]
 

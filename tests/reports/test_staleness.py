@@ -174,7 +174,7 @@ def test_the_warm_up_is_long_enough(cluster):
 
 class TestReport:
     def test_the_page_shows_it(self):
-        cluster, rule = Cluster(4, EXPONENTIAL), asim.rules.downpour(0.1)
+        cluster, rule = Cluster(4, EXPONENTIAL), asim.rules.Downpour(0.1)
         trace = simulate(cluster, commits=400)
         run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))
         pmf = run_prediction(cluster, trace)

@@ -57,7 +57,7 @@ def test_limit_and_oldest():
     trace = asim.Trace.from_commits([0, 1])
     ends = [
         float(asim.replay(trace, rule, asim.workloads.quadratic([1.0])).central["x"][0])
-        for rule in (rules.drop_stale(0.5, oldest=1), rules.ringmaster(0.5, limit=2), rules.ringmaster(0.5, limit=1))
+        for rule in (rules.DropStale(0.5, oldest=1), rules.Ringmaster(0.5, limit=2), rules.Ringmaster(0.5, limit=1))
     ]
     np.testing.assert_allclose(ends, [0.0, 0.0, 0.5])
 

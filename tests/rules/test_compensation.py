@@ -41,7 +41,7 @@ def dc_by_hand(trace, strength, decay=None, shadow="own"):
 def test_dc_asgd_is_what_its_paper_says(variance, kind, x64):
     """Even if workers pull early: the server compensates to the value that it has, not to what they pulled."""
     trace = trace_of(kind, workers=6, commits=80)
-    rule = rules.dc_asgd(RATE, compensation=0.7, variance=variance, decay=0.8)
+    rule = rules.DCASGD(RATE, compensation=0.7, variance=variance, decay=0.8)
     run = asim.replay(trace, rule, quadratic())
     expected = dc_by_hand(trace, 0.7, decay=None if variance == "constant" else 0.8)
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9, atol=1e-14)
@@ -50,7 +50,7 @@ def test_dc_asgd_is_what_its_paper_says(variance, kind, x64):
 def test_every_worker_has_its_own_shadow(x64):
     """One shadow for all workers, as in one public implementation, is a different algorithm."""
     trace = gamma_trace(workers=6, commits=80)
-    run = asim.replay(trace, rules.dc_asgd(RATE, compensation=0.7), quadratic())
+    run = asim.replay(trace, rules.DCASGD(RATE, compensation=0.7), quadratic())
     wrong = dc_by_hand(trace, 0.7, shadow="of all")
     assert abs(run.central["x"] - wrong).max() > 1e-3 * abs(wrong).max()
 
@@ -58,8 +58,8 @@ def test_every_worker_has_its_own_shadow(x64):
 @pytest.mark.parametrize("variance", ["constant", "adaptive"])
 def test_without_compensation_it_is_asynchronous_sgd(variance, x64):
     trace = TRACES["everything"][0]()
-    expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic())
-    run = asim.replay(trace, rules.dc_asgd(0.1, compensation=0, variance=variance), noisy_quadratic())
+    expected = asim.replay(trace, rules.Downpour(0.1), noisy_quadratic())
+    run = asim.replay(trace, rules.DCASGD(0.1, compensation=0, variance=variance), noisy_quadratic())
     np.testing.assert_allclose(run.loss, expected.loss, rtol=1e-12)
 
 
@@ -67,7 +67,7 @@ def test_the_compensation_is_exact_where_the_squared_gradient_is_the_curvature(x
     """Where g = √h, g² is the curvature h, and on a quadratic there is nothing beyond the first order."""
     h, start = 0.25, 2.0  # gradient h·x = 0.5 = √h at the start
     trace = asim.Trace.from_commits([0, 1])
-    run = asim.replay(trace, rules.dc_asgd(0.2, compensation=1.0), asim.workloads.quadratic([h], start=start))
+    run = asim.replay(trace, rules.DCASGD(0.2, compensation=1.0), asim.workloads.quadratic([h], start=start))
     x = start * (1 - 0.2 * h)
     np.testing.assert_allclose(run.central["x"], x * (1 - 0.2 * h), rtol=1e-12)  # as if the second had been fresh
 
@@ -92,24 +92,24 @@ def gap_by_hand(trace, momentum, decay):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gap_aware_is_what_its_paper_says(kind, x64):
     trace = trace_of(kind, workers=6, commits=80)
-    run = asim.replay(trace, rules.gap_aware(RATE, momentum=0.6, decay=0.95), quadratic())
+    run = asim.replay(trace, rules.GapAware(RATE, momentum=0.6, decay=0.95), quadratic())
     np.testing.assert_allclose(run.central["x"], gap_by_hand(trace, 0.6, 0.95), rtol=1e-9, atol=1e-14)
 
 
 def test_parameters_that_stay_are_not_corrected():
     """A parameter without a gradient has no usual step: 0/0 must not become NaN, not even in float32."""
     flat = asim.workloads.quadratic([0.0, 1.0])
-    run = asim.replay(gamma_trace(), rules.gap_aware(0.05), flat)
+    run = asim.replay(gamma_trace(), rules.GapAware(0.05), flat)
     assert run.diverged_at is None
     assert run.central["x"][0] == 1
     assert abs(run.central["x"][1]) < 0.5
 
 
 BAD = [
-    (lambda: rules.dc_asgd(0.1, compensation=-1), "`compensation` must not be negative"),
-    (lambda: rules.dc_asgd(0.1, variance="adaptative"), "Did you mean 'adaptive'"),
-    (lambda: rules.dc_asgd(0.1, decay=1.0), "`decay` must be at least 0 and less than 1"),
-    (lambda: rules.gap_aware(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.DCASGD(0.1, compensation=-1), "`compensation` must not be negative"),
+    (lambda: rules.DCASGD(0.1, variance="adaptative"), "Did you mean 'adaptive'"),
+    (lambda: rules.DCASGD(0.1, decay=1.0), "`decay` must be at least 0 and less than 1"),
+    (lambda: rules.GapAware(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
 ]
 
 

@@ -35,8 +35,8 @@ def test_slim_is_zero_by_a_change_of_variable(kind, x64):
     """The same gradients at the same points, commit by commit."""
     trace = TOGETHER[kind]()
     assert (trace.read_version[np.unique(trace.worker, return_index=True)[1]] == 0).all()
-    zero = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM), noisy_quadratic())
-    slim = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM, variant="slim"), noisy_quadratic())
+    zero = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM), noisy_quadratic())
+    slim = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM, variant="slim"), noisy_quadratic())
     np.testing.assert_allclose(zero.loss, slim.loss, rtol=1e-10)
     assert abs(zero.central["x"] - slim.central["x"]).max() > 1e-4  # but a different variable
 
@@ -44,26 +44,26 @@ def test_slim_is_zero_by_a_change_of_variable(kind, x64):
 @pytest.mark.parametrize("variant", ["zero", "slim", "dc"])
 def test_without_momentum_it_is_asynchronous_sgd(variant, x64):
     trace = TRACES["everything"][0]()
-    rule = rules.dana(0.1, momentum=0.0, variant=variant, compensation=0.0)
-    expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic())
+    rule = rules.DANA(0.1, momentum=0.0, variant=variant, compensation=0.0)
+    expected = asim.replay(trace, rules.Downpour(0.1), noisy_quadratic())
     np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected.loss, rtol=1e-12)
 
 
 def test_dc_without_compensation_is_zero(x64):
     trace = TRACES["everything"][0]()
-    zero = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM), noisy_quadratic())
-    dc = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM, variant="dc", compensation=0.0), noisy_quadratic())
+    zero = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM), noisy_quadratic())
+    dc = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM, variant="dc", compensation=0.0), noisy_quadratic())
     np.testing.assert_allclose(zero.loss, dc.loss, rtol=1e-12)
 
 
 def test_one_worker_is_nesterov(x64):
     """Slim is the optimiser itself; zero takes its gradients where the optimiser's parameters are."""
     trace, workload = asim.Trace.from_commits([0] * 40), tree_workload()
-    slim = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM, variant="slim"), workload, seed=5)
+    slim = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM, variant="slim"), workload, seed=5)
     expected = plain_optax(optax.sgd(RATE, momentum=MOMENTUM, nesterov=True), workload, 40, seed=5)
     for a, b in zip(jax.tree.leaves(slim.central), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
-    zero = asim.replay(trace, rules.dana(RATE, momentum=MOMENTUM), workload, seed=5)
+    zero = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM), workload, seed=5)
     np.testing.assert_allclose(zero.loss, slim.loss, rtol=1e-10)
 
 
@@ -85,7 +85,7 @@ def master(trace, compensation):
 def test_the_master_written_out(variant, compensation, x64):
     """The sum that the server keeps is the sum of all momenta."""
     trace = gamma_trace(workers=6, commits=150)
-    rule = rules.dana(RATE, momentum=MOMENTUM, variant=variant, compensation=compensation)
+    rule = rules.DANA(RATE, momentum=MOMENTUM, variant=variant, compensation=compensation)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], master(trace, compensation), rtol=1e-9, atol=1e-14)
 
@@ -94,16 +94,16 @@ def test_looking_ahead_helps_against_delay(x64):
     """With momentum .9 and 8 workers in turn, DANA is stable at a step size at which separate momenta diverge."""
     trace = asim.simulate(asim.Cluster(8, asim.delays.Constant(1.0)), commits=4000)
     workload = asim.workloads.quadratic([1.0])
-    blind = asim.replay(trace, rules.multi_asgd(0.05, momentum=0.9), workload)
-    ahead = asim.replay(trace, rules.dana(0.05, momentum=0.9), workload)
+    blind = asim.replay(trace, rules.MultiASGD(0.05, momentum=0.9), workload)
+    ahead = asim.replay(trace, rules.DANA(0.05, momentum=0.9), workload)
     assert blind.diverged_at is not None or blind.loss[-1] > 1e3
     assert ahead.loss[-1] < 1e-6
 
 
 BAD = [
-    (lambda: rules.dana(0.1, variant="slime"), "Did you mean 'slim'"),
-    (lambda: rules.dana(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (lambda: rules.dana(0.1, compensation=-1.0), "`compensation` must not be negative"),
+    (lambda: rules.DANA(0.1, variant="slime"), "Did you mean 'slim'"),
+    (lambda: rules.DANA(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.DANA(0.1, compensation=-1.0), "`compensation` must not be negative"),
 ]
 
 

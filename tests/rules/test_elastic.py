@@ -67,11 +67,11 @@ def by_hand(trace, worker, atomic):
 
 
 def aeasgd(atomic):
-    return rules.aeasgd(RATE, window=WINDOW, rho=RHO, atomic=atomic)
+    return rules.AEASGD(RATE, window=WINDOW, rho=RHO, atomic=atomic)
 
 
 def eamsgd(atomic):
-    return rules.eamsgd(RATE, window=WINDOW, rho=RHO, momentum=MOMENTUM, atomic=atomic)
+    return rules.EAMSGD(RATE, window=WINDOW, rho=RHO, momentum=MOMENTUM, atomic=atomic)
 
 
 RULES = {"aeasgd": (aeasgd, Aeasgd), "eamsgd": (eamsgd, Eamsgd)}
@@ -111,25 +111,25 @@ def test_easgd_is_what_its_source_says(x64):
         slopes = H * x + data[batch(0, np.arange(workers), np.full(workers, turn))[:, 0]]
         pull = beta / workers * (x - theta)
         x, theta = x - rate * slopes - pull, theta + pull.sum(axis=0)
-    rule = rules.easgd(workers=workers, window=1, beta=beta, learning_rate=rate)
+    rule = rules.EASGD(workers=workers, window=1, beta=beta, learning_rate=rate)
     assert_close(asim.replay(rounds(workers, workers * turns), rule, workload).central["x"], theta)
 
 
 def test_easgd_without_springs_is_independent_sgd(x64):
     """Every worker's losses are those it would have alone, and the centre stays where it is."""
-    rule, workload = rules.easgd(workers=3, window=2, beta=0.0, learning_rate=0.1), tree_workload()
+    rule, workload = rules.EASGD(workers=3, window=2, beta=0.0, learning_rate=0.1), tree_workload()
     trace = rounds(3, 30)
     run = asim.replay(trace, rule, workload, seed=1)
     assert_close(run.central, asim.replay(trace, rule, workload, seed=1, commits=0).central)
     for w in range(3):
         alone = asim.Trace.from_commits([w] * 10, workers=3)
         assert_close(
-            run.loss[trace.worker == w], asim.replay(alone, rules.downpour(0.1, window=2), workload, seed=1).loss
+            run.loss[trace.worker == w], asim.replay(alone, rules.Downpour(0.1, window=2), workload, seed=1).loss
         )
 
 
 def test_weightless_springs_leave_the_centre_alone(x64):
-    for rule in (rules.aeasgd(0.1, window=2, rho=0.0), rules.eamsgd(0.1, window=2, rho=0.0)):
+    for rule in (rules.AEASGD(0.1, window=2, rho=0.0), rules.EAMSGD(0.1, window=2, rho=0.0)):
         run = asim.replay(gamma_trace(), rule, noisy_quadratic())
         assert (run.central["x"] == 1.0).all()
         assert run.loss[-1] < run.loss[0]
@@ -138,15 +138,15 @@ def test_weightless_springs_leave_the_centre_alone(x64):
 def test_the_momentum_of_eamsgd_is_nesterovs(x64):
     """Without a spring a worker's losses are those of optax's Nesterov momentum at its looking-ahead point."""
     trace, workload = asim.Trace.from_commits([0] * 30), tree_workload()
-    run = asim.replay(trace, rules.eamsgd(0.05, window=2, rho=0.0, momentum=0.8), workload)
+    run = asim.replay(trace, rules.EAMSGD(0.05, window=2, rho=0.0, momentum=0.8), workload)
     nesterov = optax.sgd(0.05, momentum=0.8, nesterov=True)
-    assert_close(run.loss, asim.replay(trace, rules.worker(optimiser=nesterov, window=2), workload).loss)
+    assert_close(run.loss, asim.replay(trace, rules.WorkerOptimiser(optimiser=nesterov, window=2), workload).loss)
 
 
 def test_eamsgd_without_momentum_is_easgd_of_one(x64):
     trace, workload = asim.Trace.from_commits([0] * 30), tree_workload()
-    one = asim.replay(trace, rules.eamsgd(0.1, window=3, rho=4.0, momentum=0.0), workload)
-    other = asim.replay(trace, rules.easgd(workers=1, window=3, beta=0.4, learning_rate=0.1), workload)
+    one = asim.replay(trace, rules.EAMSGD(0.1, window=3, rho=4.0, momentum=0.0), workload)
+    other = asim.replay(trace, rules.EASGD(workers=1, window=3, beta=0.4, learning_rate=0.1), workload)
     assert_close(one.central, other.central)
     assert_close(one.loss, other.loss)
 
@@ -172,7 +172,7 @@ def test_an_exchange_keeps_the_sum(x64):
     At rest again, after all n have just exchanged, each x is seen as the point that the next gradient is taken at.
     """
     trace = gamma_trace(workers=3, commits=90)
-    steps = replay_plainly(trace, rules.aeasgd(0.1, window=2, rho=3.0), linear()).commits
+    steps = replay_plainly(trace, rules.AEASGD(0.1, window=2, rho=3.0), linear()).commits
     last = {w: max(np.flatnonzero(trace.worker == w)) for w in range(3)}
     owned = []
     for k in last.values():
@@ -200,7 +200,7 @@ def test_an_old_pull_limits_the_exchange(lag, x64):
     limit = 2 * np.sin(np.pi / (2 * (2 * lag + 1)))
     assert (limit > 0.5) == (lag <= 2)
     alphas, trace = limit * np.array([0.97, 1.03]), pulled_before(8, 4000, lag)
-    rule = rules.aeasgd(window=1, rho=alphas, learning_rate=1.0, atomic=False)  # one step to the minimum of x²/2
+    rule = rules.AEASGD(window=1, rho=alphas, learning_rate=1.0, atomic=False)  # one step to the minimum of x²/2
     central = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=(0, 0)).central["x"]
     assert abs(central[0]) < 1e-3
     assert not abs(central[1]) < 1e3
@@ -212,7 +212,7 @@ def test_three_commits_between_break_the_usual_exchange():
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=16)
 
     def accuracies(lag, atomic):
-        rule = rules.aeasgd(0.1, window=20, rho=np.repeat([5.0, 0.5], 3), atomic=atomic)
+        rule = rules.AEASGD(0.1, window=20, rho=np.repeat([5.0, 0.5], 3), atomic=atomic)
         run = asim.replay(pulled_before(10, 100, lag), rule, workload, seed=[0, 1, 2] * 2)
         test = run.evaluate()
         return np.where(np.isfinite(test["test_loss"]), test["test_accuracy"], 0.0).reshape(2, 3)
@@ -227,17 +227,17 @@ def test_three_commits_between_break_the_usual_exchange():
 def test_easgd_wants_rounds():
     trace = asim.simulate(asim.Cluster(4, asim.delays.Constant(1.0), protocol=asim.protocols.KAsync(2)), commits=20)
     with pytest.raises(ValueError, match=r"rounds of 4 commits.* has a step of 2. Simulate it with `protocols.Sync"):
-        asim.replay(trace, rules.easgd(), noisy_quadratic())
+        asim.replay(trace, rules.EASGD(), noisy_quadratic())
 
 
 BAD = [
-    (lambda: rules.aeasgd(rho=-1.0), "`rho` must not be negative"),
-    (lambda: rules.aeasgd(atomic="no"), "`atomic` must be True or False; got 'no'"),
-    (lambda: rules.eamsgd(atomic=0), "`atomic` must be True or False; got 0"),
-    (lambda: rules.eamsgd(momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (lambda: rules.eamsgd(window=0), "`window` must be an integer of at least 1"),
-    (lambda: rules.easgd(workers=0), "`workers` must be an integer of at least 1"),
-    (lambda: rules.easgd(workers=4, beta=-0.1), "`beta` must not be negative"),
+    (lambda: rules.AEASGD(rho=-1.0), "`rho` must not be negative"),
+    (lambda: rules.AEASGD(atomic="no"), "`atomic` must be True or False; got 'no'"),
+    (lambda: rules.EAMSGD(atomic=0), "`atomic` must be True or False; got 0"),
+    (lambda: rules.EAMSGD(momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.EAMSGD(window=0), "`window` must be an integer of at least 1"),
+    (lambda: rules.EASGD(workers=0), "`workers` must be an integer of at least 1"),
+    (lambda: rules.EASGD(workers=4, beta=-0.1), "`beta` must not be negative"),
 ]
 
 

@@ -37,7 +37,7 @@ def test_fedbuff_by_hand(trace, buffer, window, exponent, x64):
         return theta + step
 
     assert_steps_follow(trace, buffer)
-    rule = rules.fedbuff(0.1, buffer=buffer, window=window, exponent=exponent, server_learning_rate=0.9)
+    rule = rules.FedBuff(0.1, buffer=buffer, window=window, exponent=exponent, server_learning_rate=0.9)
     assert_ends(trace, rule, serve(in_commits(trace), on_arrival))
 
 
@@ -61,8 +61,8 @@ def assert_steps_follow(trace, buffer):
 
 def test_fedbuff_without_buffer_or_weight_is_downpour(x64):
     trace = TRACES["ordinary"]
-    expected = asim.replay(trace, rules.downpour(0.1), quadratic()).loss
-    plain = rules.fedbuff(0.1, buffer=1, exponent=0.0)
+    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).loss
+    plain = rules.FedBuff(0.1, buffer=1, exponent=0.0)
     np.testing.assert_allclose(asim.replay(trace, plain, quadratic()).loss, expected, rtol=1e-10)
 
 
@@ -70,11 +70,11 @@ def test_a_collected_trace_is_the_protocols(x64):
     """Cutting an asynchronous trace into steps of K is what a server that collects K would have recorded."""
     cluster = asim.Cluster(5, asim.delays.Gamma(mean=1.0, cv=0.5), protocol=protocols.KBatchAsync(4))
     ready = asim.simulate(cluster, commits=88, seed=1)
-    rule = rules.fedbuff(0.1, buffer=4)
+    rule = rules.FedBuff(0.1, buffer=4)
     free = asim.replay(gamma_trace(commits=88), rule, quadratic())
     np.testing.assert_array_equal(asim.replay(ready, rule, quadratic()).loss, free.loss)
     with pytest.raises(ValueError, match=r"steps of 1 or 3 commits .*Asynchronous"):
-        asim.replay(ready, rules.fedbuff(0.1, buffer=3), quadratic())
+        asim.replay(ready, rules.FedBuff(0.1, buffer=3), quadratic())
 
 
 @every_trace
@@ -97,14 +97,14 @@ def test_fadas_by_hand(trace, limit, x64):
         rate = 0.05 if limit is None or oldest <= limit else min(0.05, 0.05 / oldest)
         return theta + rate * mean / (np.sqrt(largest) + 1e-8)
 
-    rule = rules.fadas(server_learning_rate=0.05, buffer=3, window=2, grace=limit, learning_rate=0.5)
+    rule = rules.FADAS(server_learning_rate=0.05, buffer=3, window=2, grace=limit, learning_rate=0.5)
     assert_ends(trace, rule, serve(trace, on_arrival))
 
 
 def test_fadas_alone_is_amsgrad_without_bias_correction(x64):
     """optax's AMSGrad corrects the bias: its step t is wider by (1 - β₁^t)⁻¹ and narrower by (1 - β₂^t)^½."""
     trace = asim.Trace.from_commits([0])
-    rule = rules.fadas(server_learning_rate=0.1, buffer=1, epsilon=0.0)
+    rule = rules.FADAS(server_learning_rate=0.1, buffer=1, epsilon=0.0)
     step = START - np.asarray(asim.replay(trace, rule, quadratic()).central["x"])
     optimiser = optax.amsgrad(0.1, 0.9, 0.99, eps=0.0)
     updates, _ = optimiser.update(H * START, optimiser.init(START))
@@ -113,7 +113,7 @@ def test_fadas_alone_is_amsgrad_without_bias_correction(x64):
 
 def test_fadas_is_independent_of_the_size_of_local_steps(x64):
     ends = [
-        asim.replay(TRACES["ordinary"], rules.fadas(rate, server_learning_rate=0.05, epsilon=0.0), quadratic()).loss
+        asim.replay(TRACES["ordinary"], rules.FADAS(rate, server_learning_rate=0.05, epsilon=0.0), quadratic()).loss
         for rate in (0.01, 1.0)
     ]
     np.testing.assert_allclose(*ends, rtol=1e-9)
@@ -137,11 +137,11 @@ def test_ca2fl_by_hand(trace, buffer, window, x64):
         means = cached.mean(axis=0)
         return theta
 
-    rule = rules.ca2fl(0.1, workers=n, buffer=buffer, window=window, server_learning_rate=0.5)
+    rule = rules.CA2FL(0.1, workers=n, buffer=buffer, window=window, server_learning_rate=0.5)
     assert_ends(trace, rule, serve(trace, on_arrival))
 
 
-@pytest.mark.parametrize("rule", [rules.ca2fl(0.1, workers=1, buffer=1), rules.fedbuff(0.1, buffer=1)])
+@pytest.mark.parametrize("rule", [rules.CA2FL(0.1, workers=1, buffer=1), rules.FedBuff(0.1, buffer=1)])
 def test_one_worker_without_a_buffer_is_sgd(rule, x64):
     run = asim.replay(asim.Trace.from_commits([0] * 20), rule, quadratic())
     np.testing.assert_allclose(run.central["x"], START * (1 - 0.1 * H) ** 20, rtol=1e-9)
@@ -150,18 +150,18 @@ def test_one_worker_without_a_buffer_is_sgd(rule, x64):
 def test_ca2fl_of_all_workers_is_their_mean(x64):
     """Every worker once in every step: what is cached cancels, and the step is that of plain buffering."""
     trace = round_robin(4, 40)
-    plain = asim.replay(trace, rules.fedbuff(0.2, buffer=4, exponent=0.0), quadratic())
-    calibrated = asim.replay(trace, rules.ca2fl(0.2, workers=4, buffer=4), quadratic())
+    plain = asim.replay(trace, rules.FedBuff(0.2, buffer=4, exponent=0.0), quadratic())
+    calibrated = asim.replay(trace, rules.CA2FL(0.2, workers=4, buffer=4), quadratic())
     np.testing.assert_allclose(calibrated.loss, plain.loss, rtol=1e-9)
 
 
 BAD = [
-    (lambda: rules.fedbuff(0.1, buffer=0), "`buffer` must be an integer of at least 1; got 0"),
-    (lambda: rules.fedbuff(0.1, window=1.5), "`window` must be an integer of at least 1; got 1.5"),
-    (lambda: rules.fedbuff(0.1, exponent=-1), "`exponent` must not be negative"),
-    (lambda: rules.fadas(server_learning_rate=0.1, decay=1), "`decay` must be at least 0 and less than 1"),
-    (lambda: rules.fadas(server_learning_rate=0.1, grace=-1), "`grace` must not be negative"),
-    (lambda: rules.ca2fl(0.1, workers=0), "`workers` must be an integer of at least 1"),
+    (lambda: rules.FedBuff(0.1, buffer=0), "`buffer` must be an integer of at least 1; got 0"),
+    (lambda: rules.FedBuff(0.1, window=1.5), "`window` must be an integer of at least 1; got 1.5"),
+    (lambda: rules.FedBuff(0.1, exponent=-1), "`exponent` must not be negative"),
+    (lambda: rules.FADAS(server_learning_rate=0.1, decay=1), "`decay` must be at least 0 and less than 1"),
+    (lambda: rules.FADAS(server_learning_rate=0.1, grace=-1), "`grace` must not be negative"),
+    (lambda: rules.CA2FL(0.1, workers=0), "`workers` must be an integer of at least 1"),
 ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import rules
+from asyncsim import components, rules
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, gamma_trace, random_trace, tree_workload
 
@@ -60,7 +60,7 @@ def by_hand_of_workers(trace, variant):
 @pytest.mark.parametrize(("variant", "commits"), [("script", 80), ("paper", 25)])
 def test_gem_is_what_its_sources_say(variant, commits, kind, x64):
     trace = TRACES[kind][0](workers=4, commits=commits)
-    rule = rules.gem(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant)
+    rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), record=("pi_mean",))
     centrals, pis = by_hand_of_workers(trace, variant)
     np.testing.assert_allclose(run.central["x"], centrals[-1], rtol=1e-9, atol=1e-13)
@@ -72,7 +72,7 @@ def test_gem_is_what_its_sources_say(variant, commits, kind, x64):
 
 
 def gem(variant, proxy):
-    return rules.gem(0.05, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy=proxy)
+    return rules.GEM(0.05, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy=proxy)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -85,17 +85,16 @@ def test_with_one_worker_both_proxies_are_the_same(variant, x64):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_default_is_the_workers_own(variant):
-    rule = rules.gem(0.05, variant=variant)
-    assert rule == rules.gem(0.05, variant=variant, proxy="worker")
-    assert rule.describe() == {
-        "name": "gem",
-        "variant": variant,
+    rule = rules.GEM(0.05, variant=variant)
+    assert rule == rules.GEM(0.05, variant=variant, proxy="worker")
+    assert components.settings(rule) == {
         "learning_rate": 0.05,
         "momentum": 0.9,
         "kappa": 1.0,
+        "variant": variant,
+        "proxy": "worker",
     }
-    assert rules.gem(0.05, proxy="server").describe()["proxy"] == "server"
-    assert jax.tree.structure(rule) != jax.tree.structure(rules.gem(0.05, variant=variant, proxy="server"))
+    assert jax.tree.structure(rule) != jax.tree.structure(rules.GEM(0.05, variant=variant, proxy="server"))
 
 
 def by_hand_of_server(trace, variant):
@@ -131,7 +130,7 @@ def by_hand_of_server(trace, variant):
 @pytest.mark.parametrize(("variant", "commits"), [("script", 80), ("paper", 20), ("signed", 60)])
 def test_the_server_keeps_the_moment_of_all_raw_updates(variant, commits, make, x64):
     trace = make(workers=4, commits=commits)
-    rule = rules.gem(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy="server")
+    rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy="server")
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), record=("energy_proxy",))
     central, proxies = by_hand_of_server(trace, variant)
     np.testing.assert_allclose(run.central["x"], central, rtol=1e-8, atol=1e-12)
@@ -155,4 +154,4 @@ def test_a_crash_leaves_the_servers_proxy_alone(x64):
 
 def test_a_proxy_must_be_known():
     with pytest.raises(ValueError, match=r"`proxy` must be one of 'worker', 'server'; got 'sever'. Did you mean"):
-        rules.gem(0.1, proxy="sever")
+        rules.GEM(0.1, proxy="sever")

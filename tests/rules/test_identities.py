@@ -73,7 +73,7 @@ def test_unclamped_gem_on_a_constant_gradient(workers, variant, monkeypatch, x64
     monkeypatch.setattr(asim.energy, "CLAMP_SCRIPT", (-np.inf, np.inf))
     momentum, kappa = np.array([0.9, 0.5, 0.5]), np.array([1.0, 1.0, 2.0])  # side by side
     warm, cycles = 400 * workers, 30
-    rule = asim.rules.gem(0.01, momentum=momentum, kappa=kappa, variant=variant)
+    rule = asim.rules.GEM(0.01, momentum=momentum, kappa=kappa, variant=variant)
     period = workers * (workers + 1)  # of the pattern of steps, and of who commits
     trace = round_robin(workers, warm + cycles * period)
     workload = asim.Workload(init=seven_zeros, loss=linear_loss)
@@ -85,7 +85,7 @@ def test_unclamped_gem_on_a_constant_gradient(workers, variant, monkeypatch, x64
 
 def test_clamped_gem_keeps_to_its_clamp(x64):
     """A step is between 0 and 5 raw updates, in the direction of the raw update, and both ends are reached."""
-    trace, rule = gamma_trace(workers=8, commits=400, cv=1.0), asim.rules.gem(0.01)
+    trace, rule = gamma_trace(workers=8, commits=400, cv=1.0), asim.rules.GEM(0.01)
     central = [float(step.central["x"][0]) for step in replay_plainly(trace, rule, slope()).commits]
     steps = np.diff(central) / -0.01
     assert steps.min() == pytest.approx(0, abs=1e-9)
@@ -97,7 +97,7 @@ def test_clamped_gem_keeps_to_its_clamp(x64):
 def test_signed_gem_is_independent_momentum_sgd(cv, x64):
     """With exact compliance the centre is the committing worker's own momentum SGD."""
     trace, workload = gamma_trace(workers=6, commits=150, cv=cv), tree_workload()
-    run = asim.replay(trace, asim.rules.gem(0.05, momentum=0.8, variant="signed"), workload, seed=2)
+    run = asim.replay(trace, asim.rules.GEM(0.05, momentum=0.8, variant="signed"), workload, seed=2)
     last = int(trace.worker[-1])
     first = workload.init(init_key(2))
     params, moment = first, jax.tree.map(jnp.zeros_like, first)
@@ -113,7 +113,7 @@ def test_signed_gem_is_independent_momentum_sgd(cv, x64):
 @pytest.mark.parametrize("kind", ["ordinary", "waiting", "crashing"])
 def test_signed_gem_is_exactly_compliant(kind, x64):
     """Whenever a worker reads, its commit carries the centre from there to s + κm."""
-    rule = asim.rules.gem(0.05, kappa=1.3, variant="signed")
+    rule = asim.rules.GEM(0.05, kappa=1.3, variant="signed")
     run = asim.replay(TRACES[kind][0](), rule, tree_workload(), record=("compliance",))
     np.testing.assert_allclose(run.records["compliance"], 1.0, rtol=1e-9)
 
@@ -121,8 +121,8 @@ def test_signed_gem_is_exactly_compliant(kind, x64):
 def test_paper_takes_its_gradient_one_version_earlier(x64):
     """The paper takes it at the value pulled before the worker's own commit, the script at the value after it."""
     trace, workload = asim.Trace.from_commits([0, 0, 0]), asim.workloads.quadratic([1.0])
-    paper = asim.replay(trace, asim.rules.gem(0.1, variant="paper"), workload)
-    script = asim.replay(trace, asim.rules.gem(0.1, variant="script"), workload)
+    paper = asim.replay(trace, asim.rules.GEM(0.1, variant="paper"), workload)
+    script = asim.replay(trace, asim.rules.GEM(0.1, variant="script"), workload)
     assert paper.loss[0] == paper.loss[1] == 0.5
     assert script.loss[1] < 0.5
 
@@ -130,13 +130,13 @@ def test_paper_takes_its_gradient_one_version_earlier(x64):
 def test_adaptive_staleness_divides_by_age(x64):
     """On a constant gradient the total step is η·Σ 1/(τ+1), exactly the trace's."""
     trace = gamma_trace(workers=6, commits=300)
-    run = asim.replay(trace, asim.rules.adaptive_staleness(0.01), slope())
+    run = asim.replay(trace, asim.rules.AdaptiveStaleness(0.01), slope())
     np.testing.assert_allclose(run.central["x"], -0.01 * (1 / (trace.staleness + 1)).sum(), rtol=1e-10)
 
 
 def test_downpour_applies_everything(x64):
     trace = gamma_trace(workers=6, commits=300)
-    run = asim.replay(trace, asim.rules.downpour(0.01), slope())
+    run = asim.replay(trace, asim.rules.Downpour(0.01), slope())
     np.testing.assert_allclose(run.central["x"], -0.01 * 300, rtol=1e-10)
 
 
@@ -144,20 +144,20 @@ def test_downpour_applies_everything(x64):
 def test_a_step_applies_the_mean_of_its_messages(kind, x64):
     """On a constant gradient a step is η; and η times the mean of 1/(τ+1) for updates divided by their age."""
     trace = TRACES[kind][0](commits=300)
-    run = asim.replay(trace, asim.rules.downpour(0.01), slope())
+    run = asim.replay(trace, asim.rules.Downpour(0.01), slope())
     np.testing.assert_allclose(run.central["x"], -0.01 * trace.steps, rtol=1e-10)
     shares = 1 / (trace.staleness + 1) / np.bincount(trace.version)[trace.version]
-    run = asim.replay(trace, asim.rules.adaptive_staleness(0.01), slope())
+    run = asim.replay(trace, asim.rules.AdaptiveStaleness(0.01), slope())
     np.testing.assert_allclose(run.central["x"], -0.01 * shares[trace.version < trace.steps].sum(), rtol=1e-10)
 
 
 @pytest.mark.parametrize(
-    "rule", [asim.rules.downpour(0.2), asim.rules.momentum_sgd(0.1, momentum=0.5)], ids=lambda r: r.name
+    "rule", [asim.rules.Downpour(0.2), asim.rules.MomentumSGD(0.1, momentum=0.5)], ids=lambda r: r.name
 )
 def test_workers_that_wait_for_each_other_are_one_with_all_their_data(rule, x64):
     """Synchronous SGD: a step of n commits that all read at its start is one worker's on their gradients' mean."""
     workers, steps = 4, 15
-    workload, optimiser = tree_workload(), optax.sgd(*rule.hyper.values())
+    workload, optimiser = tree_workload(), optax.sgd(*rule.numbers.values())
     params = workload.init(init_key(3))
     state = optimiser.init(params)
     for job in range(steps):
@@ -191,7 +191,7 @@ def test_a_lost_state_is_a_moment_at_rest(x64):
     for w, lost in zip(trace.worker, trace.state_lost, strict=True):
         since[w] = 1 if lost else since[w] + 1
         total -= 0.01 * (1 - 0.5 ** since[w]) / (1 - 0.5)
-    run = asim.replay(trace, asim.rules.momentum_sgd(0.01, momentum=0.5), slope())
+    run = asim.replay(trace, asim.rules.MomentumSGD(0.01, momentum=0.5), slope())
     np.testing.assert_allclose(run.central["x"], total, rtol=1e-10)
 
 
@@ -214,19 +214,19 @@ def test_round_robin_downpour_is_stable_up_to_the_closed_form(workers, x64):
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     trace = round_robin(workers, 40_000)
     rates = limit * np.array([0.98, 1.02])
-    loss = asim.replay(trace, asim.rules.downpour(rates), asim.workloads.quadratic([1.0]), seed=(0, 0)).loss
+    loss = asim.replay(trace, asim.rules.Downpour(rates), asim.workloads.quadratic([1.0]), seed=(0, 0)).loss
     assert loss[0, -100:].max() < 1e-6
     assert loss[1, -100:].max() > 1e3
 
 
 BAD = [
-    (lambda: asim.rules.downpour(np.nan), "`learning_rate` must be finite"),
-    (lambda: asim.rules.downpour("fast"), "`learning_rate` must be a number"),
-    (lambda: asim.rules.downpour(None), "`learning_rate` must be a number"),
-    (lambda: asim.rules.downpour(True), "`learning_rate` must be a number"),
-    (lambda: asim.rules.momentum_sgd(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (lambda: asim.rules.gem(0.1, kappa=-1), "`kappa` must not be negative"),
-    (lambda: asim.rules.gem(0.1, variant="scirpt"), "Did you mean 'script'"),
+    (lambda: asim.rules.Downpour(np.nan), "`learning_rate` must be finite"),
+    (lambda: asim.rules.Downpour("fast"), "`learning_rate` must be a number"),
+    (lambda: asim.rules.Downpour(None), "`learning_rate` must be a number"),
+    (lambda: asim.rules.Downpour(True), "`learning_rate` must be a number"),
+    (lambda: asim.rules.MomentumSGD(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: asim.rules.GEM(0.1, kappa=-1), "`kappa` must not be negative"),
+    (lambda: asim.rules.GEM(0.1, variant="scirpt"), "Did you mean 'script'"),
 ]
 
 
@@ -239,12 +239,12 @@ def test_bad_numbers_are_named(make, message):
 
 def test_whole_numbers_are_numbers():
     """An int is the same hyper-parameter as the float it equals."""
-    assert asim.rules.gem(1, kappa=2) == asim.rules.gem(1.0, kappa=2.0)
-    assert isinstance(asim.rules.gem(1).hyper["learning_rate"], float)
-    np.testing.assert_array_equal(asim.rules.downpour([1, 2]).hyper["learning_rate"], np.array([1.0, 2.0]))
+    assert asim.rules.GEM(1, kappa=2) == asim.rules.GEM(1.0, kappa=2.0)
+    assert isinstance(asim.rules.GEM(1).learning_rate, float)
+    np.testing.assert_array_equal(asim.rules.Downpour([1, 2]).learning_rate, np.array([1.0, 2.0]))
 
 
 def test_signed_reports_finite_pi_where_nothing_is_learned():
     flat = asim.workloads.quadratic([0.0, 1.0])
-    run = asim.replay(gamma_trace(), asim.rules.gem(0.1, variant="signed"), flat, record=("pi_mean", "compliance"))
+    run = asim.replay(gamma_trace(), asim.rules.GEM(0.1, variant="signed"), flat, record=("pi_mean", "compliance"))
     assert np.isfinite(run.records["pi_mean"]).all()

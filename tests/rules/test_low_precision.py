@@ -61,10 +61,10 @@ def losses(rule, order, dtype):
 BEYOND = 300  # 256 + 1 is 256 in bfloat16
 IN_TURN = list(range(BEYOND)) * 2
 COUNTING = {
-    "rennala": (rules.rennala(1.0, batch=BEYOND), [0] * (2 * BEYOND), [0.0] * BEYOND + [-1.0] * BEYOND + [-2.0]),
-    "ia2sgd": (rules.ia2sgd(0.5, workers=BEYOND), [*IN_TURN[: BEYOND + 2]], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
-    "malenia": (rules.malenia(1.0, workers=2, batch=2 * BEYOND), [0, 1] * BEYOND, [0.0] * 2 * BEYOND + [-1.0]),
-    "ringleader": (rules.ringleader(0.5, workers=BEYOND), IN_TURN[: BEYOND + 2], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
+    "rennala": (rules.Rennala(1.0, batch=BEYOND), [0] * (2 * BEYOND), [0.0] * BEYOND + [-1.0] * BEYOND + [-2.0]),
+    "ia2sgd": (rules.IA2SGD(0.5, workers=BEYOND), [*IN_TURN[: BEYOND + 2]], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
+    "malenia": (rules.Malenia(1.0, workers=2, batch=2 * BEYOND), [0, 1] * BEYOND, [0.0] * 2 * BEYOND + [-1.0]),
+    "ringleader": (rules.Ringleader(0.5, workers=BEYOND), IN_TURN[: BEYOND + 2], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
 }
 
 
@@ -81,7 +81,7 @@ def test_counting_goes_on_beyond_256(name):
 def test_malenia_steps_with_the_very_gradient_that_completes_a_batch(dtype):
     """Of twelve workers in random order: sums of 1/B are exact enough, compared with fractions."""
     trace, batch, steps = exact_steps()
-    found = losses(rules.malenia(1.0, batch=batch), trace, dtype)
+    found = losses(rules.Malenia(1.0, batch=batch), trace, dtype)
     assert len(steps) > 5
     assert found[-1] == -len(steps)
     # A loss is that of where its worker read: the first after a step is that of the worker that made it.
@@ -121,21 +121,21 @@ def test_a_mean_of_many_messages_is_precise():
     assert float(mean[0]) == 1.0
     rounds = asim.protocols.Synchronous()
     trace = asim.simulate(asim.Cluster(BEYOND, asim.delays.Constant(1.0), protocol=rounds), commits=BEYOND)
-    assert losses(rules.downpour(1.0), trace, jnp.bfloat16)[-1] == -1.0
+    assert losses(rules.Downpour(1.0), trace, jnp.bfloat16)[-1] == -1.0
 
 
 def test_the_optimisers_of_optax_keep_precise_moments():
-    rule = rules.worker(0.1, optimiser="adam")
-    state = jax.eval_shape(lambda: rule.start(rule.hyper, jnp.ones(2, jnp.bfloat16))).optimiser
+    rule = rules.WorkerOptimiser(0.1, optimiser="adam")
+    state = jax.eval_shape(lambda: rule.start(jnp.ones(2, jnp.bfloat16))).optimiser
     assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype("int32"), jnp.dtype("float32")}
 
 
 @pytest.mark.parametrize(
     ("make", "value"),
     [
-        (lambda decay: rules.yellowfin(1.0, decay=decay), 0.9993),
-        (lambda momentum: rules.gap_aware(0.01, momentum=momentum), 0.9993),
-        (lambda rate: rules.worker(rate), 0.0123),
+        (lambda decay: rules.YellowFin(1.0, decay=decay), 0.9993),
+        (lambda momentum: rules.GapAware(0.01, momentum=momentum), 0.9993),
+        (lambda rate: rules.WorkerOptimiser(rate), 0.0123),
     ],
     ids=["yellowfin", "gap_aware", "worker"],
 )
@@ -157,4 +157,4 @@ def test_what_would_be_infinite_is_refused():
     workload = asim.Workload(init=lambda key: jnp.zeros(3, jnp.float16), loss=None, gradient=steps)
     for value in (7e4, [0.1, 7e4]):
         with pytest.raises(ValueError, match=r"`learning_rate` must be at most 6\.55e\+04, the largest float16"):
-            asim.replay(gamma_trace(), rules.downpour(value), workload, seed=list(range(np.size(value))))
+            asim.replay(gamma_trace(), rules.Downpour(value), workload, seed=list(range(np.size(value))))

@@ -15,9 +15,7 @@ H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 KINDS = ("ordinary", "everything")
 
 
-@pytest.mark.parametrize(
-    "rule", [rules.shared_nesterov(0.02, momentum=0.8), rules.delayed_nesterov(0.02, momentum=0.8)]
-)
+@pytest.mark.parametrize("rule", [rules.SharedNesterov(0.02, momentum=0.8), rules.DelayedNesterov(0.02, momentum=0.8)])
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
 def test_one_worker_is_nesterov(workload, rule, x64):
     workload = workload()
@@ -39,7 +37,7 @@ def test_the_shared_momentum_sees_every_worker(kind, x64):
             v = 0.8 * v + g
             thetas.append(thetas[-1] - 0.05 * (0.8 * v + g))
             gradients = []
-    run = asim.replay(trace, rules.shared_nesterov(0.05, momentum=0.8), asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rules.SharedNesterov(0.05, momentum=0.8), asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10, atol=1e-14)
 
 
@@ -47,7 +45,7 @@ def test_the_shared_momentum_sees_every_worker(kind, x64):
 def test_the_heavy_ball_sees_every_worker(kind, x64):
     """Every step is one of the server's, on the mean of the step's gradients, whatever the sign of the momentum."""
     trace, momenta = trace_of(kind, workers=5, commits=80), [-0.6, 0.0, 0.8]
-    rule = rules.heavy_ball([0.05, 0.1, 0.02], momentum=momenta)
+    rule = rules.HeavyBall([0.05, 0.1, 0.02], momentum=momenta)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), seed=(0, 0, 0))
     for place, (rate, momentum) in enumerate(zip((0.05, 0.1, 0.02), momenta, strict=True)):
         thetas, m, gradients = [START], np.zeros(3), []
@@ -58,7 +56,7 @@ def test_the_heavy_ball_sees_every_worker(kind, x64):
                 thetas.append(thetas[-1] + m)
                 gradients = []
         np.testing.assert_allclose(run.central["x"][place], thetas[-1], rtol=1e-10, atol=1e-14)
-        alone = asim.replay(trace, rules.heavy_ball(rate, momentum=momentum), asim.workloads.quadratic(H, start=START))
+        alone = asim.replay(trace, rules.HeavyBall(rate, momentum=momentum), asim.workloads.quadratic(H, start=START))
         np.testing.assert_allclose(run.central["x"][place], alone.central["x"], rtol=1e-10, atol=1e-14)
 
 
@@ -68,7 +66,7 @@ def test_the_heavy_ball_of_one_worker_has_a_closed_form(momentum, x64):
     rate = 0.3
     run = asim.replay(
         asim.Trace.from_commits([0] * 30),
-        rules.heavy_ball(rate, momentum=momentum),
+        rules.HeavyBall(rate, momentum=momentum),
         asim.workloads.quadratic([1.0]),
         record=("central",),
     )
@@ -82,19 +80,19 @@ def test_the_heavy_ball_of_one_worker_has_a_closed_form(momentum, x64):
 
 def test_multi_asgd_is_momentum_sgd_of_every_worker(x64):
     trace = TRACES["everything"][0]()
-    several = asim.replay(trace, rules.multi_asgd(0.05, momentum=0.7), noisy_quadratic())
-    expected = asim.replay(trace, rules.momentum_sgd(0.05, momentum=0.7), noisy_quadratic())
+    several = asim.replay(trace, rules.MultiASGD(0.05, momentum=0.7), noisy_quadratic())
+    expected = asim.replay(trace, rules.MomentumSGD(0.05, momentum=0.7), noisy_quadratic())
     np.testing.assert_array_equal(several.loss, expected.loss)
 
 
 @pytest.mark.parametrize(
-    "make", [rules.shared_nesterov, rules.multi_asgd, rules.heavy_ball], ids=lambda make: make.__name__
+    "make", [rules.SharedNesterov, rules.MultiASGD, rules.HeavyBall], ids=lambda make: make.__name__
 )
 def test_without_momentum_they_are_asynchronous_sgd(make, x64):
     trace, rule = gamma_trace(), make(0.1, momentum=0.0)
-    expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic())
+    expected = asim.replay(trace, rules.Downpour(0.1), noisy_quadratic())
     np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected.loss, rtol=1e-12)
-    slow = asim.replay(trace, rules.delayed_nesterov(0.4, momentum=0.0, interval=4), noisy_quadratic())
+    slow = asim.replay(trace, rules.DelayedNesterov(0.4, momentum=0.0, interval=4), noisy_quadratic())
     np.testing.assert_allclose(slow.loss, expected.loss, rtol=1e-12)
 
 
@@ -116,7 +114,7 @@ def test_delayed_nesterov_is_what_its_paper_says(activation, kind, x64):
         else:
             step = c * momentum * m + g / every
         thetas.append(thetas[-1] - rate * step)
-    rule = rules.delayed_nesterov(rate, momentum=momentum, interval=every, activation=c)
+    rule = rules.DelayedNesterov(rate, momentum=momentum, interval=every, activation=c)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10, atol=1e-14)
 
@@ -124,7 +122,7 @@ def test_delayed_nesterov_is_what_its_paper_says(activation, kind, x64):
 @pytest.mark.parametrize("activation", [0.0, 0.1, 0.25])
 def test_the_momentum_counts_once_in_every_interval(activation, x64):
     """On a constant gradient θ moves η·(β/(1-β) + 1) in N steps, however the momentum is shared out."""
-    rule = rules.delayed_nesterov(0.01, momentum=0.5, interval=4, activation=activation)
+    rule = rules.DelayedNesterov(0.01, momentum=0.5, interval=4, activation=activation)
     trace = gamma_trace(commits=400)
     warm = asim.replay(trace, rule, slope(), commits=200)
     late = asim.replay(trace, rule, slope(), resume=warm)
@@ -133,14 +131,14 @@ def test_the_momentum_counts_once_in_every_interval(activation, x64):
 
 
 BAD = [
-    (lambda: rules.delayed_nesterov(0.1, interval=0), "`interval` must be a whole number of at least 1"),
-    (lambda: rules.delayed_nesterov(0.1, interval=2.5), "`interval` must be a whole number of at least 1"),
-    (lambda: rules.delayed_nesterov(0.1, interval=4, activation=0.5), "`activation` must be at most 1/interval"),
-    (lambda: rules.heavy_ball(0.1, momentum=-1.0), "`momentum` must be between -1 and 1, both excluded; got -1.0"),
-    (lambda: rules.heavy_ball(0.1, momentum=[0.5, 1.0]), "`momentum` must be between -1 and 1, both excluded"),
-    (lambda: rules.heavy_ball(-0.1), "`learning_rate` must not be negative"),
-    (lambda: rules.shared_nesterov(np.inf), "`learning_rate` must be finite"),
-    (lambda: rules.multi_asgd(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.DelayedNesterov(0.1, interval=0), "`interval` must be a whole number of at least 1"),
+    (lambda: rules.DelayedNesterov(0.1, interval=2.5), "`interval` must be a whole number of at least 1"),
+    (lambda: rules.DelayedNesterov(0.1, interval=4, activation=0.5), "`activation` must be at most 1/interval"),
+    (lambda: rules.HeavyBall(0.1, momentum=-1.0), "`momentum` must be between -1 and 1, both excluded; got -1.0"),
+    (lambda: rules.HeavyBall(0.1, momentum=[0.5, 1.0]), "`momentum` must be between -1 and 1, both excluded"),
+    (lambda: rules.HeavyBall(-0.1), "`learning_rate` must not be negative"),
+    (lambda: rules.SharedNesterov(np.inf), "`learning_rate` must be finite"),
+    (lambda: rules.MultiASGD(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
 ]
 
 

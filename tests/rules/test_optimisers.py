@@ -7,7 +7,7 @@ import optax
 import pytest
 
 import asyncsim as asim
-from asyncsim import rules
+from asyncsim import components, rules
 from asyncsim.engine.loop import replay_chunk
 from asyncsim.rules.optimisers import NAMES
 from asyncsim.workloads.batches import commit_key, init_key
@@ -39,7 +39,12 @@ def served(trace, optimiser, workload, seed, workers_step=False):
 
 
 @pytest.mark.parametrize(
-    ("name", "make"), [*((name, rules.worker) for name in NAMES), ("adamw", rules.server), ("sgd", rules.server)]
+    ("name", "make"),
+    [
+        *((name, rules.WorkerOptimiser) for name in NAMES),
+        ("adamw", rules.ServerOptimiser),
+        ("sgd", rules.ServerOptimiser),
+    ],
 )
 def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
     """And η times an optimiser of step size 1 is that optimiser with step size η, weight decay included."""
@@ -55,25 +60,25 @@ def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
 def test_an_optimiser_that_looks_at_whole_tensors(trace, at, x64):
     """On a nested pytree, and with the mean of what a step collected as its gradient."""
     rule = rules.CONSTRUCTORS[at](optimiser=CLIPPED)
-    assert not rule.elementwise
+    assert not rule.sees_vector
     run = asim.replay(trace, rule, tree_workload(), seed=2)
     assert_close(run.central, served(trace, CLIPPED, tree_workload(), seed=2, workers_step=at == "worker"), rtol=1e-8)
 
 
 def test_as_one_vector_or_as_a_tree(x64):
     adam = optax.adam(0.05)
-    for make in (rules.worker, rules.server):
+    for make in (rules.WorkerOptimiser, rules.ServerOptimiser):
         by_tree, by_vector = (make(optimiser=adam, elementwise=elementwise) for elementwise in (False, True))
         tree, vector = (asim.replay(gamma_trace(), rule, tree_workload()) for rule in (by_tree, by_vector))
-        assert by_vector.elementwise
+        assert by_vector.sees_vector
         assert_close(tree.central, vector.central)
 
 
 def test_step_sizes_side_by_side(x64):
     rates = np.array([0.01, 0.05])
     for make in (
-        lambda rate: rules.server(rate, optimiser="adam"),
-        lambda rate: rules.agn(rate, window=3, optimiser="adam"),
+        lambda rate: rules.ServerOptimiser(rate, optimiser="adam"),
+        lambda rate: rules.AGN(rate, window=3, optimiser="adam"),
     ):
         both = asim.replay(gamma_trace(), make(rates), noisy_quadratic(), seed=(1, 1))
         for place, rate in enumerate(rates):
@@ -81,10 +86,10 @@ def test_step_sizes_side_by_side(x64):
 
 
 SAME_PROGRAM = {
-    "worker": lambda rate: rules.worker(rate, optimiser=CLIPPED),
-    "server": lambda rate: rules.server(rate, optimiser=CLIPPED),
-    "agn": lambda rate: rules.agn(rate, window=3, optimiser=CLIPPED),
-    "aeasgd by name": lambda rate: rules.aeasgd(rate, window=2, rho=1.0, optimiser="adam"),
+    "worker": lambda rate: rules.WorkerOptimiser(rate, optimiser=CLIPPED),
+    "server": lambda rate: rules.ServerOptimiser(rate, optimiser=CLIPPED),
+    "agn": lambda rate: rules.AGN(rate, window=3, optimiser=CLIPPED),
+    "aeasgd by name": lambda rate: rules.AEASGD(rate, window=2, rho=1.0, optimiser="adam"),
 }
 
 
@@ -104,9 +109,9 @@ def test_counters_count(x64):
     trace = gamma_trace(workers=4, commits=80)
     commits = np.bincount(trace.worker)
     assert (commits >= 3).all()
-    run = asim.replay(trace, rules.worker(optimiser=schedule, window=2), slope)
+    run = asim.replay(trace, rules.WorkerOptimiser(optimiser=schedule, window=2), slope)
     np.testing.assert_allclose(run.central["x"], -sum(3 * 0.1 + (2 * commits - 3) * 0.05), rtol=1e-12)
-    run = asim.replay(trace, rules.server(optimiser=schedule), slope)
+    run = asim.replay(trace, rules.ServerOptimiser(optimiser=schedule), slope)
     np.testing.assert_allclose(run.central["x"], -(3 * 0.1 + 77 * 0.05), rtol=1e-12)
 
 
@@ -119,37 +124,39 @@ def test_a_lost_state_is_a_new_optimiser(x64):
         since[w] = 1 if lost else since[w] + 1
         total -= 0.01 * (1 - 0.5 ** since[w]) / (1 - 0.5)
     assert trace.state_lost.any()
-    run = asim.replay(trace, rules.worker(optimiser=optax.sgd(0.01, momentum=0.5)), slope)
+    run = asim.replay(trace, rules.WorkerOptimiser(optimiser=optax.sgd(0.01, momentum=0.5)), slope)
     np.testing.assert_allclose(run.central["x"], total, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        rules.worker(0.5, optimiser=CLIPPED, window=3),
-        rules.server(optimiser=CLIPPED, elementwise=True),
-        rules.agn(0.1, window=5, optimiser="adam"),
-        rules.adag(0.2, window=5, gamma=0.1),
-        rules.easgd(0.1, workers=4, window=5, beta=0.5),
-        rules.aeasgd(0.2, window=5, rho=1.0, atomic=False),
-        rules.eamsgd(window=5, atomic=False),
-        rules.diloco(0.1, window=5),
+        rules.WorkerOptimiser(0.5, optimiser=CLIPPED, window=3),
+        rules.ServerOptimiser(optimiser=CLIPPED, elementwise=True),
+        rules.AGN(0.1, window=5, optimiser="adam"),
+        rules.ADAG(0.2, window=5, gamma=0.1),
+        rules.EASGD(0.1, workers=4, window=5, beta=0.5),
+        rules.AEASGD(0.2, window=5, rho=1.0, atomic=False),
+        rules.EAMSGD(window=5, atomic=False),
+        rules.DiLoCo(0.1, window=5),
     ],
     ids=lambda rule: rule.name,
 )
 def test_its_description_is_enough_to_build_it_again(rule):
-    values = rule.describe()
-    assert rules.CONSTRUCTORS[values.pop("name")](**values) == rule
+    assert rules.by_name(rule.name)(**components.settings(rule)) == rule
 
 
 BAD = [
-    (lambda: rules.worker(optimiser="adma"), "Did you mean 'adam'"),
-    (lambda: rules.server(optimiser=3), "`optimiser` must be an optax.GradientTransformation or a name; got 3"),
+    (lambda: rules.WorkerOptimiser(optimiser="adma"), "Did you mean 'adam'"),
     (
-        lambda: rules.agn(0.1, window=5, optimiser=optax.adam),
-        "`optimiser` must be .*; got .*function",
+        lambda: rules.ServerOptimiser(optimiser=3),
+        "`optimiser` must be an optax.GradientTransformation or a name; got 3",
     ),
-    (lambda: rules.worker("fast", optimiser="sgd"), "`learning_rate` must be a number"),
+    (
+        lambda: rules.AGN(0.1, window=5, optimiser=optax.adam),
+        "`optimiser` must be an optax.GradientTransformation or a name",
+    ),
+    (lambda: rules.WorkerOptimiser("fast", optimiser="sgd"), "`learning_rate` must be a number"),
 ]
 
 
@@ -177,7 +184,7 @@ class TestMuon:
         from optax.contrib import muon
 
         trace, optimiser = random_trace(commits=12), muon(0.02, beta=0.8, nesterov=False, ns_steps=3)
-        rule = asim.rules.muon(0.02, momentum=0.8, nesterov=False, iterations=3)
+        rule = asim.rules.Muon(0.02, momentum=0.8, nesterov=False, iterations=3)
         run = asim.replay(trace, rule, tree_workload(), seed=3)
         assert_close(run.central, served(trace, optimiser, tree_workload(), 3), rtol=1e-9)
 
@@ -185,7 +192,7 @@ class TestMuon:
         """Its first step has singular values near η, whatever those of the gradient, here 100 and 1."""
         slope = np.diag([100.0, 1.0])[[1, 0]] @ np.array([[0.6, 0.8], [-0.8, 0.6]])
         plane = asim.Workload(lambda key: jnp.zeros((2, 2)), lambda params, batch, key: (params * slope).sum())
-        run = asim.replay(asim.Trace.from_commits([0]), asim.rules.muon(0.1), plane)
+        run = asim.replay(asim.Trace.from_commits([0]), asim.rules.Muon(0.1), plane)
         np.testing.assert_allclose(np.linalg.svd(run.central, compute_uv=False), 0.1, rtol=0.35)
 
     def test_under_nesterov_the_newest_gradient_counts_for_more_at_first_than_in_the_published_code(self, x64):
@@ -197,7 +204,7 @@ class TestMuon:
         first, newest = (np.asarray(plane.batch(seed=0, worker=0, job=job))[0] for job in range(2))
 
         def moved(nesterov):
-            rule = asim.rules.muon(1.0, momentum=0.95, nesterov=nesterov)
+            rule = asim.rules.Muon(1.0, momentum=0.95, nesterov=nesterov)
             runs = [asim.replay(asim.Trace.from_commits([0, 0]), rule, plane, commits=n).central for n in (1, 2)]
             return np.asarray(runs[0] - runs[1])
 
@@ -217,4 +224,4 @@ class TestMuon:
     )
     def test_what_is_refused(self, changes, message):
         with pytest.raises(ValueError, match=message):
-            asim.rules.muon(0.1, **changes)
+            asim.rules.Muon(0.1, **changes)

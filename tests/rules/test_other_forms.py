@@ -9,7 +9,6 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.rules import CONSTRUCTORS
-from asyncsim.rules.federated import capped, divided
 from tests.problems import TRACES, gamma_trace
 from tests.rules.by_hand import START, H
 
@@ -28,13 +27,13 @@ def test_adag_compares_with_what_was_pulled_or_with_the_commit(atomic, x64):
     for read, pulled in zip(trace.read_version, trace.pull_version, strict=True):
         s, centre = thetas[read], thetas[-1] if atomic else thetas[pulled]
         thetas.append(thetas[-1] - RATE * H * s / (1 + (centre - s) ** 2 / 0.2))
-    run = asim.replay(trace, rules.adag(RATE, window=1, gamma=0.2, atomic=atomic), quadratic())
+    run = asim.replay(trace, rules.ADAG(RATE, window=1, gamma=0.2, atomic=atomic), quadratic())
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-9)
 
 
 def test_adag_wants_a_switch():
     with pytest.raises(ValueError, match="`atomic` must be True or False; got 'yes'"):
-        rules.adag(atomic="yes")
+        rules.ADAG(atomic="yes")
 
 
 def test_dc_asgd_may_average_squares_by_worker(x64):
@@ -47,7 +46,7 @@ def test_dc_asgd_may_average_squares_by_worker(x64):
         thetas.append(thetas[-1] - RATE * (g + 0.7 / np.sqrt(squares[worker] + 1e-7) * g * g * (thetas[-1] - s)))
 
     def end(variance, order=trace):
-        rule = rules.dc_asgd(RATE, compensation=0.7, variance=variance, decay=decay)
+        rule = rules.DCASGD(RATE, compensation=0.7, variance=variance, decay=decay)
         return asim.replay(order, rule, quadratic()).central["x"]
 
     np.testing.assert_allclose(end("adaptive_by_worker"), thetas[-1], rtol=1e-9)
@@ -57,21 +56,21 @@ def test_dc_asgd_may_average_squares_by_worker(x64):
 
 
 def test_fadas_lowers_the_step_size_of_late_updates_in_two_ways(x64):
-    assert (divided(0.5, 3), capped(0.5, 3), capped(0.2, 3)) == (0.5 / 3, 1 / 3, 0.2)
+    """The last of four updates is three versions old: a step of η/3 = 1/6, or of min(η, 1/3) = 1/3."""
     trace = asim.Trace.from_commits([0, 0, 0, 1])  # the last update is three versions old
     steps = []
     for late in ("divided", "capped"):
-        rule = rules.fadas(server_learning_rate=0.5, buffer=1, grace=1, late=late)
+        rule = rules.FADAS(server_learning_rate=0.5, buffer=1, grace=1, late=late)
         before, after = (asim.replay(trace, rule, quadratic(), commits=k).central["x"] for k in (3, 4))
         steps.append(after - before)
     np.testing.assert_allclose(steps[1], 2 * steps[0], rtol=1e-9)
     with pytest.raises(ValueError, match="`late` must be one of 'divided', 'capped'; got 'never'"):
-        rules.fadas(server_learning_rate=0.5, late="never")
+        rules.FADAS(server_learning_rate=0.5, late="never")
 
 
 def test_diloco_decays_weights_as_its_optimiser_does(x64):
     def first_step(optimiser):
-        rule = rules.diloco(0.01, window=1, server_learning_rate=1.0, momentum=0.0, optimiser=optimiser)
+        rule = rules.DiLoCo(0.01, window=1, server_learning_rate=1.0, momentum=0.0, optimiser=optimiser)
         run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0]))
         return 1 - float(run.central["x"][0])
 

@@ -1,7 +1,5 @@
 """Weight prediction and SpecTrain written out in NumPy; what they are without delay; PipeMare's two ends."""
 
-import dataclasses
-
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -9,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from tests.problems import gamma_trace, noisy_quadratic, round_robin, tree_workload
+from tests.problems import gamma_trace, noisy_quadratic, round_robin, tree_workload, varied
 from tests.rules.by_hand import trace_of
 from tests.rules.test_identities import plain_optax
 
@@ -39,9 +37,9 @@ def by_hand(trace, horizon=None):
 @pytest.mark.parametrize("horizon", [0, 3.5, None])
 def test_they_are_what_their_papers_say(horizon, kind, x64):
     trace = trace_of(kind, workers=5, commits=80)
-    rule = rules.spectrain(RATE, momentum=MOMENTUM)
+    rule = rules.SpecTrain(RATE, momentum=MOMENTUM)
     if horizon is not None:
-        rule = rules.weight_prediction(RATE, momentum=MOMENTUM, horizon=horizon)
+        rule = rules.WeightPrediction(RATE, momentum=MOMENTUM, horizon=horizon)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], by_hand(trace, horizon), rtol=1e-9, atol=1e-14)
 
@@ -49,8 +47,8 @@ def test_they_are_what_their_papers_say(horizon, kind, x64):
 def test_one_worker_that_looks_ahead_by_its_momentum_is_nesterov(x64):
     """Gradients are taken where the optimiser's parameters are: the losses are its losses."""
     trace, workload = asim.Trace.from_commits([0] * 30), tree_workload()
-    run = asim.replay(trace, rules.weight_prediction(RATE, momentum=MOMENTUM, horizon=MOMENTUM), workload, seed=2)
-    shared = asim.replay(trace, rules.shared_nesterov(RATE, momentum=MOMENTUM), workload, seed=2)
+    run = asim.replay(trace, rules.WeightPrediction(RATE, momentum=MOMENTUM, horizon=MOMENTUM), workload, seed=2)
+    shared = asim.replay(trace, rules.SharedNesterov(RATE, momentum=MOMENTUM), workload, seed=2)
     np.testing.assert_allclose(run.loss, shared.loss, rtol=1e-10)
     expected = plain_optax(optax.sgd(RATE, momentum=MOMENTUM, nesterov=True), workload, 30, seed=2)
     np.testing.assert_allclose(shared.central["bias"], expected["bias"], rtol=1e-10)
@@ -63,31 +61,31 @@ def test_spectrain_looks_as_far_as_round_robin_is_stale(x64):
     later = np.arange(len(trace)) >= 2 * workers  # by then no read was made with the staleness of the first commits
     assert (trace.staleness[later] == workers - 1).all()
     thetas = by_hand(trace)
-    run = asim.replay(trace, rules.spectrain(RATE, momentum=MOMENTUM), asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rules.SpecTrain(RATE, momentum=MOMENTUM), asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas, rtol=1e-10)
 
 
 def test_pipemare_begins_as_staleness_aware_and_ends_as_asynchronous_sgd(x64):
     trace, workload = gamma_trace(workers=6, commits=80), noisy_quadratic()
-    begin = asim.replay(trace, rules.pipemare(0.1, anneal=1e12), workload)
-    np.testing.assert_allclose(begin.loss, asim.replay(trace, rules.staleness_aware(0.1), workload).loss, rtol=1e-8)
-    end = asim.replay(trace, rules.pipemare(0.1, anneal=1), workload)  # the first commit is fresh, the second full
-    np.testing.assert_allclose(end.loss, asim.replay(trace, rules.downpour(0.1), workload).loss, rtol=1e-10)
+    begin = asim.replay(trace, rules.PipeMare(0.1, anneal=1e12), workload)
+    np.testing.assert_allclose(begin.loss, asim.replay(trace, rules.StalenessAware(0.1), workload).loss, rtol=1e-8)
+    end = asim.replay(trace, rules.PipeMare(0.1, anneal=1), workload)  # the first commit is fresh, the second full
+    np.testing.assert_allclose(end.loss, asim.replay(trace, rules.Downpour(0.1), workload).loss, rtol=1e-10)
 
 
 def test_looking_ahead_helps_against_delay(x64):
     """With momentum .9 and 5 workers in turn, a step size that diverges without prediction is stable with it."""
     trace = round_robin(5, 3000)
     workload = asim.workloads.quadratic([1.0])
-    blind = asim.replay(trace, rules.weight_prediction(0.035, momentum=0.9, horizon=0), workload)
-    ahead = asim.replay(trace, rules.weight_prediction(0.035, momentum=0.9, horizon=4), workload)
+    blind = asim.replay(trace, rules.WeightPrediction(0.035, momentum=0.9, horizon=0), workload)
+    ahead = asim.replay(trace, rules.WeightPrediction(0.035, momentum=0.9, horizon=4), workload)
     assert blind.loss[-1] > 1e3 or blind.diverged_at is not None
     assert ahead.loss[-1] < 1e-6
 
 
 BAD = [
-    (lambda: rules.weight_prediction(0.1, horizon=-1), "`horizon` must not be negative"),
-    (lambda: rules.spectrain(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.WeightPrediction(0.1, horizon=-1), "`horizon` must not be negative"),
+    (lambda: rules.SpecTrain(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
 ]
 
 
@@ -114,7 +112,7 @@ def test_every_stage_slows_down_by_its_own_staleness(elementwise, x64):
     """PipeMare on gradients of 1: the updates are -η·τ^(p_k), stage by stage."""
     trace = asim.Trace.from_commits([0, 1, 2, 0, 1], groups=STAGES)
     workload = asim.Workload(init_two, constant_slope).grouped({"back": "back", "front": "front"})
-    rule = dataclasses.replace(rules.pipemare(0.1, anneal=10), elementwise=elementwise)
+    rule = varied(rules.PipeMare(0.1, anneal=10), elementwise=elementwise)
     run = asim.replay(trace, rule, workload)
     p = np.arange(5) / 10 - 1
     for name, ages in zip(("front", "back"), trace.group_staleness.T, strict=True):
@@ -123,7 +121,7 @@ def test_every_stage_slows_down_by_its_own_staleness(elementwise, x64):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: rules.spectrain(0.1, momentum=0.5), lambda: rules.weight_prediction(0.1, momentum=0.5, horizon=None)],
+    [lambda: rules.SpecTrain(0.1, momentum=0.5), lambda: rules.WeightPrediction(0.1, momentum=0.5, horizon=None)],
 )
 def test_every_stage_looks_ahead_by_its_own_staleness(make, x64):
     """Each read is θ of its version, and from there τ velocities on, by the stage's τ at the worker's last commit."""
@@ -144,7 +142,7 @@ def test_every_stage_looks_ahead_by_its_own_staleness(make, x64):
 def test_a_horizon_of_staleness_is_spectrain_with_another_average(x64):
     """(1 - μ)·η in SpecTrain is η in linear weight prediction."""
     trace, workload = gamma_trace(), noisy_quadratic()
-    predicted = asim.replay(trace, rules.weight_prediction(0.02, momentum=0.8, horizon=None), workload)
+    predicted = asim.replay(trace, rules.WeightPrediction(0.02, momentum=0.8, horizon=None), workload)
     np.testing.assert_allclose(
-        predicted.loss, asim.replay(trace, rules.spectrain(0.1, momentum=0.8), workload).loss, rtol=1e-9
+        predicted.loss, asim.replay(trace, rules.SpecTrain(0.1, momentum=0.8), workload).loss, rtol=1e-9
     )

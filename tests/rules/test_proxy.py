@@ -6,7 +6,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.rules import beside_proxy
+from asyncsim.rules import WithProxy
 from tests.problems import RULES, TRACES, gamma_trace, round_robin, trace_for, tree_workload
 
 WRAPPED = ("downpour", "gem_paper", "rennala_batches")
@@ -18,7 +18,7 @@ def test_it_changes_nothing(name):
     rule = RULES[name][0]()
     trace = trace_for(rule, "everything", commits=60)
     alone = asim.replay(trace, rule, tree_workload(), seed=3)
-    wrapped = beside_proxy(rule, learning_rate=0.3)
+    wrapped = WithProxy(rule, proxy_learning_rate=0.3)
     beside = asim.replay(trace, wrapped, tree_workload(), seed=3, record=("energy_proxy",))
     np.testing.assert_array_equal(beside.loss, alone.loss)
     jax.tree.map(np.testing.assert_array_equal, beside.central, alone.central)
@@ -27,10 +27,10 @@ def test_it_changes_nothing(name):
 
 def test_gem_has_this_proxy_already(x64):
     """Beside GEM, whose own proxy is the same moment, all energies are GEM's own."""
-    record, rule = ("energy_central", "energy_proxy", "compliance", "pi_mean"), asim.rules.gem(0.05, momentum=0.8)
+    record, rule = ("energy_central", "energy_proxy", "compliance", "pi_mean"), asim.rules.GEM(0.05, momentum=0.8)
     trace, workload = TRACES["crashing"][0](), tree_workload()
     own = asim.replay(trace, rule, workload, record=record).records
-    beside = asim.replay(trace, beside_proxy(rule, momentum=0.8), workload, record=record).records
+    beside = asim.replay(trace, WithProxy(rule, proxy_momentum=0.8), workload, record=record).records
     for name in record:
         np.testing.assert_allclose(beside[name], own[name], rtol=1e-12)
 
@@ -38,7 +38,7 @@ def test_gem_has_this_proxy_already(x64):
 def test_the_moment_by_hand(x64):
     """m ← μ·m - η·g of each worker, from the gradients that the plain loop says the rule took."""
     trace, workload, rate, momentum = gamma_trace(workers=3), asim.workloads.quadratic([1.0, 0.3]), 0.07, 0.6
-    rule = beside_proxy(asim.rules.downpour(0.2), learning_rate=rate, momentum=momentum)
+    rule = WithProxy(asim.rules.Downpour(0.2), proxy_learning_rate=rate, proxy_momentum=momentum)
     steps = replay_plainly(trace, rule, workload).commits
     moments = np.zeros((3, 2))
     for worker, step in zip(trace.worker, steps, strict=True):
@@ -50,7 +50,7 @@ def test_downpour_on_a_slope_has_the_predicted_energies(x64):
     """In a round robin on a constant gradient, E_k(central) over E_k(proxy) is n²(1 - μ)²."""
     slope = asim.Workload(init=lambda key: {"x": np.zeros(1)}, loss=lambda params, batch, key: params["x"].sum())
     for workers in (2, 5):
-        rule = beside_proxy(asim.rules.downpour(0.1), momentum=0.8)
+        rule = WithProxy(asim.rules.Downpour(0.1), proxy_momentum=0.8)
         ratio = asim.replay(round_robin(workers, 600), rule, slope, record=("compliance",)).records["compliance"][-1]
         drift = asim.theory.drift_energy(workers=workers, compute=asim.delays.Constant(1.0))
         np.testing.assert_allclose(ratio, drift / asim.theory.proxy_drift_energy(0.8), rtol=1e-9)
@@ -58,10 +58,10 @@ def test_downpour_on_a_slope_has_the_predicted_energies(x64):
 
 def test_the_proxy_follows_the_step_size_unless_it_has_its_own():
     """A scenario that overrides the rule's step size moves the proxy's with it."""
-    cluster, rule = asim.Cluster(2, asim.delays.Constant(1.0)), beside_proxy(asim.rules.downpour(0.1))
+    cluster, rule = asim.Cluster(2, asim.delays.Constant(1.0)), WithProxy(asim.rules.Downpour(0.1))
     scenario = asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0], noise=0.3), commits=10)
     changed = scenario.override(learning_rate=0.2)
-    assert changed.rule == beside_proxy(asim.rules.downpour(0.2))
+    assert changed.rule == WithProxy(asim.rules.Downpour(0.2))
     assert changed.digest != scenario.digest
     assert "energy_proxy" in scenario.strides
 
@@ -69,10 +69,14 @@ def test_the_proxy_follows_the_step_size_unless_it_has_its_own():
 def test_scenarios_tell_wrapped_rules_apart():
     """The digest knows which rule is wrapped, and that it is wrapped."""
     cluster = asim.Cluster(2, asim.delays.Constant(1.0))
-    rules = [asim.rules.downpour(0.1), asim.rules.adaptive_staleness(0.1), asim.rules.server(0.1, optimiser="adam")]
-    rules += [beside_proxy(rule) for rule in rules] + [
-        beside_proxy(rules[0], learning_rate=0.1),
-        beside_proxy(rules[0], momentum=0.5),
+    rules = [
+        asim.rules.Downpour(0.1),
+        asim.rules.AdaptiveStaleness(0.1),
+        asim.rules.ServerOptimiser(0.1, optimiser="adam"),
+    ]
+    rules += [WithProxy(rule) for rule in rules] + [
+        WithProxy(rules[0], proxy_learning_rate=0.1),
+        WithProxy(rules[0], proxy_momentum=0.5),
     ]
     digests = {
         asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0], noise=0.3), commits=10, record=()).digest
@@ -81,16 +85,23 @@ def test_scenarios_tell_wrapped_rules_apart():
     assert len(digests) == len(rules)
 
 
+class Rateless(asim.Rule):
+    """A rule without a step size."""
+
+    def send(self, gradient, state, view):
+        return asim.rules.Sent(gradient, state)
+
+
 BAD = [
-    (lambda: beside_proxy("downpour"), "`rule` must be an asyncsim.Rule; got 'downpour'"),
-    (lambda: beside_proxy(asim.rules.downpour(0.1, window=2)), "'downpour', whose workers make local steps"),
-    (lambda: beside_proxy(beside_proxy(asim.rules.downpour(0.1))), "must not have a proxy beside it already"),
+    (lambda: WithProxy("downpour"), "`rule` must be an asyncsim.Rule; got 'downpour'"),
+    (lambda: WithProxy(asim.rules.Downpour(0.1, window=2)), "'downpour', whose workers make local steps"),
+    (lambda: WithProxy(WithProxy(asim.rules.Downpour(0.1))), "must not have a proxy beside it already"),
     (
-        lambda: beside_proxy(asim.Rule({}, "mine", asim.rules.downpour(0.1).send)),
-        "`learning_rate` must be given; got None",
+        lambda: WithProxy(Rateless()),
+        "`proxy_learning_rate` must be given; got None",
     ),
-    (lambda: beside_proxy(asim.rules.downpour(0.1), momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (lambda: beside_proxy(asim.rules.downpour(0.1), learning_rate=np.inf), "`learning_rate` must be finite"),
+    (lambda: WithProxy(asim.rules.Downpour(0.1), proxy_momentum=1.0), "`proxy_momentum` must be at least 0 and less"),
+    (lambda: WithProxy(asim.rules.Downpour(0.1), proxy_learning_rate=np.inf), "`proxy_learning_rate` must be finite"),
 ]
 
 

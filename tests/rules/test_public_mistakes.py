@@ -42,7 +42,7 @@ def applied(rule, age):
 
 def mixed(age, **settings):
     """FedAsync's α_t of a commit of this age, from θ ← (1 - α_t)·θ + α_t·x with x one step from the start."""
-    trace, rule = one_of_age(age), rules.fedasync(1.0, **settings)
+    trace, rule = one_of_age(age), rules.FedAsync(1.0, **settings)
     before = end(trace, rule, commits=age)
     return (end(trace, rule) - before) / (-1.0 - before)
 
@@ -60,7 +60,7 @@ def test_the_hinge_is_continuous(x64):
 
 def test_the_mixing_factor_does_not_decay(x64):
     """A fresh commit counts the same early and late, and α_t is of this commit's age alone."""
-    rule = rules.fedasync(1.0, mixing=0.5)
+    rule = rules.FedAsync(1.0, mixing=0.5)
     trace = asim.Trace.from_commits([0] * 50)
     thetas = np.array([end(trace, rule, commits=k) for k in (1, 2, 3, 49, 50)])
     np.testing.assert_allclose(np.diff(thetas)[[0, 1, 3]], -0.5, rtol=1e-9)
@@ -72,7 +72,7 @@ def test_fedbuff_divides_once_and_by_the_number_of_updates(x64):
     trace, buffer = gamma_trace(commits=120, cv=1.0), 4
     weights = 1 / np.sqrt(1 + in_steps(trace, buffer).staleness)
     assert weights.min() < 0.6
-    assert end(trace, rules.fedbuff(RATE, buffer=buffer)) == pytest.approx(-RATE * weights.sum() / buffer, rel=1e-9)
+    assert end(trace, rules.FedBuff(RATE, buffer=buffer)) == pytest.approx(-RATE * weights.sum() / buffer, rel=1e-9)
 
 
 def test_staleness_is_counted_in_versions(x64):
@@ -81,16 +81,16 @@ def test_staleness_is_counted_in_versions(x64):
     collected = in_steps(trace, 4)
     assert collected.staleness.mean() < 0.4 * trace.staleness.mean()
     total = (1 / (1 + collected.staleness)).sum() / 4
-    assert end(collected, rules.adaptive_staleness(RATE)) == pytest.approx(-RATE * total, rel=1e-9)
+    assert end(collected, rules.AdaptiveStaleness(RATE)) == pytest.approx(-RATE * total, rel=1e-9)
 
 
 WEIGHTS = {
-    "adaptive_staleness": (rules.adaptive_staleness(RATE), lambda age: 1 / (age + 1)),
-    "staleness_aware": (rules.staleness_aware(RATE), lambda age: 1 / np.maximum(age, 1)),
-    "drop_stale": (rules.drop_stale(RATE, oldest=3), lambda age: age <= 3),
-    "delay_adaptive": (rules.delay_adaptive(RATE, concurrency=2), lambda age: 2 / np.maximum(age, 2)),
-    "dynsgd": (rules.dynsgd(RATE, window=1), lambda age: 1 / (age + 1)),
-    "fedbuff": (rules.fedbuff(RATE, buffer=1), lambda age: (age + 1) ** -0.5),
+    "adaptive_staleness": (rules.AdaptiveStaleness(RATE), lambda age: 1 / (age + 1)),
+    "staleness_aware": (rules.StalenessAware(RATE), lambda age: 1 / np.maximum(age, 1)),
+    "drop_stale": (rules.DropStale(RATE, oldest=3), lambda age: age <= 3),
+    "delay_adaptive": (rules.DelayAdaptive(RATE, concurrency=2), lambda age: 2 / np.maximum(age, 2)),
+    "dynsgd": (rules.DynSGD(RATE, window=1), lambda age: 1 / (age + 1)),
+    "fedbuff": (rules.FedBuff(RATE, buffer=1), lambda age: (age + 1) ** -0.5),
 }
 
 
@@ -115,17 +115,17 @@ def test_a_fresh_gradient_counts_in_full(name, x64):
 def test_ca2fl_calibrates(x64):
     """A buffer that no arrival fills would leave h̄ at 0, and the rule plain buffering."""
     trace, buffer = gamma_trace(commits=60), 3
-    run = asim.replay(trace, rules.ca2fl(RATE, workers=5, buffer=buffer), slope())
+    run = asim.replay(trace, rules.CA2FL(RATE, workers=5, buffer=buffer), slope())
     # All updates are equal, and every worker has sent one: h̄ is that update.
     np.testing.assert_allclose(run.state.server[0], -RATE, rtol=1e-9)
-    plain = end(trace, rules.fedbuff(RATE, buffer=buffer, exponent=0.0))
-    assert end(trace, rules.ca2fl(RATE, workers=5, buffer=buffer)) != pytest.approx(plain, rel=1e-3)
+    plain = end(trace, rules.FedBuff(RATE, buffer=buffer, exponent=0.0))
+    assert end(trace, rules.CA2FL(RATE, workers=5, buffer=buffer)) != pytest.approx(plain, rel=1e-3)
 
 
 def test_fadas_divides_by_the_largest_square(x64):
     """On the way down gradients shrink: v falls, v̂ does not, and the step is that of v̂."""
     trace, quadratic = asim.Trace.from_commits([0] * 400), asim.workloads.quadratic([1.0])
-    rule = rules.fadas(server_learning_rate=0.1, buffer=1)
+    rule = rules.FADAS(server_learning_rate=0.1, buffer=1)
     before = asim.replay(trace, rule, quadratic, commits=399)
     after = asim.replay(trace, rule, quadratic)
     mean, square, largest = (float(leaf[0, 0]) for leaf in after.state.server)
@@ -139,7 +139,7 @@ def test_dc_asgd_compensates_from_where_this_worker_read(x64):
     trace, quadratic = asim.Trace.from_commits([0, 0, 1]), asim.workloads.quadratic([1.0])
     theta = 0.9 * 0.9
     expected = theta - 0.1 * (1 + 2.0 * (theta - 1.0))
-    assert end(trace, rules.dc_asgd(0.1, compensation=2.0), quadratic) == pytest.approx(expected, rel=1e-9)
+    assert end(trace, rules.DCASGD(0.1, compensation=2.0), quadratic) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("last", [0, 3])
@@ -149,12 +149,12 @@ def test_the_last_worker_counts(last, x64):
     order = [0, 1, 2, 3]
     cluster = asim.Cluster(4, asim.delays.Constant(1.0), protocol=protocols.Synchronous())
     for trace, rule in (
-        (asim.Trace.from_commits(order), rules.ia2sgd(RATE, workers=4)),
-        (asim.Trace.from_commits(order), rules.ringleader(RATE, workers=4)),
-        (asim.Trace.from_commits(order), rules.malenia(RATE, workers=4, batch=4)),
-        (asim.Trace.from_commits(order), rules.ca2fl(RATE, workers=4, buffer=4)),
-        (asim.Trace.from_commits(order), rules.fedbuff(RATE, buffer=4)),
-        (asim.simulate(cluster, commits=4), rules.downpour(RATE)),
+        (asim.Trace.from_commits(order), rules.IA2SGD(RATE, workers=4)),
+        (asim.Trace.from_commits(order), rules.Ringleader(RATE, workers=4)),
+        (asim.Trace.from_commits(order), rules.Malenia(RATE, workers=4, batch=4)),
+        (asim.Trace.from_commits(order), rules.CA2FL(RATE, workers=4, buffer=4)),
+        (asim.Trace.from_commits(order), rules.FedBuff(RATE, buffer=4)),
+        (asim.simulate(cluster, commits=4), rules.Downpour(RATE)),
     ):
         assert end(trace, rule, workload, seed=SEED) == pytest.approx(-RATE * 1.0, rel=1e-9), rule.name
 
@@ -171,7 +171,7 @@ def _of_worker(last):
 
 
 def test_the_last_worker_is_in_the_final_loss():
-    run = asim.replay(gamma_trace(workers=4, commits=80), rules.downpour(RATE), asim.workloads.quadratic([1.0]))
+    run = asim.replay(gamma_trace(workers=4, commits=80), rules.Downpour(RATE), asim.workloads.quadratic([1.0]))
     ends = [run.loss[run.worker == w][-5:].mean() for w in range(4)]
     assert run.final_loss(last=5) == pytest.approx(np.mean(ends), rel=1e-6)
 
@@ -184,7 +184,7 @@ def test_no_global_seed():
         state = np.random.get_state()[1].copy()  # noqa: NPY002
         trace = gamma_trace()
         runs.append(
-            (trace.commit_time, asim.replay(trace, rules.downpour(0.1), asim.workloads.quadratic([1.0], 0.5)).loss)
+            (trace.commit_time, asim.replay(trace, rules.Downpour(0.1), asim.workloads.quadratic([1.0], 0.5)).loss)
         )
         np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     np.testing.assert_array_equal(runs[0][0], runs[1][0])

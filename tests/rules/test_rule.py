@@ -1,4 +1,4 @@
-"""A rule as an object: its `repr`, equality and hash, and which constructor of the library made it."""
+"""A rule as an object: its `repr`, equality, hash and copies, and a class of one's own."""
 
 import dataclasses
 import pickle
@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import rules
-from asyncsim.rules.rule import from_pulled
-from tests.problems import RULES, assert_close, round_robin
+from asyncsim import components, rules
+from asyncsim.components import Structure
+from asyncsim.rules import Sent
+from tests.problems import RULES, assert_close, round_robin, varied
 from tests.rules import typed_rule
 
 every_row = pytest.mark.parametrize("name", RULES)
@@ -22,39 +23,13 @@ def made(name):
 
 
 @every_row
-def test_its_constructor_is_known_without_building_it_again(name, monkeypatch):
+def test_copies_are_equal_and_are_not_checked_again(name, monkeypatch):
     rule = made(name)
-    slower = dataclasses.replace(rule, hyper={key: 0.5 * value for key, value in rule.hyper.items()})
+    monkeypatch.setattr(type(rule), "check", lambda self: pytest.fail("checked again"))
     mapped = jax.tree.map(lambda number: number, rule)
-    # An optimiser of optax is made of closures, which cannot be pickled.
-    thawed = rule if "optimiser" in dict(rule.options) else pickle.loads(pickle.dumps(rule))
-    monkeypatch.setattr(rules.Rule, "__init__", lambda *arguments, **named: pytest.fail("built again"))
-    for one in (rule, slower, mapped, thawed):
-        assert rules.constructor_of(one) == rule.name
-
-
-@every_row
-def test_what_only_bears_its_name_was_not_made_by_its_constructor(name):
-    rule = made(name)
-    for change in (
-        {"resume": typed_rule.resume_halfway},
-        {"options": (("variant", "mine"),)},
-        {"hyper": {**rule.hyper, "mine": 1.0}},
-        {"hyper": {}},
-        {"name": "mine"},
-        {"name": "gem" if rule.name != "gem" else "downpour"},
-        {"window": 7},
-    ):
-        assert rules.constructor_of(dataclasses.replace(rule, **change)) is None
-    handmade = asim.Rule(hyper=rule.hyper, name=rule.name, send=typed_rule.send_half)
-    assert rules.constructor_of(handmade) is None
-
-
-def test_a_part_of_the_library_in_the_wrong_place_is_not_its_constructor_either():
-    gem = asim.rules.gem(0.1)
-    assert rules.constructor_of(dataclasses.replace(gem, resume=from_pulled)) is None
-    assert rules.constructor_of(dataclasses.replace(gem, resume=gem.resume)) == "gem"
-    assert rules.constructor_of(rules.beside_proxy(gem)) is None
+    assert mapped == rule
+    assert pickle.loads(pickle.dumps(rule)) == rule
+    assert rules.by_name(rule.name) is type(rule)
 
 
 @every_row
@@ -63,8 +38,9 @@ def test_equal_rules_hash_alike_and_print_in_one_line(name):
     assert rule == again
     assert hash(rule) == hash(again)
     assert "\n" not in repr(rule)
-    assert len(repr(rule)) < 200
-    assert repr(rule).startswith(f"{rule.name}(learning_rate=")
+    assert len(repr(rule)) < 220
+    assert repr(rule).startswith(f"{type(rule).__name__}(learning_rate=")
+    assert eval(repr(rule), vars(rules)) == rule
 
 
 def test_all_rows_are_different():
@@ -72,54 +48,129 @@ def test_all_rows_are_different():
 
 
 def test_what_makes_rules_different():
-    gem = asim.rules.gem(0.1)
+    gem = rules.GEM(0.1)
     different = [
         gem,
-        asim.rules.gem(0.2),
-        asim.rules.gem(0.1, variant="paper"),
-        asim.rules.gem([0.1, 0.2]),
-        asim.rules.gem([0.1, 0.3]),
-        asim.rules.gem([0.1]),
-        dataclasses.replace(gem, resume=from_pulled),
-        dataclasses.replace(gem, hyper={"learning_rate": 0.1}),
-        asim.rules.downpour(0.1),
+        rules.GEM(0.2),
+        rules.GEM(0.1, variant="paper"),
+        rules.GEM([0.1, 0.2]),
+        rules.GEM([0.1, 0.3]),
+        rules.GEM([0.1]),
+        varied(gem, elementwise=False),
+        rules.WithProxy(gem),
+        rules.Downpour(0.1),
+        rules.MomentumSGD(0.1),
+        rules.MultiASGD(0.1),
     ]
     assert len(set(different)) == len(different)
     assert all((one == other) == (one is other) for one in different for other in different)
     assert gem != "gem"
 
 
+def test_rules_that_differ_in_numbers_share_their_structure():
+    """Which is what decides about a compiled program; a choice is another structure."""
+    assert Structure(rules.GEM(0.1)) == Structure(rules.GEM(0.2, kappa=3.0))
+    assert Structure(rules.GEM(0.1)) != Structure(rules.GEM(0.1, variant="paper"))
+    assert Structure(rules.Downpour(0.1)) != Structure(rules.AdaptiveStaleness(0.1))
+    assert Structure(rules.DelayAdaptive(0.1)) != Structure(rules.DelayAdaptive(0.1, smoothness=1.0))
+
+
 def test_numbers_count_by_value():
-    several = asim.rules.gem(np.array([0.1, 0.2]))
-    assert several == asim.rules.gem([0.1, 0.2])
-    assert hash(several) == hash(asim.rules.gem([0.1, 0.2]))
-    whole = dataclasses.replace(asim.rules.downpour(1.0), hyper={"learning_rate": 1})
-    assert whole == asim.rules.downpour(1.0)
-    assert hash(whole) == hash(asim.rules.downpour(1.0))
+    several = rules.GEM(np.array([0.1, 0.2]))
+    assert several == rules.GEM([0.1, 0.2])
+    assert hash(several) == hash(rules.GEM([0.1, 0.2]))
+    assert rules.Downpour(1) == rules.Downpour(1.0)
+    assert hash(rules.Downpour(1)) == hash(rules.Downpour(1.0))
 
 
 def test_long_values_are_named_by_their_type():
-    rule = asim.rules.worker(np.linspace(0.1, 1.0, 100), optimiser=rules.optimisers.named("sgd"))
+    rule = rules.WorkerOptimiser(np.linspace(0.1, 1.0, 100), optimiser=rules.optimisers.named("sgd"))
     assert repr(rule) == (
-        "worker(learning_rate=<ndarray (100,)>, window=1, optimiser=<GradientTransformationExtraArgs>)"
+        "WorkerOptimiser(learning_rate=<ndarray (100,)>, window=1, optimiser=<GradientTransformationExtraArgs>, "
+        "elementwise=False)"
     )
+
+
+def test_an_argument_of_a_contained_rule_is_set_by_its_name():
+    wrapped = rules.compressed(rules.GEM(0.1), asim.compressors.TopK(0.1))
+    changed = components.override(wrapped, kappa=2.0, error_feedback=False)
+    assert changed == rules.compressed(rules.GEM(0.1, kappa=2.0), asim.compressors.TopK(0.1), error_feedback=False)
+    with pytest.raises(ValueError, match=r"`kapa` is not an argument of Compressed\. Did you mean `kappa`"):
+        components.override(wrapped, kapa=2.0)
+
+
+class SignSGD(asim.Rule):
+    """Sign-SGD with a step size that decays as 1/sqrt(k), k counting the worker's commits."""
+
+    learning_rate: float
+
+    def start(self, params):
+        return jnp.zeros(())
+
+    def send(self, gradient, count, view):
+        step = self.learning_rate / jnp.sqrt(count + 1)
+        return Sent(message=jax.tree.map(lambda g: -step * jnp.sign(g), gradient), state=count + 1)
+
+
+class TestARuleOfOnesOwn:
+    """The eight lines of the documentation."""
+
+    def test_it_is_a_component_like_any_other(self):
+        rule = SignSGD(0.1)
+        assert repr(rule) == "SignSGD(learning_rate=0.1)"
+        assert rule.name == "sign_sgd"
+        assert rules.by_name("sign_sgd") is SignSGD
+        assert pickle.loads(pickle.dumps(rule)) == rule
+        assert dataclasses.replace(rule, learning_rate=0.2) == SignSGD(0.2)
+        with pytest.raises(ValueError, match="`learning_rate` must be finite; got nan"):
+            SignSGD(float("nan"))
+
+    def test_it_moves_by_its_step_size_and_equals_the_plain_loop(self, x64):
+        """L = (x² + y²)/2 from (1, 1): the sign of the gradient is 1 for the first three commits."""
+        trace, workload = round_robin(1, 3), asim.workloads.quadratic([1.0, 1.0])
+        run = asim.replay(trace, SignSGD(0.1), workload)
+        expected = 1 - 0.1 * sum(k**-0.5 for k in (1, 2, 3))
+        np.testing.assert_allclose(run.central["x"], [expected, expected], rtol=1e-12)
+        plain = asim.engine.reference.replay_plainly(trace, SignSGD(0.1), workload)
+        assert_close(run.central, plain.central)
+
+    def test_another_step_size_compiles_nothing(self):
+        assert Structure(SignSGD(0.1)) == Structure(SignSGD(0.2))
+
+    def test_it_can_be_compressed(self, x64):
+        rule = rules.compressed(SignSGD(0.1), asim.compressors.TopK(k=1))
+        workload = asim.workloads.quadratic([1.0, 1.0], start=[1.0, 2.0])
+        run = asim.replay(round_robin(1, 1), rule, workload)
+        assert sorted(np.asarray(run.central["x"]) - [1.0, 2.0]) == pytest.approx([-0.1, 0.0])
+
+    def test_a_name_of_the_library_is_taken(self):
+        with pytest.raises(ValueError, match="`name` 'gem' of GEM is that of a rule of asyncsim"):
+            type("GEM", (asim.Rule,), {"send": SignSGD.send})
+
+    def test_without_send_it_is_no_rule(self):
+        with pytest.raises(TypeError, match="abstract"):
+            type("Idle", (asim.Rule,), {})()
 
 
 def test_a_rule_of_your_own_with_types(x64):
     """The rule that pyright reads: half a step, from halfway. One worker: θ ← θ - η/2·(θ + previous θ)/2."""
-    run = asim.replay(round_robin(1, 3), typed_rule.half(0.5), asim.workloads.quadratic([1.0]))
+    run = asim.replay(round_robin(1, 3), typed_rule.Half(0.5), asim.workloads.quadratic([1.0]))
     x, read = 1.0, 1.0
     for _ in range(3):
         x, pulled = x - 0.25 * read, x
         read = (x + pulled) / 2
     assert run.central["x"][0] == pytest.approx(x, rel=1e-12)
-    assert repr(typed_rule.half(0.5)) == "half(learning_rate=0.5)"
+    assert repr(typed_rule.Half(0.5)) == "Half(learning_rate=0.5, share=0.5)"
 
 
-def send_clipped(hyper, gradient, state, view):
+class Clipped(asim.Rule):
     """A step whose every tensor has a norm of at most the limit."""
-    del view
-    return rules.Sent(jax.tree.map(lambda g: -hyper["learning_rate"] * clipped(g, hyper["limit"]), gradient), state)
+
+    learning_rate: float
+    limit: float
+
+    def send(self, gradient, state, view):
+        return Sent(jax.tree.map(lambda g: -self.learning_rate * clipped(g, self.limit), gradient), state)
 
 
 def clipped(gradient, limit):
@@ -130,9 +181,8 @@ def clipped(gradient, limit):
 def test_a_rule_of_ones_own_sees_the_tensors_that_the_loss_sees(x64):
     """Clipping each tensor: the same as a loop over the commits that knows nothing of the engine."""
     limit, rate, trace = 0.1, 0.5, asim.Trace.from_commits([0, 1, 2, 1, 0, 0, 2] * 10)
-    rule = asim.Rule(hyper={"learning_rate": rate, "limit": limit}, name="clipped", send=send_clipped)
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(8,), batch_size=16)
-    run = asim.replay(trace, rule, workload, seed=3, record=("read",))
+    run = asim.replay(trace, Clipped(rate, limit), workload, seed=3, record=("read",))
 
     central = jax.tree.map(lambda leaf: leaf[0], run.unpacked("read"))
     read, jobs = [central] * trace.workers, [0] * trace.workers

@@ -8,7 +8,6 @@ import pytest
 import asyncsim as asim
 from asyncsim import protocols, rules
 from asyncsim.rules import View
-from asyncsim.rules.federated import hinge
 from tests.problems import TRACES, gamma_trace, noisy_quadratic, random_trace
 from tests.rules.by_hand import trace_of
 
@@ -31,14 +30,14 @@ def annealed(tau, version):
 
 
 WEIGHTS = {
-    "staleness_aware": (rules.staleness_aware(RATE), lambda tau, version: 1 / np.where(tau == 0, 1, tau)),
-    "drop_stale": (rules.drop_stale(RATE, oldest=N), lambda tau, version: tau <= N),
-    "mishchenko": (rules.delay_adaptive(RATE, concurrency=N), lambda tau, version: N / np.maximum(N, tau)),
+    "staleness_aware": (rules.StalenessAware(RATE), lambda tau, version: 1 / np.where(tau == 0, 1, tau)),
+    "drop_stale": (rules.DropStale(RATE, oldest=N), lambda tau, version: tau <= N),
+    "mishchenko": (rules.DelayAdaptive(RATE, concurrency=N), lambda tau, version: N / np.maximum(N, tau)),
     "koloskova": (
-        rules.delay_adaptive(RATE, concurrency=N, smoothness=LARGEST),
+        rules.DelayAdaptive(RATE, concurrency=N, smoothness=LARGEST),
         lambda tau, version: np.where(tau <= N, 1, np.minimum(1, 1 / (4 * LARGEST * RATE * np.maximum(tau, 1)))),
     ),
-    "pipemare": (rules.pipemare(RATE, anneal=40), annealed),
+    "pipemare": (rules.PipeMare(RATE, anneal=40), annealed),
 }
 
 
@@ -58,40 +57,41 @@ def test_the_sum_of_all_updates(name, kind, x64):
 def test_staleness_is_counted_in_versions_not_in_arrivals(x64):
     """In a synchronous round nothing is stale, though messages arrive one after the other."""
     trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0), protocol=protocols.Synchronous()), commits=60)
-    expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic()).loss
-    for rule in (rules.staleness_aware(0.1), rules.drop_stale(0.1, oldest=0), rules.pipemare(0.1, anneal=1e9)):
+    expected = asim.replay(trace, rules.Downpour(0.1), noisy_quadratic()).loss
+    for rule in (rules.StalenessAware(0.1), rules.DropStale(0.1, oldest=0), rules.PipeMare(0.1, anneal=1e9)):
         np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected, rtol=1e-10)
 
 
 SAME_AS_DOWNPOUR = [
-    rules.drop_stale(0.1, oldest=10**6),
-    rules.delay_adaptive(0.1, concurrency=1, smoothness=1e-6),
+    rules.DropStale(0.1, oldest=10**6),
+    rules.DelayAdaptive(0.1, concurrency=1, smoothness=1e-6),
 ]
 
 
 @pytest.mark.parametrize("rule", SAME_AS_DOWNPOUR, ids=lambda rule: rule.name)
 def test_loose_limits_are_asynchronous_sgd(rule, x64):
     trace = random_trace(closing=0.4, waiting=0.4, early=0.5, crashing=0.1)
-    expected = asim.replay(trace, rules.downpour(0.1), noisy_quadratic()).loss
+    expected = asim.replay(trace, rules.Downpour(0.1), noisy_quadratic()).loss
     np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected, rtol=1e-12)
 
 
 def test_what_is_dropped_may_be_anything():
     old = View(read=np.zeros(2), pulled=np.zeros(2), staleness=jnp.int32(5))
-    rule = rules.drop_stale(0.1, oldest=4)
-    assert rule.send(rule.hyper, jnp.array([np.nan, np.inf]), (), old).message.tolist() == [0, 0]
+    rule = rules.DropStale(0.1, oldest=4)
+    assert rule.send(jnp.array([np.nan, np.inf]), (), old).message.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(("steepness", "grace"), [(10.0, 4.0), (0.5, 0.0), (2.0, 7.0)])
 def test_the_hinge_is_continuous(steepness, grace):
     """1 up to and at b, 1/(a + 1) one version later, and never more for an older model."""
     ages = jnp.arange(0.0, 30.0, 0.25)
-    weights = hinge({"steepness": steepness, "grace": grace}, ages)
+    hinge = rules.FedAsync(0.1, weighting="hinge", steepness=steepness, grace=grace).weight
+    weights = hinge(ages)
     assert (weights[ages <= grace] == 1).all()
     assert (jnp.diff(weights) <= 0).all()
-    just_after = hinge({"steepness": steepness, "grace": grace}, jnp.asarray(grace + 1e-3))
+    just_after = hinge(jnp.asarray(grace + 1e-3))
     assert just_after == pytest.approx(1, abs=2e-3 * steepness)
-    assert hinge({"steepness": steepness, "grace": grace}, jnp.asarray(grace + 1)) == pytest.approx(1 / (steepness + 1))
+    assert hinge(jnp.asarray(grace + 1)) == pytest.approx(1 / (steepness + 1))
 
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
@@ -117,28 +117,28 @@ def test_fedasync_is_what_its_paper_says(weighting, kind, x64):
             mixed = [(1 - share) * thetas[-1] + share * x for share, x in waiting]
             thetas.append(np.mean(mixed, axis=0))
             waiting = []
-    rule = rules.fedasync(0.2, mixing=0.6, weighting=weighting, steepness=0.7, grace=2, window=3)
+    rule = rules.FedAsync(0.2, mixing=0.6, weighting=weighting, steepness=0.7, grace=2, window=3)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10)
 
 
 def test_fedasync_with_a_mixing_factor_of_one_keeps_the_last_model(x64):
     trace = gamma_trace(workers=4, commits=50)
-    run = asim.replay(trace, rules.fedasync(0.2, mixing=1.0, weighting="constant"), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, rules.FedAsync(0.2, mixing=1.0, weighting="constant"), asim.workloads.quadratic([1.0]))
     own = (trace.worker == trace.worker[-1]).sum()  # steps of the last worker, alone from the start
     np.testing.assert_allclose(run.central["x"], 0.8**own, rtol=1e-10)
 
 
 BAD = [
-    (lambda: rules.staleness_aware(np.nan), "`learning_rate` must be finite"),
-    (lambda: rules.drop_stale(0.1, oldest=-1), "`oldest` must not be negative"),
-    (lambda: rules.delay_adaptive(0.1, concurrency=0), "`concurrency` must be at least 1"),
-    (lambda: rules.delay_adaptive(0.0, concurrency=2, smoothness=1.0), "`learning_rate` must be positive"),
-    (lambda: rules.delay_adaptive(0.1, concurrency=2, smoothness=0.0), "`smoothness` must be positive"),
-    (lambda: rules.fedasync(0.1, mixing=1.5), "`mixing` must be at most 1"),
-    (lambda: rules.fedasync(0.1, weighting="hing"), "Did you mean 'hinge'"),
-    (lambda: rules.fedasync(0.1, window=0), "`window` must be an integer of at least 1"),
-    (lambda: rules.pipemare(0.1, anneal=0), "`anneal` must be positive"),
+    (lambda: rules.StalenessAware(np.nan), "`learning_rate` must be finite"),
+    (lambda: rules.DropStale(0.1, oldest=-1), "`oldest` must not be negative"),
+    (lambda: rules.DelayAdaptive(0.1, concurrency=0), "`concurrency` must be at least 1"),
+    (lambda: rules.DelayAdaptive(0.0, concurrency=2, smoothness=1.0), "`learning_rate` must be positive"),
+    (lambda: rules.DelayAdaptive(0.1, concurrency=2, smoothness=0.0), "`smoothness` must be positive"),
+    (lambda: rules.FedAsync(0.1, mixing=1.5), "`mixing` must be at most 1"),
+    (lambda: rules.FedAsync(0.1, weighting="hing"), "Did you mean 'hinge'"),
+    (lambda: rules.FedAsync(0.1, window=0), "`window` must be an integer of at least 1"),
+    (lambda: rules.PipeMare(0.1, anneal=0), "`anneal` must be positive"),
 ]
 
 
@@ -151,9 +151,9 @@ def test_bad_numbers_are_named(make, message):
 
 def test_numbers_may_differ_from_seed_to_seed(x64):
     trace, limits = gamma_trace(), np.array([0, 2, 50])
-    several = asim.replay(trace, rules.drop_stale(0.1, oldest=limits), noisy_quadratic(), seed=[4, 4, 4])
+    several = asim.replay(trace, rules.DropStale(0.1, oldest=limits), noisy_quadratic(), seed=[4, 4, 4])
     for lane, limit in enumerate(limits):
-        alone = asim.replay(trace, rules.drop_stale(0.1, oldest=int(limit)), noisy_quadratic(), seed=4)
+        alone = asim.replay(trace, rules.DropStale(0.1, oldest=int(limit)), noisy_quadratic(), seed=4)
         np.testing.assert_allclose(several.loss[lane], alone.loss, rtol=1e-10)
     assert len(np.unique(several.loss[:, -1])) == 3
-    assert jax.tree.structure(rules.drop_stale(0.1, oldest=3)) == jax.tree.structure(rules.drop_stale(0.2, oldest=4))
+    assert jax.tree.structure(rules.DropStale(0.1, oldest=3)) == jax.tree.structure(rules.DropStale(0.2, oldest=4))

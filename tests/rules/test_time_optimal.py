@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import protocols, rules
+from asyncsim import components, protocols, rules
 from tests.problems import gamma_trace, random_trace
 from tests.rules.by_hand import START, H, serve
 
@@ -43,7 +43,7 @@ def test_rennala_by_hand(trace, batch, x64):
 
     thetas = serve(trace, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 4  # it does step
-    assert_ends(trace, rules.rennala(0.2, batch=batch), thetas)
+    assert_ends(trace, rules.Rennala(0.2, batch=batch), thetas)
 
 
 @every_trace
@@ -57,12 +57,12 @@ def test_ringmaster_by_hand(trace, limit, x64):
 
     thetas = serve(trace, on_arrival)
     assert 0 < sum(ignored) < len(ignored)
-    assert_ends(trace, rules.ringmaster(0.1, limit=limit), thetas)
+    assert_ends(trace, rules.Ringmaster(0.1, limit=limit), thetas)
 
 
 @every_trace
 @pytest.mark.parametrize(
-    ("make", "name", "values"), [(rules.ringmaster, "limit", [4, 1, 2, 9]), (rules.rennala, "batch", [3, 1, 8, 5])]
+    ("make", "name", "values"), [(rules.Ringmaster, "limit", [4, 1, 2, 9]), (rules.Rennala, "batch", [3, 1, 8, 5])]
 )
 def test_a_sweep_equals_one_at_a_time(make, name, values, trace, x64):
     """R and B may differ from seed to seed, together with the step size."""
@@ -86,7 +86,7 @@ def test_a_sweep_counts_beyond_what_half_precision_can():
     """After 259 updates since the read, a limit of 259 ignores the gradient, although bfloat16 makes it 260."""
     trace = asim.Trace.from_commits([0] * 259 + [1, 0])
     workload = asim.Workload(lambda key: {"x": jnp.zeros(1, jnp.bfloat16)}, lambda p, b, k: p["x"].sum())
-    rule = rules.ringmaster(1.0, limit=[259, 260, 400])
+    rule = rules.Ringmaster(1.0, limit=[259, 260, 400])
     run = asim.replay(trace, rule, workload, seed=(0, 0, 0), record={"youngest": youngest})
     assert run.records["youngest"][:, -1].tolist() == [2, 1, 1]
 
@@ -94,12 +94,12 @@ def test_a_sweep_counts_beyond_what_half_precision_can():
 def test_several_limits_and_batches_are_checked():
     for limit in ([], [1.5, 2.0], [0, 1], [2**24 + 1]):
         with pytest.raises(ValueError, match="`limit` must be integers from 1 to 16777216; got"):
-            rules.ringmaster(0.1, limit=limit)
+            rules.Ringmaster(0.1, limit=limit)
     with pytest.raises(ValueError, match=r"`batch` must be one number where the trace makes the steps; got \[1, 2\]"):
-        rules.rennala(0.1, batch=[1, 2], steps="trace")
-    rule = rules.ringmaster(0.1, limit=[1, 3])
-    assert rules.ringmaster(**{k: v for k, v in rule.describe().items() if k != "name"}) == rule
-    assert rule != rules.ringmaster(0.1, limit=[2, 3])
+        rules.Rennala(0.1, batch=[1, 2], steps="trace")
+    rule = rules.Ringmaster(0.1, limit=[1, 3])
+    assert rules.Ringmaster(**components.settings(rule)) == rule
+    assert rule != rules.Ringmaster(0.1, limit=[2, 3])
 
 
 def simulated(protocol, commits, compute=UNEVEN):
@@ -110,14 +110,14 @@ def simulated(protocol, commits, compute=UNEVEN):
 def test_rennala_is_downpour_on_the_trace_of_its_protocol(steps, x64):
     """Without noise: mini-batches are counted in commits, and what the protocol drops is not a commit."""
     trace = simulated(protocols.Rennala(3), commits=60)
-    expected = asim.replay(trace, rules.downpour(0.2), quadratic()).central["x"]
+    expected = asim.replay(trace, rules.Downpour(0.2), quadratic()).central["x"]
     if steps == "trace":
-        found = asim.replay(trace, rules.rennala(0.2, batch=3, steps="trace"), quadratic())
+        found = asim.replay(trace, rules.Rennala(0.2, batch=3, steps="trace"), quadratic())
         np.testing.assert_allclose(found.central["x"], expected, rtol=1e-12)
         return
     free = simulated(protocols.Asynchronous(), commits=400)
     run = asim.replay(
-        free, rules.rennala(0.2, batch=3), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
+        free, rules.Rennala(0.2, batch=3), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
     )
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
 
@@ -125,21 +125,21 @@ def test_rennala_is_downpour_on_the_trace_of_its_protocol(steps, x64):
 @pytest.mark.parametrize("limit", [1, 3, 7])
 def test_ringmaster_is_downpour_on_the_trace_of_its_protocol(limit, x64):
     trace, free = simulated(protocols.Ringmaster(limit), 60), simulated(protocols.Asynchronous(), 600)
-    expected = asim.replay(trace, rules.downpour(0.1), quadratic()).central["x"]
+    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).central["x"]
     run = asim.replay(
-        free, rules.ringmaster(0.1, limit=limit), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
+        free, rules.Ringmaster(0.1, limit=limit), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
     )
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
     stopping = simulated(protocols.Ringmaster(limit, stop=True), 60)
-    plain = asim.replay(stopping, rules.downpour(0.1), quadratic())
-    again = asim.replay(stopping, rules.ringmaster(0.1, limit=limit), quadratic())
+    plain = asim.replay(stopping, rules.Downpour(0.1), quadratic())
+    again = asim.replay(stopping, rules.Ringmaster(0.1, limit=limit), quadratic())
     np.testing.assert_allclose(again.loss, plain.loss, rtol=1e-12)
 
 
 def test_ringmaster_without_limit_is_downpour(x64):
     trace = TRACES["uneven"]
-    plain = asim.replay(trace, rules.downpour(0.1), quadratic())
-    run = asim.replay(trace, rules.ringmaster(0.1, limit=int(trace.staleness.max()) + 1), quadratic())
+    plain = asim.replay(trace, rules.Downpour(0.1), quadratic())
+    run = asim.replay(trace, rules.Ringmaster(0.1, limit=int(trace.staleness.max()) + 1), quadratic())
     np.testing.assert_allclose(run.loss, plain.loss, rtol=1e-12)
 
 
@@ -150,7 +150,7 @@ def test_rennala_of_equal_workers_is_synchronous(x64):
     """
     compute = asim.delays.Constant(1.0)
     trace = asim.simulate(asim.Cluster(4, compute, protocol=protocols.Rennala(4, cancel=True)), commits=40)
-    run = asim.replay(trace, rules.rennala(0.2, batch=4, steps="trace"), quadratic())
+    run = asim.replay(trace, rules.Rennala(0.2, batch=4, steps="trace"), quadratic())
     np.testing.assert_allclose(run.central["x"], START * (1 - 0.2 * H) ** 10, rtol=1e-9)
 
 
@@ -173,7 +173,7 @@ def test_malenia_by_hand(trace, batch, x64):
 
     thetas = serve(trace, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 2
-    assert_ends(trace, rules.malenia(0.3, workers=n, batch=batch), thetas)
+    assert_ends(trace, rules.Malenia(0.3, workers=n, batch=batch), thetas)
 
 
 @pytest.mark.parametrize("batch", [1, 12])
@@ -181,9 +181,9 @@ def test_malenia_on_the_trace_of_its_protocol(batch, x64):
     """Where old jobs arrive and are dropped, the steps are those that the rule makes of the asynchronous trace."""
     trace, free = simulated(protocols.Malenia(batch, cancel=False), 150), simulated(protocols.Asynchronous(), 600)
     assert trace.steps > 2
-    expected = asim.replay(trace, rules.malenia(0.2, steps="trace"), quadratic()).central["x"]
+    expected = asim.replay(trace, rules.Malenia(0.2, steps="trace"), quadratic()).central["x"]
     run = asim.replay(
-        free, rules.malenia(0.2, batch=batch), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
+        free, rules.Malenia(0.2, batch=batch), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
     )
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
 
@@ -194,7 +194,7 @@ def test_malenia_with_cancellation_by_hand(x64):
     minima = np.array([[0.0, 1.0], [2.0, 0.0], [-4.0, 3.0], [9.0, 5.0]])
     noisy = asim.workloads.quadratic(H[:2], start=START[:2], minima=minima)
     trace = asim.simulate(asim.Cluster(4, laws, protocol=protocols.Malenia()), commits=200, seed=2)
-    run = asim.replay(trace, rules.malenia(0.2, steps="trace"), noisy, record=("read", "central"))
+    run = asim.replay(trace, rules.Malenia(0.2, steps="trace"), noisy, record=("read", "central"))
     x, counts = np.array(START[:2], float), []
     for size in np.split(np.arange(200), np.flatnonzero(trace.closes_step) + 1):
         if size.size and trace.closes_step[size[-1]]:
@@ -214,7 +214,7 @@ def test_ia2sgd_by_hand(trace, x64):
         table[worker] = H * x
         return theta - 0.1 * sum(table.values()) / trace.workers if len(table) == trace.workers else None
 
-    assert_ends(trace, rules.ia2sgd(0.1, workers=trace.workers), serve(trace, on_arrival))
+    assert_ends(trace, rules.IA2SGD(0.1, workers=trace.workers), serve(trace, on_arrival))
 
 
 @every_trace
@@ -246,15 +246,15 @@ def test_ringleader_by_hand(trace, extra, x64):
     thetas = serve(trace, on_arrival)
     assert len(delays) >= 2 * n
     assert max(delays) <= 2 * n - 2
-    assert_ends(trace, rules.ringleader(0.1, extra=extra), thetas)
+    assert_ends(trace, rules.Ringleader(0.1, extra=extra), thetas)
 
 
 ALONE = [
-    rules.ringleader(0.1, workers=1),
-    rules.ia2sgd(0.1, workers=1),
-    rules.malenia(0.1, workers=1, batch=1),
-    rules.rennala(0.1, batch=1),
-    rules.ringmaster(0.1, limit=1),
+    rules.Ringleader(0.1, workers=1),
+    rules.IA2SGD(0.1, workers=1),
+    rules.Malenia(0.1, workers=1, batch=1),
+    rules.Rennala(0.1, batch=1),
+    rules.Ringmaster(0.1, limit=1),
 ]
 
 
@@ -265,14 +265,14 @@ def test_one_worker_is_sgd(rule, x64):
 
 
 @pytest.mark.parametrize(
-    "rule", [rules.ringleader(0.1, workers=4), rules.malenia(0.1, workers=4, batch=4), rules.ia2sgd(0.1, workers=4)]
+    "rule", [rules.Ringleader(0.1, workers=4), rules.Malenia(0.1, workers=4, batch=4), rules.IA2SGD(0.1, workers=4)]
 )
 def test_fast_workers_do_not_outvote_slow_ones(rule):
     """Worker i pulls towards its own corner; the mean of all minima is 0, and is reached only if all weigh the same."""
     corners = np.array([[3.0], [-1.0], [-1.0], [-1.0]])
     trace = asim.simulate(asim.Cluster(4, tuple(asim.delays.Constant(t) for t in (1.0, 3.1, 4.3, 5.7))), commits=600)
     assert abs(own_minimum(trace, rule, corners)) < 0.05
-    assert own_minimum(trace, rules.downpour(0.02), corners) > 0.5
+    assert own_minimum(trace, rules.Downpour(0.02), corners) > 0.5
 
 
 def own_minimum(trace, rule, corners):
@@ -284,19 +284,19 @@ def own_minimum(trace, rule, corners):
 
 def test_a_trace_in_steps_is_refused():
     trace = simulated(protocols.KBatchAsync(4), 40)
-    alone = [rules.ringleader(0.1), rules.ia2sgd(0.1), rules.malenia(0.1), rules.rennala(0.1), rules.ringmaster(0.1)]
+    alone = [rules.Ringleader(0.1), rules.IA2SGD(0.1), rules.Malenia(0.1), rules.Rennala(0.1), rules.Ringmaster(0.1)]
     for rule in alone:
         with pytest.raises(ValueError, match="its first step that is not has 4"):
             asim.replay(trace, rule, quadratic())
 
 
 BAD = [
-    (lambda: rules.rennala(0.1, batch=0), "`batch` must be an integer of at least 1; got 0"),
-    (lambda: rules.rennala(0.1, steps="traces"), "`steps` must be one of .* Did you mean 'trace'"),
-    (lambda: rules.ringmaster(0.1, limit=0), "`limit` must be an integer of at least 1; got 0"),
-    (lambda: rules.ringleader(0.1, workers=0), "`workers` must be an integer of at least 1"),
-    (lambda: rules.malenia(0.1, steps="traec"), "`steps` must be one of 'rule', 'trace'; got 'traec'. Did you mean"),
-    (lambda: rules.malenia(0.1, workers=2, batch=2.5), "`batch` must be an integer of at least 1"),
+    (lambda: rules.Rennala(0.1, batch=0), "`batch` must be an integer of at least 1; got 0"),
+    (lambda: rules.Rennala(0.1, steps="traces"), "`steps` must be one of .* Did you mean 'trace'"),
+    (lambda: rules.Ringmaster(0.1, limit=0), "`limit` must be an integer of at least 1; got 0"),
+    (lambda: rules.Ringleader(0.1, workers=0), "`workers` must be an integer of at least 1"),
+    (lambda: rules.Malenia(0.1, steps="traec"), "`steps` must be one of 'rule', 'trace'; got 'traec'. Did you mean"),
+    (lambda: rules.Malenia(0.1, workers=2, batch=2.5), "`batch` must be an integer of at least 1"),
 ]
 
 

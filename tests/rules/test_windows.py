@@ -34,16 +34,16 @@ def by_hand(trace, commit):
 
 
 PUBLISHED = {
-    "downpour": (rules.downpour(RATE, window=WINDOW), lambda delta, shift, age: delta),
-    "agn": (rules.agn(RATE, window=WINDOW), lambda delta, shift, age: delta / WINDOW),
+    "downpour": (rules.Downpour(RATE, window=WINDOW), lambda delta, shift, age: delta),
+    "agn": (rules.AGN(RATE, window=WINDOW), lambda delta, shift, age: delta / WINDOW),
     "adag": (
-        rules.adag(RATE, window=WINDOW, gamma=GAMMA),
+        rules.ADAG(RATE, window=WINDOW, gamma=GAMMA),
         lambda delta, shift, age: delta / WINDOW / (shift**2 / GAMMA + 1),
     ),
-    "dynsgd": (rules.dynsgd(RATE, window=WINDOW), lambda delta, shift, age: delta / (age + 1)),
-    "worker": (rules.worker(RATE, optimiser="sgd", window=WINDOW), lambda delta, shift, age: delta),
+    "dynsgd": (rules.DynSGD(RATE, window=WINDOW), lambda delta, shift, age: delta / (age + 1)),
+    "worker": (rules.WorkerOptimiser(RATE, optimiser="sgd", window=WINDOW), lambda delta, shift, age: delta),
     "local_sgd": (
-        rules.local_sgd(RATE, window=WINDOW, server_learning_rate=0.7),
+        rules.LocalSGD(RATE, window=WINDOW, server_learning_rate=0.7),
         lambda delta, shift, age: 0.7 * delta,
     ),
 }
@@ -60,14 +60,17 @@ def test_a_rule_is_what_its_source_says(name, kind, x64):
 
 
 SAME = {
-    "AGN with a window of 1 is DOWNPOUR": (rules.agn(0.1, window=1), rules.downpour(0.1)),
-    "DynSGD with a window of 1 is adaptive staleness": (rules.dynsgd(0.1, window=1), rules.adaptive_staleness(0.1)),
-    "SGD at the worker is DOWNPOUR": (rules.worker(0.1, optimiser="sgd", window=4), rules.downpour(0.1, window=4)),
-    "ADAG with an infinite γ is AGN": (rules.adag(0.1, window=4, gamma=1e30), rules.agn(0.1, window=4)),
-    "local SGD without rounds is DOWNPOUR": (rules.local_sgd(0.1, window=4), rules.downpour(0.1, window=4)),
+    "AGN with a window of 1 is DOWNPOUR": (rules.AGN(0.1, window=1), rules.Downpour(0.1)),
+    "DynSGD with a window of 1 is adaptive staleness": (rules.DynSGD(0.1, window=1), rules.AdaptiveStaleness(0.1)),
+    "SGD at the worker is DOWNPOUR": (
+        rules.WorkerOptimiser(0.1, optimiser="sgd", window=4),
+        rules.Downpour(0.1, window=4),
+    ),
+    "ADAG with an infinite γ is AGN": (rules.ADAG(0.1, window=4, gamma=1e30), rules.AGN(0.1, window=4)),
+    "local SGD without rounds is DOWNPOUR": (rules.LocalSGD(0.1, window=4), rules.Downpour(0.1, window=4)),
     "DiLoCo without momentum is local SGD": (
-        rules.diloco(0.1, window=4, server_learning_rate=0.7, momentum=0.0, optimiser="sgd"),
-        rules.local_sgd(0.1, window=4, server_learning_rate=0.7),
+        rules.DiLoCo(0.1, window=4, server_learning_rate=0.7, momentum=0.0, optimiser="sgd"),
+        rules.LocalSGD(0.1, window=4, server_learning_rate=0.7),
     ),
 }
 
@@ -83,31 +86,30 @@ def test_degenerate_cases(what, x64):
 def test_fresh_commits_are_not_damped(x64):
     """DynSGD at τ = 0 is DOWNPOUR, and ADAG with one worker AGN, for there θ = s."""
     for one, other in (
-        (rules.dynsgd(0.1, window=3), rules.downpour(0.1, window=3)),
-        (rules.adag(0.1, window=3, gamma=1e-4), rules.agn(0.1, window=3)),
+        (rules.DynSGD(0.1, window=3), rules.Downpour(0.1, window=3)),
+        (rules.ADAG(0.1, window=3, gamma=1e-4), rules.AGN(0.1, window=3)),
     ):
         assert_close(*(asim.replay(ONE_WORKER, rule, tree_workload()).central for rule in (one, other)))
 
 
 def test_a_window_of_1_leaves_downpour_as_it_was():
-    assert rules.downpour(0.1, window=1) == rules.downpour(0.1)
-    assert rules.downpour(0.1).local_step is None
-    assert rules.downpour(0.1).describe() == {"name": "downpour", "learning_rate": 0.1}
+    assert rules.Downpour(0.1, window=1) == rules.Downpour(0.1)
+    assert not rules.Downpour(0.1).steps_locally
 
 
 def test_a_window_is_that_many_steps_of_one_worker(x64):
     """Mini-batches and keys belong to the steps, whether there are λ steps or one step per commit."""
     steps = asim.Trace.from_commits([0] * 60)
-    for rule in (rules.downpour(0.1, window=5), rules.worker(0.1, optimiser="sgd", window=5)):
+    for rule in (rules.Downpour(0.1, window=5), rules.WorkerOptimiser(0.1, optimiser="sgd", window=5)):
         run = asim.replay(ONE_WORKER, rule, tree_workload(), seed=4)
-        single = asim.replay(steps, rules.downpour(0.1), tree_workload(), seed=4)
+        single = asim.replay(steps, rules.Downpour(0.1), tree_workload(), seed=4)
         assert_close(run.central, single.central)
         assert_close(run.loss, single.loss.reshape(12, 5).mean(axis=1))
 
 
 def test_the_state_of_an_optimiser_survives_pulls(x64):
     """Twelve windows of five steps of Adam are sixty steps of Adam."""
-    run = asim.replay(ONE_WORKER, rules.worker(0.05, optimiser="adam", window=5), tree_workload(), seed=4)
+    run = asim.replay(ONE_WORKER, rules.WorkerOptimiser(0.05, optimiser="adam", window=5), tree_workload(), seed=4)
     assert_close(run.central, own_steps(optax.adam(0.05), tree_workload(), 0, 60, seed=4)[0])
 
 
@@ -128,9 +130,9 @@ def test_rounds_are_those_of_the_papers(name, x64):
     """Every worker steps from θ with its own optimiser; the outer one takes the mean of θ - x_i as gradient."""
     workers, rounds, window, workload = 3, 4, 5, tree_workload()
     if name == "local_sgd":
-        rule, outer = rules.local_sgd(0.03, window=window, optimiser="adam"), optax.sgd(1.0)
+        rule, outer = rules.LocalSGD(0.03, window=window, optimiser="adam"), optax.sgd(1.0)
     else:
-        rule = rules.diloco(0.03, window=window, server_learning_rate=0.6, momentum=0.8, optimiser="adam")
+        rule = rules.DiLoCo(0.03, window=window, server_learning_rate=0.6, momentum=0.8, optimiser="adam")
         outer = optax.sgd(0.6, momentum=0.8, nesterov=True)
     theta, inner = workload.init(init_key(2)), optax.adam(0.03)
     states, outer_state = [None] * workers, outer.init(theta)
@@ -160,7 +162,7 @@ def test_accumulated_downpour_is_stable_as_theory_says(workers, window, x64):
     """λ steps move x by 1 - (1 - κ)^λ of itself: the limit of that is the limit of one step."""
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - limit * np.array([0.97, 1.03])) ** (1 / window)
-    assert grows(rules.downpour(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [
+    assert grows(rules.Downpour(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [
         False,
         True,
     ]
@@ -170,7 +172,7 @@ def test_accumulated_downpour_is_stable_as_theory_says(workers, window, x64):
 def test_agn_below_its_bound_is_stable_as_theory_says(workers, window, x64):
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - window * limit * np.array([0.97, 1.03])) ** (1 / window)
-    assert grows(rules.agn(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
+    assert grows(rules.AGN(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("workers", [10, 20])
@@ -179,21 +181,21 @@ def test_agn_above_its_bound_is_stable_at_every_step_size(workers, x64):
     bound = 1 / (2 * np.sin(np.pi / (2 * (2 * workers - 1))))
     assert bound == pytest.approx(2 * workers / np.pi, rel=0.06)
     rates, trace = np.array([0.01, 0.1, 0.5, 0.9, 1.0]), round_robin(workers, 800 * workers)
-    assert not grows(rules.agn(rates, window=int(np.ceil(bound))), rates, trace).any()
-    assert grows(rules.agn(rates, window=int(bound)), rates, trace)[-1]
+    assert not grows(rules.AGN(rates, window=int(np.ceil(bound))), rates, trace).any()
+    assert grows(rules.AGN(rates, window=int(bound)), rates, trace)[-1]
 
 
 BAD = [
-    (lambda: rules.agn(window=0), "`window` must be an integer of at least 1; got 0"),
-    (lambda: rules.agn(window=2.5), "`window` must be an integer"),
-    (lambda: rules.downpour(0.1, window=0), "`window` must be an integer of at least 1; got 0"),
-    (lambda: rules.adag(window=5, gamma=0.0), "`gamma` must be positive; got 0.0"),
-    (lambda: rules.adag(window=5, gamma=-1.0), "`gamma` must not be negative"),
-    (lambda: rules.adag(window=5, gamma=[1.0, 0.0]), "`gamma` must be positive"),
-    (lambda: rules.dynsgd(float("nan"), window=5), "`learning_rate` must be finite"),
-    (lambda: rules.diloco(window=5, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
+    (lambda: rules.AGN(window=0), "`window` must be an integer of at least 1; got 0"),
+    (lambda: rules.AGN(window=2.5), "`window` must be an integer"),
+    (lambda: rules.Downpour(0.1, window=0), "`window` must be an integer of at least 1; got 0"),
+    (lambda: rules.ADAG(window=5, gamma=0.0), "`gamma` must be positive; got 0.0"),
+    (lambda: rules.ADAG(window=5, gamma=-1.0), "`gamma` must not be negative"),
+    (lambda: rules.ADAG(window=5, gamma=[1.0, 0.0]), "`gamma` must be positive"),
+    (lambda: rules.DynSGD(float("nan"), window=5), "`learning_rate` must be finite"),
+    (lambda: rules.DiLoCo(window=5, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
     (
-        lambda: rules.local_sgd(0.1, window=5, server_learning_rate=float("inf")),
+        lambda: rules.LocalSGD(0.1, window=5, server_learning_rate=float("inf")),
         "`server_learning_rate` must be finite",
     ),
 ]
@@ -209,7 +211,7 @@ def test_bad_arguments_are_named(make, message):
 def test_pi_is_what_scales_the_sum(x64):
     """As recorded for ADAG: 1/(λ(1 + (θ - s)²/γ)), at most 1/λ, and exactly that if no other commit came between."""
     trace = gamma_trace(workers=2)
-    run = asim.replay(trace, rules.adag(0.1, window=4, gamma=0.01), tree_workload(), record=("pi_mean",))
+    run = asim.replay(trace, rules.ADAG(0.1, window=4, gamma=0.01), tree_workload(), record=("pi_mean",))
     alone = trace.staleness == 0
     assert alone.any()
     np.testing.assert_allclose(run.records["pi_mean"][alone], 0.25)

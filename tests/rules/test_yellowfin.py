@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.rules.yellowfin import Measured, StartTuned, total_momentum, tune
+from asyncsim.rules.yellowfin import Measured, total_momentum, tune
 from tests.problems import gamma_trace, random_trace, tree_workload
 
 H, START = np.array([1.0, 0.6, 0.3]), np.array([1.0, -2.0, 0.5])
@@ -49,7 +49,7 @@ def test_the_total_momentum_of_exact_dynamics(moving, x64):
     x = [np.ones(7), 1 + 0.1 * np.arange(1, 8) * (np.arange(7) < moving)]
     x.append(x[1] + momentum * (x[1] - x[0]) - rate * g)
     x += [np.full(7, 9.0), np.full(7, -3.0)]  # by other workers
-    server = StartTuned(SPAN, HISTORY)({}, jnp.ones(7))
+    server = rules.YellowFin(span=SPAN, history=HISTORY).start_server(jnp.ones(7))
     history = server.history.at[np.arange(5)].set(np.array(x))
     server = server._replace(steps=jnp.int32(4), history=history)
     seen = total_momentum(jnp.asarray(rate), server, jnp.asarray(g), jnp.asarray(x[1]), jnp.int32(3))
@@ -107,7 +107,7 @@ def by_hand(trace, closed):
 def test_it_is_what_its_paper_says(make, closed, x64):
     trace = make(workers=4, commits=60)
     assert trace.staleness.max() > HISTORY - 2 or make is not gamma_trace
-    rule = rules.yellowfin(RATE, decay=DECAY, feedback=GAIN, closed_loop=closed, span=SPAN, history=HISTORY)
+    rule = rules.YellowFin(RATE, decay=DECAY, feedback=GAIN, closed_loop=closed, span=SPAN, history=HISTORY)
     run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
     thetas, momenta = by_hand(trace, closed)
     assert max(map(abs, momenta)) > 0.01  # otherwise little is tested
@@ -118,23 +118,23 @@ def test_it_is_what_its_paper_says(make, closed, x64):
 def test_one_worker_tunes_itself_on_digits():
     """With fresh gradients the closed loop has nothing to correct, and the factor 0.1 learns the digits."""
     workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=32)
-    run = asim.replay(asim.Trace.from_commits([0] * 400), rules.yellowfin(0.1), workload)
+    run = asim.replay(asim.Trace.from_commits([0] * 400), rules.YellowFin(0.1), workload)
     assert run.loss[-50:].mean() < 0.2 * run.loss[0]
 
 
 def test_any_tree_and_several_factors(x64):
     trace = gamma_trace(commits=40)
-    several = asim.replay(trace, rules.yellowfin([0.05, 0.1]), tree_workload(), seed=[1, 1])
+    several = asim.replay(trace, rules.YellowFin([0.05, 0.1]), tree_workload(), seed=[1, 1])
     for lane, factor in enumerate((0.05, 0.1)):
-        alone = asim.replay(trace, rules.yellowfin(factor), tree_workload(), seed=1)
+        alone = asim.replay(trace, rules.YellowFin(factor), tree_workload(), seed=1)
         np.testing.assert_allclose(several.loss[lane], alone.loss, rtol=1e-8)
-    assert jax.tree.structure(rules.yellowfin(0.1)) == jax.tree.structure(rules.yellowfin(0.2))
+    assert jax.tree.structure(rules.YellowFin(0.1)) == jax.tree.structure(rules.YellowFin(0.2))
 
 
 BAD = [
-    (lambda: rules.yellowfin(decay=1.0), "`decay` must be at least 0 and less than 1"),
-    (lambda: rules.yellowfin(span=0), "`span` must be an integer of at least 1"),
-    (lambda: rules.yellowfin(history=2), "`history` must be an integer of at least 3"),
+    (lambda: rules.YellowFin(decay=1.0), "`decay` must be at least 0 and less than 1"),
+    (lambda: rules.YellowFin(span=0), "`span` must be an integer of at least 1"),
+    (lambda: rules.YellowFin(history=2), "`history` must be an integer of at least 3"),
 ]
 
 

@@ -4,12 +4,12 @@ pyright reads this file. A mistake that it no longer finds is an unnecessary `ig
 """
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, assert_type
 
 import jax
 
 from asyncsim.rules import Info, Rule, Sent, View
-from asyncsim.rules.rule import Hyper, Params, State
+from asyncsim.rules.rule import Params, State
 
 
 class Pulled(NamedTuple):
@@ -18,62 +18,58 @@ class Pulled(NamedTuple):
     value: Params
 
 
-def start_pulled(hyper: Hyper, params: Params) -> Pulled:
-    """The first value read."""
-    del hyper
-    return Pulled(params)
-
-
-def send_half(hyper: Hyper, gradient: Params, state: Pulled, view: View) -> Sent:
-    """Send -η·g/2."""
-    del state
-    update = jax.tree.map(lambda g: -hyper["learning_rate"] * g / 2, gradient)
-    return Sent(update, Pulled(view.pulled), Info(update=update))
-
-
-def resume_halfway(hyper: Hyper, central: Params, server: State, state: Pulled, view: View) -> Params:
-    """Continue halfway between the value pulled and the new central variable."""
-    del hyper, server, view
-    return jax.tree.map(lambda theta, pulled: (theta + pulled) / 2, central, state.value)
-
-
-def half(learning_rate: float) -> Rule:
+class Half(Rule):
     """Half a step, taken from halfway."""
-    return Rule(
-        hyper={"learning_rate": learning_rate},
-        name="half",
-        send=send_half,
-        start=start_pulled,
-        resume=resume_halfway,
-    )
+
+    learning_rate: float
+    share: float = 0.5
+
+    def start(self, params: Params) -> Pulled:
+        """The first value read."""
+        return Pulled(params)
+
+    def send(self, gradient: Params, state: Pulled, view: View) -> Sent:
+        """Send -η·g/2."""
+        del state
+        update = jax.tree.map(lambda g: -self.learning_rate * g * self.share, gradient)
+        return Sent(update, Pulled(view.pulled), Info(update=update))
+
+    def resume(self, central: Params, server: State, state: Pulled, view: View) -> Params:
+        """Continue halfway between the value pulled and the new central variable."""
+        del server, view
+        return jax.tree.map(lambda theta, pulled: (theta + pulled) / 2, central, state.value)
 
 
-def send_too_little(hyper: Hyper, gradient: Params, state: State) -> Sent:
-    """A `send` that takes no view."""
-    return Sent(gradient, state)
+assert_type(Half(0.1).learning_rate, float)
+assert_type(Half(learning_rate=0.1, share=0.25), Half)
 
 
-def send_nothing_but_the_message(hyper: Hyper, gradient: Params, state: State, view: View) -> dict[str, float]:
-    """A `send` that forgets the worker's state."""
-    return {}
+def misspelt() -> list[Any]:
+    """Arguments that are not there, or not of their type."""
+    return [
+        Half(learning_rat=0.1),  # pyright: ignore[reportCallIssue]
+        Half(),  # pyright: ignore[reportCallIssue]
+        Half("fast"),  # pyright: ignore[reportArgumentType]
+    ]
 
 
-def apply_without_state(hyper: Hyper, central: Params, server: State, message: Params, view: View) -> float:
-    """An `apply` that forgets the server's state."""
-    return 0.0
-
-
-def forgetful(learning_rate: float) -> Rule:
+class Forgetful(Rule):
     """Everything wrong."""
-    hyper = {"learning_rate": learning_rate}
-    Rule(hyper=hyper, name="short", send=send_too_little)  # pyright: ignore[reportArgumentType]
-    return Rule(
-        hyper=hyper,
-        name="forgetful",
-        send=send_nothing_but_the_message,  # pyright: ignore[reportArgumentType]
-        start=resume_halfway,  # pyright: ignore[reportArgumentType]
-        start_server=send_half,  # pyright: ignore[reportArgumentType]
-        apply=apply_without_state,  # pyright: ignore[reportArgumentType]
-        resume=start_pulled,  # pyright: ignore[reportArgumentType]
-        local_step=start_pulled,  # pyright: ignore[reportArgumentType]
-    )
+
+    learning_rate: float
+
+    def send(self, gradient: Params, state: State) -> Sent:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Takes no view."""
+        return Sent(gradient, state)
+
+    def apply(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, central: Params, server: State, message: Params, view: View
+    ) -> float:
+        """Forgets the server's state."""
+        return 0.0
+
+    def local_step(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, params: Params, gradient: Params, state: State
+    ) -> float:
+        """Forgets the worker's state."""
+        return 0.0

@@ -30,29 +30,34 @@ def start(key: Any) -> jax.Array:
 
 def with_loss(loss: Callable[..., Any]) -> asim.Scenario:
     workload = asim.Workload(init=start, loss=loss)
-    return asim.Scenario(CLUSTER, asim.rules.downpour(0.1), workload, commits=8, record=())
+    return asim.Scenario(CLUSTER, asim.rules.Downpour(0.1), workload, commits=8, record=())
 
 
-def with_rule(**functions: Any) -> asim.Scenario:
-    rule = asim.Rule(**{"hyper": {"rate": 0.1}, "name": "own", "send": send_plain, **functions})
-    return asim.Scenario(CLUSTER, rule, QUADRATIC, commits=8, record=())
+def with_rule(send: Callable[..., Any] | None = None, **attributes: Any) -> asim.Scenario:
+    function = send or send_plain
+
+    def send_own(self: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
+        return function(self, gradient, state, view)
+
+    body = {"__module__": __name__, "__annotations__": {"rate": float}, "send": send_own, **attributes}
+    return asim.Scenario(CLUSTER, type("Own", (asim.Rule,), body)(0.1), QUADRATIC, commits=8, record=())
 
 
 def with_law(law: Any) -> asim.Scenario:
-    return asim.Scenario(asim.Cluster(2, law), asim.rules.downpour(0.1), QUADRATIC, commits=8, record=())
+    return asim.Scenario(asim.Cluster(2, law), asim.rules.Downpour(0.1), QUADRATIC, commits=8, record=())
 
 
 def decayed(params: Any, decay: Any) -> jax.Array:
     return jnp.sum(params**2) + decay * jnp.sum(jnp.abs(params))
 
 
-def send_scaled(scale: float, hyper: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
+def send_scaled(scale: float, rule: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
     del view
-    return asim.rules.Sent(jax.tree.map(lambda g: -scale * hyper["rate"] * g, gradient), state)
+    return asim.rules.Sent(jax.tree.map(lambda g: -scale * rule.rate * g, gradient), state)
 
 
-def send_plain(hyper: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
-    return send_scaled(1.0, hyper, gradient, state, view)
+def send_plain(rule: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
+    return send_scaled(1.0, rule, gradient, state, view)
 
 
 class Decay:
@@ -239,8 +244,8 @@ class Scaled:
     def __init__(self, scale: float) -> None:
         self.scale = scale
 
-    def send(self, hyper: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
-        return send_scaled(self.scale, hyper, gradient, state, view)
+    def send(self, rule: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
+        return send_scaled(self.scale, rule, gradient, state, view)
 
     __call__ = send
 
@@ -254,18 +259,13 @@ def _measure(scale: float, view: Any) -> jax.Array:
 
 
 def optimiser(rate: float) -> asim.Scenario:
-    rule = asim.rules.worker(optimiser=optax.chain(optax.clip(1.0), optax.adam(optax.constant_schedule(rate))))
+    rule = asim.rules.WorkerOptimiser(optimiser=optax.chain(optax.clip(1.0), optax.adam(optax.constant_schedule(rate))))
     return dataclasses.replace(with_rule(), rule=rule)
 
 
 def functions_of_the_library(number: float) -> asim.Scenario:
-    """A rule under a name of one's own whose functions are all the library's."""
-    names = ("from_central", "from_pulled")
-    return with_rule(
-        hyper={"learning_rate": 0.1},
-        send=asim.rules.downpour(0.1).send,
-        resume=getattr(asim.rules.rule, names[number > 1.5]),
-    )
+    """A rule of one's own with a method of the library's."""
+    return with_rule(resume=(asim.rules.GEM if number > 1.5 else asim.Rule).resume, variant="paper")
 
 
 CASES: dict[str, Callable[[float], asim.Scenario]] = {

@@ -8,7 +8,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.compressors import CONSTRUCTORS, Identity, LowRank, Natural, RandK, TopK
-from asyncsim.rules import beside_proxy, compressed
+from asyncsim.rules import WithProxy, compressed
 from asyncsim.scenario.rebuild import hints, rebuild
 from asyncsim.study.run import headline
 from tests.problems import noisy_quadratic
@@ -23,7 +23,7 @@ def scenario(rule, network=None, **changes):
     return asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0] * SIZE), **{"commits": 10, **changes})
 
 
-PLAIN = asim.rules.downpour(0.1)
+PLAIN = asim.rules.Downpour(0.1)
 TOP = compressed(PLAIN, TopK(0.1))
 
 
@@ -69,8 +69,8 @@ class TestFields:
 
     def test_another_compressor_keeps_what_both_have_and_another_rule_its_compressor(self):
         assert scenario(TOP).override(compressor="rand_k").rule == compressed(PLAIN, RandK(0.1))
-        assert scenario(TOP).override(rule="gem").rule == compressed(asim.rules.gem(0.1), TopK(0.1))
-        assert scenario(TOP).override(learning_rate=0.2).rule == compressed(asim.rules.downpour(0.2), TopK(0.1))
+        assert scenario(TOP).override(rule="gem").rule == compressed(asim.rules.GEM(0.1), TopK(0.1))
+        assert scenario(TOP).override(learning_rate=0.2).rule == compressed(asim.rules.Downpour(0.2), TopK(0.1))
 
     def test_a_number_or_a_fraction_of_them(self):
         """One replaces the other; a protocol has a k as well."""
@@ -115,9 +115,9 @@ class TestFields:
     "rule",
     [
         TOP,
-        compressed(asim.rules.delay_adaptive(0.1), Identity(), error_feedback=False),
-        compressed(beside_proxy(PLAIN), Natural()),
-        beside_proxy(compressed(PLAIN, Natural())),
+        compressed(asim.rules.DelayAdaptive(0.1), Identity(), error_feedback=False),
+        compressed(WithProxy(PLAIN), Natural()),
+        WithProxy(compressed(PLAIN, Natural())),
     ],
     ids=lambda rule: rule.name,
 )
@@ -133,7 +133,7 @@ def test_it_is_made_again_from_its_description(rule):
 
 def test_digests_tell_compressors_apart():
     rules = [PLAIN, TOP, compressed(PLAIN, TopK(0.1), error_feedback=False), compressed(PLAIN, TopK(k=10))]
-    rules += [compressed(PLAIN, RandK(0.1)), compressed(asim.rules.adaptive_staleness(0.1), TopK(0.1))]
+    rules += [compressed(PLAIN, RandK(0.1)), compressed(asim.rules.AdaptiveStaleness(0.1), TopK(0.1))]
     assert len({scenario(rule).digest for rule in rules}) == len(rules)
     assert "code" not in scenario(TOP).describe()["rule"]
 

@@ -18,7 +18,7 @@ DIGITS = asim.datasets.digits()
 def scenario(workers: int = 4, data: Any = None, workload: asim.Workload | None = None) -> asim.Scenario:
     data = partition(DIGITS, workers, alpha=0.3, least=8) if data is None else data
     cluster = asim.Cluster(workers, asim.delays.Constant(1.0))
-    return asim.Scenario(cluster, asim.rules.downpour(0.1), workload or asim.workloads.softmax(data, 8), commits=8)
+    return asim.Scenario(cluster, asim.rules.Downpour(0.1), workload or asim.workloads.softmax(data, 8), commits=8)
 
 
 def through_json(made: asim.Scenario) -> asim.Scenario:

@@ -28,7 +28,7 @@ QUADRATIC = asim.workloads.quadratic([1.0, 0.1], noise=0.1)
 def scenario(**changes: Any) -> asim.Scenario:
     made: dict[str, Any] = {
         "cluster": asim.Cluster(workers=5, compute=delays.Gamma(mean=2.0, cv=0.3)),
-        "rule": asim.rules.downpour(0.05),
+        "rule": asim.rules.Downpour(0.05),
         "workload": QUADRATIC,
         "commits": 100,
         "record": (),  # what a rule can report takes longer to find than all else
@@ -160,10 +160,10 @@ def test_data_set_from_a_folder(tmp_path: Path) -> None:
         {"record": None},
         {"record": {"test_loss": 7}},
         {"seed": 2**31 - 1},
-        {"rule": asim.rules.beside_proxy(asim.rules.momentum_sgd(0.1), momentum=0.5)},
-        {"rule": asim.rules.beside_proxy(asim.rules.downpour(0.1), learning_rate=0.3)},
-        {"rule": asim.rules.downpour(np.float32(0.1))},
-        {"rule": asim.rules.downpour(jnp.asarray(0.1))},
+        {"rule": asim.rules.WithProxy(asim.rules.MomentumSGD(0.1), proxy_momentum=0.5)},
+        {"rule": asim.rules.WithProxy(asim.rules.Downpour(0.1), proxy_learning_rate=0.3)},
+        {"rule": asim.rules.Downpour(np.float32(0.1))},
+        {"rule": asim.rules.Downpour(jnp.asarray(0.1))},
     ],
     ids=repr,
 )
@@ -176,7 +176,7 @@ def test_it_follows_when_it_is_overridden() -> None:
     network = asim.Network(bandwidth=1e6)
     made = asim.Scenario(
         asim.Cluster(5, delays.Constant(1.0), network=network),
-        asim.rules.delay_adaptive(0.1),
+        asim.rules.DelayAdaptive(0.1),
         QUADRATIC,
         commits_per_worker=30,
     )
@@ -199,13 +199,20 @@ class OwnLaw:
         return np.ones(size)
 
 
-def swapped() -> asim.Rule:
-    """A rule of the library with another function of the library in it."""
-    import dataclasses
+class BeforeCommit(asim.rules.Downpour):
+    """A rule of one's own in a module that can be imported."""
 
-    from asyncsim.rules.rule import from_pulled
+    def resume(self, central: Any, server: Any, state: Any, view: asim.rules.View) -> Any:
+        return view.pulled
 
-    return dataclasses.replace(asim.rules.downpour(0.1), resume=from_pulled)
+
+def hidden() -> asim.Rule:
+    """A rule of one's own in a function, from where nothing can import it."""
+
+    class Hidden(asim.rules.Downpour):
+        pass
+
+    return Hidden(0.1)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +222,8 @@ def swapped() -> asim.Rule:
             {"workload": asim.Workload(init=lambda key: jnp.zeros(2), loss=own_loss)},
             "`workload`: .*'own_loss' is of your",
         ),
-        ({"rule": asim.rules.worker(optimiser=optax.adam(0.1))}, "`rule`"),
-        ({"rule": swapped()}, "`rule` is made of code that is not the library's"),
+        ({"rule": asim.rules.WorkerOptimiser(optimiser=optax.adam(0.1))}, "`rule`"),
+        ({"rule": hidden()}, "`rule`: the class 'hidden.<locals>.Hidden' is of your own, and no module"),
         ({"cluster": asim.Cluster(5, OwnLaw())}, "`cluster`: 'OwnLaw' is of your own"),
         ({"record": {"size": lambda view: jnp.float32(0.0)}}, "`record` names a function of your own"),
         (
@@ -228,15 +235,21 @@ def swapped() -> asim.Rule:
             "`workload` cannot be made .*the data set 'digits' .4 to train, 4 to test. is not what",
         ),
     ],
-    ids=["workload", "optimiser", "swapped", "law", "record", "data"],
+    ids=["workload", "optimiser", "hidden", "law", "record", "data"],
 )
 def test_what_has_no_name(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotByName, match=message):
         through_json(scenario(**changes))
 
 
-def test_a_rule_with_other_functions_is_another_scenario() -> None:
-    assert scenario(rule=swapped()) != scenario(rule=asim.rules.downpour(0.1))
+def test_a_rule_with_other_methods_is_another_scenario() -> None:
+    assert scenario(rule=BeforeCommit(0.1)) != scenario(rule=asim.rules.Downpour(0.1))
+
+
+def test_a_rule_of_ones_own_is_imported_from_its_module() -> None:
+    own = scenario(rule=BeforeCommit(0.1, window=2))
+    assert through_json(own) == own
+    assert through_json(own).rule == BeforeCommit(0.1, window=2)
 
 
 def test_another_precision() -> None:

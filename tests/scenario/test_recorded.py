@@ -19,7 +19,7 @@ TRACE = asim.simulate(CLUSTER, commits=200, seed=3)
 def scenario(**changes: Any) -> asim.Scenario:
     made: dict[str, Any] = {
         "cluster": TRACE,
-        "rule": asim.rules.gem(0.05),
+        "rule": asim.rules.GEM(0.05),
         "workload": asim.workloads.quadratic([1.0, 0.1], noise=0.1),
     }
     return asim.Scenario(**made | changes)
@@ -50,7 +50,7 @@ class TestLength:
             ({"seconds": 1e-9}, "`seconds` must reach the first commit"),
             ({"commits": 8, "seconds": 1.0}, "At most one of `commits`"),
             ({"schedule_seed": 1}, "`schedule_seed` must be left out with a recorded trace"),
-            ({"rule": asim.rules.ia2sgd(0.1, workers=5)}, "`workers`"),
+            ({"rule": asim.rules.IA2SGD(0.1, workers=5)}, "`workers`"),
             ({"cluster": "log.csv"}, "`cluster` must be an asyncsim Cluster or an asyncsim Trace; got 'log.csv'"),
         ],
     )
@@ -99,7 +99,7 @@ class TestRun:
 
     def test_a_server_that_collects(self, tmp_path: Path) -> None:
         """The file keeps the log as it was, so that another rule can have other steps."""
-        made = scenario(rule=asim.rules.fedbuff(0.1, buffer=4))
+        made = scenario(rule=asim.rules.FedBuff(0.1, buffer=4))
         done = asim.run(made, tmp_path / "log")
         assert done.trace.steps == 50
         found = asim.load(tmp_path / "log")
@@ -171,7 +171,7 @@ def test_prediction_of_the_page() -> None:
 def test_parameter_groups_are_part_of_a_scenario():
     """They are told apart, rebuilt from the description, kept where the batch size changes, and must fit."""
     reads = {"front": [0, 0, 1], "back": [0, 1, 1]}
-    trace, rule = asim.Trace.from_commits([0, 1, 0], groups=reads), asim.rules.downpour(0.1)
+    trace, rule = asim.Trace.from_commits([0, 1, 0], groups=reads), asim.rules.Downpour(0.1)
     plain = asim.workloads.mlp(asim.datasets.digits(), hidden=(4, 4), batch_size=8)
     scenario = asim.Scenario(trace, rule, plain.grouped(["front", "back", "back"]))
     assert len({scenario, asim.Scenario(trace, rule, plain.grouped(["front", "front", "back"]))}) == 2

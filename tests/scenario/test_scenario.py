@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim import components
 from asyncsim.delays.by_name import CONSTRUCTORS, law_arguments
 from asyncsim.rules import CONSTRUCTORS as CONSTRUCTORS_OF_RULES
 from asyncsim.scenario.catalogue import all_fields
 from asyncsim.scenario.components import STUDY_FIELDS, shown_name
-from asyncsim.scenario.fields import arguments, settings
+from asyncsim.scenario.fields import arguments, kind_of, settings
 
 
 def scenario(**changes: Any) -> asim.Scenario:
     made: dict[str, Any] = {
         "cluster": asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=2.0, cv=0.3)),
-        "rule": asim.rules.gem(learning_rate=0.05),
+        "rule": asim.rules.GEM(learning_rate=0.05),
         "workload": asim.workloads.quadratic([1.0, 0.1]),
         "commits_per_worker": 25,
     }
@@ -97,12 +98,12 @@ def height(commit: asim.CommitView) -> Any:
 class TestRecord:
     def test_default_is_what_the_rule_has(self) -> None:
         assert set(scenario().strides) == {"energy_central", "energy_proxy", "pi_mean", "pi_median"}
-        assert set(scenario(rule=asim.rules.downpour(0.1)).strides) == {"energy_central"}
-        assert set(scenario(rule=asim.rules.momentum_sgd(0.1)).strides) == {"energy_central", "energy_proxy"}
+        assert set(scenario(rule=asim.rules.Downpour(0.1)).strides) == {"energy_central"}
+        assert set(scenario(rule=asim.rules.MomentumSGD(0.1)).strides) == {"energy_central", "energy_proxy"}
 
     def test_what_the_rule_lacks_is_refused(self) -> None:
         with pytest.raises(ValueError, match=r"`record` names 'pi_mean', which 'downpour' .* cannot report; it has"):
-            scenario(rule=asim.rules.downpour(0.1), record=("pi_mean",))
+            scenario(rule=asim.rules.Downpour(0.1), record=("pi_mean",))
         with pytest.raises(ValueError, match=r"`record` must be one of .* Did you mean 'pi_median'"):
             scenario(record=("pi_medain",))
 
@@ -152,18 +153,18 @@ class TestOverride:
 
     def test_another_rule_keeps_what_both_have(self) -> None:
         changed = scenario().override(rule="momentum_sgd", momentum=0.5)
-        assert changed.rule.describe() == {"name": "momentum_sgd", "learning_rate": 0.05, "momentum": 0.5}
-        assert scenario().override(variant="paper", kappa=2.0).rule.describe()["variant"] == "paper"
+        assert changed.rule == asim.rules.MomentumSGD(0.05, momentum=0.5)
+        assert scenario().override(variant="paper", kappa=2.0).rule.variant == "paper"
 
     def test_a_value_that_means_nothing_to_another_rule_is_left_behind(self) -> None:
         signed = scenario().override(variant="signed", momentum=0.5)
         with pytest.warns(UserWarning, match="rule 'dana' does not accept the `variant` 'signed' of 'gem'") as caught:
             dana = signed.override(rule="dana")
         assert [one.filename for one in caught] == [__file__]
-        assert dana.rule.describe()["variant"] == "zero"
-        assert dana.rule.describe()["momentum"] == 0.5
+        assert dana.rule.variant == "zero"
+        assert dana.rule.momentum == 0.5
         assert [field.value for field in signed.fields(rule="dana") if field.name == "variant"] == ["zero"]
-        assert signed.override(rule="dana", variant="slim").rule.describe()["variant"] == "slim"
+        assert signed.override(rule="dana", variant="slim").rule.variant == "slim"
         with pytest.raises(ValueError, match=r"`variant` must be one of 'zero'.*got 'paper'"):
             signed.override(rule="dana", variant="paper")
 
@@ -173,7 +174,7 @@ class TestOverride:
 
         def required(rule: str) -> dict[str, Any]:
             takes = arguments(CONSTRUCTORS_OF_RULES[rule]).values()
-            return {p.name: 2 if p.annotation is int else 0.25 for p in takes if p.default is p.empty}
+            return {p.name: 2 if kind_of(p.annotation) == "integer" else 0.25 for p in takes if p.default is p.empty}
 
         def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
             given = {shown_name("rule", name): value for name, value in required(rule).items()}
@@ -182,9 +183,9 @@ class TestOverride:
         rules = [*CONSTRUCTORS_OF_RULES]
         for place, first in enumerate(rules):
             one = changed(scenario().override(momentum=0.5), first)
-            before = one.rule.describe()
+            before = components.settings(one.rule)
             for second in rules[place % 3 :: 3]:
-                after = changed(one, second).rule.describe()
+                after = components.settings(changed(one, second).rule)
                 both = before.keys() & after.keys() - {"name", "variant", *required(second)}
                 assert {name: after[name] for name in both} == {name: before[name] for name in both}
 
@@ -267,10 +268,10 @@ class TestOverride:
 
 class TestCustomComponents:
     def test_a_rule_a_workload_and_a_law_of_the_script_have_fields(self) -> None:
-        own = asim.Rule(hyper={"rate": 0.1}, name="mine", send=_send, elementwise=True)
+        own = Mine(0.1)
         mine = scenario(rule=own, workload=_line(), cluster=asim.Cluster(2, Slow(1.0)))
         changed = mine.override(rate=0.2, batch_size=3, seconds_each=2.0)
-        assert changed.rule.hyper == {"rate": 0.2}
+        assert changed.rule == Mine(0.2)
         assert changed.workload.batch_size == 3
         assert changed.cluster.compute == Slow(2.0)
         assert mine.override(rule="gem", learning_rate=0.1).rule.name == "gem"
@@ -334,8 +335,15 @@ class Slow:
         return np.full(size, self.seconds_each)
 
 
-def _send(hyper: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
-    return asim.rules.Sent(-hyper["rate"] * gradient, state, asim.rules.Info())
+class Mine(asim.Rule):
+    """A rule of one's own."""
+
+    rate: float
+
+    elementwise = True
+
+    def send(self, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
+        return asim.rules.Sent(-self.rate * gradient, state)
 
 
 def _loss(params: Any, batch: Any, key: Any) -> Any:

@@ -30,7 +30,7 @@ def test_the_table_is_what_single_replays_give(tmp_path, monkeypatch):
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(4,), batch_size=8)
     losses = []
     for seed in range(3):
-        alone = asim.replay(trace, asim.rules.downpour(float(step)), workload, seed=seed)
+        alone = asim.replay(trace, asim.rules.Downpour(float(step)), workload, seed=seed)
         losses.append(float(workload.loss(alone.central, workload.device_data, jax.random.key(0))))
     assert numbers["loss"][place] == pytest.approx(np.median(losses), rel=1e-4)
     assert numbers["lower_quartile"][place] <= numbers["loss"][place] <= numbers["upper_quartile"][place]
@@ -40,14 +40,14 @@ def test_the_table_is_what_single_replays_give(tmp_path, monkeypatch):
 def test_every_rule_is_in_the_zoo():
     """Every constructor can be made, and those with a window take as many gradients as the others."""
     cluster = asim.Cluster(4, asim.delays.Constant(1.0))
-    plain = asim.Scenario(cluster, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]), commits=600)
+    plain = asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0]), commits=600)
     found = list(ZOO["entries"](sorted(CONSTRUCTORS), plain))
     assert {one.rule.name for _, _, one in found} == set(CONSTRUCTORS)
     assert len({label for _, label, _ in found}) == len(found)
     for name, _, one in found:
         assert one.total == 600 // one.rule.window
         swept = ZOO["SWEPT"].get(name, "learning_rate")
-        assert one.override(**{swept: 0.2}).rule.hyper[swept] == 0.2
+        assert one.override(**{swept: 0.2}).rule.numbers[swept] == 0.2
 
 
 def test_an_unknown_rule_is_an_error():

@@ -33,7 +33,7 @@ def poison(key):
 def scenario(init=init_quadratic, **changes):
     return asim.Scenario(
         cluster=asim.Cluster(workers=3, compute=asim.delays.Constant(1.0)),
-        rule=asim.rules.downpour(0.1),
+        rule=asim.rules.Downpour(0.1),
         workload=asim.Workload(init, loss=None, gradient=noisy_gradient, noise=draw_bytes, evaluate=evaluate),
         commits=30,
         **changes,

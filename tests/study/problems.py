@@ -13,7 +13,7 @@ FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
 def scenario(**changes: Any) -> asim.Scenario:
     made = asim.Scenario(
         cluster=asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0)),
-        rule=asim.rules.gem(learning_rate=0.05),
+        rule=asim.rules.GEM(learning_rate=0.05),
         workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
         commits_per_worker=100,
     )

@@ -18,7 +18,7 @@ RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
 
 def scenario(learning_rate=0.01, commits_per_worker=30, **more):
     cluster = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3))
-    rule = asim.rules.gem(learning_rate)
+    rule = asim.rules.GEM(learning_rate)
     return asim.Scenario(cluster, rule, WORKLOAD, commits_per_worker=commits_per_worker, record=RECORD, **more)
 
 

@@ -140,8 +140,8 @@ class TestNames:
 class TestOverride:
     def test_a_change_reaches_every_scenario_that_has_the_field(self) -> None:
         changed = both().override(learning_rate=0.2, kappa=2.0, workers=7).scenarios
-        assert changed["gem_4"].rule.hyper == {"learning_rate": 0.2, "momentum": 0.9, "kappa": 2.0}
-        assert changed["downpour_4"].rule.hyper == {"learning_rate": 0.2}
+        assert changed["gem_4"].rule.numbers == {"learning_rate": 0.2, "momentum": 0.9, "kappa": 2.0}
+        assert changed["downpour_4"].rule.numbers == {"learning_rate": 0.2}
         assert {one.cluster.workers for one in changed.values()} == {7}
 
     def test_an_invalid_change_is_named(self) -> None:

@@ -60,7 +60,7 @@ PARTS: dict[type, tuple[dict[str, Any], ...]] = {
 FIELDS = {asim.Network: "network", asim.Server: "server"}
 BASE = asim.Scenario(
     asim.Cluster(workers=4, compute=delays.Gamma(mean=1.0, cv=0.3)),
-    asim.rules.downpour(0.1),
+    asim.rules.Downpour(0.1),
     asim.workloads.quadratic([1.0, 0.1]),
     commits=12,
     record=(),

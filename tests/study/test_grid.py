@@ -13,7 +13,7 @@ from tests.study.problems import scenario
 class TestGrid:
     def test_it_is_the_product_in_order(self):
         made = asim.grid(scenario(), workers=[2, 4], learning_rate=np.array([0.1, 0.2]), seed=range(2))
-        found = [(one.cluster.workers, one.rule.hyper["learning_rate"], one.seed) for one in made]
+        found = [(one.cluster.workers, one.rule.learning_rate, one.seed) for one in made]
         assert found == list(itertools.product([2, 4], [0.1, 0.2], [0, 1]))
 
     def test_each_is_what_override_makes(self):
@@ -22,7 +22,7 @@ class TestGrid:
 
     def test_fields_of_another_component(self):
         made = asim.grid(scenario(), rule=["rennala"], rule_batch=[2, 3])
-        assert [one.rule.describe()["batch"] for one in made] == [2, 3]
+        assert [one.rule.batch for one in made] == [2, 3]
 
     def test_no_fields_is_the_scenario_itself(self):
         assert asim.grid(scenario()) == (scenario(),)
@@ -58,7 +58,7 @@ class TestSample:
 
     def test_another_field_changes_no_draw(self):
         both = self.draws(4), self.draws(4, workers=[2, 8])
-        one, other = ([made.rule.hyper["learning_rate"] for made in draws] for draws in both)
+        one, other = ([made.rule.learning_rate for made in draws] for draws in both)
         assert one == other
 
     def test_draws_share_their_seeds(self):

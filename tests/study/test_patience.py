@@ -1,6 +1,7 @@
 """Waiting for others that never end, runs that never end, and workers that cannot work."""
 
 import dataclasses
+import itertools
 import json
 import time
 import warnings
@@ -61,9 +62,11 @@ class TestWaiting:
 
 
 class TestRunLimit:
-    def test_a_run_over_it_has_failed_with_the_reason(self, tmp_path, short_chunks):
-        asim.run(BASE)  # which compiles
-        long = BASE.override(commits=100_000)
+    def test_a_run_over_it_has_failed_with_the_reason(self, tmp_path, short_chunks, monkeypatch):
+        """Of a clock by which every look takes a tenth of a second."""
+        ticks = itertools.count()
+        monkeypatch.setattr(patience, "monotonic", lambda: next(ticks) / 10)
+        long = BASE.override(commits=1000)
         results = asim.sweep([BASE, long], tmp_path, jobs=0, run_limit=1.0)
         assert list(results.states.values()) == ["done", "failed"]
         assert results.troubles[long.digest].startswith("it took longer than 1 seconds, which is its `run_limit`")
@@ -77,7 +80,7 @@ class TestRunLimit:
         replay = units.replay_to_end
 
         def slow(scenario, trace, before, seconds, progress, checkpoint):
-            if scenario.rule.hyper["learning_rate"] == 0.2:
+            if scenario.rule.learning_rate == 0.2:
                 time.sleep(0.5)
             return replay(scenario, trace, before, seconds, progress, checkpoint)
 
@@ -92,7 +95,7 @@ class TestRunLimit:
 
         monkeypatch.setattr(seats, "GRACE", 2.0)
         workload = asim.Workload(init=lambda key: {"x": 1.0}, loss=hanging)
-        stuck = asim.Scenario(BASE.cluster, asim.rules.downpour(0.1), workload, commits=8)
+        stuck = asim.Scenario(BASE.cluster, asim.rules.Downpour(0.1), workload, commits=8)
         begun = time.monotonic()
         results = asim.sweep([stuck], tmp_path, jobs=1, run_limit=1.0)
         assert time.monotonic() - begun < 28
@@ -191,14 +194,17 @@ TALKING = """
 import asyncsim as asim
 from asyncsim.rules.rule import Info, Rule, Sent
 
-def send(hyper, gradient, state, view):
-    print("I am the rule")
-    update = -0.1 * gradient
-    return Sent(message=update, state=state, info=Info(update=update))
+class Talking(Rule):
+    elementwise = True
+
+    def send(self, gradient, state, view):
+        print("I am the rule")
+        update = -0.1 * gradient
+        return Sent(message=update, state=state, info=Info(update=update))
 
 scenario = asim.Scenario(
     cluster=asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)),
-    rule=Rule(hyper={}, name="talking", send=send, elementwise=True),
+    rule=Talking(),
     workload=asim.workloads.quadratic([1.0]),
     commits=8,
 )

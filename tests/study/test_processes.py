@@ -15,7 +15,7 @@ import asyncsim as asim
 print("once")
 scenario = asim.Scenario(
     cluster=asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)),
-    rule=asim.rules.downpour(0.1),
+    rule=asim.rules.Downpour(0.1),
     workload=asim.workloads.quadratic([1.0]),
     commits=20,
 )

@@ -257,7 +257,7 @@ class TestFullDisk:
 
 def test_a_run_without_commits_has_a_summary() -> None:
     trace = asim.simulate(asim.Cluster(2, asim.delays.Constant(1.0)), seconds=0.5)
-    run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0]))
     summary = summarise(trace, run, 1.0)
     assert summary["commits"] == 0
     assert summary["final_loss"] is summary["mean_staleness"] is None

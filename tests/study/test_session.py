@@ -20,7 +20,7 @@ def loss(params: Any, batch: Any, key: Any) -> Any:
 
 
 def scenario() -> asim.Scenario:
-    cluster, rule = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)), asim.rules.downpour(0.1)
+    cluster, rule = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)), asim.rules.Downpour(0.1)
     return asim.Scenario(cluster, rule, asim.Workload(init=start, loss=loss), commits=6, record=())
 
 

@@ -28,7 +28,7 @@ def half_square(params, batch, key):
 
 SCENARIO = asim.Scenario(
     cluster=asim.Cluster(2, asim.delays.Constant(1.0)),
-    rule=asim.rules.downpour(0.1),
+    rule=asim.rules.Downpour(0.1),
     workload=asim.Workload(init, half_square, evaluate=measure, name="own"),
     commits=8,
     record={"train_accuracy": 2, "energy_central": 1},
@@ -75,7 +75,7 @@ def test_metrics_of_your_own_are_printed(result, capsys):
 def stuck_run(learning_rate: float, law: asim.delays.Delay) -> asim.Result:
     """DOWNPOUR with sixteen workers on digits."""
     workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
-    rule = asim.rules.downpour(learning_rate)
+    rule = asim.rules.Downpour(learning_rate)
     return asim.run(asim.Scenario(asim.Cluster(16, law), rule, workload, commits=1600, seed=0))
 
 
@@ -96,13 +96,13 @@ class TestStuck:
 
     def test_one_that_diverged_is_not(self) -> None:
         trace, workload = asim.Trace.from_commits([0, 1] * 200), asim.workloads.quadratic([1.0])
-        run = asim.replay(trace, asim.rules.downpour(9.0), workload)
+        run = asim.replay(trace, asim.rules.Downpour(9.0), workload)
         assert run.diverged_at is not None
         assert summarise(trace, run, 1.0)["stuck"] is None
 
     def test_people_are_told(self, capsys: pytest.CaptureFixture[str]) -> None:
         trace = asim.Trace.from_commits([0, 1] * 20)
-        run = asim.replay(trace, asim.rules.downpour(0.0), asim.workloads.quadratic([1.0]))
+        run = asim.replay(trace, asim.rules.Downpour(0.0), asim.workloads.quadratic([1.0]))
         summary = summarise(trace, run, 1.0)
         print_summary(summary)
         told = capsys.readouterr().out
@@ -113,12 +113,12 @@ class TestStuck:
 
     def test_before_any_update_nothing_is_known(self) -> None:
         trace = asim.Trace.from_commits([0, 1, 2])
-        run = asim.replay(trace, asim.rules.downpour(0.1), asim.workloads.quadratic([1.0]))
+        run = asim.replay(trace, asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0]))
         assert summarise(trace, run, 1.0)["stuck"] is None
 
     def test_the_initial_loss_is_that_of_the_initial_parameters(self) -> None:
         """Also where a worker joins late and reads parameters that have been trained."""
         columns = {"worker": [0, 0, 1, 0], "read_time": [0.0, 1.0, 2.5, 2.0], "commit_time": [1.0, 2.0, 3.0, 4.0]}
         trace, workload = asim.Trace.from_columns(columns), asim.workloads.quadratic([2.0], start=3.0)
-        run = asim.replay(trace, asim.rules.downpour(0.25), workload)
+        run = asim.replay(trace, asim.rules.Downpour(0.25), workload)
         assert summarise(trace, run, 1.0)["initial_loss"] == 9.0

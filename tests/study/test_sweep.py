@@ -34,7 +34,7 @@ def broken(monkeypatch):
     compute = work_module.compute
 
     def fail(unit, trace, unfinished):
-        if any(one.rule.hyper["learning_rate"] == 0.2 for one in unit.scenarios):
+        if any(one.rule.learning_rate == 0.2 for one in unit.scenarios):
             raise ZeroDivisionError("the step size is 0.2")
         return compute(unit, trace, unfinished)
 
@@ -474,7 +474,7 @@ class TestLongRuns:
 
     def test_a_recorded_schedule(self, tmp_path):
         trace = asim.Trace.from_commits([0, 1, 1, 0, 1, 0])
-        base = asim.Scenario(trace, asim.rules.gem(0.1), asim.workloads.quadratic([1.0]))
+        base = asim.Scenario(trace, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0]))
         asked = asim.grid(base, learning_rate=[0.1, 0.2], seed=range(2))
         results = sweep(asked, tmp_path, shared_schedule=True)
         for one, result in zip(asked, results, strict=True):

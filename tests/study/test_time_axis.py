@@ -11,7 +11,7 @@ pytestmark = pytest.mark.quick
 
 class TestLossAgainstTime:
     trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=100)
-    rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0], noise=0.1)
+    rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0], noise=0.1)
 
     def test_one_interval_is_the_mean(self):
         run = asim.replay(self.trace, self.rule, self.workload)
@@ -33,7 +33,7 @@ class TestLossAgainstTime:
 
 class TestCentralAgainstTime:
     trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=60)
-    rule, workload = asim.rules.downpour(0.1), asim.workloads.quadratic([1.0, 0.5], noise=0.1)
+    rule, workload = asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0, 0.5], noise=0.1)
 
     def test_a_record_holds_until_the_next(self):
         run = asim.replay(self.trace, self.rule, self.workload, (0, 1), record={"central": 7, "energy_central": 1})

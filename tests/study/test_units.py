@@ -35,7 +35,7 @@ class TestWhichShare:
     def sizes(self, *scenarios, **options):
         return [len(unit.scenarios) for unit in units_of(scenarios, **options)]
 
-    def test_hyper_parameters_do(self):
+    def test_numbers_of_the_rule_do(self):
         many = asim.grid(scenario(), learning_rate=[0.1, 0.2, 0.3], kappa=[1.0, 2.0])
         assert self.sizes(*many) == self.sizes(*many, lanes=8) == [6]
         assert units_of(many)[0].in_turn
@@ -133,7 +133,7 @@ class TestEqualToRunsOfTheirOwn:
 
 
 def test_what_differs_is_stacked():
-    rules = [asim.rules.gem(0.1, kappa=1.0), asim.rules.gem(0.1, kappa=2.0)]
-    hyper = stacked(rules).hyper
-    assert hyper["learning_rate"] == 0.1
-    assert hyper["kappa"].tolist() == [1.0, 2.0]
+    rules = [asim.rules.GEM(0.1, kappa=1.0), asim.rules.GEM(0.1, kappa=2.0)]
+    one = stacked(rules)
+    assert one.learning_rate == 0.1
+    assert one.kappa.tolist() == [1.0, 2.0]

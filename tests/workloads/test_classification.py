@@ -183,7 +183,7 @@ def test_evaluation_can_be_part_of_a_larger_program() -> None:
 
 def test_another_data_set_of_one_size_compiles_nothing() -> None:
     trace = asim.Trace.from_commits([0, 1, 0])
-    rule = asim.rules.downpour(0.1)
+    rule = asim.rules.Downpour(0.1)
     sizes = set()
     for changed in (1.0, 2.0):
         source = random_data(shape=(4,))
@@ -201,7 +201,7 @@ def test_another_data_set_of_one_size_compiles_nothing() -> None:
 def test_digits_are_learned(name: str) -> None:
     workload = {"softmax": softmax, "mlp": lambda data, size: mlp(data, (32,), size)}[name](digits(), 32)
     trace = asim.simulate(asim.Cluster(workers=5, compute=asim.delays.Gamma(mean=1.0, cv=0.3)), commits=1_500)
-    run = asim.replay(trace, asim.rules.downpour(0.05), workload)
+    run = asim.replay(trace, asim.rules.Downpour(0.05), workload)
     assert run.evaluate()["test_accuracy"] > 0.93
     assert run.loss[-200:].mean() < run.loss[:50].mean() / 4
 

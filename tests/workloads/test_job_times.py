@@ -51,7 +51,7 @@ def test_a_job_takes_as_long_as_the_mini_batch_that_its_commit_is_given(protocol
             assert took[row] == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("rule", [rules.gem(0.1), rules.aeasgd(0.1, window=2, rho=1.0), rules.ringleader(0.1)])
+@pytest.mark.parametrize("rule", [rules.GEM(0.1), rules.AEASGD(0.1, window=2, rho=1.0), rules.Ringleader(0.1)])
 def test_the_engine_agrees_with_the_plain_loop(rule):
     workload = make()
     trace = schedule(workload, protocols.Ringmaster(3, stop=True), window=rule.window)
@@ -66,7 +66,7 @@ def test_the_engine_agrees_with_the_plain_loop(rule):
 
 
 def test_a_cut_replay_goes_on_where_it_was():
-    workload, rule = make(), rules.downpour(0.1)
+    workload, rule = make(), rules.Downpour(0.1)
     trace = schedule(workload, protocols.Ringmaster(3, stop=True))
     whole = asim.replay(trace, rule, workload, 3)
     part = asim.replay(trace, rule, workload, 3, commits=17)
@@ -77,7 +77,7 @@ def test_a_cut_replay_goes_on_where_it_was():
 
 def test_without_lost_jobs_both_counts_are_one():
     trace = asim.simulate(asim.Cluster(3, asim.delays.Gamma(1.0, 0.3)), commits=40)
-    runs = [asim.replay(trace, rules.gem(0.1), make(counts=counts)) for counts in ("commits", "jobs")]
+    runs = [asim.replay(trace, rules.GEM(0.1), make(counts=counts)) for counts in ("commits", "jobs")]
     assert runs[0].loss.tolist() == runs[1].loss.tolist()
     assert runs[0].digest == runs[1].digest
 
@@ -100,9 +100,9 @@ def test_a_scenario_with_it_is_made_again_from_its_description():
     assert (plain.describe() | {"counts": "jobs"}) == workload.describe()
     assert repr(workload) == "softmax(digits, batch_size=8, counts='jobs')"
     cluster = asim.Cluster(2, Constant(1.0))
-    scenario = asim.Scenario(cluster, rules.downpour(0.1), workload, commits=8)
+    scenario = asim.Scenario(cluster, rules.Downpour(0.1), workload, commits=8)
     assert scenario.describe() != dataclasses.replace(scenario, workload=plain).describe()
-    data = asim.Scenario(asim.Cluster(2, job_times(workload, 0.1, 2)), rules.downpour(0.1), workload, commits=8)
+    data = asim.Scenario(asim.Cluster(2, job_times(workload, 0.1, 2)), rules.Downpour(0.1), workload, commits=8)
     assert data.describe() == dataclasses.replace(data, cluster=asim.Cluster(2, job_times(workload, 0.1, 2))).describe()
     longer = asim.Cluster(2, job_times(workload, 0.2, 2))
     assert data.describe() != dataclasses.replace(data, cluster=longer).describe()

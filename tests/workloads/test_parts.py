@@ -62,7 +62,7 @@ def test_a_batch_has_examples_of_its_worker_only() -> None:
     owner[workload.parts.order] = workload.parts.owner
     told = asim.Workload(lambda key: jnp.zeros(1), mean_owner, data=owner.astype(float), parts=workload.parts)
     trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=300)
-    for rule in (asim.rules.downpour(0.1), asim.rules.agn(0.1, window=3)):
+    for rule in (asim.rules.Downpour(0.1), asim.rules.AGN(0.1, window=3)):
         run = asim.replay(trace, rule, told, seed=2)
         np.testing.assert_allclose(run.loss, trace.worker, rtol=1e-6)
     assert (
@@ -97,7 +97,7 @@ def test_alike_parts_are_in_law_what_everybody_has() -> None:
 def test_alike_parts_learn_what_everybody_learns() -> None:
     """The loss after training, over seeds of the data and the mini-batches, is the same within standard errors."""
     trace = asim.simulate(asim.Cluster(4, asim.delays.Gamma(1.0, 0.5)), commits=200)
-    rule, seeds = asim.rules.downpour(0.1), range(8)
+    rule, seeds = asim.rules.Downpour(0.1), range(8)
     alone = asim.replay(trace, rule, asim.workloads.softmax(DIGITS, 8), seed=seeds).loss[:, -100:].mean(axis=1)
     runs = [asim.replay(trace, rule, softmax(by="iid", seed=seed), seed=(seed, seed + 8)).loss for seed in seeds]
     parts = np.array([run[:, -100:].mean() for run in runs])
@@ -108,7 +108,7 @@ def test_alike_parts_learn_what_everybody_learns() -> None:
 def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
     workload = softmax(5, alpha=0.3)
     trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0)), commits=60)
-    run = asim.replay(trace, asim.rules.downpour(0.1), workload, record={"worker_loss": 30, "test_loss": 20})
+    run = asim.replay(trace, asim.rules.Downpour(0.1), workload, record={"worker_loss": 30, "test_loss": 20})
     found = run.evaluate_workers()
     assert workload.device_data is not None
     inputs, labels = workload.device_data
@@ -144,7 +144,7 @@ def test_several_slices_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_multiply_gradients_and_not_losses() -> None:
     equal, sized = (softmax(by="quantity", weighting=name) for name in ("equal", "sizes"))
     trace = asim.Trace.from_commits([2], workers=4)
-    one, other = (asim.replay(trace, asim.rules.downpour(0.1), workload) for workload in (equal, sized))
+    one, other = (asim.replay(trace, asim.rules.Downpour(0.1), workload) for workload in (equal, sized))
     factor = 4 * dataset(sized).sizes[2] / dataset(sized).sizes.sum()
     np.testing.assert_array_equal(one.loss, other.loss)
     np.testing.assert_allclose(other.central["weight"], factor * one.central["weight"], rtol=1e-5)
@@ -153,7 +153,7 @@ def test_weights_multiply_gradients_and_not_losses() -> None:
 def test_weights_of_ones_own() -> None:
     workload = asim.Workload(lambda key: jnp.zeros(1), mean_square, weights=[1.0, 3.0])
     assert workload.workers == 2
-    run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.downpour(0.1), workload)
+    run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.1), workload)
     assert run.central[0] == pytest.approx(0.1 * (0.5 * 2 + 1.5 * 2))
 
 
@@ -212,13 +212,13 @@ def test_who_asks() -> None:
         ),
         (lambda: asim.workloads.quadratic([1.0], minima=[float("nan")]), "`minima` must be finite"),
         (
-            lambda: asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.downpour(0.1), softmax()),
+            lambda: asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.1), softmax()),
             "`workload` is made for 4 workers; the cluster has 2. Share its data out to 2, or simulate 4.",
         ),
         (
             lambda: asim.Scenario(
                 asim.Cluster(3, asim.delays.Constant(1.0)),
-                asim.rules.downpour(0.1),
+                asim.rules.Downpour(0.1),
                 asim.workloads.quadratic([1.0], minima=[0.0, 1.0]),
                 commits=3,
             ),

@@ -50,7 +50,7 @@ def test_each_commit_has_noise_of_its_own() -> None:
     commits = 4_000
     workload = asim.workloads.quadratic(np.zeros(50), noise=1.0, start=0.0)
     trace = asim.simulate(asim.Cluster(workers=8, compute=asim.delays.Exponential(mean=1.0)), commits=commits)
-    x = np.asarray(asim.replay(trace, asim.rules.downpour(1.0), workload).central["x"])
+    x = np.asarray(asim.replay(trace, asim.rules.Downpour(1.0), workload).central["x"])
     assert np.square(x).mean() / commits == pytest.approx(1, abs=4 * (2 / 50) ** 0.5)
 
 

@@ -54,7 +54,7 @@ def test_heights_are_rows_of_y_and_columns_of_x():
 
 def scenario(workload):
     cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-    return asim.Scenario(cluster, asim.rules.downpour(1e-3), workload, commits=4)
+    return asim.Scenario(cluster, asim.rules.Downpour(1e-3), workload, commits=4)
 
 
 def test_a_scenario_is_made_again_by_name_and_overridden():

@@ -87,7 +87,7 @@ def test_batches_are_whole_examples() -> None:
 
 def test_any_pytree_is_learned() -> None:
     trace = asim.simulate(asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)), commits=2_000)
-    run = asim.replay(trace, asim.rules.downpour(0.05), line())
+    run = asim.replay(trace, asim.rules.Downpour(0.05), line())
     assert isinstance(run.central, Line)
     np.testing.assert_allclose(run.central.slope, [1.0, -2.0, 0.5], atol=1e-4)
     assert float(run.central.shift["shift"]) == pytest.approx(0.25, abs=1e-4)
@@ -98,7 +98,7 @@ def test_any_pytree_is_learned() -> None:
 @pytest.mark.usefixtures("x64")
 def test_any_pytree_is_replayed_as_the_plain_loop_does() -> None:
     trace = asim.simulate(asim.Cluster(workers=3, compute=asim.delays.Exponential(mean=1.0)), commits=40)
-    workload, rule = line(), asim.rules.downpour(0.05)
+    workload, rule = line(), asim.rules.Downpour(0.05)
     run, plain = asim.replay(trace, rule, workload, seed=2), replay_plainly(trace, rule, workload, seed=2)
     np.testing.assert_allclose(run.loss, plain.loss, rtol=1e-10)
     np.testing.assert_allclose(run.central.slope, plain.central.slope, rtol=1e-10)
@@ -175,7 +175,7 @@ def tell(params: Any, batch: Any, key: jax.Array) -> jax.Array:
     return (0 * params).sum() + (batch * jnp.arange(1.0, 4.0) ** 3).sum()
 
 
-@pytest.mark.parametrize("rule", [asim.rules.downpour(0.1), asim.rules.agn(0.1, window=2)], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [asim.rules.Downpour(0.1), asim.rules.AGN(0.1, window=2)], ids=lambda rule: rule.name)
 @pytest.mark.parametrize(
     "source", [{"data": np.arange(20.0) ** 2, "batch_size": 3}, {"noise": lambda key: jax.random.normal(key, (3,))}]
 )

@@ -81,7 +81,7 @@ def weighted_minimum(
 
     x = Σ_w a_w m_w / Σ_w a_w, coordinate by coordinate, with a_w = p_w h_w / (1 + η h_w). With η = 0, the limit of
     small steps, this holds for any compute times and any network. With the step size it is exact for asynchronous SGD
-    (`rules.downpour`) and exponential compute times without a network.
+    (`rules.Downpour`) and exponential compute times without a network.
 
     Args:
         minima: m, where each worker's loss is least, shape (workers, d) or (workers,).

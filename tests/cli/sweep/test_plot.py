@@ -23,7 +23,7 @@ def mixed(command, script, monkeypatch):
     compute = work.compute
 
     def fail(unit, trace, unfinished):
-        if unit.scenarios[0].rule.hyper["learning_rate"] == 0.03:
+        if unit.scenarios[0].rule.learning_rate == 0.03:
             raise ZeroDivisionError("no")
         return compute(unit, trace, unfinished)
 

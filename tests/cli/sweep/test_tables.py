@@ -23,7 +23,7 @@ def test_equal_failures_are_grouped(command, script, monkeypatch):
     from asyncsim.study import work
 
     def fail(unit, trace, unfinished):
-        rate = unit.scenarios[0].rule.hyper["learning_rate"]
+        rate = unit.scenarios[0].rule.learning_rate
         raise ZeroDivisionError("large" if rate > 1 else "small")
 
     monkeypatch.setattr(work, "compute", fail)
@@ -54,7 +54,7 @@ def loss(params, batch, key):
 
 scenario = asim.Scenario(
     cluster=asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)),
-    rule=asim.rules.downpour(0.1),
+    rule=asim.rules.Downpour(0.1),
     workload=asim.Workload(init=lambda key: {"x": 1.0}, loss=loss, evaluate=evaluate),
     commits=8,
 )

@@ -143,7 +143,7 @@ def test_replay_decays_at_the_rate_of_the_gap(gap, x64):
     limit = theory.constant_gap_limit(workers, gap)
     workload = asim.workloads.quadratic([1.0])
     for kappa in (0.9 * limit, 1.05 * limit):
-        loss = asim.replay(trace, asim.rules.downpour(kappa), workload).loss
+        loss = asim.replay(trace, asim.rules.Downpour(kappa), workload).loss
         early, late = (np.sqrt(loss[k : k + 200].max()) for k in (200, 1000))
         measured = (late / early) ** (1 / 800)
         assert measured == pytest.approx(theory.constant_gap_rate(kappa, workers, gap), abs=2e-4)

@@ -32,7 +32,7 @@ def test_noise_energy_of_replays(law):
     energies = []
     for seed in range(8):
         trace = asim.simulate(asim.Cluster(workers=6, compute=law), commits=2000, seed=seed)
-        run = asim.replay(trace, asim.rules.downpour(1.0), workload, seed=seed, record=("energy_central",))
+        run = asim.replay(trace, asim.rules.Downpour(1.0), workload, seed=seed, record=("energy_central",))
         energies.append(run.records["energy_central"][500:].mean() / 64)
     assert abs(z_score(np.array(energies), theory.noise_energy(workers=6))) < 5.5
 
@@ -45,7 +45,7 @@ def test_known_proxies(kappa, momentum, variance, energy):
 
 
 def test_the_proxy_in_the_simulator():
-    cluster, rule = asim.Cluster(workers=1, compute=Constant(1.0)), asim.rules.momentum_sgd(0.3, momentum=0.8)
+    cluster, rule = asim.Cluster(workers=1, compute=Constant(1.0)), asim.rules.MomentumSGD(0.3, momentum=0.8)
     variance, energy = stationary(cluster, rule, 0.3, commits=2000, replicates=10)
     assert abs(z_score(variance, theory.proxy_noise_floor(0.3, 0.8))) < 5
     assert abs(z_score(energy, theory.proxy_kinetic_energy(0.3, 0.8))) < 5

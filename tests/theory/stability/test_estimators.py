@@ -20,7 +20,7 @@ def one_run(workers, kappa, commits, seed):
     trace = asim.simulate(asim.Cluster(workers, asim.delays.Exponential(1.0)), commits=commits, seed=seed)
     quadratic = asim.workloads.quadratic([1.0], noise=1.0, start=0.0)
     workload = asim.Workload(**{**vars(quadratic), "gradient": reveal})
-    run = asim.replay(trace, asim.rules.downpour(kappa), workload, seed=seed)
+    run = asim.replay(trace, asim.rules.Downpour(kappa), workload, seed=seed)
     x = np.full(commits, np.nan)
     x[trace.read_version] = run.loss  # a version is read once; the first one by all
     return x[: np.flatnonzero(np.isnan(x))[0]] if np.isnan(x).any() else x

@@ -71,7 +71,7 @@ def slope(params, batch, key):
 def ride(law, workers, cycles, rule=None):
     """Trace and central variable after 0, 1, … commits on a constant gradient, as far as anyone read it."""
     trace = asim.simulate(asim.Cluster(workers=workers, compute=law), commits=cycles * workers, seed=3)
-    run = asim.replay(trace, rule or asim.rules.gem(1.0), asim.Workload(init=at_zero, loss=slope))
+    run = asim.replay(trace, rule or asim.rules.GEM(1.0), asim.Workload(init=at_zero, loss=slope))
     x = np.full(len(trace) + 1, np.nan)
     x[trace.read_version] = run.loss
     x[-1] = run.central["x"][0]
@@ -93,7 +93,7 @@ def test_the_mean_field_is_as_far_off_as_stated(law, workers):
 @pytest.mark.parametrize("workers", [1, 2, 5, 8])
 @pytest.mark.usefixtures("x64")
 def test_round_robin_without_a_clamp(workers):
-    rule = asim.rules.gem(1.0, variant="paper")
+    rule = asim.rules.GEM(1.0, variant="paper")
     trace, x = ride(Constant(1.0), workers, cycles=600, rule=rule)
     del trace
     period = workers + 1
@@ -111,7 +111,7 @@ def test_the_round_robin_scaling_is_the_mean_field_without_a_cap():
 
 @pytest.mark.parametrize(("workers", "law"), [(1, Constant(1.0)), (4, Exponential(1.0)), (4, Constant(1.0))])
 def test_signed_gem_has_the_floor_of_its_proxy(workers, law):
-    rule = asim.rules.gem(0.3, momentum=0.8, variant="signed")
+    rule = asim.rules.GEM(0.3, momentum=0.8, variant="signed")
     variance, _ = stationary(asim.Cluster(workers=workers, compute=law), rule, 0.3, commits=3000, replicates=10)
     assert abs(z_score(variance, theory.signed_gem_noise_floor(0.3, 0.8))) < 5
 
@@ -123,7 +123,7 @@ def test_signed_gem_breaks_where_its_proxy_does(workers):
     below, above = (
         asim.replay(
             trace,
-            asim.rules.gem(f * theory.signed_gem_limit(0.6), momentum=0.6, variant="signed"),
+            asim.rules.GEM(f * theory.signed_gem_limit(0.6), momentum=0.6, variant="signed"),
             asim.workloads.quadratic([1.0]),
         )
         for f in (0.98, 1.02)
@@ -136,7 +136,7 @@ def test_signed_gem_breaks_where_its_proxy_does(workers):
 def test_one_worker_breaks_at_its_limit():
     trace, limit = asim.Trace.from_commits(np.zeros(3000, int)), theory.gem_single_worker_limit(0.9)
     below, above = (
-        asim.replay(trace, asim.rules.gem(f * limit, momentum=0.9), asim.workloads.quadratic([1.0])).loss[-50:].max()
+        asim.replay(trace, asim.rules.GEM(f * limit, momentum=0.9), asim.workloads.quadratic([1.0])).loss[-50:].max()
         for f in (0.99, 1.01)
     )
     assert below < 1e-3

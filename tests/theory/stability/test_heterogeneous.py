@@ -58,7 +58,7 @@ def test_where_downpour_comes_to_rest(name):
     predicted = theory.weighted_minimum(MINIMA, shares, learning_rate=step)[0]
     means, counted = [], []
     for seed in range(REPLICATES):
-        run, trace = replay(cluster, rules.downpour(step), seed, record=("central",))
+        run, trace = replay(cluster, rules.Downpour(step), seed, record=("central",))
         means.append(run.records["central"][FIRST:].mean())
         counted.append(np.bincount(trace.worker[FIRST:], minlength=WORKERS) / (COMMITS - FIRST))
     assert abs(z_score(np.array(means), predicted)) < 3
@@ -72,7 +72,7 @@ def test_the_limit_of_small_steps_is_one():
     """Workers who wait for one another have equal shares; what is left of the bias is in proportion to the step."""
     off = []
     for step in (0.01, 0.02):
-        means = [replay(WAITING, rules.downpour(step), seed, record=("central",))[0] for seed in range(6)]
+        means = [replay(WAITING, rules.Downpour(step), seed, record=("central",))[0] for seed in range(6)]
         off.append(np.mean([run.records["central"][FIRST:].mean() for run in means]) - MINIMA.mean())
     assert -0.05 < off[1] < off[0] < 0
     assert off[1] / off[0] == pytest.approx(2.0, rel=0.2)
@@ -84,7 +84,7 @@ def test_the_updates_add_up_to_how_far_it_moved(name, x64):
     cluster, _, step = CLUSTERS[name]
     workload = asim.workloads.quadratic([1.0], start=2.0, minima=MINIMA)
     trace = asim.simulate(cluster, commits=500, seed=1)
-    run = asim.replay(trace, rules.downpour(step), workload, record=("read",))
+    run = asim.replay(trace, rules.Downpour(step), workload, record=("read",))
     moved = 2.0 - float(run.central["x"][0])
     expected = MINIMA[trace.worker].mean() + moved / (step * 500)
     assert run.records["read"].mean() == pytest.approx(expected, abs=1e-12)
@@ -103,7 +103,7 @@ def test_unequal_curvatures_and_large_steps():
     shares = theory.commit_shares(compute=laws(delays.Exponential), workers=WORKERS)
     means = [
         asim.replay(
-            asim.simulate(cluster, commits=COMMITS, seed=seed), rules.downpour(step), workload, record=("central",)
+            asim.simulate(cluster, commits=COMMITS, seed=seed), rules.Downpour(step), workload, record=("central",)
         )
         .records["central"][FIRST:]
         .mean()
@@ -118,18 +118,18 @@ def test_unequal_curvatures_and_large_steps():
 
 # Which rules treat workers alike, and which let the fast ones count more. Step sizes at which all are near their end.
 UNBIASED = {
-    "ia2sgd": rules.ia2sgd(0.02),
-    "ringleader": rules.ringleader(0.05),
-    "malenia": rules.malenia(0.2),
-    "ca2fl": rules.ca2fl(0.02, buffer=3, server_learning_rate=1.0),
+    "ia2sgd": rules.IA2SGD(0.02),
+    "ringleader": rules.Ringleader(0.05),
+    "malenia": rules.Malenia(0.2),
+    "ca2fl": rules.CA2FL(0.02, buffer=3, server_learning_rate=1.0),
 }
 BIASED = {
-    "downpour": rules.downpour(0.01),
-    "adaptive_staleness": rules.adaptive_staleness(0.03),
-    "delay_adaptive": rules.delay_adaptive(0.01),
-    "fedbuff": rules.fedbuff(0.03, buffer=3),
-    "ringmaster": rules.ringmaster(0.01, limit=4),
-    "rennala": rules.rennala(0.1, batch=3),
+    "downpour": rules.Downpour(0.01),
+    "adaptive_staleness": rules.AdaptiveStaleness(0.03),
+    "delay_adaptive": rules.DelayAdaptive(0.01),
+    "fedbuff": rules.FedBuff(0.03, buffer=3),
+    "ringmaster": rules.Ringmaster(0.01, limit=4),
+    "rennala": rules.Rennala(0.1, batch=3),
 }
 
 

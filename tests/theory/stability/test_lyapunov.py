@@ -35,9 +35,9 @@ def test_a_round_robin_is_its_largest_root(rule, where, momentum):
 
 
 RULES = {
-    "downpour": asim.rules.downpour,
-    "momentum_sgd": lambda rate: asim.rules.momentum_sgd(rate, momentum=0.7),
-    "gem": lambda rate: asim.rules.gem(rate, momentum=0.7),
+    "downpour": asim.rules.Downpour,
+    "momentum_sgd": lambda rate: asim.rules.MomentumSGD(rate, momentum=0.7),
+    "gem": lambda rate: asim.rules.GEM(rate, momentum=0.7),
 }
 
 

@@ -122,7 +122,7 @@ def test_the_replay_decays_below_and_grows_above_the_round_robin_limit():
     trace = asim.simulate(asim.Cluster(workers=6, compute=Constant(1.0)), commits=4000, seed=0)
     limit = theory.stability_limit(workers=6, compute=Constant(1.0))
     low, high = (
-        asim.replay(trace, asim.rules.downpour(f * limit), asim.workloads.quadratic([1.0])).final_loss()
+        asim.replay(trace, asim.rules.Downpour(f * limit), asim.workloads.quadratic([1.0])).final_loss()
         for f in (0.98, 1.02)
     )
     assert low < 1e-4
@@ -245,9 +245,9 @@ CASES = {
 def test_the_simulator_agrees(name):
     workers, compute, kappa, momentum, where = CASES[name]
     rule = {
-        "none": lambda: asim.rules.downpour(kappa),
+        "none": lambda: asim.rules.Downpour(kappa),
         "server": lambda: momentum_rule(momentum, "server")(kappa),
-        "worker": lambda: asim.rules.momentum_sgd(kappa, momentum=momentum),
+        "worker": lambda: asim.rules.MomentumSGD(kappa, momentum=momentum),
     }[where]()
     variance, energy = stationary(asim.Cluster(workers, compute), rule, kappa, commits=2000, replicates=12)
     cluster = {"workers": workers, "compute": compute, "momentum": momentum, "where": where}

@@ -190,7 +190,7 @@ class TestInferredColumns:
 def test_replaying_the_file_is_replaying_the_trace(tmp_path, kind):
     trace = TRACES[kind][0]()
     trace.to_csv(tmp_path / "trace.csv")
-    rule, workload = asim.rules.gem(0.05), noisy_quadratic()
+    rule, workload = asim.rules.GEM(0.05), noisy_quadratic()
     runs = [asim.replay(t, rule, workload, seed=1) for t in (trace, Trace.from_csv(tmp_path / "trace.csv"))]
     np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
     np.testing.assert_array_equal(runs[0].central["x"], runs[1].central["x"])
@@ -204,9 +204,9 @@ def test_replaying_a_simulated_cluster_from_its_file(tmp_path, protocol):
     logs = [Trace.from_csv(tmp_path / "trace.csv")]
     if protocol == protocols.Asynchronous():
         logs.append(Trace.from_columns(minimal(trace, "worker", "read_time", "finish_time", "commit_time")))
-    loss = asim.replay(trace, asim.rules.downpour(0.1), noisy_quadratic()).loss
+    loss = asim.replay(trace, asim.rules.Downpour(0.1), noisy_quadratic()).loss
     for log in logs:
-        np.testing.assert_array_equal(asim.replay(log, asim.rules.downpour(0.1), noisy_quadratic()).loss, loss)
+        np.testing.assert_array_equal(asim.replay(log, asim.rules.Downpour(0.1), noisy_quadratic()).loss, loss)
 
 
 BAD_LOGS = [
