@@ -12,6 +12,7 @@ rebuilds one around traced values.
 import dataclasses
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, dataclass_transform
@@ -96,7 +97,12 @@ class Traced(Component):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        static = {field.name: _is_static(field) for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        kinds: dict[str, Any] = {}
+        if any(isinstance(field.type, str) for field in fields):  # `from __future__ import annotations`
+            with suppress(NameError):  # the class itself, or a name that only type checkers know
+                kinds = typing.get_type_hints(cls, include_extras=True)
+        static = {field.name: _is_static(field, kinds.get(field.name, field.type)) for field in fields}
         cls._traced = tuple(name for name in static if not static[name])
         cls._static = tuple(name for name in static if static[name])
         jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, partial(_unflatten, cls), _flatten)
@@ -199,12 +205,14 @@ def _unflatten(cls: type[Traced], chosen: tuple[Any, ...], values: Iterable[Any]
 
 
 def _name(path: tuple[Any, ...]) -> str:
-    return str(getattr(path[-1], "name", path[-1]))
+    """The field that holds a number, and the number's place if the field is a list or a dictionary."""
+    last = max(place for place, key in enumerate(path) if isinstance(key, jax.tree_util.GetAttrKey))
+    return jax.tree_util.keystr(path[last:]).removeprefix(".")
 
 
-def _is_static(field: dataclasses.Field[Any]) -> bool:
+def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:
     """Whether a field is marked, or can only choose code: no program traces a text or a switch."""
-    kinds = {typing.get_origin(kind) or kind for kind in _options(field.type)}
+    kinds = {typing.get_origin(kind) or kind for kind in _options(annotation)}
     return field.metadata.get("static", False) or bool(kinds & {bool, str, Literal})
 
 

@@ -21,6 +21,7 @@ from asyncsim.engine.groups import staleness_by_parameter
 from asyncsim.engine.layout import Packing, as_seen, sees_vector
 from asyncsim.engine.quantities import QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
+from asyncsim.rules.proxy import innermost
 from asyncsim.workloads import Workload
 from asyncsim.workloads.by_worker import asks, told
 from asyncsim.workloads.workload import as_pytree
@@ -145,7 +146,7 @@ def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
-    if type(rule).apply is Rule.apply:  # another `apply` makes of a message whatever it likes
+    if type(innermost(rule)).apply is Rule.apply:  # another `apply` makes of a message whatever it likes
         require_like(send, "a message", message, params, exact=True)
     require_like(send, "a state", next_state, state)
     apply = own("apply")

@@ -82,7 +82,7 @@ class Compressed(Wrapper, abstract=True):
 
     compressor: Compressor = static()
     error_feedback: bool = static(default=True)
-    path: Path | None = static(init=False)  # to the update in a message; None for a user's rule, whose message shows it
+    path: Path | None = static(init=False)  # to the update in a message; None where only a real message shows it
 
     suffix = "_compressed"
 
@@ -209,15 +209,20 @@ def _check(rule: Any, compressor: Any) -> None:
 
 
 @lru_cache(maxsize=256)
-def _path_to_update(structure: Structure) -> Path:
+def _path_to_update(structure: Structure) -> Path | None:
     """Where the one update lies in the message of a rule of the library, and of all rules of its structure.
+
+    None if the rule cannot be tried: its optimiser takes other parameters, or its numbers another number of workers.
 
     Raises:
         ValueError: If there is none, or more than one.
     """
     rule = structure.component
     params = {name: jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for name, shape in PATTERN.items()}
-    message = jax.eval_shape(lambda params: _message(_bound(rule), params), params)
+    try:
+        message = jax.eval_shape(lambda params: _message(_bound(rule), params), params)
+    except Exception:  # the optimiser is the user's, and may raise anything
+        return None
     return _only_path(rule, message, params)
 
 

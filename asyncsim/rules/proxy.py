@@ -117,8 +117,8 @@ class WithProxy(Wrapper, abstract=True):
 
     Args:
         rule: Any rule without local steps.
-        learning_rate: Step size η of the proxy; None for the rule's own, even if that is changed later.
-        momentum: Friction parameter μ in [0, 1) of the proxy.
+        proxy_learning_rate: Step size η of the proxy; None for the rule's own, even if that is changed later.
+        proxy_momentum: Friction parameter μ in [0, 1) of the proxy.
 
     The two numbers may each be a scalar, or one value per seed.
 
@@ -141,6 +141,7 @@ class WithProxy(Wrapper, abstract=True):
         Hermans and Louppe 2018, equations (12), (23) and (24).
     """
 
+    _: dataclasses.KW_ONLY
     proxy_learning_rate: StepSize | None = None
     proxy_momentum: Fraction = 0.9
 

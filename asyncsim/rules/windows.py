@@ -52,6 +52,7 @@ class AGN(LocalSteps):
         delayed linear recurrence, Levin and May 1976.
     """
 
+    _: KW_ONLY
     window: Window = static(default=12)
 
     publication = "hermans2017agn"
@@ -141,6 +142,7 @@ class DynSGD(LocalSteps):
         Jiang, Cui, Zhang and Yu 2017, "Heterogeneity-aware distributed parameter servers", SIGMOD.
     """
 
+    _: KW_ONLY
     window: Window = static(default=5)
 
     name = "dynsgd"

@@ -163,7 +163,8 @@ def lane_key(scenario: Scenario) -> str:
     rule = scenario.rule.for_workers(scenario.cluster.workers)
     traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}
     described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
-    described["rule"] = [_without(described["rule"], traced), str(jax.tree.structure(rule))]
+    structures = [str(jax.tree.structure(one)) for one in (rule, scenario.rule)]  # a number not given is no lane's
+    described["rule"] = [_without(described["rule"], traced), *structures]
     return digest([described, sorted(traced), scenario.schedule_digest])
 
 
