@@ -7,7 +7,7 @@ from asyncsim.arguments import check_arguments
 from asyncsim.checks import nearest
 from asyncsim.compressors import Compressor
 from asyncsim.rules import CONSTRUCTORS
-from asyncsim.rules.compressed import Compressed
+from asyncsim.rules.proxy import innermost
 from asyncsim.rules.rule import Rule
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
@@ -55,7 +55,7 @@ def _name(rule: Rule | Compressor | str) -> str:
         return names.get(type(rule), type(rule).__name__)
     if not isinstance(rule, Rule):
         return str(rule)
-    return rule.rule.name if isinstance(rule, Compressed) else rule.name
+    return innermost(rule).name
 
 
 check_arguments(__name__, ["citation"])

@@ -162,7 +162,19 @@ def message_bytes(rule: Rule, params: Params) -> int:
         >>> asim.rules.message_bytes(plain, params), asim.rules.message_bytes(signs, params)
         (4000, 129)
     """
-    return rule.compressor.bytes(params) if isinstance(rule, Compressed) else bytes_of(params)
+    compressor = compressor_of(rule)
+    return bytes_of(params) if compressor is None else compressor.bytes(params)
+
+
+def compressor_of(rule: Rule) -> Compressor | None:
+    """The compressor of a rule, or of a rule that it contains; None for messages in full.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> compressor_of(asim.rules.WithProxy(compressed(asim.rules.Downpour(0.1), asim.compressors.Natural())))
+        Natural()
+    """
+    return next((one.compressor for one in layers(rule) if isinstance(one, Compressed)), None)
 
 
 def part_of(message: Any, path: Path) -> Any:

@@ -18,6 +18,7 @@ from asyncsim.cluster import Cluster, Network, Server, faults, protocols
 from asyncsim.datasets.again import made_again
 from asyncsim.folders.differences import first_difference
 from asyncsim.rules import Rule
+from asyncsim.rules.compressed import compressor_of
 from asyncsim.rules.proxy import Wrapper
 from asyncsim.rules.rule import LIBRARY
 from asyncsim.scenario.fingerprint import describe_cluster, with_infinity
@@ -149,7 +150,7 @@ def _require_revision(description: Mapping[str, Any]) -> None:
 def _scenario(description: Mapping[str, Any], cluster: Cluster | Trace, rule: Rule, workload: Workload) -> Scenario:
     names = ("commits", "seconds", "seed", "schedule_seed", "record")
     given = {name: description[name] for name in names if name in description}
-    if isinstance(cluster, Cluster) and isinstance(rule, rules.Compressed):  # the compressor decides about bytes
+    if isinstance(cluster, Cluster) and compressor_of(rule) is not None:  # which decides about bytes
         cluster = dataclasses.replace(cluster, network=dataclasses.replace(cluster.network, compression=1.0))
     return Scenario(cluster=cluster, rule=rule, workload=workload, **given)
 

@@ -24,8 +24,8 @@ from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES, Measure, Record,
 from asyncsim.engine.trial import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.remember import once_for_each
 from asyncsim.rules import Rule
+from asyncsim.rules.compressed import compressor_of
 from asyncsim.scenario.components import LENGTHS, STUDY_FIELDS, Component, components_of, network_and_server_fields
-from asyncsim.scenario.compression import setting
 from asyncsim.scenario.fields import Field, described_arguments, kind_of
 from asyncsim.scenario.fingerprint import code_of, describe_cluster, describe_rule, describe_workload, digest
 from asyncsim.scenario.override import override
@@ -258,7 +258,7 @@ class Scenario:
         if isinstance(self.cluster, Trace):
             raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")
         network = self.cluster.network
-        compressor = setting(self.rule).compressor
+        compressor = compressor_of(self.rule)
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return self.cluster
         params = jax.eval_shape(self.workload.init, jax.random.key(0))
@@ -466,7 +466,7 @@ class Scenario:
 
     def _check_compression(self) -> None:
         given = 1.0 if isinstance(self.cluster, Trace) else self.cluster.network.compression
-        if given != 1 and setting(self.rule).compressor is not None:
+        if given != 1 and compressor_of(self.rule) is not None:
             raise ValueError(
                 f"`compression` must be left out of the network with a compressed rule; got {given!r}. The compressor "
                 f"of {self.rule.name!r} says how large its messages are."

@@ -192,3 +192,44 @@ def test_a_rule_of_ones_own_sees_the_tensors_that_the_loss_sees(x64):
         central = jax.tree.map(lambda theta, g: theta - rate * clipped(g, limit), central, gradient)
         read[worker], jobs[worker] = central, jobs[worker] + 1
     assert_close(run.central, central, rtol=1e-9)
+
+
+class Betas(asim.Rule):
+    """A rule with several numbers in one argument."""
+
+    learning_rate: float
+    betas: tuple
+
+    def send(self, gradient, state, view):
+        return Sent(gradient, state)
+
+
+def test_numbers_of_one_argument_have_names_of_their_own():
+    rule = Betas(0.1, (0.9, 0.99))
+    assert rule.numbers == {"learning_rate": 0.1, "betas[0]": 0.9, "betas[1]": 0.99}
+    assert rule.with_numbers({"betas[1]": 0.5}) == Betas(0.1, (0.9, 0.5))
+
+
+def test_annotations_may_be_texts(tmp_path, monkeypatch):
+    """As `from __future__ import annotations` has them: a text and a switch still choose code."""
+    body = "class Named(asim.Rule):\n    rate: float\n    mode: str = 'fast'\n    on: bool = True\n"
+    body += "    def send(self, gradient, state, view):\n        return asim.rules.Sent(gradient, state)\n"
+    (tmp_path / "texts.py").write_text(f"from __future__ import annotations\nimport asyncsim as asim\n{body}")
+    monkeypatch.syspath_prepend(tmp_path)
+    rule = __import__("texts").Named(0.1)
+    assert jax.tree.leaves(rule) == [0.1]
+
+
+def test_what_a_wrapper_contains_is_cited_and_counted():
+    params = jax.ShapeDtypeStruct((1000,), "float32")
+    wrapped = rules.WithProxy(rules.compressed(rules.GEM(0.1), asim.compressors.ScaledSign()))
+    assert asim.citation(wrapped) == asim.citation("gem")
+    assert rules.message_bytes(wrapped, params) == asim.compressors.ScaledSign().bytes(params)
+
+
+def test_a_rule_that_cannot_be_tried_alone_is_compressed_all_the_same(x64):
+    """Its numbers fit a trace of four workers only."""
+    rule = rules.compressed(rules.DelayAdaptive(0.1, concurrency=3.5), asim.compressors.TopK(fraction=1.0))
+    trace, workload = round_robin(4, 12), asim.workloads.quadratic([1.0, 0.5])
+    plain = asim.replay(trace, rule.rule, workload)
+    assert_close(asim.replay(trace, rule, workload).central, plain.central, rtol=1e-12)

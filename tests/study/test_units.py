@@ -1,6 +1,7 @@
 """Units: which scenarios share a replay, and that sharing changes nothing."""
 
 import dataclasses
+import pickle
 
 import jax
 import numpy as np
@@ -137,3 +138,12 @@ def test_what_differs_is_stacked():
     one = stacked(rules)
     assert one.learning_rate == 0.1
     assert one.kappa.tolist() == [1.0, 2.0]
+
+
+def test_a_number_that_was_not_given_is_not_that_of_another_scenario():
+    """The same once they know the number of workers, and yet not to be told apart by a number alone."""
+    base = scenario(commits=8)
+    given = [asim.rules.DelayedNesterov(0.1), asim.rules.DelayedNesterov(0.1, interval=2)]
+    asked = [dataclasses.replace(base, rule=rule) for rule in given]
+    found = [one for unit in units_of(asked) for one in pickle.loads(pickle.dumps(unit)).scenarios]
+    assert {one.digest: one.rule for one in found} == {one.digest: one.rule for one in asked}
