@@ -16,7 +16,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from asyncsim.trees import widen
+from asyncsim._trees import widen
+
+__all__ = ["Params", "central", "clamped_scaling", "compliance", "kinetic", "proxy", "scaling", "total"]
 
 Params = Any  # any pytree of floating-point arrays
 

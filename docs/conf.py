@@ -9,9 +9,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import asyncsim  # noqa: E402  (beside this file)
+import asyncsim  # noqa: E402  (after the path)
+from asyncsim.animation._explore import make_explorable  # noqa: E402
 
 BUILT = HERE / "_build"
+EXTRA = BUILT / "extra"  # pages that are no documents: the explorable
 
 project = "asyncsim"
 author = "the authors of asyncsim"
@@ -59,11 +61,13 @@ nb_execution_in_temp = True
 nb_merge_streams = True
 html_math_renderer = "mathml"
 
-# What it looks like
+# Appearance
 html_theme = "furo"
 html_title = f"asyncsim {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_js_files = ["copy.js"]
+html_extra_path = [str(EXTRA)]
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "tango"
@@ -75,7 +79,7 @@ html_theme_options = {
 
 
 def digest_of_library() -> str:
-    """What the library's files are: results of another library are not taken from the cache of executed pages."""
+    """A hash of the library's files, so that results of another library are not taken from the cache of pages."""
     files = [
         path for path in sorted(Path(asyncsim.__file__).parent.rglob("*")) if path.suffix in (".py", ".js", ".bib")
     ]
@@ -84,9 +88,9 @@ def digest_of_library() -> str:
 
 
 def prepare_kernel() -> None:
-    """What the code of pages finds: the command, a folder for tags, the repository's scripts, a width of 100.
+    """Prepare the environment of the pages' code: the command, a folder for tags, the scripts, a width of 100.
 
-    What one page compiles, the others need not compile again. The folder for that starts empty, since programs are
+    Pages share compiled programs. The folder for that starts empty, since programs are
     compiled for the processor at hand, and is locked, since pages run at the same time.
     """
     profile = BUILT / "ipython" / "profile_default"
@@ -110,5 +114,12 @@ def prepare_kernel() -> None:
     }
 
 
+def write_explorable() -> None:
+    """Write the explorable, which Sphinx copies next to the first page."""
+    EXTRA.mkdir(parents=True, exist_ok=True)
+    (EXTRA / "explore.html").write_text(make_explorable(), encoding="utf-8")
+
+
+write_explorable()
 nb_execution_cache_path = str(BUILT / "executed" / digest_of_library())
 prepare_kernel()

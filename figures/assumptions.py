@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.components import settings
+from asyncsim._component import settings
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, VERMILION
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, each_n
-from asyncsim.study.tables import Numbers, groups, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
+from asyncsim.study.table import Numbers, groups, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.curves import COLOURS
 from figures.common.paper import paper_curves, why_no_curves

@@ -1,12 +1,12 @@
 """All figures, in order.
 
-A figure is a module with `TITLE`, `SIZE` and the functions of `asyncsim.study.figure_set.FigureModule`. To add one,
+A figure is a module with `TITLE`, `SIZE` and the functions of `asyncsim.study.figures.FigureModule`. To add one,
 copy the most similar module and list it here.
 """
 
 from pathlib import Path
 
-from asyncsim.study.figure_set import FigureModule, FigureSet
+from asyncsim.study.figures import FigureModule, FigureSet
 from figures import (
     assumptions,
     energy,

@@ -17,9 +17,8 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
-from asyncsim.study.cache import UNCACHED, CachedRun, RunCache
-from asyncsim.study.claims import Claim, each_n, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each_n, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import ends, record_curve
 from figures.common.paper import not_in_paper

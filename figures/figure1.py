@@ -13,9 +13,8 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, SKY
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, each_n
-from asyncsim.study.tables import Numbers, over_seeds, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
+from asyncsim.study.table import Numbers, over_seeds, table, where
 from figures.common import scales
 from figures.common.averages import losses_of
 from figures.common.curves import COLOURS, draw_paper

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim
-from asyncsim.study.tables import Numbers
+from asyncsim.study.figures import UNCACHED, Claim, RunCache
+from asyncsim.study.table import Numbers
 from figures import figure9
 
 TITLE = "Figure 10: the median of π of each tensor of AlexNet against time, 16 workers"

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.engine.time_axis import mean_by_time
 from asyncsim.plots import draw_seeds
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, table
-from asyncsim.study.time_axis import mean_by_time
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, table
 from figures.common import scales
 from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves, why_no_curves

@@ -15,9 +15,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.cache import UNCACHED, CachedRun, RunCache
-from asyncsim.study.claims import Claim, each_n
-from asyncsim.study.tables import Numbers, Table, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each_n
+from asyncsim.study.table import Numbers, Table, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import ends, record_curve
 from figures.common.curves import COLOURS, draw_paper

@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim.engine.time_axis import mean_by_time
 from asyncsim.plots import draw_seeds
-from asyncsim.plots.page import use_plain_numbers
+from asyncsim.plots._page import use_plain_numbers
 from asyncsim.plots.style import GREY
-from asyncsim.study.cache import UNCACHED, CachedRun, RunCache
-from asyncsim.study.claims import Claim, each_n, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
-from asyncsim.study.time_axis import mean_by_time
+from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each_n, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import BLOCK
 from figures.common.curves import COLOURS, draw_paper
@@ -44,7 +43,7 @@ PER_EXAMPLE = (MEASURED[256] - MEASURED[16]) / (256 - 16)
 OVERHEAD = MEASURED[16] - 16 * PER_EXAMPLE
 CV = scales.NEARLY_EQUAL.cv
 SECONDS = {"quick": 20.0, "paper": 60.0}
-SPARE = 1.1  # so many times these seconds are simulated on average, so that slow schedules fill them too
+SPARE = 1.1  # times these seconds are simulated on average, so that slow schedules fill them too
 BIN = 0.5  # seconds, as in the paper's curves
 LEVEL = 0.2
 CLOSE = 0.25  # relative error of a prediction that holds

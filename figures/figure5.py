@@ -20,10 +20,9 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.plots.page import use_plain_numbers
-from asyncsim.study.cache import UNCACHED, CachedRun, RunCache
-from asyncsim.study.claims import Claim, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.plots._page import use_plain_numbers
+from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.curves import COLOURS, draw_paper
 from figures.common.paper import paper_curves, why_no_curves

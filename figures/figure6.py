@@ -11,9 +11,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, each_n, numbers
-from asyncsim.study.tables import Numbers, Table, over_seeds, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n, numbers
+from asyncsim.study.table import Numbers, Table, over_seeds, table, where
 from figures.common import scales
 from figures.common.averages import losses_of
 from figures.common.curves import COLOURS, draw_paper

@@ -20,9 +20,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, each_n
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import loss_curve
 from figures.common.curves import COLOURS, draw_paper
@@ -81,14 +80,14 @@ def data(scale: str) -> asim.datasets.Dataset:
     """The images of a scale."""
     chosen = training_of(scale)
     if chosen is FULL:
-        return asim.datasets.image_folder(os.environ[VARIABLE], per_class=PER_CLASS, limit_gib=LIMIT_GIB)
-    return asim.datasets.as_colour(asim.datasets.digits() if chosen is QUICK else asim.datasets.mnist())
+        return asim.datasets.ImageFolder(os.environ[VARIABLE], per_class=PER_CLASS, limit_gib=LIMIT_GIB)
+    return asim.datasets.AsColour(asim.datasets.Digits() if chosen is QUICK else asim.datasets.MNIST())
 
 
 @cache
 def workload(scale: str, workers: int) -> asim.Workload:
     """AlexNet, with each worker's share of the batch."""
-    return asim.workloads.alexnet(data(scale), batch_size=training_of(scale).batch // workers)
+    return asim.workloads.AlexNet(data(scale), batch_size=training_of(scale).batch // workers)
 
 
 def scenarios(scale: str, seed: int) -> dict[int, asim.Scenario]:

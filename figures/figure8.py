@@ -18,9 +18,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, each, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, each, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import loss_curve
 from figures.common.curves import COLOURS, draw_paper

@@ -12,9 +12,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.style import BLUE, VERMILION
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, numbers
-from asyncsim.study.tables import Numbers, pack, table
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
+from asyncsim.study.table import Numbers, pack, table
 from figures import figure7
 
 TITLE = "Figure 9: the median of π of each tensor of AlexNet against time, 8 workers"

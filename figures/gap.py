@@ -18,9 +18,8 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import INK
-from asyncsim.study.cache import UNCACHED, CachedRun, RunCache
-from asyncsim.study.claims import Claim, each, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.assumptions import LAWS as ALL_LAWS
 from figures.common import scales
 from figures.common.averages import BLOCK, ends, loss_curve, record_curve

@@ -11,9 +11,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, each_n
-from asyncsim.study.tables import Numbers, names_of, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
+from asyncsim.study.table import Numbers, names_of, over_seeds, pack, stack, table, where
 from figures import figure3, figure8
 from figures.common.curves import COLOURS, draw_paper
 from figures.common.gap import apart

@@ -18,9 +18,8 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
 from asyncsim.reports.stability import schedule, stays_bounded
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.paper import not_in_paper
 

@@ -16,9 +16,8 @@ from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.staleness import staleness_report, total_variation_by_chance
 from asyncsim.reports.warm_up import warm_up_commits
-from asyncsim.study.cache import UNCACHED, RunCache
-from asyncsim.study.claims import Claim, numbers
-from asyncsim.study.tables import Numbers, over_seeds, pack, stack, table, where
+from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
+from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common.curves import COLOURS
 from figures.common.paper import not_in_paper
 
@@ -116,7 +115,7 @@ def deviations(seeds: Sequence[Numbers]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def allowed_errors(seeds: int) -> float:
-    """Standard errors by which a mean over the runs of so many seeds may deviate."""
+    """Standard errors by which a mean over the runs of some seeds may deviate."""
     pairs = len(MEANS_OF) * len(WORKERS)
     return float(stats.t.ppf(1 - FALSE_ALARM / (2 * pairs), REPEATS * seeds - 1))
 

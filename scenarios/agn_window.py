@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 import asyncsim as asim
 from asyncsim.plots.style import INK
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ELASTICITY = 0.5  # α of AEASGD, Distributed Keras' default
@@ -36,9 +36,9 @@ def compute(
         seeds: Seeds of initial parameters and mini-batches.
         batch_size: Examples in a mini-batch.
     """
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=batch_size)
     steps = np.unique([*STEP_SIZES, step_size])
-    lanes = side_by_side(steps, seeds)
+    lanes = batched(steps, seeds)
     loss = np.empty((len(RULES), len(workers), len(windows), seeds, len(steps)))
     accuracy = np.empty_like(loss)
     for i, n in enumerate(workers):

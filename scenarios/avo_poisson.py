@@ -98,7 +98,7 @@ def draw(figure, numbers) -> None:
     proposals.set_title("Proposals (no posteriors)")
     data.set(xlabel="x", ylabel="share", xticks=range(0, 20, 5), title="Data and simulations")
     critic.set(xlabel="epoch", ylabel="critic's value", title="Version 1: Wasserstein critic")
-    last.axhline(np.log(2), color="0.3", linestyle=":", label="log 2: nothing to tell")
+    last.axhline(np.log(2), color="0.3", linestyle=":", label="log 2: no difference found")
     last.set(xlabel="step", ylabel="cross-entropy", title="Version 2: Jensen-Shannon critic")
     proposals.legend(fontsize="small", ncols=2, loc="upper center")
     for ax in (data, critic, last):

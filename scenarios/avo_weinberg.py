@@ -5,7 +5,7 @@ to a constant, and c = 2 tanh(10 (2E - 90) / 90) G_f for the energy E of the bea
 observations with (E, G_f) = (42, 0.9); the proposal begins at (45 ± 1, 1 ± 0.1).
 
 **Data at one energy identify one number of the two**, the mean of c over the proposal: the density is linear in c, so
-that not even the proposal's width can be told, and a larger E cannot be told from a smaller G_f. The algorithm as
+that not even the proposal's width is identified, and a larger E looks like a smaller G_f. The algorithm as
 published ends somewhere near the curve of equal c; where on it, the start and the way decide. Data at two energies of
 the beam, 25 000 observations each, the second 5 GeV above the unknown first, identify both parameters.
 
@@ -125,7 +125,7 @@ def draw(figure, numbers) -> None:
         numbers["true_asymmetry"] / (2 * np.tanh((2 * energies - 90) / 90 * 10)),
         color="0.3",
         linestyle=":",
-        label="equal c: one energy cannot tell",
+        label="equal c: not identifiable from one energy",
     )
     ellipses = [
         (*START, *SPREAD, "before", "0.6"),

@@ -17,7 +17,7 @@ from asyncsim import protocols, theory
 from asyncsim.delays import Gamma, Straggler
 from asyncsim.plots.style import BLUE, VERMILION
 from asyncsim.reports.replicates import replicate
-from asyncsim.study.tables import stack
+from asyncsim.study.table import stack
 
 
 def compute(
@@ -41,7 +41,7 @@ def compute(
         seeds: Seeds of schedule, initial parameters and mini-batches.
     """
     law = Straggler(Gamma(mean=1.0, cv=0.2), probability=probability, factor=factor)
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=4)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=4)
     rule = asim.rules.Downpour(learning_rate)
 
     def measure(spare: int, seed: int) -> dict[str, float]:

@@ -57,7 +57,7 @@ def replays(workers, learning_rate, window, rho, latency, seconds, start, seed):
     law = delays.Gamma(mean=latency, cv=0.3) if latency else delays.Constant(0.0)
     cluster = asim.Cluster(workers, delays.Gamma(mean=1.0, cv=0.3), network=asim.Network(latency=law))
     trace = asim.simulate(cluster, seconds=seconds, seed=seed)
-    workload = asim.workloads.surface("beale", start=start)
+    workload = asim.workloads.Surface("beale", start=start)
     chosen = {
         "DOWNPOUR": rules.Downpour(learning_rate),
         "GEM": rules.GEM(learning_rate),

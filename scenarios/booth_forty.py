@@ -60,7 +60,7 @@ def replays(workers, learning_rate, commits, latency, seed):
         "adaptive staleness": rules.AdaptiveStaleness(learning_rate),
         "elastic averaging": rules.AEASGD(learning_rate, window=5, rho=5.0),
     }
-    workload, record = asim.workloads.surface("booth"), {"central": 1, "read": 1}
+    workload, record = asim.workloads.Surface("booth"), {"central": 1, "read": 1}
     return trace, {name: asim.replay(trace, rule, workload, record=record) for name, rule in chosen.items()}
 
 

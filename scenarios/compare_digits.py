@@ -19,7 +19,7 @@ import asyncsim as asim
 base = asim.Scenario(
     cluster=asim.Cluster(workers=5, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
     rule=asim.rules.GEM(learning_rate=0.1),
-    workload=asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32),
+    workload=asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=32),
     commits_per_worker=200,
 )
 comparison = asim.Comparison(

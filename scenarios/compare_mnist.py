@@ -15,7 +15,7 @@ import asyncsim as asim
 base = asim.Scenario(
     cluster=asim.Cluster(workers=5, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
     rule=asim.rules.GEM(learning_rate=0.05, momentum=0.9),
-    workload=asim.workloads.convnet(asim.datasets.mnist(), batch_size=64),
+    workload=asim.workloads.ConvNet(asim.datasets.MNIST(), batch_size=64),
     commits_per_worker=937,
 )
 comparison = asim.Comparison(

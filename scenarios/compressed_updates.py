@@ -25,7 +25,7 @@ import asyncsim as asim
 from asyncsim import compressors
 from asyncsim.compressors import Compressor
 from asyncsim.plots.style import AMBER, BLUE, GREEN, GREY, INK, PINK, SKY, VERMILION
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 COMPRESSORS: dict[str, tuple[Compressor, str]] = {
     "none": (compressors.Identity(), INK),
@@ -66,13 +66,13 @@ def compute(
         batch_size: Examples in a mini-batch.
         seeds: Seeds of initial parameters, mini-batches and draws, on one schedule.
     """
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=tuple(hidden), batch_size=batch_size)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=tuple(hidden), batch_size=batch_size)
     params = jax.eval_shape(workload.init, jax.random.key(0))
     full = asim.rules.message_bytes(asim.rules.Downpour(0.1), params)
     network = asim.Network(bandwidth=full / download_seconds, upload_bandwidth=full / upload_seconds)
     cluster = asim.Cluster(workers, asim.delays.Gamma(1.0, cv=0.3), network=network)
     times = np.linspace(seconds / POINTS, seconds, POINTS)
-    lanes = side_by_side(np.array(step_sizes), seeds)
+    lanes = batched(np.array(step_sizes), seeds)
     rows = []
     for compressor, _ in COMPRESSORS.values():
         for feedback in FEEDBACK:

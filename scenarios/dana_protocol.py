@@ -14,7 +14,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays, rules
 from asyncsim.plots import draw_seeds
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 STEP_SIZES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 CLUSTERS = {
@@ -46,8 +46,8 @@ def compute(workers=(1, 4, 8, 16, 32), commits=2000, momentum=0.9, seeds=5, batc
         seeds: Seeds of initial parameters and mini-batches, each with all step sizes.
         batch_size: Examples in a mini-batch.
     """
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
-    lanes = side_by_side(STEP_SIZES, seeds)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=batch_size)
+    lanes = batched(STEP_SIZES, seeds)
     competing = contestants(lanes.values, momentum)
     losses = np.empty((len(CLUSTERS), len(competing), len(workers), len(STEP_SIZES), seeds))
     staleness = np.empty((len(CLUSTERS), len(workers)))

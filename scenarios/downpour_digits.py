@@ -14,7 +14,7 @@ import asyncsim as asim
 scenario = asim.Scenario(
     cluster=asim.Cluster(workers=20, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
     rule=asim.rules.Downpour(learning_rate=0.2),
-    workload=asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32),
+    workload=asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=32),
     commits_per_worker=400,
 )
 

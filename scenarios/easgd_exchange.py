@@ -18,7 +18,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.delays import Constant, Gamma
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 STEP_SIZE = 0.1
 GRID = 48  # strengths in a search on the quadratic
@@ -50,7 +50,7 @@ def compute(
         seeds: Seeds of initial parameters and mini-batches.
         batch_size: Examples in a mini-batch.
     """
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=batch_size)
     study = {"workload": workload, "alphas": np.array(alphas), "seeds": seeds}
     by_hand = [pulled_before(workers, max(1, workers * mini_batches // window), lag) for lag in lags]
     clusters = [pulling_cluster(workers, each, mini_batches, latency) for each in windows]
@@ -95,7 +95,7 @@ def losses(
     trace: asim.Trace, window: int, atomic: bool, workload: asim.Workload, alphas: np.ndarray, seeds: int
 ) -> np.ndarray:
     """(seeds, alphas) test losses."""
-    lanes = side_by_side(alphas / STEP_SIZE, seeds)
+    lanes = batched(alphas / STEP_SIZE, seeds)
     rule = asim.rules.AEASGD(STEP_SIZE, window=window, rho=lanes.values, atomic=atomic)
     run = asim.replay(trace, rule, workload, seed=lanes.seeds)
     return run.evaluate()["test_loss"].reshape(seeds, len(alphas))
@@ -142,7 +142,7 @@ def simulated_limit(workers: int, lag: int, left: float) -> float:
     rate = 1 - left  # of one local step on L = x²/2
     rule = asim.rules.AEASGD(rate, window=1, rho=alphas / rate, atomic=False)
     trace = pulled_before(workers, 400 * workers, lag)
-    loss = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=[0] * GRID, stop_on_divergence=False).loss
+    loss = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), seed=[0] * GRID, stop_on_divergence=False).loss
     quarter = len(trace) // 4
     early, late = loss[:, quarter : 2 * quarter].max(axis=1), loss[:, -quarter:].max(axis=1)
     bounded = np.isfinite(late) & (late <= np.maximum(early, 1e-12))

@@ -87,7 +87,7 @@ def measure(cluster: asim.Cluster, times: np.ndarray, learning_rate: float, nois
     A recorded loss is taken where the job read the central variable. Every version is read as soon as it exists, so
     the job that read a version gives the loss of the central variable at that time.
     """
-    rule, workload = asim.rules.Downpour(learning_rate), asim.workloads.quadratic([1.0] * COPIES, noise=noise)
+    rule, workload = asim.rules.Downpour(learning_rate), asim.workloads.Quadratic([1.0] * COPIES, noise=noise)
     slowest = 30 * cluster.laws[0].mean  # until every job that read in time has committed
     length = max(len(asim.simulate(cluster, seconds=times[-1] + slowest, seed=seed)) for seed in range(seeds))
     squares = np.empty((seeds, len(times)))

@@ -16,7 +16,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays, faults, rules
 from asyncsim.plots.style import BLUE, GREEN
-from asyncsim.trace.statistics import statistics
+from asyncsim.trace._statistics import statistics
 
 
 def compute(workers=20, slow=3, service=0.02, latency=0.08, seconds=60.0, learning_rate=0.1, seed=0):
@@ -53,7 +53,7 @@ def replays(workers, slow, service, latency, seconds, learning_rate, seed):
         faults=[faults.Crash(worker=workers // 2, time=0.3 * seconds, restart_after=seconds / 6)],
     )
     trace = asim.simulate(cluster, seconds=seconds, seed=seed)
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=32)
     chosen = {"GEM": rules.GEM(learning_rate), "DOWNPOUR": rules.Downpour(learning_rate)}
     return trace, {name: asim.replay(trace, rule, workload, seed=seed) for name, rule in chosen.items()}
 

@@ -50,7 +50,7 @@ from asyncsim import delays, protocols, rules
 from asyncsim.engine import Replayer
 from asyncsim.plots import draw_label_counts
 from asyncsim.plots.style import BLUE, GREY, VERMILION
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 ALL = "all"
 STEP_SIZES = tuple(2.0**k for k in range(-8, 4))
@@ -113,10 +113,10 @@ def compute(
         cv: Coefficient of variation of the gamma compute times.
         only: Rules to compare, separated by commas, or "all".
     """
-    shared = asim.datasets.partition(asim.datasets.digits(), workers, by="mixture", alpha=alpha, least=batch_size)
-    own, same = (asim.workloads.softmax(data, batch_size) for data in (shared, shared.whole()))
+    shared = asim.datasets.partition(asim.datasets.Digits(), workers, by="mixture", alpha=alpha, least=batch_size)
+    own, same = (asim.workloads.Softmax(data, batch_size) for data in (shared, shared.data))
     laws = delays.fleet.two_classes(delays.Gamma(mean=1.0, cv=cv), workers, slow, factor)
-    grid, lanes = np.asarray(step_sizes, float), side_by_side(step_sizes, seeds)
+    grid, lanes = np.asarray(step_sizes, float), batched(step_sizes, seeds)
     traces: dict[Any, asim.Trace] = {}
     table: dict[str, list[Any]] = {}
     for name, (make, arguments, protocol) in rows(only).items():

@@ -42,8 +42,8 @@ def compute(
         learning_rate: Step size η.
         seeds: Seeds of lengths, mini-batches and schedules.
     """
-    digits = asim.datasets.digits()
-    workload = dataclasses.replace(asim.workloads.softmax(digits, batch_size), counts="jobs")
+    digits = asim.datasets.Digits()
+    workload = dataclasses.replace(asim.workloads.Softmax(digits, batch_size), counts="jobs")
     chosen = {
         "asynchronous": protocols.Asynchronous(),
         "late dropped": protocols.Ringmaster(limit),

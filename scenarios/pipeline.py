@@ -22,15 +22,12 @@ keeps 82 % of the throughput with 32 micro-batches in a mini-batch.
     asyncsim run scenarios/pipeline.py --commits 2000 --momentum 0.8 --out runs/pipeline_longer
 """
 
-import dataclasses
-
-import jax
 import numpy as np
 
 import asyncsim as asim
 from asyncsim import delays, rules, theory
 from asyncsim.plots import draw_seeds
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 WIDTH = 32
 STEP_SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -67,7 +64,7 @@ def compute(
         seeds: Seeds of initial parameters and mini-batches, each with all step sizes.
         batch_size: Examples in a micro-batch.
     """
-    lanes = side_by_side(STEP_SIZES, seeds)
+    lanes = batched(STEP_SIZES, seeds)
     traces = [schedule(s, layers, commits, max(stages)) for s in (0, *stages)]
     workload = deep_perceptron(layers, batch_size)
     losses, competing = [], {}
@@ -129,14 +126,15 @@ def layer_names(layers: int) -> list[str]:
 
 def deep_perceptron(layers: int, batch_size: int) -> asim.Workload:
     """Layers of equal width on digits, with He's first weights and biases of 0."""
-    hidden = (WIDTH,) * (layers - 1)
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=hidden, batch_size=batch_size)
-    return dataclasses.replace(workload, init=jax.tree_util.Partial(he_init, workload.init), name="deep_perceptron")
+    return DeepPerceptron(asim.datasets.Digits(), hidden=(WIDTH,) * (layers - 1), batch_size=batch_size)
 
 
-def he_init(init, key):
-    """First parameters from those of PyTorch."""
-    return [{"bias": 0.0 * layer["bias"], "weight": GAIN * layer["weight"]} for layer in init(key)]
+class DeepPerceptron(asim.workloads.MLP):
+    """A multilayer perceptron whose first parameters are He's."""
+
+    def init(self, key):
+        """First parameters from those of PyTorch."""
+        return [{"bias": 0.0 * layer["bias"], "weight": GAIN * layer["weight"]} for layer in super().init(key)]
 
 
 def last_loss(run: asim.Run, commits: int) -> np.ndarray:

@@ -34,7 +34,7 @@ def compute(log="", commits=3000, learning_rate=0.1, seeds=5) -> dict[str, np.nd
     """
     trace = asim.Trace.from_csv(log) if log else simulated_log(commits)
     commits = min(commits, len(trace))
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=32)
     edges = np.linspace(0.0, trace.commit_time[commits - 1], INTERVALS + 1)
     runs = {
         name: asim.replay(trace, make(learning_rate), workload, seed=range(seeds), commits=commits)

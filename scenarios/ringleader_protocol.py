@@ -42,7 +42,7 @@ from jax.tree_util import Partial
 import asyncsim as asim
 from asyncsim import delays, protocols, rules
 from asyncsim.plots.style import AMBER, BLUE, GREEN, VERMILION
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 STEP_SIZES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 LARGE = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0)
@@ -69,14 +69,14 @@ def compute(clients=100, alpha=0.1, seconds=5000.0, seeds=30, hidden=32, batch_s
         batch_size: Images in a mini-batch.
     """
     shared = asim.datasets.partition(
-        asim.datasets.digits(), clients, by="mixture", alpha=alpha, least=batch_size, seed=PARTITION_SEED
+        asim.datasets.Digits(), clients, by="mixture", alpha=alpha, least=batch_size, seed=PARTITION_SEED
     )
-    workload = asim.workloads.mlp(shared, (hidden,), batch_size)
+    workload = asim.workloads.MLP(shared, (hidden,), batch_size)
     measure = Partial(loss_and_gradient, Partial(workload.loss), workload.device_data)
     grid = np.linspace(seconds / POINTS, seconds, POINTS)
     found: dict[str, list[Any]] = {}
     for name, (make, arguments, protocol, step_sizes, _) in METHODS.items():
-        lanes, first = side_by_side(step_sizes, 1), schedule(clients, protocol, seconds, 0)
+        lanes, first = batched(step_sizes, 1), schedule(clients, protocol, seconds, 0)
         tuned = replay(first, make(lanes.values, **arguments), workload, lanes.seeds, measure)
         ends = tuned.records["progress"][:, -1]  # (step sizes, loss and gradient)
         best, flattest = (float(lanes.values[np.where(np.isfinite(end), end, np.inf).argmin()]) for end in ends.T)

@@ -106,9 +106,7 @@ def values_at(clock: np.ndarray, values: np.ndarray, times) -> np.ndarray:
 
 def tridiagonal(dimension: int, noise: float) -> asim.Workload:
     """The quadratic; its loss is f - f*."""
-    return asim.Workload(
-        init=partial(start, dimension), loss=loss, gradient=slope, noise=Partial(one_number, noise), name="tridiagonal"
-    )
+    return asim.Workload(init=partial(start, dimension), loss=loss, gradient=slope, noise=Partial(one_number, noise))
 
 
 def start(dimension: int, key: jax.Array) -> jax.Array:

@@ -18,7 +18,7 @@ import asyncsim as asim
 from asyncsim import plots, theory
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.reports.replicates import replicate
-from asyncsim.study.tables import stack
+from asyncsim.study.table import stack
 
 
 def compute(

@@ -18,7 +18,7 @@ from asyncsim import protocols, theory
 from asyncsim.delays import Exponential, fleet
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.reports.replicates import replicate
-from asyncsim.study.tables import stack
+from asyncsim.study.table import stack
 
 
 def compute(
@@ -36,7 +36,7 @@ def compute(
         seeds: Seeds of schedule, initial parameters and mini-batches.
     """
     laws = fleet.two_classes(Exponential(1.0), workers, slow=slow, factor=slowness)
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=16)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=16)
     rule = asim.rules.Downpour(learning_rate)
 
     def measure(limit: int, seed: int) -> dict[str, float]:

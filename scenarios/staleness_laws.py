@@ -20,7 +20,7 @@ from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.staleness import predicted_staleness, staleness_theory
 from asyncsim.reports.warm_up import warm_up_commits
-from asyncsim.trace.statistics import total_variation
+from asyncsim.trace._statistics import total_variation
 
 LAWS = {  # all of mean 1
     "constant": Constant(1.0),

@@ -14,7 +14,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import protocols, theory
 from asyncsim.plots import draw_seeds
-from asyncsim.reports.replicates import side_by_side
+from asyncsim.reports.replicates import batched
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 PROTOCOLS = {
@@ -40,8 +40,8 @@ def compute(workers=16, probability=0.05, factor=10.0, seconds=200.0, seeds=3, b
         batch_size: Examples in a mini-batch.
     """
     law = asim.delays.Straggler(asim.delays.Gamma(mean=1.0, cv=0.2), probability=probability, factor=factor)
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
-    lanes = side_by_side(STEP_SIZES, seeds)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=batch_size)
+    lanes = batched(STEP_SIZES, seeds)
     edges = np.linspace(0.0, seconds, INTERVALS + 1)
     curves, rows = [], []
     for protocol in PROTOCOLS.values():

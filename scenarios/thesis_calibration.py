@@ -7,7 +7,7 @@ move); their 90 % intervals come from fits to resampled combinations. Then each 
 and predicted from the others.
 
 Found: .413 s for a mini-batch (.384 to .438), .394 s for a commit (.380 to .431), 36 s to start up (9 to 51); the
-median error is 4.0 %, and 5.7 % for numbers of workers that were left out. So start-up is hardly told by the table.
+median error is 4.0 %, and 5.7 % for numbers of workers that were left out. So the table hardly identifies start-up.
 
     asyncsim run scenarios/thesis_calibration.py
 """

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
+from asyncsim._families import ours
 from asyncsim.plots.style import BLUE, GREY, VERMILION
-from asyncsim.rules import CONSTRUCTORS
-from asyncsim.study.sweep_table import SweepTable
+from asyncsim.study.table import SweepTable
 
 ALL, PLAIN = "all", "downpour"
 SWEPT = {"fadas": "server_learning_rate"}  # in place of `learning_rate`, to which the rule hardly responds
@@ -85,12 +85,12 @@ def compute(
     plain = asim.Scenario(
         asim.Cluster(workers, compute_time),
         asim.rules.Downpour(1.0),
-        asim.workloads.mlp(asim.datasets.digits(), hidden=(hidden,), batch_size=batch_size, training_loss=True),
+        asim.workloads.MLP(asim.datasets.Digits(), hidden=(hidden,), batch_size=batch_size, training_loss=True),
         commits=workers * batches,
         schedule_seed=0,
         record=(),
     )
-    names = sorted(CONSTRUCTORS) if only == ALL else [name.strip() for name in only.split(",")]
+    names = list(ours("rules")) if only == ALL else [name.strip() for name in only.split(",")]
     table = swept(names, plain, step_sizes, seeds, store)
     differing = None
     if alpha:
@@ -114,13 +114,13 @@ def swept(
 
 def entries(names: Sequence[str], plain: asim.Scenario) -> Iterator[tuple[str, str, asim.Scenario]]:
     """(constructor, label, scenario) of every row of the table that these constructors fill."""
-    for unknown in sorted(set(names) - set(CONSTRUCTORS)):
+    for unknown in sorted(set(names) - set(ours("rules"))):
         raise ValueError(f"`only` must name rules; got {unknown!r}. `asyncsim rules` lists them.")
     for name in names:
         for label, settings in ROWS.get(name, {name: {}}).items():
-            workers = plain.cluster.workers
+            workers = plain.workers
             given = {key: workers if value == "workers" else value for key, value in settings.items()}
-            rule = CONSTRUCTORS[name](**{SWEPT.get(name, "learning_rate"): 1.0}, **given)
+            rule = ours("rules")[name](**{SWEPT.get(name, "learning_rate"): 1.0}, **given)
             protocol = "synchronous" if name in ROUNDS or label == "synchronous" else "asynchronous"
             one = dataclasses.replace(plain, rule=rule, commits=(plain.commits or 0) // rule.window)
             yield name, label, one.override(protocol=protocol)

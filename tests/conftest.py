@@ -14,7 +14,8 @@ import pytest
 from hypothesis import settings
 from jax._src.interpreters import mlir
 
-from asyncsim.engine import chunks
+from asyncsim._families import FAMILIES, is_ours
+from asyncsim.engine import _chunks as chunks
 
 # The code generator that takes longest, and compiling in many pieces. XLA aborts at a flag that it does not know, so
 # these are set only for the versions of JAX with which they were tried, and its internals are touched only there.
@@ -97,10 +98,9 @@ def resident():
 
 @pytest.fixture(autouse=True, scope="session")
 def no_own_places(tmp_path_factory):
-    """Neither the tags nor the cache of whoever runs the tests are read or written."""
+    """The tags of whoever runs the tests are neither read nor written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ASYNCSIM_TAGS", str(tmp_path_factory.mktemp("tags") / "tags.json"))
-        patch.setenv("ASYNCSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
@@ -141,10 +141,22 @@ def empty_pages(request, monkeypatch):
 
 def draw_empty_pages(patch):
     """What `empty_pages` does, for fixtures of a module."""
-    from asyncsim.plots import comparison, report
+    from asyncsim.plots import _comparison as comparison
+    from asyncsim.plots import _report as report
 
     def draw(figure, *args, **options):
         figure.text(0, 0, " ".join(text for text in args if isinstance(text, str)))
 
     patch.setattr(report, "draw_report", draw)
     patch.setattr(comparison, "draw_comparison", draw)
+
+
+@pytest.fixture(autouse=True)
+def families_as_before():
+    """A class that a test defines is registered under its name, and other tests go over all that there are."""
+    before = {family: dict(classes) for family, classes in FAMILIES.items()}
+    yield
+    for family, classes in FAMILIES.items():
+        for name in [name for name, cls in classes.items() if not is_ours(cls)]:
+            del classes[name]
+        classes.update(before.get(family, {}))

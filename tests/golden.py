@@ -1,6 +1,6 @@
 """A dozen small runs whose numbers are kept, so that a change of the library that alters any is noticed.
 
-`python -m tests.golden` computes and keeps them again, for a new `REVISION` (asyncsim/version.py).
+`python -m tests.golden` computes and keeps them again, for a new `REVISION` (asyncsim/_version.py).
 """
 
 import json
@@ -13,7 +13,8 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import compressors, delays, faults, protocols, rules, workloads
-from asyncsim.version import REVISION
+from asyncsim._version import REVISION
+from asyncsim.store._files import digest
 
 FILE = Path(__file__).with_suffix(".json")
 COLUMNS = ("worker", "read_version", "version", "pull_version", "closes_step")
@@ -22,25 +23,25 @@ GAMMA = delays.Gamma(mean=1.0, cv=0.5)
 
 
 def bowl() -> asim.Workload:
-    return workloads.quadratic([1.0, 0.3, 0.1], noise=0.1)
+    return workloads.Quadratic([1.0, 0.3, 0.1], noise=0.1)
 
 
 def digits(**how: Any) -> asim.Workload:
-    data = asim.datasets.digits()
-    return workloads.softmax(asim.datasets.partition(data, workers=4, **how) if how else data, batch_size=8)
+    data = asim.datasets.Digits()
+    return workloads.Softmax(asim.datasets.partition(data, workers=4, **how) if how else data, batch_size=8)
 
 
 def cluster(**parts: Any) -> asim.Cluster:
     return asim.Cluster(**{"workers": 4, "compute": GAMMA, **parts})
 
 
-RUNS: dict[str, Callable[[], tuple[asim.Cluster, asim.Rule, asim.Workload]]] = {
+RUNS: dict[str, Callable[[], tuple[asim.Cluster | asim.Rollouts, asim.Rule, asim.Workload]]] = {
     "gem": lambda: (cluster(), rules.GEM(0.05), bowl()),
     "gem, signed": lambda: (cluster(compute=delays.LogNormal(1.0, 0.8)), rules.GEM(0.01, variant="signed"), bowl()),
     "downpour, SSP, mlp": lambda: (
         cluster(protocol=protocols.SSP(2)),
         rules.Downpour(0.1),
-        workloads.mlp(asim.datasets.digits(), hidden=(6,), batch_size=8),
+        workloads.MLP(asim.datasets.Digits(), hidden=(6,), batch_size=8),
     ),
     "easgd, rounds": lambda: (cluster(protocol=protocols.Synchronous()), rules.EASGD(0.1, window=2), bowl()),
     "adam at the server, K-sync": lambda: (
@@ -67,12 +68,17 @@ RUNS: dict[str, Callable[[], tuple[asim.Cluster, asim.Rule, asim.Workload]]] = {
     "delay adaptive, gap": lambda: (
         cluster(server=asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.3))),
         rules.DelayAdaptive(0.01),
-        workloads.surface("booth", noise=0.1, start=(0.0, 1.0)),
+        workloads.Surface("booth", noise=0.1, start=(0.0, 1.0)),
     ),
     "gap aware, parts of the data": lambda: (
         cluster(compute=delays.fleet.two_classes(GAMMA, 4, slow=1, factor=3.0)),
         rules.GapAware(0.05),
         digits(by="dirichlet", alpha=0.5),
+    ),
+    "policy gradients, rollouts": lambda: (
+        asim.Rollouts(slots=8, group=2, batch=3, generate=GAMMA, train=delays.Constant(0.5), lead=1.5),
+        rules.MomentumSGD(0.5),
+        workloads.Bits(least=[2, 3], bits=4, samples=6, estimator="ppo"),
     ),
     "yellowfin, stragglers": lambda: (
         cluster(compute=delays.Straggler(GAMMA, probability=0.1, factor=5.0)),
@@ -94,7 +100,7 @@ def numbers_of(name: str) -> dict[str, Any]:
         run = asim.replay(trace, rule, workload, seed=2)
         central = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(run.central)])
         return {
-            "schedule": asim.files.digest(*(np.ascontiguousarray(getattr(trace, column)) for column in COLUMNS)),
+            "schedule": digest(*(np.ascontiguousarray(getattr(trace, column)) for column in COLUMNS)),
             "times": rounded(trace.commit_time[::20]),
             "loss": rounded(np.asarray(run.loss, float)[::12]),
             "central": rounded([np.linalg.norm(central), *central[:3]]),

@@ -12,7 +12,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.trace import NEVER, Fate, Unfinished
-from asyncsim.trace.columns import UNFINISHED_COLUMNS
+from asyncsim.trace._columns import UNFINISHED_COLUMNS
 
 EXAMPLES = 40
 CURVATURE = (1.0, 0.5, 0.1)
@@ -76,14 +76,13 @@ def evaluate_quadratic(params):
 
 
 def noisy_quadratic():
-    """A workload that draws its mini-batches; `workloads.quadratic` draws normals."""
+    """A workload that draws its mini-batches; `workloads.Quadratic` draws normals."""
     return asim.Workload(
         init_quadratic,
         loss=None,
         gradient=noisy_gradient,
         noise=draw_bytes,
         evaluate=evaluate_quadratic,
-        name="quadratic",
     )
 
 

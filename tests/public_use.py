@@ -36,7 +36,7 @@ def scenario() -> asim.Scenario:
     return asim.Scenario(
         cluster=asim.Cluster(workers=4, compute=delays.Gamma(mean=1.0, cv=0.3)),
         rule=asim.rules.GEM(learning_rate=0.05),
-        workload=asim.workloads.quadratic([1.0, 0.5]),
+        workload=asim.workloads.Quadratic([1.0, 0.5]),
         commits_per_worker=5,
         record={"energy_central": 2, "pi_mean": None},
     )
@@ -46,7 +46,7 @@ def final_losses() -> dict[str, float]:
     """Rules on one schedule, by hand and as scenarios."""
     trace = asim.simulate(clusters()[0], commits=20, seed=0)
     recorded = asim.Trace.from_commits([0, 1, 1, 0], commit_time=[1.0, 1.5, 2.0, 2.5])
-    workload = asim.workloads.quadratic([1.0, 0.5], noise=0.1)
+    workload = asim.workloads.Quadratic([1.0, 0.5], noise=0.1)
     losses = {}
     for rule in (
         asim.rules.Downpour(0.1),
@@ -80,6 +80,22 @@ def final_losses() -> dict[str, float]:
     losses["moved"] = float(movie.at(8.0).version)
     losses["norm"] = float(norms.records["norm"].mean())
     return losses | {"late": float(curve[-1]), "staleness": float(trace.staleness.mean())}
+
+
+def costs() -> dict[str, float]:
+    """The cost of a run, alone and over its commits."""
+    trace = asim.simulate(clusters()[0], commits=20, seed=0)
+    power, price = asim.Power(busy=300, idle=60.0), asim.Price(per_hour=2, billing_seconds=60.0, spot=True)
+    spent = asim.cost(trace, message_bytes=8, parameter_bytes=8, power=power, price=price)
+    assert spent.money is not None
+    curve = asim.costs.cost_over_time(trace, [1.0, 2.0], message_bytes=8, parameter_bytes=8, power=power)
+    known = asim.costs.sizes(scenario())
+    found = asim.cost(trace, **known)
+    spot = asim.theory.preemption(compute=delays.Gamma(mean=1.0, cv=0.3), preemption_rate=0.1, down=2.0)
+    up = spent.seconds["compute"].sum() / spent.duration
+    return {"money": spent.money, "joules": float(curve["joules"][-1]), "up": float(up), "spot": spot.useful} | {
+        "bytes": found.bytes_up + found.bytes_down
+    }
 
 
 def norm(commit: asim.CommitView) -> jax.Array:

@@ -67,7 +67,7 @@ def test_epsilons_are_where_paper_and_script_put_them(x64):
 
 def test_the_sound_equation_of_motion_is_momentum_sgd(x64):
     """θ̈ = -(1-μ)θ̇ - η∇L, unit steps, semi-implicit Euler: momentum SGD to rounding (the docstring's claim)."""
-    trace, workload = asim.Trace.from_commits([0] * 200), asim.workloads.quadratic([0.7, 0.2], start=2.0)
+    trace, workload = asim.Trace.from_commits([0] * 200), asim.workloads.Quadratic([0.7, 0.2], start=2.0)
     run = asim.replay(trace, asim.rules.MomentumSGD(0.3, momentum=0.9), workload)
     position, velocity, h = np.full(2, 2.0), np.zeros(2), np.array([0.7, 0.2])
     for _ in range(200):
@@ -102,7 +102,7 @@ def _slope(params, batch, key):
 def test_downpour_under_pure_noise_has_the_energy_of_theory():
     """Pure noise: E_k = ½s²n, s² the variance of a raw update, within four standard errors."""
     workers, size, commits = 8, 400, 4000
-    flat = asim.workloads.quadratic(np.zeros(size), noise=2.0, start=0.0)
+    flat = asim.workloads.Quadratic(np.zeros(size), noise=2.0, start=0.0)
     trace = asim.simulate(asim.Cluster(workers, asim.delays.Exponential(1.0)), commits=commits, seed=3)
     run = asim.replay(trace, asim.rules.Downpour(0.1), flat, record=("energy_central",))
     kept = run.records["energy_central"][20 * workers :] / size

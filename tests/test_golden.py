@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from asyncsim.version import REVISION
+from asyncsim._version import REVISION
 from tests.golden import RUNS, as_kept, numbers_of
 
 AGAIN = "compute the kept numbers again by `python -m tests.golden`"
 CHANGED = (
-    "This run has other numbers than the kept ones. If that is intended, raise REVISION in asyncsim/version.py, so "
+    "This run has other numbers than the kept ones. If that is intended, raise REVISION in asyncsim/_version.py, so "
     f"that nobody finds stored results of the old code, and {AGAIN}. If not, find the mistake."
 )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from asyncsim import memory
+from asyncsim import _memory as memory
 
 
 def test_a_machine_has_memory():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncsim.priors import LogUniform, Uniform
+from asyncsim._priors import LogUniform, Uniform
 
 
 @pytest.mark.parametrize("prior", [Uniform(-1.0, 3.0), LogUniform(1e-3, 10.0)], ids=repr)

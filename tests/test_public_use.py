@@ -14,3 +14,7 @@ def test_clusters_are_simulated(cluster):
 
 def test_losses_are_finite():
     assert np.isfinite(list(public_use.final_losses().values())).all()
+
+
+def test_costs_are_finite():
+    assert np.isfinite(list(public_use.costs().values())).all()

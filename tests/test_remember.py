@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from asyncsim.remember import once_for_each
+from asyncsim._remember import cached_per_object
 
 
 class Thing:
@@ -16,7 +16,7 @@ class Thing:
 def test_once_for_each_object_whatever_it_equals():
     calls = []
 
-    @once_for_each
+    @cached_per_object
     def counted(thing, rest=0):
         calls.append(rest)
         return len(calls)
@@ -26,7 +26,7 @@ def test_once_for_each_object_whatever_it_equals():
 
 
 def test_nothing_is_kept_alive():
-    @once_for_each
+    @cached_per_object
     def named(thing):
         return "thing"
 

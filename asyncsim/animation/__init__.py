@@ -1,7 +1,7 @@
 """Asynchronous SGD, moving: where each worker read, what is under way, what a message does, how stale it is."""
 
-from asyncsim.animation.movie import Movie, animate
-from asyncsim.arguments import check_arguments
+from asyncsim._arguments import check_arguments
+from asyncsim.animation._movie import Movie, animate
 
 __all__ = ["Movie", "animate"]
 

@@ -1,17 +1,17 @@
-"""From a log to a cluster: what its parameters are, how sure one is of them, and what the log cannot tell.
+"""From a log to a cluster: its parameters, their confidence intervals, and those that the log does not identify.
 
-| folder or module | what it does |
+| module | purpose |
 |---|---|
-| `calibrate` | the whole way, from a trace to a `Calibration` |
-| `laws/` | a log taken apart into stages, and a law chosen and fitted for each |
-| `model` | what is fitted if a user says it: a cluster as a function of numbers, and their priors |
-| `likelihood/` | a model, by the exact likelihood of the durations that a log shows |
-| `simulated/` | a model, by simulation and a neural posterior |
-| `adversarial/` | Adversarial Variational Optimization, for any simulator, and of a model on a log |
-| `result`, `model_fit` | `Calibration`: cluster, parameters, samples, checks, file; the same of a model |
-| `predictive` | does the cluster produce such a log |
-| `what_if` | throughput and staleness with other numbers of workers; `script` is a scenario of it |
-| `coordinates` | names a law's arguments, and the coordinates in which errors are nearly normal |
+| `calibrate` | from a trace to a `Fit`, by every method |
+| `fit`, `laws` | `Fit`: cluster, parameters, draws, checks, file; the laws that AIC chooses as a model |
+| `model`, `transforms` | a user's model: a cluster as a function of numbers, and their priors; coordinates |
+| `stages`, `log_warnings` | a log taken apart into stages; pauses, doubled lines, coarse clocks, workers who left |
+| `estimate`, `choose` | a law fitted, with alternatives; one law for all workers, two classes of them, or one each |
+| `likelihood`, `terms`, `constants`, `maximum` | a model, by the exact likelihood of the durations that a log shows |
+| `npe`, `summaries`, `simulations`, `estimator` | a model, by simulation and a neural posterior |
+| `goodness`, `predictive` | do the laws fit; does the cluster produce such a log |
+| `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |
+| `avo`, `critic` | Adversarial Variational Optimization, for any simulator |
 
 How often the 90 % intervals hold the truth: clusters of 12 workers, 1200 commits each, drawn from wide priors; 300 with
 all columns (standard error .017), other 300 for laws that AIC chooses, 600 with commits alone (.012). All laws are
@@ -30,7 +30,7 @@ With a model (``method="likelihood"``: gamma, exponential latency, a constant se
 .867, cv .907, latency .883 (.017), service without error; widths are 1.000 times those of the first row's method.
 
 By simulation, with gamma compute times, exponential latency and a constant service, learned from 15 008 simulations:
-900 fresh clusters (.010); of commits alone, where they tell the parameter, as 99, 77, 30 and 99 % of the logs do
+900 fresh clusters (.010); of commits alone, where they identify the parameter, as 99, 77, 30 and 99 % of the logs do
 (`scenarios/calibration_coverage.py`):
 
 | log | compute mean | compute cv | latency mean | service |
@@ -39,28 +39,24 @@ By simulation, with gamma compute times, exponential latency and a constant serv
 | commits alone | .908 | .913 | .922 | .904 |
 """
 
-from asyncsim.arguments import check_arguments
-from asyncsim.calibration.adversarial.avo import Avo, avo
-from asyncsim.calibration.adversarial.blocks import blocks
-from asyncsim.calibration.calibrate import calibrate
-from asyncsim.calibration.model import Model, default_model
-from asyncsim.calibration.model_fit import ModelFit
-from asyncsim.calibration.predictive import Check, Checks
-from asyncsim.calibration.result import Calibration, Parameter
-from asyncsim.calibration.simulated.posterior import Posterior
-from asyncsim.calibration.what_if import ladder, what_if
-from asyncsim.priors import LogUniform, Uniform
+from asyncsim._arguments import check_arguments
+from asyncsim._priors import LogUniform, Uniform
+from asyncsim.calibration._avo import Avo, avo
+from asyncsim.calibration._calibrate import calibrate
+from asyncsim.calibration._fit import Fit
+from asyncsim.calibration._model import Model, Parameter, default_model
+from asyncsim.calibration._predictive import Check, Checks
+from asyncsim.calibration._summaries import blocks
+from asyncsim.calibration._what_if import ladder, what_if
 
 __all__ = [
     "Avo",
-    "Calibration",
     "Check",
     "Checks",
+    "Fit",
     "LogUniform",
     "Model",
-    "ModelFit",
     "Parameter",
-    "Posterior",
     "Uniform",
     "avo",
     "blocks",
@@ -70,5 +66,5 @@ __all__ = [
     "what_if",
 ]
 
-_RESULTS = {"Avo", "Calibration", "Check", "Checks", "ModelFit", "Parameter", "Posterior"}  # which nobody else makes
+_RESULTS = {"Avo", "Check", "Checks", "Fit", "Parameter"}  # which nobody else makes
 check_arguments(__name__, sorted({*__all__} - _RESULTS), acts=True)

@@ -1,10 +1,9 @@
 """The `asyncsim` command, and the same command line for a study that is run as a program of its own."""
 
 import gc
-import os
 import sys
 
-from asyncsim.cli.interrupts import Quitting, quit_from_now_on, raise_from_now_on
+from asyncsim.cli._interrupts import Quitting, quit_from_now_on, raise_from_now_on
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all else here
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from asyncsim.scenario import Scenario
     from asyncsim.study import Comparison, Experiment
 
-COMPLETE = "_ASYNCSIM_COMPLETE"  # set by a shell that asks what a word may become
 EXTRAS = ("click", "rich")
 COLLECT_AFTER = 100_000  # objects: imports and tracing make millions that stay, and looking through them takes a while
 
@@ -46,7 +44,7 @@ def main(
 
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
-        >>> scenario = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0]), commits=20)
+        >>> scenario = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0]), commits=20)
         >>> if __name__ == "__main__":
         ...     asim.main(scenario)  # doctest: +SKIP
     """
@@ -65,18 +63,14 @@ def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[
             needs = f"the command line needs {package}, which is not installed"
             print(f"Error: {needs}. Run: pip install 'asyncsim[cli]'", file=sys.stderr)
             return 1
-    from asyncsim.cli.errors import exit_status
+    from asyncsim.cli._command import exit_status
 
     if study is None:
-        if COMPLETE in os.environ:
-            from asyncsim.cli.completion import answer
-
-            return answer(os.environ[COMPLETE])
-        from asyncsim.cli.app import app
+        from asyncsim.cli._app import app
 
         return exit_status(app, "asyncsim", arguments)
-    from asyncsim.cli.run import study_command
-    from asyncsim.cli.source import of_script
+    from asyncsim.cli._run import study_command
+    from asyncsim.cli._source import of_script
 
     script = sys.argv[0]
     raise_from_now_on()

@@ -1,14 +1,15 @@
 """The simulated cluster: who reads, computes and commits, and when (SimPy; no JAX here)."""
 
-from asyncsim.arguments import check_arguments
-from asyncsim.cluster import faults, protocols
-from asyncsim.cluster.model import Cluster
-from asyncsim.cluster.network import Network
-from asyncsim.cluster.pipeline import Pipeline
-from asyncsim.cluster.server import Server
-from asyncsim.cluster.simulation import simulate
+from asyncsim._arguments import check_arguments
+from asyncsim.cluster import faults, protocols, rollouts
+from asyncsim.cluster._model import Cluster
+from asyncsim.cluster._network import Network
+from asyncsim.cluster._pipeline import Pipeline
+from asyncsim.cluster._server import Server
+from asyncsim.cluster._simulation import simulate
+from asyncsim.cluster.rollouts._rollouts import Rollouts
 
-__all__ = ["Cluster", "Network", "Pipeline", "Server", "faults", "protocols", "simulate"]
+__all__ = ["Cluster", "Network", "Pipeline", "Rollouts", "Server", "faults", "protocols", "rollouts", "simulate"]
 
 for _module in (__name__, protocols.__name__, faults.__name__):
     check_arguments(_module)

@@ -4,9 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from asyncsim.checks import require_integer, require_not_negative, require_positive
+from asyncsim._checks import require_integer, require_not_negative, require_positive
 from asyncsim.delays import Delay
-from asyncsim.delays.law import require_law
+from asyncsim.delays._law import require_law
+
+__all__ = ["AnyFault", "Crash", "MessageLoss", "ServerPause", "Sessions", "Slowdown", "checked"]
 
 _NUMBERED = "Workers are numbered from 0."
 _SINCE = "Give seconds from the start of the run."

@@ -1,14 +1,34 @@
-"""Protocols: who may read when, which gradients count, and how many make a step.
+"""NamedProtocol: who may read when, which gradients count, and how many make a step.
 
-Every protocol comes down to a few numbers (`Terms`), which the simulation follows. A protocol of your own is any
-hashable object with a method `terms(workers)`.
+Every protocol comes down to a few numbers (`Terms`), which the simulation follows. A protocol of your own is a frozen
+dataclass with a method `terms(workers)`. One that derives from `NamedProtocol` is known to the command line by its
+name.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from asyncsim.checks import require_integer
+from asyncsim import _families as families
+from asyncsim._checks import require_integer
+from asyncsim._families import Named
+
+__all__ = [
+    "SSP",
+    "Asynchronous",
+    "CommitProtocol",
+    "KAsync",
+    "KBatchAsync",
+    "KBatchSync",
+    "KSync",
+    "Malenia",
+    "NamedProtocol",
+    "Rennala",
+    "Ringmaster",
+    "RoundRobin",
+    "Synchronous",
+    "Terms",
+    "by_name",
+]
 
 
 class Terms(NamedTuple):
@@ -39,12 +59,16 @@ class CommitProtocol(Protocol):
     """What a protocol must offer."""
 
     def terms(self, workers: int, /) -> Terms:
-        """The terms for so many workers; a ValueError if there can be none."""
+        """The terms for n workers; a ValueError if there can be none."""
         ...
 
 
+class NamedProtocol(Named, family="protocols"):
+    """Base class of protocols that the command line knows by name."""
+
+
 @dataclass(frozen=True)
-class Asynchronous:
+class Asynchronous(NamedProtocol):
     """Every gradient is a step as soon as it arrives: nobody waits.
 
     Example:
@@ -59,7 +83,7 @@ class Asynchronous:
 
 
 @dataclass(frozen=True)
-class SSP:
+class SSP(NamedProtocol):
     """Stale synchronous parallel: a worker reads only while it is at most `slack` commits ahead of the slowest.
 
     Waiting workers hold no old value: they read when they may go on. A staleness is at most (n - 1)(2·slack + 1).
@@ -84,7 +108,7 @@ class SSP:
 
 
 @dataclass(frozen=True)
-class Synchronous:
+class Synchronous(NamedProtocol):
     """Rounds: all read one version, the first n - backup gradients are averaged, and all read the next.
 
     Args:
@@ -113,7 +137,7 @@ class Synchronous:
 
 
 @dataclass(frozen=True)
-class _OfK:
+class _OfK(NamedProtocol, abstract=True):
     """A protocol with k gradients in a step."""
 
     k: int
@@ -133,6 +157,8 @@ class KSync(_OfK):
         Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race".
     """
 
+    name: ClassVar[str] = "k_sync"
+
     def terms(self, workers: int, /) -> Terms:
         """The first k gradients of the present version, of different workers."""
         return Terms(collect=_at_most(self.k, workers), limit=1, wait=True, cancel=True)
@@ -151,6 +177,8 @@ class KAsync(_OfK):
         Dutta et al. 2018, as for `KSync`.
     """
 
+    name: ClassVar[str] = "k_async"
+
     def terms(self, workers: int, /) -> Terms:
         """Any k gradients, of different workers."""
         return Terms(collect=_at_most(self.k, workers), wait=True)
@@ -168,6 +196,8 @@ class KBatchSync(_OfK):
     References:
         Dutta et al. 2018, as for `KSync`.
     """
+
+    name: ClassVar[str] = "k_batch_sync"
 
     def terms(self, workers: int, /) -> Terms:
         """The first k gradients of the present version."""
@@ -189,6 +219,8 @@ class KBatchAsync(_OfK):
         deep learning" (softsync).
     """
 
+    name: ClassVar[str] = "k_batch_async"
+
     def terms(self, workers: int, /) -> Terms:
         """Any k gradients."""
         del workers  # A worker may contribute more than once.
@@ -196,7 +228,7 @@ class KBatchAsync(_OfK):
 
 
 @dataclass(frozen=True)
-class Rennala:
+class Rennala(NamedProtocol):
     """A step is the mean of `batch` gradients taken at the present version; older ones do not count.
 
     Args:
@@ -222,7 +254,7 @@ class Rennala:
 
 
 @dataclass(frozen=True)
-class Malenia:
+class Malenia(NamedProtocol):
     """A step takes gradients of every worker at the present version: B_i ≥ 1 of worker i, as many as come in time.
 
     It is complete once the harmonic mean of the B_i is at least S/n; then all jobs are cancelled, and all read again.
@@ -252,7 +284,7 @@ class Malenia:
 
 
 @dataclass(frozen=True)
-class Ringmaster:
+class Ringmaster(NamedProtocol):
     """Every gradient whose staleness is below `limit` is a step; older ones do not count.
 
     Args:
@@ -277,7 +309,7 @@ class Ringmaster:
 
 
 @dataclass(frozen=True)
-class RoundRobin:
+class RoundRobin(NamedProtocol):
     """Commits are applied in the order 0, 1, …, n - 1, 0, …; whoever is early waits for its turn.
 
     After the first round every staleness is n - 1, whatever the compute times. A worker that is down is skipped.
@@ -289,19 +321,17 @@ class RoundRobin:
         return Terms(in_turn=True)
 
 
-CONSTRUCTORS: dict[str, Callable[..., CommitProtocol]] = {
-    "asynchronous": Asynchronous,
-    "ssp": SSP,
-    "synchronous": Synchronous,
-    "k_sync": KSync,
-    "k_async": KAsync,
-    "k_batch_sync": KBatchSync,
-    "k_batch_async": KBatchAsync,
-    "rennala": Rennala,
-    "malenia": Malenia,
-    "ringmaster": Ringmaster,
-    "round_robin": RoundRobin,
-}
+def by_name(name: str) -> type[Any]:
+    """The class of the protocol with this command-line name, of the library or of your own.
+
+    Raises:
+        ValueError: If there is none; the nearest name is suggested.
+
+    Example:
+        >>> by_name("k_sync")(4)
+        KSync(k=4)
+    """
+    return families.by_name("protocols", name)
 
 
 def _at_most(k: int, workers: int) -> int:

@@ -16,24 +16,28 @@ compressor       biased            ω          δ                      bytes of 
 `compressors.compressor` says what a compressor is, and what ω and δ mean.
 """
 
-from asyncsim.arguments import check_arguments
-from asyncsim.compressors.compressor import Compressor, Identity, bytes_of
-from asyncsim.compressors.low_rank import LowRank
-from asyncsim.compressors.quantised import QSGD, Natural, ScaledSign
-from asyncsim.compressors.sparse import RandK, TopK
+from asyncsim import _families as families
+from asyncsim._arguments import check_arguments
+from asyncsim.compressors._compressor import Compressor, Identity, bytes_of
+from asyncsim.compressors._low_rank import LowRank
+from asyncsim.compressors._quantised import QSGD, Natural, ScaledSign
+from asyncsim.compressors._sparse import RandK, TopK
 
-CONSTRUCTORS: dict[str, type[Compressor]] = {
-    "identity": Identity,
-    "low_rank": LowRank,
-    "natural": Natural,
-    "qsgd": QSGD,
-    "rand_k": RandK,
-    "scaled_sign": ScaledSign,
-    "top_k": TopK,
-}
+
+def by_name(name: str) -> type[Compressor]:
+    """The class of the compressor with this command-line name, of the library or of your own.
+
+    Raises:
+        ValueError: If there is none; the nearest name is suggested.
+
+    Example:
+        >>> by_name("top_k")(k=3)
+        TopK(fraction=None, k=3)
+    """
+    return families.by_name("compressors", name)
+
 
 __all__ = [
-    "CONSTRUCTORS",
     "QSGD",
     "Compressor",
     "Identity",
@@ -42,6 +46,7 @@ __all__ = [
     "RandK",
     "ScaledSign",
     "TopK",
+    "by_name",
     "bytes_of",
 ]
 

@@ -1,15 +1,41 @@
 """Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own; and who has which."""
 
-from asyncsim.arguments import check_arguments
-from asyncsim.datasets.cifar import cifar10
-from asyncsim.datasets.colour import as_colour
-from asyncsim.datasets.dataset import Dataset
-from asyncsim.datasets.digits import digits
-from asyncsim.datasets.images import image_folder
-from asyncsim.datasets.mnist import mnist
-from asyncsim.datasets.partition import Partition, partition
-from asyncsim.datasets.parts import Parts
+from asyncsim import _families as families
+from asyncsim._arguments import check_arguments
+from asyncsim.datasets._cifar import CIFAR10
+from asyncsim.datasets._colour import AsColour
+from asyncsim.datasets._dataset import Arrays, Dataset
+from asyncsim.datasets._digits import Digits
+from asyncsim.datasets._images import ImageFolder
+from asyncsim.datasets._mnist import MNIST
+from asyncsim.datasets._partition import Partition, partition
+from asyncsim.datasets._parts import Parts
 
-__all__ = ["Dataset", "Partition", "Parts", "as_colour", "cifar10", "digits", "image_folder", "mnist", "partition"]
 
-check_arguments(__name__)
+def by_name(name: str) -> type[Dataset]:
+    """The class of the data set with this name, of the library or of your own.
+
+    Raises:
+        ValueError: If there is none; the nearest name is suggested.
+
+    Example:
+        >>> by_name("digits")()
+        Digits(test_fraction=0.2)
+    """
+    return families.by_name("datasets", name)
+
+
+__all__ = [
+    "CIFAR10",
+    "MNIST",
+    "AsColour",
+    "Dataset",
+    "Digits",
+    "ImageFolder",
+    "Partition",
+    "Parts",
+    "by_name",
+    "partition",
+]
+
+check_arguments(__name__, [*__all__, Arrays.__qualname__])

@@ -15,7 +15,6 @@
 | `fleet` | one law per worker, for workers of different speeds |
 | `speed` | `VariableSpeed`: work done at a `Speed` that changes with time, a `Profile` or `SlowPeriods` |
 | `fitting` | `log_likelihood`, and what the `fit` of every law shares: maximum likelihood from measured durations |
-| `by_name` | the laws that can be chosen by name, and the arguments with which one replaces another |
 | `per_worker` | an argument that is one law for all workers, or one law per worker |
 | `timer` | `Timer`, how long work takes one worker: `steady`, or `slowed` by faults |
 
@@ -23,31 +22,45 @@ Every law but `Scaled` and `ByJob` has a `fit(durations, censored=())`: the law 
 speak for.
 
 A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
-module of its family, in `__all__` below, in the table of `tests/delays/laws.py`, so that every test of every law runs
-over it, and, if its arguments are plain numbers, in `CONSTRUCTORS` of module `by_name`, so that the command line knows
-it.
+module of its family, in `__all__` below, and in the table of `tests/delays/laws.py`, so that every test of every law
+runs over it. One that derives from `Law` is known to the command line by its name.
 """
 
-from asyncsim.arguments import check_arguments
+from typing import Any
+
+from asyncsim import _families as families
+from asyncsim._arguments import check_arguments
 from asyncsim.delays import fleet
-from asyncsim.delays.batch import for_batch
-from asyncsim.delays.bounded import Constant, Uniform
-from asyncsim.delays.by_job import ByJob
-from asyncsim.delays.by_name import CONSTRUCTORS
-from asyncsim.delays.empirical import Empirical
-from asyncsim.delays.exponential import Exponential, ShiftedExponential
-from asyncsim.delays.fitting import log_likelihood
-from asyncsim.delays.gamma import Erlang, Gamma
-from asyncsim.delays.law import Delay, FloatArray
-from asyncsim.delays.mixture import HyperExponential, Mixture, Straggler
-from asyncsim.delays.normal import HalfNormal, LogNormal
-from asyncsim.delays.scaling import Scaled, scaled
-from asyncsim.delays.speed import Profile, SlowPeriods, Speed, VariableSpeed
-from asyncsim.delays.tails import Pareto, Weibull
-from asyncsim.delays.timer import Timer, slowed, steady
+from asyncsim.delays._batch import for_batch
+from asyncsim.delays._bounded import Constant, Uniform
+from asyncsim.delays._by_job import ByJob
+from asyncsim.delays._empirical import Empirical
+from asyncsim.delays._exponential import Exponential, ShiftedExponential
+from asyncsim.delays._fitting import log_likelihood
+from asyncsim.delays._gamma import Erlang, Gamma
+from asyncsim.delays._law import Delay, FloatArray, Law
+from asyncsim.delays._mixture import HyperExponential, Mixture, Straggler
+from asyncsim.delays._normal import HalfNormal, LogNormal
+from asyncsim.delays._scaling import Scaled, scaled
+from asyncsim.delays._speed import Profile, SlowPeriods, Speed, VariableSpeed
+from asyncsim.delays._tails import Pareto, Weibull
+from asyncsim.delays._timer import Timer, slowed, steady
+
+
+def by_name(name: str) -> type[Any]:
+    """The class of the law with this command-line name, of the library or of your own.
+
+    Raises:
+        ValueError: If there is none; the nearest name is suggested.
+
+    Example:
+        >>> by_name("gamma")(mean=1.0, cv=0.3)
+        Gamma(mean=1.0, cv=0.3)
+    """
+    return families.by_name("delays", name)
+
 
 __all__ = [
-    "CONSTRUCTORS",
     "ByJob",
     "Constant",
     "Delay",
@@ -58,6 +71,7 @@ __all__ = [
     "Gamma",
     "HalfNormal",
     "HyperExponential",
+    "Law",
     "LogNormal",
     "Mixture",
     "Pareto",
@@ -71,6 +85,7 @@ __all__ = [
     "Uniform",
     "VariableSpeed",
     "Weibull",
+    "by_name",
     "fleet",
     "for_batch",
     "log_likelihood",

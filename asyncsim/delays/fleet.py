@@ -9,12 +9,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from asyncsim.arguments import check_arguments
-from asyncsim.checks import require_integer, require_not_negative, require_positive
-from asyncsim.delays import scaling
-from asyncsim.delays.bounded import Constant
-from asyncsim.delays.gamma import Gamma
-from asyncsim.delays.law import Delay, FloatArray
+from asyncsim._arguments import check_arguments
+from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim.delays import _scaling as scaling
+from asyncsim.delays._bounded import Constant
+from asyncsim.delays._gamma import Gamma
+from asyncsim.delays._law import Delay, FloatArray
+
+__all__ = ["Law", "gamma_machines", "linear", "scaled", "square_root", "two_classes"]
 
 Law = TypeVar("Law")
 

@@ -1,12 +1,23 @@
 """The JAX half: replay a trace, compiled (`replay`) or plainly (`reference.replay_plainly`)."""
 
-from asyncsim.arguments import check_arguments
-from asyncsim.engine.devices import use_all_cores
-from asyncsim.engine.quantities import CommitView
-from asyncsim.engine.replay import ReplayInterrupted, replay
-from asyncsim.engine.replayer import Progress, Replayer
-from asyncsim.engine.run import Run
+from asyncsim._arguments import check_arguments
+from asyncsim.engine._devices import use_all_cores
+from asyncsim.engine._quantities import CommitView
+from asyncsim.engine._replay import ReplayInterrupted, replay
+from asyncsim.engine._replayer import Progress, Replayer
+from asyncsim.engine._run import Run
+from asyncsim.engine.time_axis import central_against_time, loss_against_time
 
-__all__ = ["CommitView", "Progress", "ReplayInterrupted", "Replayer", "Run", "replay", "use_all_cores"]
+__all__ = [
+    "CommitView",
+    "Progress",
+    "ReplayInterrupted",
+    "Replayer",
+    "Run",
+    "central_against_time",
+    "loss_against_time",
+    "replay",
+    "use_all_cores",
+]
 
-check_arguments(__name__, ["replay"], acts=True)
+check_arguments(__name__, ["central_against_time", "loss_against_time", "replay"], acts=True)

@@ -11,6 +11,8 @@ versions say all there is to know about it:
   begins with the state of `read_version`, the oldest of them;
 - `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`, also by
   group (`view.staleness_by_parameter`);
+- where the workload asks for `behaviour` parameters, these are what the worker read, which drew its data; the gradient
+  is then taken at the newest parameters, `view.pulled`, from which local steps go on, too;
 - a rule that draws sends with a key of its own, a function of the seed, the worker and how often it has committed;
 - the rows of one version are one step: their messages are collected, and the row that closes the step applies their
   mean, with its own view.
@@ -39,15 +41,17 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from asyncsim.engine.bind import bind
-from asyncsim.engine.groups import by_leaf, groups_of, merge
-from asyncsim.engine.plan import job_numbers
-from asyncsim.engine.quantities import CommitView
+from asyncsim._trees import as_precise, widen
+from asyncsim.engine._bind import bind
+from asyncsim.engine._groups import by_leaf, groups_of, merge
+from asyncsim.engine._plan import job_numbers
+from asyncsim.engine._quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
-from asyncsim.trees import as_precise, widen
 from asyncsim.workloads import Workload
-from asyncsim.workloads.batches import compiled_commit_key, init_key, rule_key
+from asyncsim.workloads._batches import compiled_commit_key, init_key, rule_key
+
+__all__ = ["PlainRun", "average", "compute", "replay_plainly"]
 
 
 class PlainRun(NamedTuple):
@@ -70,7 +74,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     Example:
         >>> import asyncsim as asim
         >>> trace = asim.Trace.from_commits([0, 1, 0])
-        >>> run = replay_plainly(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0]))
+        >>> run = replay_plainly(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0]))
         >>> run.loss.tolist(), run.central["x"].tolist()
         ([0.5, 0.5, 0.125], [-0.25])
     """
@@ -100,9 +104,10 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
 
         by_group = [read_at(version) for version in trace.group_read_version[k].tolist()]
         read = merge(groups, by_group) if groups else read_at(trace.read_version[k])
-        loss, computed, states[w] = compute(read, rule, workload, states[w], seed, w, jobs[k])
-        ages = by_leaf(central, groups, trace.group_staleness[k])
         pulled = centrals[trace.pull_version[k]]
+        point = pulled if workload.asks_behaviour else read
+        loss, computed, states[w] = compute(point, rule, workload, states[w], seed, w, jobs[k], behaviour=read)
+        ages = by_leaf(central, groups, trace.group_staleness[k])
         views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages)
         seen = views[w]
         if rule.draws:
@@ -120,20 +125,22 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     return PlainRun(np.asarray(losses), central, commits)
 
 
-def compute(read: Any, rule: Rule, workload: Workload, state: Any, seed: int, worker: int, job: int) -> Any:
-    """What a worker computes from the value it read.
+def compute(
+    point: Any, rule: Rule, workload: Workload, state: Any, seed: int, worker: int, job: int, behaviour: Any
+) -> Any:
+    """What a worker computes at a point, with data drawn by the behaviour parameters where the workload asks for them.
 
     Returns:
-        The mean loss; the gradient at that value, or the displacement of the local steps from it; and the new state.
+        The mean loss; the gradient at the point, or the displacement of the local steps from it; and the new state.
     """
-    x, losses, gradient = read, [], read
+    x, losses, gradient = point, [], point
     for one in range(job * rule.window, (job + 1) * rule.window):
         key = compiled_commit_key(jax.random.key(seed), worker, one)  # the only compiled part: there is little to see
-        loss, gradient = workload.gradient_of(x, workload.batch(seed, worker, one), key, worker)
+        loss, gradient = workload.gradient_of(x, workload.batch(seed, worker, one), key, worker, behaviour)
         losses.append(loss)
         if rule.steps_locally:
             x, state = rule.local_step(x, gradient, state)
-    computed = jax.tree.map(lambda end, start: end - start, x, read) if rule.steps_locally else gradient
+    computed = jax.tree.map(lambda end, start: end - start, x, point) if rule.steps_locally else gradient
     return sum(losses) / rule.window, computed, state
 
 

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asyncsim.files import atomic_write
+from asyncsim.store._files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+__all__ = ["is_picture_of", "keep_png", "read_png_metadata", "require_color", "save_figure", "save_png", "style"]
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
@@ -22,6 +25,8 @@ METADATA = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
 }  # what Matplotlib would fill in
+STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to
+_drawing = threading.RLock()  # Matplotlib may draw in one thread at a time
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DIGITS = 9  # decimals of a position, as a share of the figure: far below what can be seen
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
@@ -124,7 +129,7 @@ def save_figure(
 
     if np.shape(size) != (2,) or not (np.asarray(size) > 0).all():
         raise ValueError(f"`size` must be a width and a height in inches, both positive; got {size!r}.")
-    with style():
+    with _drawing, style():
         figure = Figure(figsize=size, layout="constrained", dpi=rcParams["savefig.dpi"])
         draw(figure)
         _freeze_layout(figure)
@@ -135,11 +140,7 @@ def save_figure(
 
 
 def _freeze_layout(figure: "Figure") -> None:
-    """Lay the figure out once, and round the positions of its panels.
-
-    The layout's solver adds in an order that differs from run to run, and the last bit of a position can change a
-    digit in a PDF.
-    """
+    """Lay the figure out once, and round the positions of its panels."""
     engine = figure.get_layout_engine()
     if engine is not None and figure.axes:
         engine.execute(figure)
@@ -147,3 +148,16 @@ def _freeze_layout(figure: "Figure") -> None:
     for ax in figure.axes:
         left, bottom, width, height = (round(value, DIGITS) for value in ax.get_position().bounds)
         ax.set_position((left, bottom, width, height))
+
+
+def is_picture_of(digest: str, path: Path) -> bool:
+    """Whether a picture is there, whole, and was drawn of the study with this digest."""
+    return read_png_metadata(path).get(STUDY) == digest
+
+
+def keep_png(
+    path: Path, draw: Callable[["Figure"], object], size: tuple[float, float], digest: str, *, again: bool
+) -> None:
+    """Write the picture of the study with this digest, unless it is there already; `again` in any case."""
+    if again or not is_picture_of(digest, path):
+        save_png(path, draw, size, {STUDY: digest})

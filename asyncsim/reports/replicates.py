@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim import checks
+from asyncsim import _checks as checks
+
+__all__ = ["Lanes", "Mean", "batched", "mean_and_error", "replicate"]
 
 
 class Mean(NamedTuple):
@@ -76,7 +78,7 @@ class Lanes(NamedTuple):
     seeds: list[int]
 
 
-def side_by_side(values: ArrayLike, seeds: int) -> Lanes:
+def batched(values: ArrayLike, seeds: int) -> Lanes:
     """Every value of an argument with every seed, so that a single replay computes them all.
 
     Args:
@@ -90,7 +92,7 @@ def side_by_side(values: ArrayLike, seeds: int) -> Lanes:
         ValueError: If `seeds` is not a whole number of at least 1.
 
     Example:
-        >>> side_by_side([0.1, 0.2], seeds=2)
+        >>> batched([0.1, 0.2], seeds=2)
         Lanes(values=array([0.1, 0.2, 0.1, 0.2]), seeds=[0, 0, 1, 1])
     """
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Replay one seed or more.")

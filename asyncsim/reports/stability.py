@@ -12,18 +12,42 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim import checks, rules, theory
+from asyncsim import _checks as checks
+from asyncsim import rules, theory
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster.cost import require_workers
+from asyncsim.cluster._cost import require_workers
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
-from asyncsim.files import to_plain
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.rules import Rule
-from asyncsim.theory.arguments import momentum_and_place
+from asyncsim.store._files import to_plain
+from asyncsim.theory._arguments import momentum_and_place
 from asyncsim.trace import Trace
-from asyncsim.workloads import quadratic
+from asyncsim.workloads import Quadratic
+
+__all__ = [
+    "COPIES",
+    "Floor",
+    "LimitsMap",
+    "MakeRule",
+    "Progress",
+    "Question",
+    "SimulatedLimit",
+    "checked_kappas",
+    "counted",
+    "do_nothing",
+    "limits_map",
+    "momentum_rule",
+    "predict_limits",
+    "schedule",
+    "schedules_of",
+    "simulated_floor",
+    "simulated_limit",
+    "stability_map",
+    "stability_report",
+    "stays_bounded",
+]
 
 MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
 Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done
@@ -60,7 +84,7 @@ def do_nothing() -> None:
 
 
 def counted(progress: Progress | None, stage: str, total: int) -> Callable[[], None]:
-    """What to call after each of so many schedules, so that `progress` receives the share that is done.
+    """What to call after each of some schedules, so that `progress` receives the share that is done.
 
     Example:
         >>> after = counted(lambda stage, share: print(stage, share), "limits", 2)
@@ -300,7 +324,7 @@ def simulated_limit(
 
 def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.Downpour) -> NDArray[np.bool_]:
     """For each κ, whether the largest |x| in the last quarter of the trace is at most that in the second quarter."""
-    loss = replay(trace, rule(kappas), quadratic([1.0]), seed=[0] * len(kappas)).loss
+    loss = replay(trace, rule(kappas), Quadratic([1.0]), seed=[0] * len(kappas)).loss
     early, late = loss[:, len(trace) // 4 : len(trace) // 2].max(axis=1), loss[:, -(len(trace) // 4) :].max(axis=1)
     return np.isfinite(late) & (late <= np.maximum(early, NEGLIGIBLE * loss[:, 0]))
 
@@ -380,7 +404,7 @@ def simulated_floor(
     seeds = checks.require_integer("seeds", seeds, least=2, remedy="Give two or more, whose scatter is the error.")
     commits = checks.require_integer("commits", commits, least=10, remedy="Give some thousands.")
     kappas, first = checked_kappas(kappas), int(WARM_UP_SHARE * commits)
-    workload, results = quadratic([1.0] * COPIES, noise=1.0, start=0.0), []
+    workload, results = Quadratic([1.0] * COPIES, noise=1.0, start=0.0), []
     for seed in range(seeds * workers, seeds * (workers + 1)):  # different for every n, so that errors are independent
         trace = schedule(workers, compute, commits, seed, most)
         same = [seed] * len(kappas)
@@ -453,5 +477,5 @@ def _grown(
 
 
 def schedules_of(compute: Delay, seeds: int) -> int:
-    """Number of different schedules from so many seeds: equal constants have only one."""
+    """Number of different schedules from a number of seeds: equal constants have only one."""
     return 1 if isinstance(compute, Constant) else seeds

@@ -8,16 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim import theory
-from asyncsim.checks import require_integer
+from asyncsim._checks import require_integer
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster.cost import require_workers
+from asyncsim.cluster._cost import require_workers
 from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
-from asyncsim.delays.per_worker import groups
+from asyncsim.delays._per_worker import groups
 from asyncsim.reports.warm_up import distinct_laws, squared_cv, warm_up_commits
-from asyncsim.theory.laws import has_atoms
+from asyncsim.theory._laws import has_atoms
 from asyncsim.trace import Trace
-from asyncsim.trace.statistics import total_variation
+from asyncsim.trace._statistics import total_variation
+
+__all__ = [
+    "StalenessReport",
+    "StalenessTheory",
+    "Summary",
+    "distribution",
+    "predicted_staleness",
+    "predicted_summary",
+    "predicted_worker_means",
+    "run_prediction",
+    "simulated_summary",
+    "staleness_report",
+    "staleness_theory",
+    "total_variation_by_chance",
+]
 
 MOST_QUEUED_WORKERS = 200  # beyond, the variance of staleness behind a queue takes too long: its cost grows as n³
 MOST_WORK = 20_000  # distinct laws · size · √n that a run's report waits for: some tenths of a second

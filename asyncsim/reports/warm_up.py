@@ -4,7 +4,9 @@ import math
 
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Delay, VariableSpeed
-from asyncsim.delays.per_worker import distinct
+from asyncsim.delays._per_worker import distinct
+
+__all__ = ["distinct_laws", "squared_cv", "warm_up_commits"]
 
 LARGEST_CV2 = 100.0  # squared coefficient of variation that stands for anything larger, infinity included
 

@@ -1,26 +1,26 @@
 """Update rules: what a worker sends, how the server applies it, and where the worker continues.
 
-=========================== ======================== ===========================================================
-family                      module                   rules
-=========================== ======================== ===========================================================
-asynchronous SGD            `rules.downpour`         `Downpour`
-scaled by staleness         `rules.staleness`        `AdaptiveStaleness`, `StalenessAware`, `DropStale`,
-                                                     `DelayAdaptive`
-gradient energy matching    `rules.gem`              `GEM`
-momentum                    `rules.momentum`         `MomentumSGD`, `MultiASGD`, `HeavyBall`,
-                                                     `SharedNesterov`, `DelayedNesterov`
-look-ahead of all workers   `rules.dana`             `DANA`
-tuned step and momentum     `rules.yellowfin`        `YellowFin`
-delay compensation          `rules.compensation`     `DCASGD`, `GapAware`
-prediction (pipelines)      `rules.prediction`       `WeightPrediction`, `SpecTrain`, `PipeMare`
-optax optimisers            `rules.optimisers`       `WorkerOptimiser`, `ServerOptimiser`, `Muon`
-windows of local steps      `rules.windows`          `AGN`, `ADAG`, `DynSGD`
-rounds of local steps       `rules.local_sgd`        `LocalSGD`, `DiLoCo`
-elastic averaging           `rules.elastic`          `EASGD`, `AEASGD`, `EAMSGD`
-federated and buffered      `rules.federated`        `FedAsync`, `FedBuff`, `FADAS`, `CA2FL`
-time-optimal                `rules.time_optimal`     `Rennala`, `Ringmaster`
-one entry per worker        `rules.gradient_tables`  `IA2SGD`, `Malenia`, `Ringleader`
-=========================== ======================== ===========================================================
+=========================== ==================================================
+family                      rules
+=========================== ==================================================
+asynchronous SGD            `Downpour`
+scaled by staleness         `AdaptiveStaleness`, `StalenessAware`, `DropStale`,
+                            `DelayAdaptive`
+gradient energy matching    `GEM`
+momentum                    `MomentumSGD`, `MultiASGD`, `HeavyBall`,
+                            `SharedNesterov`, `DelayedNesterov`
+look-ahead of all workers   `DANA`
+tuned step and momentum     `YellowFin`
+delay compensation          `DCASGD`, `GapAware`
+prediction (pipelines)      `WeightPrediction`, `SpecTrain`, `PipeMare`
+optax optimisers            `WorkerOptimiser`, `ServerOptimiser`, `Muon`
+windows of local steps      `AGN`, `ADAG`, `DynSGD`
+rounds of local steps       `LocalSGD`, `DiLoCo`
+elastic averaging           `EASGD`, `AEASGD`, `EAMSGD`
+federated and buffered      `FedAsync`, `FedBuff`, `FADAS`, `CA2FL`
+time-optimal                `Rennala`, `Ringmaster`
+one entry per worker        `IA2SGD`, `Malenia`, `Ringleader`
+=========================== ==================================================
 
 An argument that several rules have means the same in all of them:
 
@@ -35,33 +35,30 @@ An argument that several rules have means the same in all of them:
 - `window`: local steps between two commits; `buffer`: commits from which the server makes a step.
 - `workers`: the trace's number of workers, from which it is taken if it is not given.
 
-`rules.rule` says what a rule is, `rules.arguments` checks the arguments that many rules have, `rules.proxy` puts the
-proxy of GEM beside any rule (`WithProxy`), `rules.compressed` sends its messages with fewer bytes (`compressed`),
-and `rules.citations` says which publication a rule is from.
+`WithProxy` computes the proxy of GEM beside any rule, `compressed` sends a rule's messages with fewer bytes, and
+`asyncsim.citation` gives its publication.
 """
 
-from asyncsim import checks
-from asyncsim.arguments import check_arguments
-from asyncsim.rules.compensation import DCASGD, GapAware
-from asyncsim.rules.compressed import Compressed, compressed, message_bytes
-from asyncsim.rules.dana import DANA
-from asyncsim.rules.downpour import Downpour
-from asyncsim.rules.elastic import AEASGD, EAMSGD, EASGD
-from asyncsim.rules.federated import CA2FL, FADAS, FedAsync, FedBuff
-from asyncsim.rules.gem import GEM
-from asyncsim.rules.gradient_tables import IA2SGD, Malenia, Ringleader
-from asyncsim.rules.local_sgd import DiLoCo, LocalSGD
-from asyncsim.rules.momentum import DelayedNesterov, HeavyBall, MomentumSGD, MultiASGD, SharedNesterov
-from asyncsim.rules.optimisers import Muon, ServerOptimiser, WorkerOptimiser
-from asyncsim.rules.prediction import PipeMare, SpecTrain, WeightPrediction
-from asyncsim.rules.proxy import WithProxy
-from asyncsim.rules.rule import CLASSES, Info, Rule, Sent, View
-from asyncsim.rules.staleness import AdaptiveStaleness, DelayAdaptive, DropStale, StalenessAware
-from asyncsim.rules.time_optimal import Rennala, Ringmaster
-from asyncsim.rules.windows import ADAG, AGN, DynSGD
-from asyncsim.rules.yellowfin import YellowFin
-
-CONSTRUCTORS: dict[str, type[Rule]] = {name: CLASSES[name] for name in sorted(CLASSES)}
+from asyncsim import _families as families
+from asyncsim._arguments import check_arguments
+from asyncsim.rules._compensation import DCASGD, GapAware
+from asyncsim.rules._compressed import Compressed, compressed, message_bytes
+from asyncsim.rules._dana import DANA
+from asyncsim.rules._downpour import Downpour
+from asyncsim.rules._elastic import AEASGD, EAMSGD, EASGD
+from asyncsim.rules._federated import CA2FL, FADAS, FedAsync, FedBuff
+from asyncsim.rules._gem import GEM
+from asyncsim.rules._gradient_tables import IA2SGD, Malenia, Ringleader
+from asyncsim.rules._local_sgd import DiLoCo, LocalSGD
+from asyncsim.rules._momentum import DelayedNesterov, HeavyBall, MomentumSGD, MultiASGD, SharedNesterov
+from asyncsim.rules._optimisers import Muon, ServerOptimiser, WorkerOptimiser
+from asyncsim.rules._prediction import PipeMare, SpecTrain, WeightPrediction
+from asyncsim.rules._proxy import WithProxy
+from asyncsim.rules._rule import Info, Rule, Sent, View
+from asyncsim.rules._staleness import AdaptiveStaleness, DelayAdaptive, DropStale, StalenessAware
+from asyncsim.rules._time_optimal import Rennala, Ringmaster
+from asyncsim.rules._windows import ADAG, AGN, DynSGD
+from asyncsim.rules._yellowfin import YellowFin
 
 
 def by_name(name: str) -> type[Rule]:
@@ -74,7 +71,7 @@ def by_name(name: str) -> type[Rule]:
         >>> by_name("gem")(learning_rate=0.1)
         GEM(learning_rate=0.1, momentum=0.9, kappa=1.0, variant='script', proxy='worker')
     """
-    return CLASSES[checks.one_of("name", name, CLASSES)]
+    return families.by_name("rules", name)
 
 
 __all__ = [
@@ -82,8 +79,6 @@ __all__ = [
     "AEASGD",
     "AGN",
     "CA2FL",
-    "CLASSES",
-    "CONSTRUCTORS",
     "DANA",
     "DCASGD",
     "EAMSGD",

@@ -1,7 +1,7 @@
 """A scenario: one study as one frozen object, its fields, and what it is made of."""
 
-from asyncsim.arguments import check_arguments
-from asyncsim.scenario.scenario import Scenario
+from asyncsim._arguments import check_arguments
+from asyncsim.scenario._scenario import Scenario
 
 __all__ = ["Scenario"]
 

@@ -1,15 +1,24 @@
 """Closed forms and exact numerics to stand beside what the simulator measures: NumPy and SciPy only."""
 
-from asyncsim.arguments import check_arguments
-from asyncsim.theory.runtime.complexity import (
+from asyncsim._arguments import check_arguments
+from asyncsim.theory import rollouts
+from asyncsim.theory._cost import (
+    Preemption,
+    energy_per_gradient,
+    preemption,
+    queue_busy_share,
+    repeated_job_seconds,
+    useful_share,
+)
+from asyncsim.theory.runtime._complexity import (
     asynchronous_complexity,
     collection_bound,
     collection_time,
     minibatch_complexity,
     rennala_complexity,
 )
-from asyncsim.theory.runtime.pipeline import pipeline_bubble
-from asyncsim.theory.runtime.queueing import (
+from asyncsim.theory.runtime._pipeline import pipeline_bubble
+from asyncsim.theory.runtime._queueing import (
     ClosedNetwork,
     knee,
     mean_value_analysis,
@@ -17,14 +26,14 @@ from asyncsim.theory.runtime.queueing import (
     throughput,
     utilisation,
 )
-from asyncsim.theory.runtime.rounds import (
+from asyncsim.theory.runtime._rounds import (
     asynchronous_speed_up,
     expected_order_statistic,
     round_time,
     round_time_of_law,
 )
-from asyncsim.theory.runtime.wall_clock import error_curve
-from asyncsim.theory.stability.constant_delay import (
+from asyncsim.theory.runtime._wall_clock import error_curve
+from asyncsim.theory.stability._constant_delay import (
     constant_delay_limit,
     constant_delay_moments,
     constant_delay_rate,
@@ -32,7 +41,7 @@ from asyncsim.theory.stability.constant_delay import (
     constant_gap_rate,
     fastest_constant_delay,
 )
-from asyncsim.theory.stability.energies import (
+from asyncsim.theory.stability._energies import (
     drift_energy,
     energy_ratio,
     most_workers_in_noise,
@@ -44,14 +53,14 @@ from asyncsim.theory.stability.energies import (
     proxy_noise_energy,
     proxy_noise_floor,
 )
-from asyncsim.theory.stability.estimators import (
+from asyncsim.theory.stability._estimators import (
     MomentumEstimate,
     attenuated_momentum,
     averaged_momentum,
     instrumental_momentum,
     least_squares_momentum,
 )
-from asyncsim.theory.stability.exponential import (
+from asyncsim.theory.stability._exponential import (
     exponential_kinetic_energy,
     exponential_limit,
     exponential_moments,
@@ -59,7 +68,7 @@ from asyncsim.theory.stability.exponential import (
     k_async_noise_floor,
     k_async_stability_limit,
 )
-from asyncsim.theory.stability.gem import (
+from asyncsim.theory.stability._gem import (
     gem_energy_ratio,
     gem_round_robin_scaling,
     gem_single_worker_limit,
@@ -67,9 +76,9 @@ from asyncsim.theory.stability.gem import (
     signed_gem_limit,
     signed_gem_noise_floor,
 )
-from asyncsim.theory.stability.heterogeneous import commit_shares, heterogeneity, weighted_minimum
-from asyncsim.theory.stability.lyapunov import almost_sure_limit, lyapunov_exponent
-from asyncsim.theory.stability.mean_path import (
+from asyncsim.theory.stability._heterogeneous import commit_shares, heterogeneity, weighted_minimum
+from asyncsim.theory.stability._lyapunov import almost_sure_limit, lyapunov_exponent
+from asyncsim.theory.stability._mean_path import (
     expected_displacements,
     expected_path,
     expected_quadratic_path,
@@ -80,8 +89,8 @@ from asyncsim.theory.stability.mean_path import (
     mean_polynomial,
     mean_stability_limit,
 )
-from asyncsim.theory.stability.stationary import kinetic_energy, noise_floor, stability_limit
-from asyncsim.theory.staleness.asynchronous import (
+from asyncsim.theory.stability._stationary import kinetic_energy, noise_floor, stability_limit
+from asyncsim.theory.staleness._asynchronous import (
     mean_rescaling,
     staleness_limit_cdf,
     staleness_mean,
@@ -91,16 +100,16 @@ from asyncsim.theory.staleness.asynchronous import (
     staleness_variance_small_cv,
     worker_staleness,
 )
-from asyncsim.theory.staleness.gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
-from asyncsim.theory.staleness.pipeline import pipeline_staleness
-from asyncsim.theory.staleness.protocols import (
+from asyncsim.theory.staleness._gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
+from asyncsim.theory.staleness._pipeline import pipeline_staleness
+from asyncsim.theory.staleness._protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
     ssp_staleness_bound,
     ssp_staleness_mean,
     ssp_throughput,
 )
-from asyncsim.theory.staleness.queue import (
+from asyncsim.theory.staleness._queue import (
     queue_staleness_pmf,
     queue_staleness_variance,
     saturated_staleness_variance,
@@ -110,6 +119,7 @@ from asyncsim.theory.staleness.queue import (
 __all__ = [
     "ClosedNetwork",
     "MomentumEstimate",
+    "Preemption",
     "almost_sure_limit",
     "asynchronous_complexity",
     "asynchronous_speed_up",
@@ -126,6 +136,7 @@ __all__ = [
     "constant_gap_limit",
     "constant_gap_rate",
     "drift_energy",
+    "energy_per_gradient",
     "energy_ratio",
     "error_curve",
     "expected_displacements",
@@ -168,14 +179,18 @@ __all__ = [
     "noise_floor",
     "pipeline_bubble",
     "pipeline_staleness",
+    "preemption",
     "proxy_drift_energy",
     "proxy_kinetic_energy",
     "proxy_noise_energy",
     "proxy_noise_floor",
+    "queue_busy_share",
     "queue_length",
     "queue_staleness_pmf",
     "queue_staleness_variance",
     "rennala_complexity",
+    "repeated_job_seconds",
+    "rollouts",
     "round_time",
     "round_time_of_law",
     "saturated_staleness_variance",
@@ -193,6 +208,7 @@ __all__ = [
     "staleness_variance",
     "staleness_variance_small_cv",
     "throughput",
+    "useful_share",
     "utilisation",
     "weighted_minimum",
     "worker_staleness",

@@ -1,12 +1,12 @@
 """The trace: who read, computed and committed what, and when; all that `replay` needs to know of a cluster."""
 
-from asyncsim.arguments import check_arguments
-from asyncsim.trace.columns import NEVER, Fate, Fault
-from asyncsim.trace.error import TraceError
-from asyncsim.trace.regroup import with_gap
-from asyncsim.trace.statistics import Statistics, statistics
-from asyncsim.trace.tables import Faults, Unfinished
-from asyncsim.trace.trace import Trace
+from asyncsim._arguments import check_arguments
+from asyncsim.trace._columns import NEVER, Fate, Fault
+from asyncsim.trace._error import TraceError
+from asyncsim.trace._regroup import with_gap
+from asyncsim.trace._statistics import Statistics, statistics
+from asyncsim.trace._tables import Faults, Unfinished
+from asyncsim.trace._trace import Trace
 
 __all__ = [
     "NEVER",

@@ -1,37 +1,44 @@
 """What is being learned: losses, models, and where mini-batches come from."""
 
-from asyncsim.arguments import check_arguments
-from asyncsim.workloads.alexnet import alexnet
-from asyncsim.workloads.convnet import convnet
-from asyncsim.workloads.job_times import job_times
-from asyncsim.workloads.mlp import mlp
-from asyncsim.workloads.quadratic import quadratic
-from asyncsim.workloads.softmax import softmax
-from asyncsim.workloads.surface import LANDSCAPES, Landscape, surface
-from asyncsim.workloads.workload import Workload
+from asyncsim import _families as families
+from asyncsim._arguments import check_arguments
+from asyncsim.workloads._alexnet import AlexNet
+from asyncsim.workloads._bits import Bits
+from asyncsim.workloads._convnet import ConvNet
+from asyncsim.workloads._job_times import job_times
+from asyncsim.workloads._mlp import MLP
+from asyncsim.workloads._quadratic import Quadratic
+from asyncsim.workloads._softmax import Softmax
+from asyncsim.workloads._surface import LANDSCAPES, Landscape, Surface
+from asyncsim.workloads._workload import Functions, Workload
 
-# Name -> the constructor that rebuilds a workload from its options and data set.
-CONSTRUCTORS = {
-    "alexnet": alexnet,
-    "convnet": convnet,
-    "mlp": mlp,
-    "quadratic": quadratic,
-    "softmax": softmax,
-    "surface": surface,
-}
+
+def by_name(name: str) -> type[Workload]:
+    """The class of the workload with this command-line name, of the library or of your own.
+
+    Raises:
+        ValueError: If there is none; the nearest name is suggested.
+
+    Example:
+        >>> by_name("surface")("booth")
+        Surface(landscape='booth', noise=0.0)
+    """
+    return families.by_name("workloads", name)
+
 
 __all__ = [
-    "CONSTRUCTORS",
     "LANDSCAPES",
+    "MLP",
+    "AlexNet",
+    "Bits",
+    "ConvNet",
     "Landscape",
+    "Quadratic",
+    "Softmax",
+    "Surface",
     "Workload",
-    "alexnet",
-    "convnet",
+    "by_name",
     "job_times",
-    "mlp",
-    "quadratic",
-    "softmax",
-    "surface",
 ]
 
-check_arguments(__name__)
+check_arguments(__name__, [*__all__, Functions.__qualname__])

@@ -5,17 +5,18 @@ import inspect
 import re
 from pathlib import Path
 
-from asyncsim.cli.rules import explain
-from asyncsim.rules import CONSTRUCTORS
+from asyncsim._families import ours
+from asyncsim.cli._rules import explain
+from asyncsim.rules import by_name
 from tools.docstrings import escaped
 from tools.reference import titled
 
 ZOO = Path(__file__).parents[1] / "reference" / "zoo.csv"
 FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
-INTRODUCTION = """Every rule that ``asyncsim run SCENARIO.py --rule NAME`` knows, as its docstring has it. θ is the
-central variable, s the value at which a worker took its gradient, τ the server versions between that read and the
-commit, η the step size (``learning_rate``), μ momentum. :doc:`/how-to/choose-a-rule` says when to take which; the row
-of the zoo is from there, a median (and quartiles) of the training loss over ten seeds.
+INTRODUCTION = """All rules that you can use with ``asyncsim run SCENARIO.py --rule NAME``. θ is the central variable, s
+the value at which a worker computed its gradient, τ the staleness, η the step size (``learning_rate``) and μ momentum.
+:doc:`/how-to/choose-a-rule` helps you to choose. The row "In the zoo" is from there. It has the median and quartiles of
+the training loss over ten seeds.
 
 """
 
@@ -23,11 +24,7 @@ of the zoo is from there, a median (and quartiles) of the training loss over ten
 def page() -> str:
     """The whole catalogue."""
     zoo = list(csv.DictReader(ZOO.open(encoding="utf-8")))
-    return (
-        titled("The catalogue of update rules")
-        + INTRODUCTION
-        + "".join(entry(name, zoo) for name in sorted(CONSTRUCTORS))
-    )
+    return titled("The catalogue of update rules") + INTRODUCTION + "".join(entry(name, zoo) for name in ours("rules"))
 
 
 def entry(name: str, zoo: list[dict[str, str]]) -> str:
@@ -39,7 +36,7 @@ def entry(name: str, zoo: list[dict[str, str]]) -> str:
         f"{text(found['description'])}\n\n",
         f":Made for: {text(found['made_for'])}\n",
     ]
-    lines += [f":What it keeps: {kept(name)}\n"]
+    lines += [f":State: {kept(name)}\n"]
     lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
     lines += [f":Publication: {publication(found['bibtex'])}\n"]
     forms = [row for row in zoo if row["rule"].partition(",")[0] == name]
@@ -61,7 +58,7 @@ def text(words: str) -> str:
 
 def kept(name: str) -> str:
     """What the docstring says of the state that a rule keeps."""
-    documentation = inspect.getdoc(CONSTRUCTORS[name]) or ""
+    documentation = inspect.getdoc(by_name(name)) or ""
     returns = re.search(r"^Returns:\n((?:    .*\n)+)", documentation, re.MULTILINE)
     return text(" ".join(returns[1].split())) if returns else "see its page"
 

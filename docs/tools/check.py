@@ -1,20 +1,35 @@
 """What must be true of the built pages: `python docs/tools/check.py docs/_build/html`.
 
 No dead link or anchor within the site, nothing fetched from elsewhere, a text for every picture, a page for every
-public name, and no block of Python or of shell commands in the sources that was not run.
+public name, no block of Python or of shell commands in the sources that was not run, and prose in plain words.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 FETCHED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
 NOT_FETCHED = {"canonical", "index", "search", "next", "prev"}  # relations of <link>
 FENCE = re.compile(r"^(`{3,})\s*(\w+)\s*$", re.MULTILINE)
 MUST_RUN = ("python", "py", "sh", "bash", "console", "pycon", "shell")
+
+
+class Fingerprint(NamedTuple):
+    """Counts in a page's prose."""
+
+    words: int
+    semicolons: int
+    what: int
+    persons: int
+
+    def rate(self, count: int) -> float:
+        """A count in a thousand words."""
+        return 1000 * count / max(self.words, 1)
 
 
 class Page(HTMLParser):
@@ -60,6 +75,34 @@ def dead_links(folder: Path) -> Iterator[str]:
                 yield f"{where}: {link} has no such anchor"
 
 
+MISREAD = {
+    r"~\w+\.\w": "a signature with raw `~`",
+    r'class="(?:simple )?(?:lower|upper)(?:alpha|roman)|<ol class="(?:lower|upper)': "a letter that begins a list",
+    r'<dl class="py (?:property|attribute)">(?:(?!</dl>|<dl class="py).)*>Type<': "a property with its text as type",
+    r">Returns<(?:(?!</dd>).)*?<dd[^>]*><p><em>[^<]*</em> --": "a result with its text as type",
+}
+
+
+def misread(folder: Path) -> Iterator[str]:
+    """Docstrings of the reference that Sphinx took for something else."""
+    for path in sorted((folder / "reference/generated").glob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        plain = re.sub(r"<[^>]+>", "", text)
+        for pattern, fault in MISREAD.items():
+            if re.search(pattern, plain if pattern.startswith("~") else text, re.DOTALL):
+                yield f"{path.name}: {fault}"
+
+
+SOUGHT = ("install", "batch normalization", "slow network", "pytorch", "how many seeds", "cite", "slurm", "wandb")
+
+
+def not_found_by_title(folder: Path) -> Iterator[str]:
+    """Words that readers search for and that stand in no heading."""
+    index = (folder / "searchindex.js").read_text(encoding="utf-8")
+    titles = " ".join(json.loads(index[index.index("{") : index.rindex("}") + 1])["alltitles"]).lower()
+    yield from (f"the search finds no heading with {words!r}" for words in SOUGHT if words not in titles)
+
+
 def missing_names(folder: Path) -> Iterator[str]:
     """Public names, as the package and its modules declare them, that have no entry in the built reference."""
     import inspect
@@ -89,10 +132,76 @@ def blocks_not_run(sources: Path) -> Iterator[str]:
                     yield f"{path.relative_to(sources)}: a block of {language} is not run; make it a code-cell"
 
 
+def prose(text: str) -> str:
+    """The sentences of a page in Markdown: no code, tables, formulas, directives or addresses.
+
+    Example:
+        >>> prose("# Run `it`\\n\\n```sh\\nls; ls\\n```\\n\\nYou [see](page.md).\\n| a; b |").split()
+        ['#', 'Run', 'You', 'see', '.']
+    """
+    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    not_prose = r"^(`{3,})[^\n]*\n.*?^\1 *$|\$\$.*?\$\$|`[^`]*`|\]\([^)]*\)"
+    text = re.sub(not_prose, " ", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^ *(\||:).*$|&\w+;|<[^>]*>|\[", " ", text, flags=re.MULTILINE)
+
+
+def fingerprint(text: str) -> Fingerprint:
+    """How often semicolons, "what", and "we" or "you" stand in a page's prose.
+
+    Example:
+        >>> fingerprint("You see what it does; we do, too.")
+        Fingerprint(words=8, semicolons=1, what=1, persons=2)
+    """
+    words = re.findall(r"[^\W\d_][\w'’-]*", prose(text).lower())
+    persons = sum(re.split("['’]", word)[0] in ("we", "you") for word in words)
+    return Fingerprint(len(words), prose(text).count(";"), words.count("what"), persons)
+
+
+def not_plain(pages: dict[str, Fingerprint], words: int = 300) -> Iterator[str]:
+    """Faults of the prose: of the whole site, and of each page with at least so many words, with twice the slack."""
+    whole = Fingerprint(*map(sum, zip(*pages.values(), strict=True)))
+    for name, found, slack in (("all pages", whole, 1), *((name, page, 2) for name, page in pages.items())):
+        if found.words >= words:
+            if found.rate(found.semicolons) > 3.5 * slack:
+                yield f"{name}: {found.rate(found.semicolons):.1f} semicolons in a thousand words"
+            if found.rate(found.what) > 2.5 * slack:
+                yield f'{name}: {found.rate(found.what):.1f} times "what" in a thousand words'
+            if slack == 1 and found.rate(found.persons) < 8:
+                yield f'{name}: {found.rate(found.persons):.1f} times "we" or "you" in a thousand words, fewer than 8'
+
+
+def written_pages(sources: Path) -> dict[str, Fingerprint]:
+    """The fingerprints of README, CONTRIBUTING and the pages of the documentation."""
+    root = sources.parent
+    paths = [root / "README.md", root / "CONTRIBUTING.md", *sorted(sources.rglob("*.md"))]
+    return {
+        str(path.relative_to(root)): fingerprint(path.read_text(encoding="utf-8"))
+        for path in paths
+        if "_build" not in path.parts
+    }
+
+
+def show_fingerprints(pages: dict[str, Fingerprint]) -> None:
+    """Print the rates of every page in a thousand words."""
+    print(f"{'a thousand words of prose have':45}  words  semicolons  what  we, you")
+    for name, page in pages.items():
+        rates = (page.rate(count) for count in page[1:])
+        print(f"{name:45} {page.words:6} {next(rates):11.1f} {next(rates):5.1f} {next(rates):8.1f}")
+
+
 def main(folder: str) -> int:
     """Print every fault; 1 if there are any."""
-    built = Path(folder)
-    faults = [*dead_links(built), *missing_names(built), *blocks_not_run(Path(__file__).parents[1])]
+    built, sources = Path(folder), Path(__file__).parents[1]
+    pages = written_pages(sources)
+    show_fingerprints(pages | {"all pages": Fingerprint(*map(sum, zip(*pages.values(), strict=True)))})
+    faults = [
+        *dead_links(built),
+        *missing_names(built),
+        *misread(built),
+        *not_found_by_title(built),
+        *blocks_not_run(sources),
+        *not_plain(pages),
+    ]
     print(*faults or ["links, names, pictures and code: all well"], sep="\n")
     return int(bool(faults))
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from asyncsim.cli import sweep
-from asyncsim.cli.app import COMMANDS, app
+from asyncsim.cli import _sweep as sweep
+from asyncsim.cli._app import COMMANDS, app
 from tools.docstrings import escaped
 from tools.reference import titled
 
-INTRODUCTION = """``asyncsim COMMAND --help`` prints the same. A misspelt command, flag or value is an error that
-names the nearest one. The exit status is 0, 1 for a failed check or run, 2 for wrong usage and 130 after Ctrl-C.
-``--json`` prints one JSON object on standard output and nothing else; progress goes to standard error. ``asyncsim
-run`` has, besides what stands here, a flag for every field of the scenario: ``asyncsim run SCRIPT --help`` lists them
-with their values, and ``asyncsim run --help-for NAME`` those of a law, a protocol, a rule or a model.
+INTRODUCTION = """``asyncsim COMMAND --help`` prints the same. If you misspell a command, a flag or a value, the error
+names the nearest one. The exit status is 0, 1 for a failed check or run, 2 for wrong usage and 130 after Ctrl-C. With
+``--json`` you get one JSON object on standard output, and progress goes to standard error. ``asyncsim run`` also has a
+flag for every field of the scenario. ``asyncsim run SCRIPT --help`` lists them with their values, and ``asyncsim run
+--help-for NAME`` lists those of a law, a protocol, a rule or a model.
 
 """
 

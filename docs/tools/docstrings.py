@@ -13,6 +13,9 @@ MARKUP = re.compile(r"(?<!\\)([|]|\*(?!\s)|(?<=\w)_(?=\W|$))")
 COLUMNS = re.compile(r"\S {2,}\S")
 ARRAY_LIKE = re.compile(r"[\w.~]*(?:Buffer|ArrayLike)\b[^=]*?\[complex \| bytes \| str\]\]?")
 ARRAY = re.compile(r"[\w.~]*ndarray\[tuple\[[\w.~]+, \.\.\.\], [\w.~]*dtype\[[\w.~]+\]\]")
+LIST = re.compile(r"^(\s*(?:\w*: +)?)(\(?[^\W\d][.)])(?=\s|$)")
+FACTORY = re.compile(r"<factory>|<function [\w.<>]+>|<object object>")
+NO_TYPE = ("property", "attribute", "data")
 SKIPPED = re.compile(r"\s*(>>>|={3}|Args:|Returns:|Attributes:|Example:|- )")
 
 
@@ -22,6 +25,8 @@ def escaped(lines: list[str]) -> list[str]:
     Example:
         >>> escaped(["(κ|m| - |θ|) of `Run`s as `a | b`", ">>> 1 | 2"])
         ['(κ\\\\|m\\\\| - \\\\|θ\\\\|) of `Run`\\\\ s as `a | b`', '>>> 1 | 2']
+        >>> escaped(["workers: n."])
+        ['workers: \\\\n.']
     """
     found, is_example = [], False
     for line in lines:
@@ -31,7 +36,8 @@ def escaped(lines: list[str]) -> list[str]:
 
 
 def _escaped(line: str) -> str:
-    """One line; after a name in backticks, a letter that follows at once, as of a plural, is set apart."""
+    """One line: a letter with a full stop begins no list, and a letter right after backticks stands apart."""
+    line = LIST.sub(r"\1\\\2", line)
     parts = CODE.split(line)
     for place in range(0, len(parts), 2):
         parts[place] = MARKUP.sub(r"\\\1", parts[place])
@@ -42,7 +48,21 @@ def _escaped(line: str) -> str:
 
 def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Escape a docstring in place, before napoleon reads its sections."""
-    lines[:] = [line for paragraph in paragraphs(lines) for line in typeset(paragraph)]
+    lines[:] = [line for paragraph in paragraphs(untyped(what, lines)) for line in typeset(paragraph)]
+
+
+def untyped(what: str, lines: list[str]) -> list[str]:
+    """The lines with a colon before the text of a property and of what is returned: napoleon reads a type before it.
+
+    Example:
+        >>> untyped("function", ["Returns:", "    Staleness: versions since the read."])
+        ['Returns:', '    : Staleness: versions since the read.']
+    """
+    first = [what in NO_TYPE and bool(lines), *(line.strip() in ("Returns:", "Yields:") for line in lines)]
+    return [
+        re.sub(r"^(\s*)(?=\S)", r"\1: ", line, count=1) if marked else line
+        for marked, line in zip(first, lines, strict=False)
+    ]
 
 
 def paragraphs(lines: list[str]) -> Iterator[list[str]]:
@@ -69,8 +89,14 @@ def typeset(paragraph: list[str]) -> list[str]:
 def shorten(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """Name the types of arrays in a signature as the code does, in place of what they stand for."""
-    return tuple(text and ARRAY.sub("Array", ARRAY_LIKE.sub("ArrayLike", text)) for text in (signature, returns))
+    """Name the types of arrays in a signature as the code does, and defaults without a name by three dots."""
+    short = (text and ARRAY.sub("Array", ARRAY_LIKE.sub(_array_like, text)) for text in (signature, returns))
+    return tuple(text and FACTORY.sub("...", text) for text in short)
+
+
+def _array_like(found: re.Match[str]) -> str:
+    """The short name, and a closing bracket that belongs to what stands around it."""
+    return "ArrayLike" + "]" * (found[0].count("]") - found[0].count("["))
 
 
 def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:

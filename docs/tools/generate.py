@@ -1,4 +1,4 @@
-"""Pages that are made of the code each time: a page for every public name, the catalogue of rules, the command line."""
+"""Pages made of the code each time: one for every public name, the rules, the command line, the gallery."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.roles import XRefRole
 
-from tools import catalogue, commands, reference
+from tools import catalogue, commands, gallery, reference
 from tools.names import public_names
 
 FOLDER = "reference/generated"
@@ -16,7 +16,7 @@ FOLDER = "reference/generated"
 def write_pages(app: Sphinx) -> None:
     """Write what has changed, so that Sphinx reads no page twice, and remove what is no longer there."""
     folder = Path(app.srcdir) / FOLDER
-    pages = {**reference.pages(), "rules": catalogue.page(), "command-line": commands.page()}
+    pages = {**reference.pages(), "rules": catalogue.page(), "command-line": commands.page(), "gallery": gallery.page()}
     folder.mkdir(exist_ok=True)
     for stale in set(folder.glob("*.rst")) - {folder / f"{name}.rst" for name in pages}:
         stale.unlink()

@@ -1,4 +1,4 @@
-"""The public names of asyncsim, and the room that each belongs to."""
+"""The public names of asyncsim, and the package that each belongs to."""
 
 import importlib
 import inspect
@@ -9,30 +9,32 @@ from typing import Any
 
 import asyncsim
 
-# Room -> its title, in the order of the reference. A name's room is the folder that its module stands in.
-ROOMS = {
+# Package -> its title, the most important first. A name's package is the folder of its module.
+PACKAGES = {
     "cluster": "Clusters: network, server, protocols, faults",
     "delays": "Compute times",
     "trace": "The trace",
+    "engine": "Replay",
     "rules": "Update rules",
-    "compressors": "Compressed messages",
     "workloads": "Models",
     "datasets": "Data",
-    "components": "Components",
-    "engine": "Replay",
-    "energy": "Energies",
-    "theory": "Theory",
     "scenario": "Scenarios",
-    "study": "Running, keeping, comparing",
-    "priors": "Priors",
-    "calibration": "Calibration",
-    "animation": "Moving pictures",
+    "study": "Running, sweeping, comparing",
     "plots": "Plots",
-    "folders": "Tags",
+    "costs": "Costs: time, bytes, energy, money",
+    "theory": "Theory",
+    "calibration": "Calibration",
+    "animation": "Animations",
+    "compressors": "Compressed messages",
+    "energy": "Energies",
+    "trainers": "Reference trainers",
+    "store": "Tags",
+    "priors": "Priors",
+    "components": "Components",
     "cli": "The command, from Python",
 }
 # Modules with public names that are not themselves among the names of a package.
-MODULES = ("asyncsim.delays.fleet", "asyncsim.priors", "asyncsim.trace", "asyncsim.engine", "asyncsim.study")
+MODULES = ("asyncsim.delays.fleet", "asyncsim._priors")
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,12 @@ class Name:
     Attributes:
         path: What users write, such as ``asyncsim.rules.GEM``.
         value: What it stands for.
-        room: The room of the reference that it belongs to.
+        package: The package of the reference that it belongs to.
     """
 
     path: str
     value: Any
-    room: str
+    package: str
 
     @property
     def kind(self) -> str:
@@ -72,7 +74,7 @@ def public_names() -> list[Name]:
             value = getattr(module, name)
             if inspect.ismodule(value) or id(value) in found:
                 continue
-            entry = Name(f"{public_path(module)}.{name}", value, room_of(module, value))
+            entry = Name(f"{public_path(module)}.{name}", value, package_of(module, value))
             if not isinstance(value, int | float | str | tuple):  # equal ones are one object
                 found[id(value)] = entry
             taken.append(entry)
@@ -107,12 +109,11 @@ def public_path(module: ModuleType) -> str:
     return f"asyncsim.{last}" if is_short else module.__name__
 
 
-def room_of(module: ModuleType, value: Any) -> str:
-    """The folder or the module of the ground floor that a name comes from."""
-    home = getattr(value, "__module__", None) or module.__name__
-    home = home if home.startswith("asyncsim.") else module.__name__
-    room = home.split(".")[1]
-    return room if room in ROOMS else module.__name__.split(".")[1]
+def package_of(module: ModuleType, value: Any) -> str:
+    """The package that a name comes from; what stands in a module of the top level belongs to the components."""
+    paths = (getattr(value, "__module__", None) or "", module.__name__)
+    found = [path.split(".")[1] for path in paths if path.startswith("asyncsim.")]
+    return next((package for package in found if package in PACKAGES), "components")
 
 
 def summary(value: Any) -> str:
@@ -122,13 +123,13 @@ def summary(value: Any) -> str:
     return (inspect.getdoc(value) or "").partition("\n")[0]
 
 
-def by_room() -> Iterator[tuple[str, list[Name]]]:
-    """Rooms that have names, in the order of the reference."""
+def by_package() -> Iterator[tuple[str, list[Name]]]:
+    """Packages that have names, in the order of the reference."""
     names = public_names()
-    unknown = {name.room for name in names} - set(ROOMS)
+    unknown = {name.package for name in names} - set(PACKAGES)
     if unknown:
-        raise ValueError(f"Rooms of the library that docs/tools/names.py has no title for: {sorted(unknown)}.")
-    for room in ROOMS:
-        here = [name for name in names if name.room == room]
+        raise ValueError(f"Packages of the library that docs/tools/names.py has no title for: {sorted(unknown)}.")
+    for package in PACKAGES:
+        here = [name for name in names if name.package == package]
         if here:
-            yield room, sorted(here, key=lambda name: name.path.lower())
+            yield package, sorted(here, key=lambda name: name.path.lower())

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim import Scenario
-from asyncsim.study.cache import CachedRun, RunCache
-from asyncsim.study.tables import pack, stack
+from asyncsim.study.figures import CachedRun, RunCache
+from asyncsim.study.table import pack, stack
 
 BLOCK = 5  # commits per worker in a mean, as the paper's curves show
 

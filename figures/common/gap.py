@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import asyncsim as asim
-from asyncsim.cluster.simulation import Simulated
+from asyncsim.cluster._simulation import Simulated
 from asyncsim.trace import with_gap
 
 
@@ -21,7 +21,7 @@ class GapScenario(asim.Scenario):
 
     Example:
         >>> cluster = asim.Cluster(workers=3, compute=asim.delays.Constant(1.0))
-        >>> scenario = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0]), commits=6)
+        >>> scenario = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0]), commits=6)
         >>> apart(scenario, 1).simulate().staleness.tolist()
         [0, 1, 2, 2, 3, 3]
         >>> apart(scenario, 1) == scenario, apart(scenario, 0) is scenario
@@ -49,7 +49,7 @@ class GapScenario(asim.Scenario):
 
 
 def apart(scenario: asim.Scenario, gap: int) -> asim.Scenario:
-    """The scenario with so many commits between pull and commit; itself if there are none."""
+    """The scenario with some commits between pull and commit; itself if there are none."""
     if gap == 0:
         return scenario
     return GapScenario(**{field.name: getattr(scenario, field.name) for field in fields(asim.Scenario)}, gap=gap)

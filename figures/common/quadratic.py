@@ -50,7 +50,7 @@ def mean_energies(
     rule: asim.Rule, workers: int, compute: asim.delays.Delay, *, commits: int, seeds: Sequence[int], most: int
 ) -> np.ndarray:
     """(schedules, 2): mean energies of the central variable and the proxy in a stationary run."""
-    workload = asim.workloads.quadratic([1.0] * COORDINATES, noise=1.0, start=0.0)
+    workload = asim.workloads.Quadratic([1.0] * COORDINATES, noise=1.0, start=0.0)
     first, rows = int(WARM_UP * commits), []
     for seed in seeds:
         trace = schedule(workers, compute, commits, seed, most)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import asyncsim as asim
-from asyncsim.checks import one_of
+from asyncsim._checks import one_of
 from asyncsim.delays import Delay, Gamma
 
 UNTRAINED = math.log(10)  # loss of ten classes at even odds, where all runs start
@@ -57,8 +57,8 @@ def scale_of(name: str) -> Scale:
 def workload(scale: str, batch_size: int) -> asim.Workload:
     """The model and data that are learned at a scale."""
     if scale_of(scale).name == "quick":
-        return asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=batch_size)
-    return asim.workloads.convnet(asim.datasets.mnist(), batch_size=batch_size)
+        return asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=batch_size)
+    return asim.workloads.ConvNet(asim.datasets.MNIST(), batch_size=batch_size)
 
 
 def scenario(

@@ -38,6 +38,6 @@ def trace_of(name):
 @functools.cache
 def two_runs(name="network and queue"):
     """DOWNPOUR and elastic averaging on Booth's function: reads of one are central variables, of the other not."""
-    trace, workload = trace_of(name), asim.workloads.surface("booth", start=(8.0, 6.0))
+    trace, workload = trace_of(name), asim.workloads.Surface("booth", start=(8.0, 6.0))
     chosen = {"DOWNPOUR": asim.rules.Downpour(0.02), "elastic": asim.rules.AEASGD(0.02, window=2, rho=5.0)}
     return trace, {name: asim.replay(trace, rule, workload, record=POINTS) for name, rule in chosen.items()}

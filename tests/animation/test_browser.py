@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.animation import gravity
+from asyncsim.animation import _gravity as gravity
 from tests.animation.browser import Watched
 from tests.animation.problems import TRACES, trace_of, two_runs
 

@@ -12,8 +12,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.animation.frames import _number, draw_frames, stale_colors, times
-from asyncsim.animation.page import COMMENT, _source, fill
+from asyncsim.animation._frames import _number, draw_frames, stale_colors, times
+from asyncsim.animation._page import COMMENT, _source, fill
 from tests.animation.problems import trace_of, two_runs
 
 EVIL = '</script><script>alert(1)</script>"{{film}}&<b>'
@@ -84,7 +84,7 @@ def test_a_minute_of_twenty_workers_takes_less_than_60_kB():
     network = asim.Network(latency=delays.Gamma(mean=0.08, cv=0.3))
     trace = asim.simulate(asim.Cluster(20, delays.Gamma(mean=1.0, cv=0.3), network=network), seconds=60.0)
     run = asim.replay(
-        trace, asim.rules.GEM(1e-3), asim.workloads.surface("beale", noise=1.0), record=("central", "read")
+        trace, asim.rules.GEM(1e-3), asim.workloads.Surface("beale", noise=1.0), record=("central", "read")
     )
     assert len(asim.animate(trace, run, predicted=np.full(40, 1 / 40)).page().encode()) < 60_000
     assert len(asim.animate(trace, view="gravity").page().encode()) < 60_000

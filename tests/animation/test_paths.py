@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.animation.paths import UNITS
+from asyncsim.animation._paths import UNITS
 from tests.animation.problems import POINTS, trace_of, two_runs
 
 
@@ -41,7 +41,7 @@ def test_a_job_that_never_commits_is_where_it_read():
 
 def test_a_run_that_diverged_is_shown_until_then():
     trace = trace_of("plain")
-    workload = asim.workloads.surface("beale", start=(-2.0, -1.0))
+    workload = asim.workloads.Surface("beale", start=(-2.0, -1.0))
     run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record=POINTS)
     movie = asim.animate(trace, run)
     assert run.diverged_at is not None
@@ -53,7 +53,7 @@ def test_a_run_that_diverged_is_shown_until_then():
 
 
 def test_principal_directions_of_a_larger_model():
-    trace, workload = trace_of("plain"), asim.workloads.quadratic([4.0, 1.0, 0.0], start=[1.0, 2.0, 3.0])
+    trace, workload = trace_of("plain"), asim.workloads.Quadratic([4.0, 1.0, 0.0], start=[1.0, 2.0, 3.0])
     run = asim.replay(trace, asim.rules.Downpour(0.1), workload, record=POINTS)
     movie = asim.animate(trace, run, view="landscape", directions="principal")
     plane, way = movie.plane, run.unpacked("central")["x"]
@@ -102,24 +102,24 @@ def replayed(workload, **options):
     ],
 )
 def test_mistakes(make, options, message):
-    workload = asim.workloads.surface("booth", start=(2.0, 2.0))
+    workload = asim.workloads.Surface("booth", start=(2.0, 2.0))
     with pytest.raises(ValueError, match=message) as caught:
         asim.animate(trace_of("plain"), make(workload), **options)
     assert "\n" not in str(caught.value)
 
 
 def test_more_mistakes():
-    many = replayed(asim.workloads.quadratic([1.0, 2.0, 3.0]))
+    many = replayed(asim.workloads.Quadratic([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="`view` 'landscape' is for two parameters; 'quadratic' has 3"):
         asim.animate(trace_of("plain"), many, view="landscape")
     with pytest.raises(ValueError, match="`trace` must be the one that was replayed"):
         asim.animate(trace_of("ties"), many)
     with pytest.raises(ValueError, match=r"`trace` must be an asyncsim.Trace; got Run"):
         asim.animate(many)
-    two = replayed(asim.workloads.surface("booth"))
+    two = replayed(asim.workloads.Surface("booth"))
     with pytest.raises(ValueError, match="`run` must hold runs of one model"):
         asim.animate(trace_of("plain"), {"two": two, "three": many}, view="landscape")
-    short = replayed(asim.workloads.surface("booth"), commits=5)
+    short = replayed(asim.workloads.Surface("booth"), commits=5)
     assert asim.animate(trace_of("plain"), short).at(9.0).central["downpour"] is None
     with pytest.raises(ValueError, match="`start` must be before the end of the run 'downpour', which ends after 5"):
         asim.animate(trace_of("plain"), short, start=5.0)

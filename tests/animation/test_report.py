@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.animation.report import report_page
+from asyncsim.animation._report import report_page
 from tests.animation.browser import Watched
 from tests.animation.problems import trace_of
 from tests.animation.test_movie import EVIL, film_in
@@ -15,7 +15,7 @@ from tests.animation.test_movie import EVIL, film_in
 @pytest.fixture(scope="module")
 def result():
     trace = trace_of("crashes")
-    rule, workload = asim.rules.GEM(0.05), asim.workloads.quadratic([1.0, 0.1])
+    rule, workload = asim.rules.GEM(0.05), asim.workloads.Quadratic([1.0, 0.1])
     return trace, asim.replay(trace, rule, workload, record=("energy_central", "energy_proxy"))
 
 
@@ -35,7 +35,7 @@ def test_the_page_holds_what_was_measured(result):
 
 
 def test_a_long_trace_is_shown_in_part(result, monkeypatch):
-    from asyncsim.animation import report
+    from asyncsim.animation import _report as report
 
     monkeypatch.setattr(report, "MOST_COMMITS", 20)
     held = film_in(report_page(*result, "long"))
@@ -45,7 +45,7 @@ def test_a_long_trace_is_shown_in_part(result, monkeypatch):
 
 def test_several_seeds_are_refused():
     trace = trace_of("plain")
-    run = asim.replay(trace, asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0, 0.1]), seed=(0, 1))
+    run = asim.replay(trace, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0, 0.1]), seed=(0, 1))
     with pytest.raises(ValueError, match="`run` must be of one seed, with commits; this one has 2 seeds"):
         report_page(trace, run, "two")
 

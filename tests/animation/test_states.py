@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from asyncsim import Trace
-from asyncsim.animation import gravity
-from asyncsim.animation.film import make_film
-from asyncsim.animation.states import DOING, States
+from asyncsim.animation import _gravity as gravity
+from asyncsim.animation._film import make_film
+from asyncsim.animation._states import DOING, States
 from asyncsim.trace import Fault
 from tests.animation.problems import TRACES, trace_of
 

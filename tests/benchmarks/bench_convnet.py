@@ -18,7 +18,7 @@ def workload():
     images = rng.normal(size=(6000, 28, 28)).astype(np.float32)
     labels = rng.integers(0, 10, 6000).astype(np.int32)
     data = asim.datasets.Dataset("noise", images, labels, images[:100], labels[:100], 10)
-    return asim.workloads.convnet(data, batch_size=BATCH)
+    return asim.workloads.ConvNet(data, batch_size=BATCH)
 
 
 @pytest.mark.parametrize("lanes", [1, None], ids=["one device", "all devices"])

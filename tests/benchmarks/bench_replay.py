@@ -17,10 +17,10 @@ ABOVE_THE_FLOOR = 1.1  # or so close to what moving the bytes takes
 
 
 def digits_workload(hidden):
-    digits = asim.datasets.digits()
+    digits = asim.datasets.Digits()
     if not hidden:
-        return asim.workloads.softmax(digits, batch_size=32)
-    return asim.workloads.mlp(digits, hidden=hidden, batch_size=32)
+        return asim.workloads.Softmax(digits, batch_size=32)
+    return asim.workloads.MLP(digits, hidden=hidden, batch_size=32)
 
 
 @pytest.mark.parametrize("rule", [asim.rules.GEM(0.001), asim.rules.Downpour(0.001)], ids=lambda rule: rule.name)
@@ -53,7 +53,7 @@ def test_cost_does_not_grow_with_the_workers(parameters, workers, versus, report
 def test_quadratic(size, noise, seeds, least, rule, benchmark, report, scaled):
     commits = scaled(1_000_000 if seeds * size == 10 else 100_000)
     trace = gamma_trace(30, 0.3, commits)
-    workload = asim.workloads.quadratic(np.linspace(0.1, 1.0, size), noise=noise)
+    workload = asim.workloads.Quadratic(np.linspace(0.1, 1.0, size), noise=noise)
     seed = tuple(range(seeds)) if seeds > 1 else 0
     run = benchmark.pedantic(asim.replay, args=(trace, rule, workload, seed), rounds=5, warmup_rounds=1)
     assert run.commits == commits

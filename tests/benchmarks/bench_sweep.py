@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study.processes import _begin
+from asyncsim.pool._processes import _begin
 
 STEP_SIZES = tuple(0.01 * k for k in range(1, 11))
 RECORD = {"energy_central": 3, "energy_proxy": 3, "pi_mean": 3, "pi_median": 16}  # what a scenario records by default
@@ -18,7 +18,7 @@ def base(commits):
     return asim.Scenario(
         cluster=asim.Cluster(workers=16, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
         rule=asim.rules.GEM(0.1),
-        workload=asim.workloads.quadratic([1.0, 0.5] * 5),
+        workload=asim.workloads.Quadratic([1.0, 0.5] * 5),
         commits=commits,
     )
 
@@ -82,7 +82,7 @@ def network(commits_per_worker):
     return asim.Scenario(
         cluster=asim.Cluster(workers=20, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
         rule=asim.rules.GEM(0.1),
-        workload=asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=32),
+        workload=asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=32),
         commits_per_worker=commits_per_worker,
     )
 

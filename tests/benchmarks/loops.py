@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.engine.layout import Packing, row_packing
-from asyncsim.engine.rows import at, put_row, take_row
-from asyncsim.workloads.batches import Shuffles, init_key
+from asyncsim.engine._layout import Packing, row_packing
+from asyncsim.engine._rows import at, put_row, take_row
+from asyncsim.workloads._batches import Shuffles, init_key
 
 
 def gamma_trace(workers: int, cv: float, commits: int) -> asim.Trace:

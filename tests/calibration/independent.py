@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.calibration import Calibration, what_if
+from asyncsim.calibration import Fit, what_if
 from tests.calibration import heap
 from tests.calibration.heap import Cluster, Law, gamma, lognormal, straggler, weibull
 
@@ -106,7 +106,7 @@ def _cycles(cluster: Cluster, commits: int = 60_000) -> tuple[float, float]:
     return float(cycles.mean()), float(cycles.std() / cycles.mean())
 
 
-def _error(fit: Calibration, cluster: Cluster, workers: int) -> float:
+def _error(fit: Fit, cluster: Cluster, workers: int) -> float:
     try:
         found = what_if(fit, [workers], draws=8)["throughput"][0]
     except ValueError:
@@ -146,11 +146,10 @@ def main() -> None:
             error = math.sqrt(0.09 / len(held))
             print(f"{columns}: {name:22} {sum(held)}/{len(held)} hold, {np.mean(held):.3f} (± {error:.3f})")
         errors = np.array([list(one.errors.values()) for one in mine])
-        told = errors[np.isfinite(errors)]
-        worst = f"worst {np.abs(told).max():.1%}" if len(told) else "all refused"
-        print(
-            f"{columns}: what_if {len(told)} of {errors.size} answered, {int((np.abs(told) > NEAR).sum())} off, {worst}"
-        )
+        answered = errors[np.isfinite(errors)]
+        worst = f"worst {np.abs(answered).max():.1%}" if len(answered) else "all refused"
+        off = int((np.abs(answered) > NEAR).sum())
+        print(f"{columns}: what_if {len(answered)} of {errors.size} answered, {off} off, {worst}")
 
 
 if __name__ == "__main__":

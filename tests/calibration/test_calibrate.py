@@ -1,4 +1,4 @@
-"""From logs of known clusters back to the clusters, what a log cannot tell, and what is refused."""
+"""From logs of known clusters back to the clusters, parameters that a log does not identify, and errors."""
 
 import math
 
@@ -7,9 +7,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration.laws.choose import choose
-from asyncsim.calibration.laws.estimate import estimate
-from asyncsim.calibration.laws.stages import Stage
+from asyncsim.calibration._choose import choose
+from asyncsim.calibration._estimate import estimate
+from asyncsim.calibration._stages import Stage
 
 HIDDEN = asim.Cluster(
     workers=6,
@@ -64,7 +64,7 @@ def test_hidden_parameters_come_back(fit):
 
 def test_it_is_kept_whole(fit, tmp_path):
     fit.save(tmp_path / "fit.json")
-    again = asim.Calibration.load(tmp_path / "fit.json")
+    again = asim.Fit.load(tmp_path / "fit.json")
     assert repr(again) == repr(fit)
     assert again.parameters == fit.parameters
     assert again.cluster == fit.cluster
@@ -72,9 +72,9 @@ def test_it_is_kept_whole(fit, tmp_path):
     assert again.log == fit.log
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(ValueError, match="holds no calibration"):
-        asim.Calibration.load(tmp_path / "other.json")
+        asim.Fit.load(tmp_path / "other.json")
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        asim.Calibration.load(tmp_path / "missing.json")
+        asim.Fit.load(tmp_path / "missing.json")
 
 
 def test_samples_spread_as_the_intervals_say(fit):
@@ -103,7 +103,7 @@ def test_few_simulated_logs_do_not_condemn_a_model():
 
 
 def test_commits_alone(log):
-    """What the log does not tell is said, and the queue that it hides is noticed."""
+    """Parameters that are not identifiable are listed, and the hidden queue is noticed."""
     alone = asim.calibrate(asim.Trace.from_commits(log.worker, log.commit_time), law="gamma", by_worker=False)
     assert alone.hidden == ("latency", "service")
     for name in ("network.latency.mean", "server.service.mean"):
@@ -125,7 +125,7 @@ def test_fewer_columns(log):
         assert found.parameters["server.service.mean"].identifiable == (table is arrived)
         assert any("The log lacks" in note for note in found.notes)
     whole = asim.calibrate(asim.Trace.from_columns(kept), law="gamma", by_worker=False)
-    assert list(whole.stages) == ["compute", "upload"]
+    assert list(whole.model.stages) == ["compute", "upload"]
     assert whole.hidden == ("latency", "service")
     rest = float((log.commit_time - log.finish_time).mean())
     assert whole.parameters["upload.mean"].estimate == pytest.approx(rest, rel=0.02)
@@ -145,14 +145,14 @@ def test_fewer_columns(log):
 )
 def test_the_law_of_least_aic(law, families):
     found = asim.calibrate(asim.simulate(asim.Cluster(3, law), commits=600, seed=2), by_worker=False)
-    assert found.stages["compute"].groups[0].estimate.family in families
+    assert found.model.stages["compute"].groups[0].estimate.family in families
 
 
 def test_workers_that_differ():
     law = delays.Gamma(1.0, 0.3)
     classes = asim.Cluster(6, delays.fleet.two_classes(law, 6, slow=2, factor=1.5))
     found = asim.calibrate(asim.simulate(classes, commits=900), law="gamma")
-    assert [group.workers for group in found.stages["compute"].groups] == [(0, 1, 2, 3), (4, 5)]
+    assert [group.workers for group in found.model.stages["compute"].groups] == [(0, 1, 2, 3), (4, 5)]
     assert within(found.parameters["compute.slow.mean"], 1.5)
     assert within(found.parameters["compute.fast.mean"], 1.0)
     assert "Two classes of workers: workers 4, 5 take 1.5 times as long" in found.notes[0]
@@ -165,7 +165,7 @@ def test_workers_that_differ():
     assert within(each.parameters["compute[2].mean"], 3.0)
     equal = asim.calibrate(asim.simulate(asim.Cluster(4, law), commits=400), law="gamma")
     assert equal.cluster.compute.mean == pytest.approx(1.0, abs=5 * 0.3 / 20)
-    assert equal.stages["compute"].p_equal > 0.01
+    assert equal.model.stages["compute"].p_equal > 0.01
 
 
 @pytest.mark.parametrize("law", [delays.Uniform(1.0, 2.0), delays.ShiftedExponential(1.0, 0.5)], ids=repr)
@@ -185,7 +185,7 @@ def test_jobs_in_flight_count():
     means = [asim.calibrate(asim.simulate(cluster, commits=150, seed=seed), law="exponential") for seed in range(4)]
     found = np.array([fit.parameters["compute.mean"].estimate for fit in means])
     assert abs(found.mean() - 1) < 4 / math.sqrt(600)
-    assert means[0].stages["compute"].law is None
+    assert means[0].model.stages["compute"].law is None
     committed = asim.simulate(cluster, commits=150)
     assert (committed.finish_time - committed.start_time).mean() < 0.6
 
@@ -287,7 +287,7 @@ def test_a_least_duration_is_an_end_of_its_interval():
             "`log` must have times, ",
         ),
         (lambda: [1.0, 2.0], {}, r"`log` must be an asyncsim Trace; got .* Make one with Trace.from_columns"),
-        (None, {"method": "mcmc"}, "`method` must be one of 'likelihood', 'npe', 'avo'; got 'mcmc'"),
+        (None, {"method": "mcmc"}, "`method` must be one of 'likelihood', 'npe'; got 'mcmc'"),
         (None, {"law": "gama"}, "`law` must be one of .* Did you mean 'gamma'"),
         (None, {"law": {"service": "gamma"}}, "`law` of 'service' must be left out"),
         (None, {"law": "constant"}, "must be equal for a constant law"),

@@ -64,7 +64,7 @@ def test_what_is_mixed_is_not_identified(fits):
     with pytest.raises(ValueError, match=r"`workers` of 24 .* mix messages.* Log `arrive_time` and `serve_time`"):
         what_if(fit, [24])
     same = what_if(fit, [WORKERS], draws=4)["throughput"][0]  # which the log itself shows
-    assert same == pytest.approx(fit.log["throughput"], rel=0.1)
+    assert same == pytest.approx(fit.log.statistics["throughput"], rel=0.1)
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -83,8 +83,8 @@ def test_intervals_of_what_is_identified_hold(fits):
     held = []
     for (name, columns), fit in fits.items():
         truth = true_parameters(FEW[name], columns)
-        told = {key: one for key, one in fit.parameters.items() if one.identifiable and key in truth}
-        held += [one.low <= truth[key] <= one.high for key, one in told.items()]
+        known = {key: one for key, one in fit.parameters.items() if one.identifiable and key in truth}
+        held += [one.low <= truth[key] <= one.high for key, one in known.items()]
     assert len(held) > 30
     assert abs(np.mean(held) - 0.9) < 4 * math.sqrt(0.09 / len(held))
 

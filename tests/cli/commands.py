@@ -10,7 +10,7 @@ print("a script may print")
 scenario = asim.Scenario(
     cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
     rule=asim.rules.GEM(learning_rate=0.05),
-    workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
+    workload=asim.workloads.Quadratic([1.0, 0.1], noise=0.1),
     commits_per_worker=50,
 )
 

@@ -23,10 +23,10 @@ def test_from_a_log_to_a_scenario(command, log):
     done = command("calibrate", log, "--out", "mine", "--law", "gamma")
     assert (done.status, done.err) == (0, "")
     assert "compute.mean" in done.out
-    assert "not told" not in done.out
+    assert "not identifiable" not in done.out
     assert "The model produces such logs" in done.out
     assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
-    fit = asim.Calibration.load(Path() / "mine" / "fit.json")
+    fit = asim.Fit.load(Path() / "mine" / "fit.json")
     assert fit.cluster.server.service.mean == pytest.approx(0.1)
     ran = command("run", "mine/scenario.py", "--workers", "20", "--points", "2", "--draws", "2", "--out", "more")
     assert ran.status == 0
@@ -66,8 +66,8 @@ def test_mistakes(command, log, arguments, words):
 
 def test_a_folder_that_cannot_be_written_to(command, log, monkeypatch):
     """Before minutes of simulation, not after them."""
-    monkeypatch.setattr("asyncsim.cli.calibrate.os.access", lambda path, mode: False)
-    monkeypatch.setattr("asyncsim.cli.calibrate.calibrate", None)
+    monkeypatch.setattr("asyncsim.cli._calibrate.os.access", lambda path, mode: False)
+    monkeypatch.setattr("asyncsim.cli._calibrate.calibrate", None)
     assert_one_line(command("calibrate", log, "--out", "mine"), 1, "`out`", "cannot be written to", "another folder")
 
 
@@ -81,18 +81,18 @@ model = Model(lambda p: asim.Cluster(3, asim.delays.Gamma(p["mean"], 0.3)), prio
 
 @pytest.fixture
 def normal(monkeypatch):
-    """What the regression leaves is taken as normal: networks are tested in `tests/calibration/test_npe.py`."""
+    """The residuals of the regression are taken as normal: networks are tested in `tests/calibration/test_npe.py`."""
 
     def draw(flow, key, rows, count):
         return np.random.default_rng(0).normal(size=(count, len(rows), 1))
 
     made = {"FLOWS": 1, "_new_flow": lambda *sizes: None, "_flows": lambda *data: (None,), "_sample": draw}
     for name, value in made.items():
-        monkeypatch.setattr(f"asyncsim.calibration.simulated.estimator.{name}", value)
+        monkeypatch.setattr(f"asyncsim.calibration._estimator.{name}", value)
 
 
 def test_by_simulation(command, log, normal):
-    """A model of one's own: a table with what was learned, a picture, and a fit that a scenario uses."""
+    """A user's model: a table with coverage, a picture, and a fit that a scenario uses."""
     pytest.importorskip("flowjax", reason="neural posteriors need the extra calibrate")
     Path("model.py").write_text(SCRIPT)
     arguments = ("calibrate", log, "--out", "mine", "--model", "model.py", "--simulations", "500", "--jobs", "0")
@@ -105,7 +105,7 @@ def test_by_simulation(command, log, normal):
     assert found["method"] == "npe"
     assert found["simulations"] == 500
     assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
-    assert asim.Calibration.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
+    assert asim.Fit.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
 
 
 OWN = """
@@ -129,22 +129,10 @@ def test_a_model_by_likelihood(command, log):
     assert "coverage" not in done.out.lower()
     assert "The model produces such logs" in done.out
     assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
-    fit = asim.Calibration.load(Path() / "mine" / "fit.json")
+    fit = asim.Fit.load(Path() / "mine" / "fit.json")
     assert fit.with_workers(9).server.service.mean == pytest.approx(0.1)
     again = command("calibrate", log, "--model", "model.py", "--method", "likelihood", "--quick", "--json")
     assert json.loads(again.out)["widths"]["mean"] < 0.1
-
-
-def test_a_model_by_avo(command, tmp_path):
-    """The table says that a proposal is no posterior."""
-    Path("model.py").write_text(OWN)
-    cluster = asim.Cluster(3, delays.Gamma(1.0, 0.3), server=asim.Server(service=delays.Constant(0.1)))
-    asim.simulate(cluster, commits=240).to_csv("long.csv")
-    options = ("--method", "avo", "--simulations", "500", "--quick")
-    done = command("calibrate", "long.csv", "--out", "mine", "--model", "model.py", *options)
-    assert (done.status, done.err) == (0, "")
-    assert "whose proposal is NO posterior" in done.out
-    assert asim.Calibration.load(Path() / "mine" / "fit.json").method == "avo"
 
 
 @pytest.mark.parametrize(
@@ -160,8 +148,8 @@ def test_scripts_without_a_model(command, log, script, words):
     assert_one_line(command("calibrate", log, "--model", "model.py"), 2, *words)
 
 
-def test_what_the_columns_mix_is_fitted_and_no_answer_is_given(command):
-    """Messages and a queue between finish and commit: the fit is told, and what would tell them apart."""
+def test_mixed_stages_are_fitted_but_not_extrapolated(command):
+    """Messages and a queue between finish and commit: the fit is printed, with the columns that would separate them."""
     network, server = asim.Network(latency=delays.Gamma(0.1, 0.5)), asim.Server(service=delays.Gamma(0.1, 0.3))
     log = asim.simulate(asim.Cluster(8, delays.Gamma(1.0, 0.3), network=network, server=server), commits=500)
     mixed = {name: getattr(log, name) for name in ("worker", "read_time", "finish_time", "commit_time")}

@@ -1,4 +1,4 @@
-"""`asyncsim completion`: what a shell is offered, and what bash, fish and zsh make of it."""
+"""`asyncsim completion`: what bash, fish and zsh make of its script, which asks asyncsim for tags only."""
 
 import os
 import pty
@@ -11,166 +11,139 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim.cli.completion import SHELLS, answer, completions
-from asyncsim.cli.vocabulary import Words, make_vocabulary, vocabulary
-from asyncsim.folders import tags
-from asyncsim.rules import CONSTRUCTORS
-from asyncsim.scenario.catalogue import all_fields
+from asyncsim._families import ours
+from asyncsim.cli._app import COMMANDS
+from asyncsim.cli._completion import SHELLS
+from asyncsim.scenario._catalogue import all_fields
+from asyncsim.store import tags
 from tests.cli.commands import Command, assert_one_line
+
+BOTH = ["baseline", "my best run"]
+FLAGS = {f"--{field.name.replace('_', '-')}" for field in all_fields()}
+OFFERED = {  # words of a line, the last of which is completed -> what it may become; sets are part of that
+    (): [*COMMANDS],
+    ("unt",): ["untag"],
+    ("trace", ""): ["check", "info", "cost", "export"],
+    ("run", "study.py", "--"): FLAGS | {"--out", "--json"},
+    ("sweep", "study.py", "--"): FLAGS | {"--grid", "--json"},
+    ("run", "study.py", "--rule", "ge"): ["gem"],
+    ("run", "study.py", "--rule", ""): {*ours("rules")},
+    ("run", "--atomic", ""): ["true", "false"],
+    ("run", "--workers", ""): [],
+    ("sweep", "plot", "store", "--y", "final"): ["final_loss"],
+    ("runs", "--sort", "final"): ["final_loss"],
+    ("rules", "downp"): ["downpour"],
+    ("completion", "z"): ["zsh"],
+    ("path", ""): BOTH,
+    ("untag", "my"): ["my best run"],
+    ("show", ""): {*BOTH, "study.py"},
+    ("compare", "baseline", "b"): ["baseline", "bin"],
+    ("run", "stu"): ["study.py"],
+    ("run", "study.py", "--out", "stu"): ["study.py"],
+}
 
 
 @pytest.fixture(scope="module")
-def words() -> Words:
-    return make_vocabulary()
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the script for each shell, two tags, and a program that writes down how it is called."""
+    folder = tmp_path_factory.mktemp("completion")
+    for shell in SHELLS:
+        done = subprocess.run([sys.executable, "-m", "asyncsim", "completion", shell], capture_output=True, check=True)
+        (folder / f"source.{shell}").write_bytes(done.stdout)
+    program = folder / "bin" / "asyncsim"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$*" >> {folder}/calls\nexec {sys.executable} -m asyncsim "$@"\n')
+    program.chmod(0o755)
+    (folder / "study.py").touch()
+    return folder
 
 
 @pytest.fixture(autouse=True)
-def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASYNCSIM_TAGS", str(tmp_path / "tags.json"))
-    monkeypatch.setenv("ASYNCSIM_CACHE", str(tmp_path / "cache"))
-    tags.add(tmp_path, "baseline")
-    tags.add(tmp_path, "my best run")
-
-
-def offered(words: Words, *line: str) -> list[str]:
-    """What the last word of a line may become; "file" for whatever the shell lists."""
-    found = completions(line[:-1], line[-1], words)
-    return [item.value if item.type == "plain" else item.type for item in found]
-
-
-def test_commands(words: Words) -> None:
-    from asyncsim.cli.app import COMMANDS
-
-    assert offered(words, "") == list(COMMANDS)
-    assert offered(words, "unt") == ["untag"]
-    assert offered(words, "trace", "") == ["check", "info", "export"]
-    assert "status" in offered(words, "sweep", "")
-
-
-@pytest.mark.parametrize("command", ["run", "sweep"])
-def test_fields_and_their_values(words: Words, command: str) -> None:
-    flags = offered(words, command, "study.py", "--")
-    assert {f"--{field.name.replace('_', '-')}" for field in all_fields()} <= set(flags)
-    assert offered(words, command, "study.py", "--rule", "") == list(CONSTRUCTORS)
-    assert offered(words, command, "--rule=ge") == ["--rule=gem"]
-    assert offered(words, command, "--rule", "=", "ge") == ["gem"]  # as bash splits it
-    assert offered(words, command, "--learning_r") == ["--learning-rate"]
-    assert offered(words, command, "--atomic", "") == ["true", "false"]
-    assert offered(words, command, "--workers", "") == []
-
-
-def test_tags_and_files(words: Words) -> None:
-    both = ["baseline", "my best run"]
-    for line in (("show",), ("compare", "baseline"), ("run",), ("trace", "info"), ("tag",), ("sweep", "table")):
-        assert offered(words, *line, "") == [*both, "file"]
-    for line in (("path",), ("untag",), ("retag",)):
-        assert offered(words, *line, "my") == ["my best run"]
-    assert offered(words, "run", "study.py", "--out", "") == ["file"]
-    assert "final_loss" in offered(words, "runs", "--sort", "")
-    assert offered(words, "rules", "gem") == ["gem"]
-    assert offered(words, "completion", "z") == ["zsh"]
-    assert offered(words, "nosuch", "") == []
-
-
-def test_the_vocabulary_is_kept(words: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncsim.cli import vocabulary as module
-
-    assert vocabulary() == words
-    monkeypatch.setattr(module, "make_vocabulary", lambda: pytest.fail("made again"))
-    assert vocabulary() == words
-    (tmp_path / "cache" / "completion.json").write_text("{")
-    monkeypatch.setattr(module, "make_vocabulary", lambda: words)
-    assert vocabulary() == words
-    monkeypatch.setenv("ASYNCSIM_CACHE", "/dev/null/nowhere")  # which cannot be written
-    assert vocabulary() == words
-
-
-def test_damaged_tags_are_not_offered(words: Words) -> None:
-    tags.file().write_text("{")
-    assert offered(words, "show", "") == ["file"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_source(command: Command, shell: str) -> None:
-    done = command("completion", shell)
-    assert done.status == 0
-    assert "_ASYNCSIM_COMPLETE" in done.out
-    assert "warp" in done.out
-    if shutil.which(shell):
-        assert subprocess.run([shell, "-n"], input=done.out, text=True, check=False).returncode == 0
-
-
-def test_mistakes(command: Command) -> None:
-    assert_one_line(command("completion", "tcsh"), 2, "'tcsh'")
-    assert answer("tcsh_complete") == answer("bash_source") == 1
-
-
-@pytest.fixture
-def typed(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the program that shells call, what there is to complete, and the functions of each shell."""
-    vocabulary()
-    program = tmp_path / "bin" / "asyncsim"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from asyncsim.cli import program; program()' \"$@\"\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    tags.add(tmp_path, "gem,workers=30")
-    (tmp_path / "study.py").touch()
-    for shell in SHELLS:
-        (tmp_path / f"source.{shell}").write_text(command("completion", shell).out)
-    return tmp_path
+def typed(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ASYNCSIM_TAGS", str(here / "tags.json"))
+    monkeypatch.setenv("PATH", f"{here / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(here))  # where fish keeps things
+    for name in BOTH:
+        tags.add(here, name, move=True)
+    (here / "calls").write_text("")
+    return here
 
 
 def needs(shell: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(shutil.which(shell) is None, reason=f"there is no {shell}")
 
 
-@needs("bash")
-def test_in_bash(typed: Path) -> None:
-    """The functions themselves, with the program that they call."""
+def said(shell: str, script: str, folder: Path, error: str = "") -> list[str]:
+    done = subprocess.run([shell, "-c", script], capture_output=True, text=True, check=False, cwd=folder)
+    assert error in done.stderr if error else not done.stderr
+    return done.stdout.splitlines()
+
+
+def offered_in_bash(line: tuple[str, ...], folder: Path) -> list[str]:
+    words = " ".join(f"'{word}'" for word in ("asyncsim", *(line or ("",))))
     script = f"""
         compopt() {{ :; }}  # which bash has only while somebody types
-        . {typed}/source.bash
-        tell() {{ printf '%s\\n' "${{COMPREPLY[@]}}"; }}
-        ask() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _asyncsim_completion asyncsim; tell; }}
-        ask asyncsim run study.py --rule ge
-        ask asyncsim path my
-        COMP_WORDS=(warp ba); COMP_CWORD=1; _warp_completion; tell
-        warp 'my best run' && pwd
-        warp nosuch || echo "status $?"
+        . ./source.bash
+        COMP_WORDS=({words}); COMP_CWORD=$(({len(line) or 1})); _asyncsim asyncsim
+        printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, cwd="/")
-    assert done.stdout.splitlines() == ["gem", "my best run", "baseline", str(typed), "status 1"], done.stderr
+    return [word for word in said("bash", script, folder) if word]
 
 
-@needs("fish")
-def test_in_fish(typed: Path) -> None:
-    """Names and explanations hold commas, and words may be quoted."""
-    script = f"""
-        source {typed}/source.fish
-        complete -C 'asyncsim run study.py --rule ge'
-        complete -C 'asyncsim path gem'
-        complete -C 'asyncsim path "my b'
-        complete -C 'asyncsim untag st; asyncsim run stu'
-        complete -C 'asyncsim swee'
-        complete -C 'warp ba'
-        warp 'my best run' && pwd
-        warp nosuch || echo "status $status"
-    """
-    environment = {**os.environ, "HOME": str(typed)}  # where fish keeps things
-    done = subprocess.run(
-        ["fish", "-c", script], capture_output=True, text=True, check=False, cwd=typed, env=environment
-    )
-    assert done.stdout.splitlines() == [
-        "gem",
-        f"gem,workers=30\t{typed}",
-        f"my best run\t{typed}",
-        "study.py",
-        "sweep\tRun many scenarios made of one, and keep each result.",
-        "baseline",
-        str(typed),
-        "status 1",
-    ], done.stderr
+def offered_in_fish(line: tuple[str, ...], folder: Path) -> list[str]:
+    found = said("fish", f"source source.fish; complete -C 'asyncsim {' '.join(line)}'", folder)
+    return [word.partition("\t")[0] for word in found]
+
+
+@pytest.mark.parametrize("line", OFFERED, ids=" ".join)
+@pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "fish")])
+def test_what_is_offered(typed: Path, shell: str, line: tuple[str, ...]) -> None:
+    found = {"bash": offered_in_bash, "fish": offered_in_fish}[shell](line, typed)
+    expected = OFFERED[line]
+    if isinstance(expected, set):
+        assert expected <= set(found)
+    else:
+        assert sorted(word.rstrip("/") for word in found) == sorted(expected)
+    asked = {"tags --names"} if any("my best run" in found or word in BOTH for word in found) else set()
+    calls = set((typed / "calls").read_text().splitlines())
+    assert asked <= calls <= {"tags --names"}
+    if not {line[0] if line else "", *line[:1]} & {"path", "untag", "show", "compare", "run"}:
+        assert not calls
+
+
+@needs("bash")
+def test_bash_splits_at_the_sign_of_equality(typed: Path) -> None:
+    assert offered_in_bash(("run", "--rule", "=", "ge"), typed) == ["gem"]
+    assert "gem" in offered_in_bash(("run", "--rule", "="), typed)
+    assert offered_in_bash(("run", "--learning_r"), typed) == ["--learning-rate"]
+
+
+@pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "fish")])
+def test_warp(typed: Path, shell: str) -> None:
+    status = "$status" if shell == "fish" else "$?"
+    script = f"source ./source.{shell}; warp 'my best run' && pwd; warp nosuch || echo status {status}"
+    assert said(shell, script, typed, "no tag 'nosuch'") == [str(typed), "status 1"]
+
+
+def test_asking_for_tags_starts_no_jax(typed: Path) -> None:
+    code = "import sys, asyncsim; sys.argv[1:] = ['tags', '--names']; from asyncsim.cli import main\n"
+    code += "try: main()\nfinally: print({'jax', 'scipy', 'simpy'} & set(sys.modules))"
+    assert said(sys.executable, code, typed) == [*BOTH, "set()"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_damaged_tags_are_not_offered(typed: Path, shell: str) -> None:
+    tags.file().write_text("{")
+    try:
+        if shell != "zsh" and shutil.which(shell):
+            found = {"bash": offered_in_bash, "fish": offered_in_fish}[shell](("show", "stu"), typed)
+            assert found == ["study.py"]
+    finally:
+        tags.file().unlink()
+
+
+def test_mistakes(command: Command) -> None:
+    assert_one_line(command("completion", "tcsh"), 2, "'tcsh'")
 
 
 @needs("zsh")
@@ -178,7 +151,9 @@ def test_in_zsh(typed: Path) -> None:
     """Typed at a terminal, since zsh completes nowhere else; the key is one that completes and writes the line down."""
     lines = [
         ("asyncsim run study.py --rule ge", "asyncsim run study.py --rule gem "),
-        ("asyncsim path gem", "asyncsim path gem,workers=30 "),
+        ("asyncsim run --rule=ge", "asyncsim run --rule=gem "),
+        ("asyncsim sweep stat", "asyncsim sweep status "),
+        ("asyncsim runs --sor", "asyncsim runs --sort "),
         ("asyncsim path my", "asyncsim path my\\ best\\ run "),
         ("asyncsim path 'my b", "asyncsim path 'my best run' "),
         ("asyncsim run stu", "asyncsim run study.py "),

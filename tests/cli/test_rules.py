@@ -6,10 +6,18 @@ import json
 import pytest
 
 import asyncsim as asim
-from asyncsim.rules import CONSTRUCTORS
+from asyncsim._families import FAMILIES, ours
 from tests.cli.commands import assert_one_line
 
 pytestmark = pytest.mark.quick
+RULES = ours("rules")
+
+
+@pytest.fixture(autouse=True)
+def of_the_library_only(monkeypatch):
+    """Without the rules and compressors that other tests in this process have defined."""
+    for family in ("rules", "compressors"):
+        monkeypatch.setitem(FAMILIES, family, dict(ours(family)))
 
 
 @pytest.fixture
@@ -25,36 +33,37 @@ def printed(command):
 
 
 def summary(name):
-    return inspect.getdoc(CONSTRUCTORS[name]).splitlines()[0].replace("`", "")
+    return inspect.getdoc(RULES[name]).splitlines()[0].replace("`", "")
 
 
 def test_the_table_fits_a_terminal_and_names_every_rule(printed):
     lines = printed().splitlines()
     assert max(map(len, lines[:-2])) <= 80
     heads = [line.split()[0] for line in lines[1:] if line[:1].isalpha()]
-    assert heads[: len(CONSTRUCTORS)] == sorted(CONSTRUCTORS)
-    text = "".join(line[21:59].strip() + " " for line in lines[1:])
-    for name in CONSTRUCTORS:
+    assert heads[: len(RULES)] == sorted(RULES)
+    does, made = lines[0].index("what it does"), lines[0].index("made for")
+    text = "".join(line[does:made].strip() + " " for line in lines[1:])
+    for name in RULES:
         assert summary(name) in text
-    purposes = " ".join("".join(line[59:].strip() + " " for line in lines[1:]).split())
-    for name in CONSTRUCTORS:
-        assert CONSTRUCTORS[name].purpose in purposes
+    purposes = " ".join("".join(line[made:].strip() + " " for line in lines[1:]).split())
+    for name in RULES:
+        assert RULES[name].purpose in purposes
 
 
 def test_every_rule_was_made_for_something():
-    for rule in CONSTRUCTORS.values():
+    for rule in RULES.values():
         assert rule.purpose == rule.purpose.strip(". ")
         assert len(rule.purpose) <= 60
 
 
-@pytest.mark.parametrize("name", sorted(CONSTRUCTORS))
+@pytest.mark.parametrize("name", RULES)
 def test_a_rule_in_detail(printed, name):
     text = printed(name)
     words = " ".join(text.split()).replace("first- order", "first-order")  # broken at the hyphen
     assert max(map(len, text.partition("\n@")[0].splitlines())) <= 80
     assert words.startswith(f"{name}: {summary(name)}")
     assert asim.citation(name) in text
-    for parameter in inspect.signature(CONSTRUCTORS[name]).parameters.values():
+    for parameter in inspect.signature(RULES[name]).parameters.values():
         shown = "must be given" if parameter.default is parameter.empty else str(parameter.default)
         assert f"[{shown.lower()}]" in words.lower()
     assert "`" not in text.partition("\n@")[0]
@@ -74,9 +83,9 @@ def test_an_unknown_name_suggests_the_nearest(command, name, meant):
 
 def test_json_says_what_must_be_given(printed):
     listed = json.loads(printed("--json"))
-    assert set(listed) == set(CONSTRUCTORS)
+    assert set(listed) == set(RULES)
     for name, described in listed.items():
-        given = inspect.signature(CONSTRUCTORS[name]).parameters
+        given = inspect.signature(RULES[name]).parameters
         assert described["required"] == [
             key for key, parameter in given.items() if parameter.default is parameter.empty
         ]

@@ -14,15 +14,15 @@ import jax
 import numpy as np
 import pytest
 
-from asyncsim.cli import run as cli_run
-from asyncsim.cli.progress import Bar
-from asyncsim.cli.run import find_script
-from asyncsim.folders.summaries import KEYS
+from asyncsim._metrics import KEYS
+from asyncsim.cli import _run as cli_run
+from asyncsim.cli._progress import Bar
+from asyncsim.cli._run import find_script
 from tests.cli.commands import SCRIPT, Command, assert_one_line
-from tests.folders.problems import content_of
 from tests.problems import full_disk
+from tests.store.problems import content_of
 
-run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
+run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
 pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
 
 
@@ -31,7 +31,7 @@ class TestRun:
     def test_table_and_folder(self, command: Command) -> None:
         done = command("run", "study.py")
         assert done.status == 0
-        for words in ("commits", "200", "mean staleness", "final training loss", "diverged", "runs/study"):
+        for words in ("commits", "200", "mean staleness", "final loss", "diverged", "runs/study"):
             assert words in done.out
         assert "a script may print" not in done.out
         assert Path("runs/study/report.png").is_file()
@@ -67,7 +67,11 @@ class TestRun:
         flags.insert(place, "study.py")
         assert json.loads(command("run", *flags).out)["commits"] == 30
         described = json.loads(next(Path("runs").glob("study,workers=3,*/scenario.json")).read_text())
-        assert described["cluster"] == {"workers": 3, "compute": {"law": "exponential", "mean": 1.0}}
+        assert described["cluster"] == {
+            "kind": "cluster.Cluster",
+            "workers": 3,
+            "compute": {"kind": "delays.exponential", "mean": 1.0},
+        }
         assert described["rule"]["learning_rate"] == 0.01
 
     def test_flags_of_another_law_and_lists(self, command: Command) -> None:
@@ -86,8 +90,8 @@ class TestRun:
         assert command("run", "study.py", *flags).status == 0
         place = Path("runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=none")
         described = json.loads((place / "scenario.json").read_text())
-        assert described["cluster"]["compute"] == {"law": "uniform", "low": 1.0, "high": 2.0}
-        assert described["workload"]["eigenvalues"] == [1.0, 2.0, 3.0]
+        assert described["cluster"]["compute"] == {"kind": "delays.uniform", "low": 1.0, "high": 2.0}
+        assert described["workload"]["eigenvalues"] == {"array": [1.0, 2.0, 3.0]}
         assert described["record"] == {}
 
     @pytest.mark.whole_pages
@@ -260,10 +264,10 @@ class TestProcesses:
         self, command: Command, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
-        run_module = importlib.import_module("asyncsim.study.run")
+        run_module = importlib.import_module("asyncsim.study._run")
         # The script below changes it, here as well when the command is given again: to be put back afterwards.
         monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", run_module.CHECKPOINT_EVERY)
-        checkpoints = "import importlib\nimportlib.import_module('asyncsim.study.run').CHECKPOINT_EVERY = 0.0\n"
+        checkpoints = "import importlib\nimportlib.import_module('asyncsim.study._run').CHECKPOINT_EVERY = 0.0\n"
         Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
         flags = ("--commits", "300000", "--record", "none", "--json", "--out", "runs/study")
         arguments = [sys.executable, "study.py", *flags]

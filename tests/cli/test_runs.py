@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from asyncsim.folders import holders, tags
-from asyncsim.study import keep
+from asyncsim.store import _lease as lease
+from asyncsim.store import tags
+from asyncsim.store._folder import locked
 from tests.cli.commands import Command, assert_one_line
-from tests.folders.test_listing import a_run
+from tests.store.test_listing import a_run
 
 HOLD = """
 from pathlib import Path
-from asyncsim.study.keep import locked
+from asyncsim.store._folder import locked
 with locked(Path("runs/second")):
     print("held", flush=True)
     input()
@@ -135,8 +136,9 @@ class TestAtWork:
 
 def test_a_lock_is_renewed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """By which others, on other hosts, see that its process lives."""
-    monkeypatch.setattr(holders, "RENEWED", 0.02)
-    with keep.locked(Path("runs/first")):
+    monkeypatch.setattr(lease, "RENEWED", 0.02)
+    lease._renewing.cache_clear()
+    with locked(Path("runs/first")):
         os.utime("runs/first/.holder", (1e9, 1e9))
         for _ in range(500):
             if Path("runs/first/.holder").stat().st_mtime > 1e9:
@@ -144,3 +146,4 @@ def test_a_lock_is_renewed(command: Command, monkeypatch: pytest.MonkeyPatch) ->
             time.sleep(0.01)
         assert Path("runs/first/.holder").stat().st_mtime > 1e9
     assert not Path("runs/first/.holder").exists()
+    lease._renewing.cache_clear()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Command, assert_one_line
-from tests.folders.problems import content_of
+from tests.store.problems import content_of
 from tests.study.test_load import OWN
 
 pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
@@ -24,7 +24,7 @@ class TestShow:
         command("run", "study.py", "--kappa", "2", "--tag", "strong")
         done = command("show", "strong")
         assert done.status == 0
-        for words in ("runs/study,kappa=2: scenario, tagged strong", "final training loss", "kappa          2.0"):
+        for words in ("runs/study,kappa=2: scenario, tagged strong", "final loss", "kappa          2.0"):
             assert words in done.out
         shown = json.loads(command("show", "runs/study,kappa=2", "--json").out)
         assert shown["summary"] == content_of("runs/study,kappa=2/summary.json")
@@ -100,7 +100,7 @@ class TestRunAgain:
         command("run", "study.py", "--tag", "own")
         assert "found there" in command("run", "own").out
         Path("study.py").unlink()
-        assert_one_line(command("run", "own"), 1, "`workload`", "its script", "is missing")
+        assert_one_line(command("run", "own"), 1, "`workload.init`", "Its script", "is missing")
 
     def test_what_there_is_not(self, command: Command) -> None:
         command("run", "study.py", "--tag", "baseline")

@@ -1,6 +1,8 @@
 """`asyncsim stability`: its numbers, its errors, its files."""
 
 import json
+import math
+import re
 from functools import partial
 
 import pytest
@@ -19,6 +21,7 @@ def command(command, monkeypatch):
     monkeypatch.setattr(reports, "REPORT_SCHEDULES", 4)
     monkeypatch.setattr(reports, "MAP_COLUMNS", 3)
     monkeypatch.setattr(reports, "MAP_SCHEDULES", 2)
+    monkeypatch.setattr("asyncsim.cli._progress.SILENT", math.inf)  # however slow the machine is
     return partial(command, "stability")
 
 
@@ -81,3 +84,12 @@ def test_help_shows_the_present_values(command):
     assert status == 0
     assert "--workers" in out
     assert "[exponential]" in out
+
+
+def test_a_long_computation_says_so_once_without_a_terminal(command, monkeypatch):
+    monkeypatch.setattr("asyncsim.cli._progress.SILENT", 0.0)
+    status, out, err = command("--workers", "3", "--json")
+    assert status == 0
+    assert len(json.loads(out)) == 7
+    (line,) = err.splitlines()
+    assert re.fullmatch(r"[A-Z].*, \d+% done after \d+ s\.", line)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncsim import delays, theory
-from asyncsim.cli.staleness import cluster_of
+from asyncsim.cli._theory import cluster_of
 from asyncsim.reports import staleness as module
 from asyncsim.reports.staleness import staleness_report, total_variation_by_chance
 
@@ -26,7 +26,7 @@ def command(command):
 def quick_pictures(request, monkeypatch):
     """Empty ones, but where a test has the mark `whole_pages`."""
     if not request.node.get_closest_marker("whole_pages"):
-        monkeypatch.setattr("asyncsim.cli.staleness.draw", lambda report, figure: None)
+        monkeypatch.setattr("asyncsim.cli._theory.draw_staleness_page", lambda report, figure: None)
 
 
 def found(command, *arguments):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Command, Done, assert_one_line
-from tests.folders.problems import write_label
+from tests.store.problems import write_label
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Exponential, Gamma
-from asyncsim.folders import tags
+from asyncsim.store import tags
 from asyncsim.trace import Fate, Trace
 from tests.cli.commands import Command, Done, assert_one_line
 from tests.trace.test_trace import assert_equal

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from asyncsim import faults, protocols
-from asyncsim.cluster import Cluster, Network, Server, simulate, simulation
+from asyncsim.cluster import Cluster, Network, Server, simulate
+from asyncsim.cluster import _simulation as simulation
 from asyncsim.delays import Constant, Exponential
 
 ONE = Constant(1.0)

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, Server, protocols, simulate
-from asyncsim.cluster.fast_path import FastQueue
-from asyncsim.cluster.full import Full
-from asyncsim.cluster.no_network import NoNetwork
-from asyncsim.cluster.simulation import run
+from asyncsim.cluster._fast_path import FastQueue
+from asyncsim.cluster._full import Full
+from asyncsim.cluster._no_network import NoNetwork
+from asyncsim.cluster._simulation import run
 from asyncsim.delays import Constant, Empirical, Exponential
 from asyncsim.trace import Fate, Trace
-from asyncsim.trace.columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
-from asyncsim.trace.invariants import conservation
+from asyncsim.trace._columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
+from asyncsim.trace._invariants import conservation
 from tests.cluster.problems import LAWS, all_protocols, clusters
 
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -141,7 +141,7 @@ def test_without_a_network_every_event_is_that_of_the_full_simulation(data, work
     )
     assert cluster.has_no_network
     much = (60, None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
-    with mock.patch("asyncsim.cluster.simulation.PATIENCE", 500):
+    with mock.patch("asyncsim.cluster._simulation.PATIENCE", 500):
         brief, full = outcome(NoNetwork(cluster, seed), *much), outcome(Full(cluster, seed), *much)
     require_equal(brief, full)
 
@@ -154,7 +154,7 @@ def test_a_fast_queue_is_that_of_the_full_simulation(data, workers, seed, counte
     cluster = Cluster(workers, compute, server=Server(service=data.draw(SERVICE.filter(lambda law: law.mean > 0))))
     assert cluster.takes_fast_queue
     much = (data.draw(st.integers(1, 60)), None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
-    with mock.patch("asyncsim.cluster.simulation.REPORT_EVERY", data.draw(st.sampled_from([1, 7, 1000]))):
+    with mock.patch("asyncsim.cluster._simulation.REPORT_EVERY", data.draw(st.sampled_from([1, 7, 1000]))):
         require_equal(outcome(FastQueue(cluster, seed), *much), outcome(Full(cluster, seed), *much))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
-from asyncsim.cluster.full import Full
-from asyncsim.cluster.simulation import run
+from asyncsim.cluster._full import Full
+from asyncsim.cluster._simulation import run
 from asyncsim.delays import Constant, Exponential
 
 
@@ -23,7 +23,7 @@ from asyncsim.delays import Constant, Exponential
 )
 @pytest.mark.parametrize("how_long", [{"commits": 300}, {"seconds": 5.0}])
 def test_more_starting_events_than_patience_are_no_standstill(cluster, how_long):
-    with mock.patch("asyncsim.cluster.simulation.PATIENCE", 100):
+    with mock.patch("asyncsim.cluster._simulation.PATIENCE", 100):
         assert len(simulate(cluster, **how_long)) > 0
 
 

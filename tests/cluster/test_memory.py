@@ -4,8 +4,9 @@ import tracemalloc
 
 import pytest
 
-from asyncsim import memory
-from asyncsim.cluster import Cluster, Server, cost, simulate
+from asyncsim import _memory as memory
+from asyncsim.cluster import Cluster, Server, simulate
+from asyncsim.cluster import _cost as cost
 from asyncsim.delays import Exponential, Gamma
 
 QUEUE = Server(service=Exponential(0.1))

@@ -12,8 +12,8 @@ import asyncsim as asim
 from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Trace
-from asyncsim.trace.columns import COMMIT_COLUMNS
-from asyncsim.trace.infer_columns import previous_own_row
+from asyncsim.trace._columns import COMMIT_COLUMNS
+from asyncsim.trace._infer_columns import previous_own_row
 from tests.cluster.problems import OWN_SERVERS, after_warm_up, clusters, over_seeds
 
 SHORT = Constant(0.3)
@@ -55,7 +55,7 @@ def test_without_a_gap_it_is_the_atomic_trace():
     own, atomic = gap_trace(law=Constant(0.0)), simulate(Cluster(5, Gamma(1.0, 0.5)), commits=300, seed=0)
     for name in COMMIT_COLUMNS.keys() - {"resumes_own", "read_time"}:
         np.testing.assert_array_equal(getattr(own, name), getattr(atomic, name), err_msg=name)
-    rule, workload = asim.rules.GEM(0.1), asim.workloads.quadratic([1.0, 0.1])
+    rule, workload = asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0, 0.1])
     np.testing.assert_allclose(asim.replay(own, rule, workload).loss, asim.replay(atomic, rule, workload).loss)
 
 
@@ -87,14 +87,14 @@ def test_the_order_and_the_pulls_say_it_all():
     again = Trace.from_columns({"worker": trace.worker, "pull_version": trace.pull_version}, resume="own")
     for name in ("worker", "read_version", "version", "pull_version", "resumes_own"):
         np.testing.assert_array_equal(getattr(again, name), getattr(trace, name), err_msg=name)
-    rule, workload = asim.rules.GEM(0.1), asim.workloads.quadratic([1.0, 0.1])
+    rule, workload = asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0, 0.1])
     np.testing.assert_array_equal(asim.replay(again, rule, workload).loss, asim.replay(trace, rule, workload).loss)
 
 
 @pytest.mark.parametrize("collect", [2, 5])
 def test_in_other_steps(collect):
     trace = gap_trace()
-    grouped = asim.trace.regroup.in_steps(trace, collect)
+    grouped = asim.trace._regroup.in_steps(trace, collect)
     grouped.check()
     cluster = Cluster(5, Gamma(1.0, 0.5), protocol=protocols.KBatchAsync(collect), server=own_server())
     simulated = simulate(cluster, commits=300)

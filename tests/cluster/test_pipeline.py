@@ -6,7 +6,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays, theory
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.trace.invariants import conservation
+from asyncsim.trace._invariants import conservation
 
 pytestmark = pytest.mark.quick
 

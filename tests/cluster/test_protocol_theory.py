@@ -8,7 +8,7 @@ import pytest
 from asyncsim.cluster import Cluster, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma, Pareto, ShiftedExponential
 from asyncsim.trace import Fate
-from asyncsim.trace.columns import COMMIT_COLUMNS
+from asyncsim.trace._columns import COMMIT_COLUMNS
 from tests.cluster.problems import after_warm_up, over_seeds
 
 N = 16

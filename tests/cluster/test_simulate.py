@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim.trace as trace_module
-from asyncsim.cluster import Cluster, Network, Server, simulate, simulation
+from asyncsim.cluster import Cluster, Network, Server, simulate
+from asyncsim.cluster import _simulation as simulation
 from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal, Uniform
 from asyncsim.trace import Trace
-from asyncsim.trace.invariants import conservation
+from asyncsim.trace._invariants import conservation
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
 
 
 def test_something_else_than_a_cluster_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`cluster` must be an asyncsim\.Cluster; got int\. Give"):
+    with pytest.raises(ValueError, match=r"`cluster` must be an asyncsim\.Cluster; got 4\. Give"):
         simulate(4, commits=3)  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ import math
 import os
 import struct
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from asyncsim.datasets import Dataset, digits, mnist
-from asyncsim.datasets.idx import read_idx
-from asyncsim.datasets.mnist import CHECKSUMS, MIRRORS
+from asyncsim.datasets import MNIST, Dataset, Digits
+from asyncsim.datasets._idx import read_idx
+from asyncsim.datasets._mnist import CHECKSUMS, MIRRORS
 
-digits_module = importlib.import_module("asyncsim.datasets.digits")  # the package has a function of this name
+digits_module = importlib.import_module("asyncsim.datasets._digits")  # the package has a function of this name
 LABELS = "train-labels-idx1-ubyte"
 IMAGES = "train-images-idx3-ubyte"
 
@@ -123,7 +124,7 @@ def test_what_does_not_fit_is_named_in_one_line(changed: dict[str, Any], message
 
 
 def test_digits_are_all_there_once() -> None:
-    data, source = digits(), load_digits()
+    data, source = Digits(), load_digits()
     images = np.concatenate([data.train_inputs, data.test_inputs]) * 6.0168 + 4.8842
     key = lambda array: sorted(map(bytes, array.reshape(len(array), -1).astype(np.uint8)))  # noqa: E731
     assert key(images.round()) == key(source.images)
@@ -133,7 +134,7 @@ def test_digits_are_all_there_once() -> None:
 
 @pytest.mark.parametrize("fraction", [0.2, 0.5, 0.01, 0.999])
 def test_digits_are_split_by_class(fraction: float) -> None:
-    data = digits(fraction)
+    data = Digits(fraction)
     train, test = (np.bincount(labels, minlength=10) for labels in (data.train_labels, data.test_labels))
     assert len(data.test_labels) == math.floor(1797 * fraction + 1e-9)
     assert np.abs(test - fraction * (train + test)).max() <= 1
@@ -141,16 +142,16 @@ def test_digits_are_split_by_class(fraction: float) -> None:
 
 def test_digits_split_is_fixed() -> None:
     np.random.seed(1)  # noqa: NPY002
-    first = digits().fingerprint
+    first = Digits().fingerprint
     np.random.seed(2)  # noqa: NPY002
-    assert digits().fingerprint == first
-    assert digits(0.3).fingerprint != first
+    assert Digits().fingerprint == first
+    assert Digits(0.3).fingerprint != first
 
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.0, 2.0, 1e-5, math.nan, "0.2"])
 def test_digits_needs_images_on_both_sides(fraction: Any) -> None:
     with pytest.raises(ValueError, match="`test_fraction` must"):
-        digits(fraction)
+        Digits(fraction)
 
 
 @pytest.mark.parametrize("place", [digits_module.FILE, Path("moved.csv.gz")])
@@ -165,8 +166,9 @@ def test_digits_are_those_of_scikit_learn(place: Path, monkeypatch: pytest.Monke
 def test_missing_package_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setattr(sys.modules["asyncsim.datasets._dataset"], "_kept", OrderedDict())
     with pytest.raises(ImportError, match=r"scikit-learn.* pip install 'asyncsim\[datasets\]'"):
-        digits()
+        Digits()
 
 
 # IDX files
@@ -176,7 +178,7 @@ def test_missing_package_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("inside", ["", "mnist"])
 def test_a_folder_of_ones_own(tmp_path: Path, gzipped: bool, inside: str) -> None:
     written = write(tmp_path / inside, gzipped)
-    data = mnist(tmp_path)
+    data = MNIST(tmp_path)
     pixels = (data.train_inputs * 0.3081 + 0.1307) * 255
     np.testing.assert_allclose(pixels, written[IMAGES], atol=1e-3)
     np.testing.assert_array_equal(data.train_labels, written[LABELS])
@@ -187,13 +189,13 @@ def test_a_folder_of_ones_own(tmp_path: Path, gzipped: bool, inside: str) -> Non
 def test_folder_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "mnist")
     monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path))
-    assert mnist().fingerprint == mnist(str(tmp_path / "mnist")).fingerprint
+    assert MNIST().fingerprint == MNIST(str(tmp_path / "mnist")).fingerprint
 
 
 def test_compression_makes_no_difference(tmp_path: Path) -> None:
     write(tmp_path / "plain")
     write(tmp_path / "gzipped", gzipped=True)
-    assert mnist(tmp_path / "plain").fingerprint == mnist(tmp_path / "gzipped").fingerprint
+    assert MNIST(tmp_path / "plain").fingerprint == MNIST(tmp_path / "gzipped").fingerprint
 
 
 def broken_compression(content: bytes) -> bytes:
@@ -223,7 +225,7 @@ def test_damaged_file_is_named_with_the_remedy(tmp_path: Path, damage: str) -> N
     change, message = DAMAGES[damage]
     (tmp_path / LABELS).write_bytes(change(idx(written[LABELS])))
     with pytest.raises(ValueError, match=message) as caught:
-        mnist(tmp_path)
+        MNIST(tmp_path)
     assert str(tmp_path / LABELS) in str(caught.value)
     assert "Fetch it again" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -234,7 +236,7 @@ def test_images_and_labels_must_be_as_many(tmp_path: Path, labels: np.ndarray) -
     write(tmp_path)
     (tmp_path / LABELS).write_bytes(idx(labels))
     with pytest.raises(ValueError, match=rf"{IMAGES}' holds 12 images .*{LABELS}' {len(labels)} labels"):
-        mnist(tmp_path)
+        MNIST(tmp_path)
 
 
 def test_no_images_at_all(tmp_path: Path) -> None:
@@ -242,14 +244,14 @@ def test_no_images_at_all(tmp_path: Path) -> None:
     (tmp_path / IMAGES).write_bytes(idx(np.zeros((0, 5, 4))))
     (tmp_path / LABELS).write_bytes(idx(np.zeros(0)))
     with pytest.raises(ValueError, match="holds 0 images"):
-        mnist(tmp_path)
+        MNIST(tmp_path)
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / LABELS).unlink()
     with pytest.raises(FileNotFoundError, match=f"{LABELS}' is missing"):
-        mnist(tmp_path)
+        MNIST(tmp_path)
 
 
 @pytest.mark.parametrize("place", ["absent", "", "file"])
@@ -259,10 +261,10 @@ def test_missing_folder_is_named_and_nothing_is_downloaded(
     (tmp_path / "file").touch()
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(FileNotFoundError, match=r"`path` '.*' holds no MNIST files"):
-        mnist(tmp_path / place)
+        MNIST(tmp_path / place)
     monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path / place))
     with pytest.raises(FileNotFoundError, match=r"ASYNCSIM_DATA '.*' holds no MNIST files"):
-        mnist()
+        MNIST()
 
 
 def test_read_idx_copies_nothing(tmp_path: Path) -> None:
@@ -296,27 +298,27 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_downloads_into_the_cache_from_the_next_mirror(asked: list[str], tmp_path: Path) -> None:
-    data = mnist()
+    data = MNIST()
     assert len(asked) == 8
-    assert data.fingerprint == mnist(tmp_path / "asyncsim").fingerprint
+    assert data.fingerprint == MNIST(tmp_path / "asyncsim").fingerprint
 
 
 def test_empty_setting_is_no_setting(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASYNCSIM_DATA", "")
-    assert len(mnist().train_labels) == 12
+    assert len(MNIST().train_labels) == 12
     assert asked
 
 
 def test_failed_download_names_the_remedy(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["asyncsim.datasets.mnist"], "MIRRORS", MIRRORS[:1])
+    monkeypatch.setattr(sys.modules["asyncsim.datasets._mnist"], "MIRRORS", MIRRORS[:1])
     with pytest.raises(FileNotFoundError, match=r"could not be downloaded: Max retries exceeded.*ASYNCSIM_DATA"):
-        mnist()
+        MNIST()
 
 
 def test_download_needs_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ImportError, match=r"pooch.* pip install 'asyncsim\[datasets\]'"):
-        mnist()
+        MNIST()
 
 
 # The real thing
@@ -324,7 +326,7 @@ def test_download_needs_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not os.environ.get("ASYNCSIM_DATA"), reason="set ASYNCSIM_DATA to a folder with MNIST's files")
 def test_real_mnist() -> None:
-    data = mnist()
+    data = MNIST()
     pixels = ((data.test_inputs * 0.3081 + 0.1307) * 255).round()
     assert hashlib.md5(idx(pixels)).hexdigest() == "2646ac647ad5339dbf082846283269ea"
     assert hashlib.md5(idx(data.train_labels)).hexdigest() == "a25bea736e30d166cdddb491f175f624"

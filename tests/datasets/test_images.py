@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from asyncsim.datasets import Dataset, as_colour, cifar10, digits, image_folder
-from asyncsim.datasets.cifar import ARCHIVE, FOLDER, MEANS, STANDARD_DEVIATIONS, TEST, TRAIN
-from asyncsim.datasets.images import MEANS as PHOTO_MEANS
-from asyncsim.datasets.images import STANDARD_DEVIATIONS as PHOTO_DEVIATIONS
+from asyncsim.datasets import CIFAR10, AsColour, Dataset, Digits, ImageFolder
+from asyncsim.datasets._cifar import ARCHIVE, FOLDER, MEANS, STANDARD_DEVIATIONS, TEST, TRAIN
+from asyncsim.datasets._images import MEANS as PHOTO_MEANS
+from asyncsim.datasets._images import STANDARD_DEVIATIONS as PHOTO_DEVIATIONS
 
 pytestmark = pytest.mark.quick
 
@@ -41,7 +41,7 @@ def write_cifar(folder: Path) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("inside", ["", FOLDER])
 def test_cifar_holds_the_pixels_of_its_files(tmp_path: Path, inside: str) -> None:
     written = write_cifar(tmp_path / inside)
-    data = cifar10(tmp_path)
+    data = CIFAR10(tmp_path)
     rows = np.concatenate([written[name] for name in TRAIN])
     assert (data.name, data.shape, data.classes) == ("cifar10", (32, 32, 3), 10)
     assert (len(data.train_labels), len(data.test_labels)) == (15, 6)
@@ -56,7 +56,7 @@ def test_cifar_holds_the_pixels_of_its_files(tmp_path: Path, inside: str) -> Non
 def test_cifar_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_cifar(tmp_path / FOLDER)
     monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path))
-    assert cifar10().fingerprint == cifar10(str(tmp_path / FOLDER)).fingerprint
+    assert CIFAR10().fingerprint == CIFAR10(str(tmp_path / FOLDER)).fingerprint
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_damaged_cifar_file_is_named(tmp_path: Path, content: bytes, reason: str
     write_cifar(tmp_path)
     (tmp_path / TRAIN[2]).write_bytes(content)
     with pytest.raises(ValueError, match=rf"{TRAIN[2]}' is not a whole CIFAR-10 file: {reason}.*Fetch it again"):
-        cifar10(tmp_path)
+        CIFAR10(tmp_path)
 
 
 def test_missing_cifar_file_is_named(tmp_path: Path) -> None:
     write_cifar(tmp_path)
     (tmp_path / TEST[0]).unlink()
     with pytest.raises(FileNotFoundError, match=f"{TEST[0]}' is missing"):
-        cifar10(tmp_path)
+        CIFAR10(tmp_path)
 
 
 def test_folder_without_cifar_is_named_and_nothing_is_downloaded(
@@ -87,10 +87,10 @@ def test_folder_without_cifar_is_named_and_nothing_is_downloaded(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(FileNotFoundError, match=r"`path` '.*' holds no CIFAR-10 files"):
-        cifar10(tmp_path)
+        CIFAR10(tmp_path)
     monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"ASYNCSIM_DATA '.*' holds no CIFAR-10 files"):
-        cifar10()
+        CIFAR10()
 
 
 class TestDownload:
@@ -106,13 +106,13 @@ class TestDownload:
         with tarfile.open(path, "w:gz") as tar:
             tar.add(tmp_path / "source" / FOLDER, FOLDER)
         monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / project)
-        monkeypatch.setattr("asyncsim.datasets.cifar.CHECKSUM", "md5:" + pooch.file_hash(path, "md5"))
+        monkeypatch.setattr("asyncsim.datasets._cifar.CHECKSUM", "md5:" + pooch.file_hash(path, "md5"))
         return path
 
     def test_is_unpacked_in_the_cache(self, archive: Path) -> None:
-        data = cifar10()
-        assert data.fingerprint == cifar10(archive.parents[1] / "source").fingerprint
-        assert cifar10().fingerprint == data.fingerprint  # and once more, now that everything is there
+        data = CIFAR10()
+        assert data.fingerprint == CIFAR10(archive.parents[1] / "source").fingerprint
+        assert CIFAR10().fingerprint == data.fingerprint  # and once more, now that everything is there
 
     def test_damaged_archive_is_fetched_again_and_a_failure_names_the_remedy(
         self, archive: Path, monkeypatch: pytest.MonkeyPatch
@@ -125,12 +125,12 @@ class TestDownload:
         with pytest.raises(
             FileNotFoundError, match=rf"No way to https://.*/{ARCHIVE}, max .*exceeded\. .*ASYNCSIM_DATA"
         ):
-            cifar10()
+            CIFAR10()
 
     def test_needs_pooch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pooch", None)
         with pytest.raises(ImportError, match=r"pooch.* pip install 'asyncsim\[datasets\]'"):
-            cifar10()
+            CIFAR10()
 
 
 # Folders of photographs
@@ -155,7 +155,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_photographs_have_the_classes_of_their_folders(photos: Path) -> None:
-    data = image_folder(photos, size=8)
+    data = ImageFolder(photos, size=8)
     assert (data.shape, data.classes) == ((8, 8, 3), 3)
     assert data.name == f"{photos.name}-8x8x3"
     assert data.train_labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
@@ -173,7 +173,7 @@ def test_the_middle_is_kept(tmp_path: Path, wide: bool) -> None:
     for part in ("train", "val"):
         (tmp_path / part / "only").mkdir(parents=True)
         Image.fromarray(stripes if wide else stripes.T).save(tmp_path / part / "only" / "0.png")
-    data = image_folder(tmp_path, size=28)  # the shorter side stays 32, and 28 of it are taken
+    data = ImageFolder(tmp_path, size=28)  # the shorter side stays 32, and 28 of it are taken
     pixels = (data.train_inputs[0] * PHOTO_DEVIATIONS + PHOTO_MEANS) * 255
     np.testing.assert_allclose(pixels, 128, atol=1e-3)
 
@@ -184,7 +184,7 @@ def test_a_resized_picture_keeps_its_places(tmp_path: Path) -> None:
     for part in ("train", "val"):
         (tmp_path / part / "only").mkdir(parents=True)
         Image.fromarray(ramp).save(tmp_path / part / "only" / "0.PNG")
-    data = image_folder(tmp_path, size=7)
+    data = ImageFolder(tmp_path, size=7)
     pixels = (data.train_inputs[0, :, :, 0] * PHOTO_DEVIATIONS[0] + PHOTO_MEANS[0]) * 255
     assert (np.ptp(pixels, axis=0) < 1e-3).all()
     # Pixel j of the eight, of which seven are kept, shows what lies around 8j + 3.5; at the edge there is less.
@@ -192,7 +192,7 @@ def test_a_resized_picture_keeps_its_places(tmp_path: Path) -> None:
 
 
 def test_fewer_classes_and_images_of_each(photos: Path) -> None:
-    data = image_folder(photos, size=4, classes=2, per_class=1)
+    data = ImageFolder(photos, size=4, classes=2, per_class=1)
     assert (data.train_labels.tolist(), data.test_labels.tolist(), data.classes) == ([0, 1], [0, 1], 2)
 
 
@@ -201,7 +201,7 @@ def test_too_many_images_are_refused_before_any_is_read(photos: Path) -> None:
     with pytest.raises(
         ValueError, match=r"`limit_gib` must be at least what the 12 images take, 0.00673 GiB; got 0.00"
     ) as caught:
-        image_folder(photos, limit_gib=0.006)
+        ImageFolder(photos, limit_gib=0.006)
     assert "`per_class`" in str(caught.value)
 
 
@@ -210,32 +210,32 @@ def test_damaged_photograph_is_named(photos: Path, content: bytes | str) -> None
     path = photos / "train" / "bee" / "1.JPEG"
     path.write_bytes(path.read_bytes()[:-200] if isinstance(content, str) else content)
     with pytest.raises(ValueError, match=r"1\.JPEG' is not a whole image: .*Fetch it again"):
-        image_folder(photos, size=8)
+        ImageFolder(photos, size=8)
 
 
 def test_halves_must_have_the_same_classes(photos: Path) -> None:
     write_photo(photos / "val" / "dog" / "0.jpg")
     with pytest.raises(ValueError, match="must have the same classes in train and val; 'dog' is in one only"):
-        image_folder(photos, size=8)
+        ImageFolder(photos, size=8)
 
 
 def test_a_class_without_images_is_named(photos: Path) -> None:
     (photos / "train" / "emu").mkdir()
     with pytest.raises(FileNotFoundError, match=r"emu' holds no images \(\.jpeg"):
-        image_folder(photos, size=8)
+        ImageFolder(photos, size=8)
 
 
 def test_images_outside_of_class_folders_are_not_enough(tmp_path: Path) -> None:
     write_photo(tmp_path / "train" / "0.JPEG")
     with pytest.raises(FileNotFoundError, match=r"train' holds no class folders with images .*Put each class in one"):
-        image_folder(tmp_path)
+        ImageFolder(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["size", "classes", "per_class", "limit_gib"])
 @pytest.mark.parametrize("value", [0, -1, "8"])
 def test_bad_number_is_named(photos: Path, name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"`{name}` must be .*; got '?{value}'?\."):
-        image_folder(photos, **{name: value})
+        ImageFolder(photos, **{name: value})
 
 
 # Small pictures, enlarged
@@ -247,7 +247,7 @@ def pictures(height: int, width: int, *channels: int) -> Dataset:
 
 
 def test_digits_become_squares_of_four_pixels() -> None:
-    small, large = digits(), as_colour(digits())
+    small, large = Digits(), AsColour(Digits())
     assert (large.name, large.shape) == ("digits-32x32x3", (32, 32, 3))
     np.testing.assert_array_equal(large.train_labels, small.train_labels)
     for channel in range(3):
@@ -264,13 +264,13 @@ def test_what_is_left_continues_the_edge(height: int, width: int, size: int) -> 
     for side in (times * height, times * width):
         around.append(((size - side) // 2, size - side - (size - side) // 2))
     expected = np.pad(grown, around, mode="edge")
-    made = as_colour(data, size)
+    made = AsColour(data, size)
     np.testing.assert_array_equal(made.train_inputs, np.stack([expected] * 3, axis=-1))
 
 
 def test_colours_are_kept() -> None:
     data = pictures(2, 2, 3)
-    made = as_colour(data, size=6)
+    made = AsColour(data, size=6)
     np.testing.assert_array_equal(made.train_inputs[:, ::3, ::3], data.train_inputs)
 
 
@@ -279,15 +279,15 @@ def test_what_is_no_image_is_refused(shape: tuple[int, ...]) -> None:
     inputs, labels = np.zeros((2, *shape)), np.array([0, 1])
     data = Dataset("odd", inputs, labels, inputs, labels, classes=2)
     with pytest.raises(ValueError, match=r"`data` must be a Dataset of images, .*; got 'odd', \("):
-        as_colour(data)
+        AsColour(data)
 
 
 def test_what_is_no_data_set_is_refused() -> None:
     with pytest.raises(ValueError, match=r"`data` must be a Dataset of images, .*; got ndarray\."):
-        as_colour(np.zeros((4, 8, 8)))  # type: ignore[arg-type]
+        AsColour(np.zeros((4, 8, 8)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [0, 7, 2.5])
 def test_size_must_hold_the_picture(size: Any) -> None:
     with pytest.raises(ValueError, match=rf"`size` must be .*; got {size}\."):
-        as_colour(pictures(8, 5), size)
+        AsColour(pictures(8, 5), size)

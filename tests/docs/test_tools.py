@@ -53,6 +53,51 @@ def test_blocks_that_nobody_ran(tools, tmp_path):
     ]
 
 
+PLAIN = "You see how old a gradient is, and we count it. " * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (PLAIN, None),
+        (PLAIN + "```python\n" + "what; " * 90 + "\n```\n| what; what; what; what; what; |\n`a; b; c; d`", None),
+        (PLAIN + "It is old; it is slow; so it is. " * 2, "semicolons"),
+        (PLAIN + "This shows what it is and what it was. " * 2, "what"),
+        ("The age of a gradient is counted by the server. " * 40, "we"),
+    ],
+)
+def test_prose_that_is_not_plain(tools, text, fault):
+    check = tools("check")
+    found = list(check.not_plain({"page.md": check.fingerprint(text)}))
+    assert all(fault in one for one in found) if fault else not found
+    assert bool(found) == (fault is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("<dt>f(x: Delay)</dt>", None),
+        ("<dt>f(x: ~asyncsim.delays.Delay)</dt>", "raw `~`"),
+        ('<p>workers</p><ol class="loweralpha simple"><li></li></ol>', "begins a list"),
+        ('<dl class="py property"><dt>x</dt><dd><dl><dt>Type<span>:</span></dt></dl></dd></dl>', "property"),
+        ("<dt>Returns<span>:</span></dt>\n<dd><p><em>One row</em> -- of all</p></dd>", "result"),
+    ],
+)
+def test_docstrings_that_are_misread(tools, tmp_path, text, fault):
+    generated = tmp_path / "reference/generated"
+    generated.mkdir(parents=True)
+    site(generated, page=text)
+    found = list(tools("check").misread(tmp_path))
+    assert [fault in one for one in found] == ([] if fault is None else [True])
+
+
+def test_the_gallery_has_every_scenario(tools):
+    pytest.importorskip("docutils", reason="the documentation's tools")
+    page = tools("gallery").page()
+    for path in (TOOLS.parent / "scenarios").glob("*.py"):
+        assert f"\n{path.stem}\n---" in page
+
+
 def test_every_public_name_has_one_page(tools):
     import asyncsim
 

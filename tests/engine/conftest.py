@@ -2,12 +2,12 @@
 
 import pytest
 
-from asyncsim.engine import chunks
+from asyncsim.engine import _chunks as chunks
 
 
 @pytest.fixture(autouse=True)
 def strict_ranks(ranks_agree):
-    """No silent broadcasting in this room."""
+    """No silent broadcasting in this folder."""
 
 
 @pytest.fixture

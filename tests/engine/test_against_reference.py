@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.quantities import QUANTITIES
+from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Sent
 from tests.problems import (
@@ -63,7 +63,7 @@ def test_replay_equals_the_plain_loop_on_every_kind_of_trace(kind, name, lanes, 
 
 def test_the_quadratic_of_the_library_equals_the_plain_loop(x64):
     """Its normals are drawn for a whole chunk in the compiled replay, one commit after another in the plain loop."""
-    compare(gamma_trace(), RULES["gem_script"][0](), asim.workloads.quadratic([1.0, 0.5, 0.1], noise=0.3), lanes=3)
+    compare(gamma_trace(), RULES["gem_script"][0](), asim.workloads.Quadratic([1.0, 0.5, 0.1], noise=0.3), lanes=3)
 
 
 class Curious(asim.Rule):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import memory
+from asyncsim import _memory as memory
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import gamma_trace, noisy_quadratic
 
@@ -109,7 +109,7 @@ REFUSED = [
     (resume(trace=another("pull_version", 20, TRACE.read_version[20])), "same trace; its first 30 commits differ"),
     (lambda: asim.replay(another("version", 7, 9), RULE, WORKLOAD), "`version` must count the rows .* row 7 has 9"),
     (lambda: asim.replay(another("read_version", 7, 8), RULE, WORKLOAD), "`read_version` must be .* row 7 has 8"),
-    (resume(workload=asim.workloads.quadratic([1.0])), "`resume` must be a run of the same workload"),
+    (resume(workload=asim.workloads.Quadratic([1.0])), "`resume` must be a run of the same workload"),
     (resume(record=("pi_mean",)), "`record` must be that of `resume`"),
     (resume(commits=20), "`resume` has 30 commits already; `commits` must be at least that, got 20"),
 ]
@@ -144,7 +144,7 @@ def test_an_empty_trace_is_an_empty_run():
 
 def test_the_final_loss_is_each_workers_last_commits():
     trace = asim.simulate(asim.Cluster(2, [asim.delays.Constant(1.0), asim.delays.Constant(9.0)]), commits=200)
-    run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.Quadratic([1.0]))
     last = [run.loss[trace.worker == w][-5:] for w in (0, 1)]
     assert run.final_loss(last=5) == pytest.approx(np.concatenate(last).mean())
 
@@ -153,7 +153,7 @@ def test_the_final_loss_is_each_workers_last_commits():
 def test_by_default_the_final_loss_is_that_of_the_end(commits):
     """A quarter of each worker's commits, however few there are, and at most fifty."""
     trace = asim.Trace.from_commits(np.r_[np.zeros(commits, int), np.ones(4 * commits, int)])
-    run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.Quadratic([1.0]))
     ends = [run.loss[trace.worker == w][-end:] for w, end in enumerate((min(-(-commits // 4), 50), min(commits, 50)))]
     assert run.final_loss() == pytest.approx(np.concatenate(ends).mean(), rel=1e-6)
 
@@ -162,16 +162,16 @@ def test_by_default_the_final_loss_is_that_of_the_end(commits):
 def test_the_final_loss_of_a_lost_run_is_nan(learning_rate):
     """And NumPy does not warn of what overflows on the way there."""
     trace, rule = gamma_trace(commits=400), asim.rules.Downpour(learning_rate)
-    run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=[0, 1])
+    run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), seed=[0, 1])
     assert run.diverged_at[0] is not None
     np.testing.assert_array_equal(run.final_loss(), np.full(2, np.nan, np.float32), strict=True)
-    assert np.isnan(asim.replay(trace, rule, asim.workloads.quadratic([1.0])).final_loss())
+    assert np.isnan(asim.replay(trace, rule, asim.workloads.Quadratic([1.0])).final_loss())
 
 
 def test_a_diverged_run_is_not_continued(short_chunks):
     trace, rule = gamma_trace(commits=200), asim.rules.Downpour(1e10)
-    run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))
-    again = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), resume=run)
+    run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]))
+    again = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), resume=run)
     assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
 
 
@@ -197,8 +197,7 @@ def test_mixed_precision_keeps_the_dtype_of_every_leaf(seed):
 class TestMemory:
     def test_parameters_that_do_not_fit_are_never_made(self):
         """A tebibyte each: were `init` to run, it would be in vain."""
-        workload = asim.workloads.quadratic([1.0])
-        workload = dataclasses.replace(workload, init=lambda key: {"x": jnp.zeros(2**38)})
+        workload = asim.Workload(lambda key: {"x": jnp.zeros(2**38)}, asim.workloads.Quadratic([1.0]).loss)
         with pytest.raises(ValueError, match=r"`workload` of 274877906944 parameters, with 5 workers and 1 seed"):
             asim.replay(TRACE, RULE, workload)
 
@@ -214,5 +213,5 @@ class TestMemory:
         def init(key):
             return {"x": np.random.default_rng(int(jnp.sum(jax.random.key_data(key)))).normal(size=2)}
 
-        workload = dataclasses.replace(asim.workloads.quadratic([1.0, 0.5]), init=init)
+        workload = asim.Workload(init, asim.workloads.Quadratic([1.0, 0.5]).loss)
         assert np.isfinite(asim.replay(TRACE, RULE, workload, commits=4).loss).all()

@@ -7,9 +7,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from asyncsim.engine.bind import bind, warn_of_lacking_rounds
+from asyncsim._families import ours
+from asyncsim.engine._bind import bind, warn_of_lacking_rounds
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.rules import CONSTRUCTORS
 from tests.problems import varied
 
 TRACE = asim.Trace.from_commits([0, 1, 2, 0, 1, 2])
@@ -18,22 +18,22 @@ TAKING = {**dict.fromkeys(COUNTING, "workers"), "delay_adaptive": "concurrency",
 
 
 def quadratic():
-    return asim.workloads.quadratic([1.0])
+    return asim.workloads.Quadratic([1.0])
 
 
 @pytest.mark.parametrize(("name", "argument"), TAKING.items())
 def test_the_number_of_workers_comes_from_the_trace(name, argument):
-    made = CONSTRUCTORS[name](0.1)
+    made = ours("rules")[name](0.1)
     bound, _ = bind(made, TRACE)
     assert getattr(bound, argument) == 3
-    assert bound == CONSTRUCTORS[name](0.1, **{argument: 3})
-    assert type(bound) is type(made) is CONSTRUCTORS[name]
+    assert bound == ours("rules")[name](0.1, **{argument: 3})
+    assert type(bound) is type(made) is ours("rules")[name]
     assert bind(bound, TRACE)[0] == bound
 
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_another_number_is_refused(name):
-    rule = CONSTRUCTORS[name](0.1, workers=8)
+    rule = ours("rules")[name](0.1, workers=8)
     told = f"`workers` of the rule '{name}' must be that of the trace, 3; got 8. Leave it out."
     for replayed in (asim.replay, replay_plainly):
         with pytest.raises(ValueError, match=told):
@@ -73,7 +73,7 @@ def test_a_run_is_read_with_the_rule_as_it_was_given(tmp_path):
 
 @pytest.mark.parametrize("name", ["easgd", "local_sgd", "diloco"])
 def test_a_rule_made_for_rounds_says_so(name):
-    rule = CONSTRUCTORS[name](0.1, window=1)
+    rule = ours("rules")[name](0.1, window=1)
     with pytest.warns(UserWarning, match=rf"'{name}' is made for rounds .* `protocols.Synchronous\(\)`"):
         warn_of_lacking_rounds(rule, TRACE)
     cluster = asim.Cluster(3, asim.delays.Constant(1.0), protocol=protocols.Synchronous())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.loop import replay_chunk
+from asyncsim.engine._loop import replay_chunk
+from asyncsim.engine._replayer import Replayer
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.engine.replayer import Replayer
 from tests.problems import CORE, EXAMPLES, INPUTS, RULES, TRACES, assert_close, draw_bytes, gamma_trace, init_tree
 
 COMMITS = {"gem_paper": 25}
@@ -98,18 +98,18 @@ def program(workload, lanes=1):
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_who_has_which_examples_costs_the_program_nothing(lanes):
     """Parts decide which examples the host asks for: the program is that of workers who have all, to a letter."""
-    digits = asim.datasets.digits()
-    alike = program(asim.workloads.softmax(digits, batch_size=8), lanes)
+    digits = asim.datasets.Digits()
+    alike = program(asim.workloads.Softmax(digits, batch_size=8), lanes)
     shared = asim.datasets.partition(digits, 4, least=8)
-    assert program(asim.workloads.softmax(shared, batch_size=8), lanes) == alike
+    assert program(asim.workloads.Softmax(shared, batch_size=8), lanes) == alike
     weighted = asim.datasets.partition(digits, 4, least=8, weighting="sizes")
-    assert program(asim.workloads.softmax(weighted, batch_size=8), lanes) != alike
+    assert program(asim.workloads.Softmax(weighted, batch_size=8), lanes) != alike
 
 
 def test_a_quadratic_whose_minima_are_alike_is_the_plain_one(x64):
     trace, rule = gamma_trace(), RULES["downpour"][0]()
-    one = asim.workloads.quadratic([1.0, 0.5], noise=0.3, start=2.0)
-    torn = asim.workloads.quadratic([1.0, 0.5], noise=0.3, start=2.0, minima=np.zeros((5, 2)))
+    one = asim.workloads.Quadratic([1.0, 0.5], noise=0.3, start=2.0)
+    torn = asim.workloads.Quadratic([1.0, 0.5], noise=0.3, start=2.0, minima=np.zeros((5, 2)))
     runs = [asim.replay(trace, rule, workload, record={"test_loss": 20}) for workload in (one, torn)]
     assert_close(runs[1].loss, runs[0].loss)
     assert_close(runs[1].records["test_loss"], runs[0].records["test_loss"])

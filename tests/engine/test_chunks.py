@@ -1,5 +1,6 @@
 """Resumed or uninterrupted, side by side or one at a time: the same numbers; and nothing is compiled twice."""
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -7,8 +8,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import chunks
-from asyncsim.engine.loop import begin, replay_chunk
+from asyncsim.engine import _chunks as chunks
+from asyncsim.engine._loop import begin, replay_chunk
 from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 
@@ -31,7 +32,7 @@ def assert_resumes(rule, workload, cut, seed, record, lanes=None, kind="ordinary
 
 @pytest.mark.parametrize(("name", "cut"), [*((name, 37) for name in CORE), ("gem_script", 0), ("gem_script", 100)])
 def test_a_resumed_replay_equals_an_uninterrupted_one_bit_for_bit(name, cut, short_chunks):
-    workload = asim.Workload(**{**vars(tree_workload()), "evaluate": _evaluate})
+    workload = dataclasses.replace(tree_workload(), evaluate=_evaluate)
     assert_resumes(RULES[name][0](), workload, cut, 2, {"energy_central": 1, "test_loss": 30})
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.loop import replay_chunk
-from asyncsim.engine.replayer import Replayer
+from asyncsim.engine._loop import replay_chunk
+from asyncsim.engine._replayer import Replayer
 from tests.problems import CORE, RULES, TRACES, by_group
 
 # Copies are decided before code is generated from the instructions, which is done quickly, because nothing is run.
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.networks, pytest.mark.usefixtures("optimised")]
 
 
 def program(rule, seed, lanes, record, kind="ordinary", change=lambda trace: trace):
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(16,), batch_size=8)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(16,), batch_size=8)
     trace = change(TRACES[kind][0](workers=WORKERS, commits=100))
     replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
     count, chunk = replayer.feeder.chunk(0, 100)

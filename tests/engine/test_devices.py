@@ -10,8 +10,9 @@ import pytest
 from jax.sharding import Mesh
 
 import asyncsim as asim
-from asyncsim.engine import devices, replayer
-from asyncsim.engine.replayer import Replayer
+from asyncsim.engine import _devices as devices
+from asyncsim.engine import _replayer as replayer
+from asyncsim.engine._replayer import Replayer
 from tests.problems import TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 
@@ -140,7 +141,7 @@ class TestIdleCores:
 def test_all_cores_are_used_unless_somebody_chose(setting, before, expected):
     code = f"""
 import jax, asyncsim as asim
-from asyncsim.engine import devices
+from asyncsim.engine import _devices as devices
 devices.cores = lambda: 2
 {before}asim.use_all_cores()
 print(jax.local_device_count())

@@ -1,5 +1,7 @@
 """The first commit with a non-finite loss or central variable is found exactly, and stops the replay."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import asyncsim as asim
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, gamma_trace, tree_workload
 
-WORKLOAD = asim.workloads.quadratic([1.0, 0.1])
+WORKLOAD = asim.workloads.Quadratic([1.0, 0.1])
 
 
 def first_not_finite(plain):
@@ -66,7 +68,7 @@ def test_where_it_stops_does_not_depend_on_checkpoints(short_chunks):
 def test_a_nan_in_the_data_is_found_where_it_is_read():
     inputs, targets = (np.array(column) for column in tree_workload().data)
     inputs[5] = np.nan
-    workload = asim.Workload(**{**vars(tree_workload()), "data": (inputs, targets)})
+    workload = dataclasses.replace(tree_workload(), data=(inputs, targets))
     trace, rule = gamma_trace(), asim.rules.GEM(0.01)
     expected = first_not_finite(replay_plainly(trace, rule, workload))
     assert asim.replay(trace, rule, workload).diverged_at == expected

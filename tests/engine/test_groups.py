@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.quantities import QUANTITIES
+from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Sent
 from tests.problems import RULES, assert_close, by_group, gamma_trace, random_trace, tree_workload

@@ -6,10 +6,10 @@ import optax
 import pytest
 
 import asyncsim as asim
-from asyncsim.components import static
+from asyncsim._component import static
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Rule, Sent
-from asyncsim.trace.regroup import in_steps
+from asyncsim.trace._regroup import in_steps
 from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload, varied
 
 ADAM = optax.adam(0.05)

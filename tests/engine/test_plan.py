@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.plan import make_plan
+from asyncsim.engine._plan import make_plan
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, make_trace
 
@@ -41,7 +41,7 @@ def test_a_trace_by_hand():
 
 def test_its_replay_by_hand():
     """Downpour with η = 0.5 on x²/2 from 1; x is 1, .5, 0, -.25, -.25, -.25 from version to version."""
-    rule, workload = asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0])
+    rule, workload = asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0])
     for run in (replay_plainly(by_hand(), rule, workload), asim.replay(by_hand(), rule, workload)):
         assert run.loss.tolist() == [0.5, 0.5, 0.5, 0.125, 0.0, 0.0]
         assert run.central["x"].tolist() == [-0.25]
@@ -49,7 +49,7 @@ def test_its_replay_by_hand():
 
 def test_an_unfinished_step_is_not_applied():
     trace = make_trace(3, [dict(zip(NAMES, row, strict=True)) for row in ROWS[:1]])
-    run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0]))
     assert run.central["x"].tolist() == [1.0]
 
 
@@ -86,7 +86,7 @@ def test_a_damaged_trace_is_refused():
 def test_waves_wait_for_every_read():
     """Replayed in waves, a gradient is never taken before its read."""
     trace = TRACES["everything"][0](seed=4)
-    rule, workload = asim.rules.Downpour(0.3), asim.workloads.quadratic([1.0])
+    rule, workload = asim.rules.Downpour(0.3), asim.workloads.Quadratic([1.0])
     centrals = [1.0]
     own = {}  # of each worker, after its last commit
     reads, messages = [], []

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import memory
-from asyncsim.engine.chunks import RECORDED_BYTES
-from asyncsim.engine.loop import replay_chunk
+from asyncsim import _memory as memory
+from asyncsim.engine._chunks import RECORDED_BYTES
+from asyncsim.engine._loop import replay_chunk
+from asyncsim.engine._replayer import Replayer
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.engine.replayer import Replayer
 from tests.problems import RULES, TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload, varied
 
-QUADRATIC = asim.workloads.quadratic([1.0, 0.5])
+QUADRATIC = asim.workloads.Quadratic([1.0, 0.5])
 
 
 def norm(tree):
@@ -213,7 +213,7 @@ def test_a_point_that_was_not_recorded_is_named():
 
 
 def test_records_that_do_not_fit_are_refused(monkeypatch):
-    cluster, wide = asim.Cluster(2, asim.delays.Constant(1.0)), asim.workloads.quadratic(np.ones(1000))
+    cluster, wide = asim.Cluster(2, asim.delays.Constant(1.0)), asim.workloads.Quadratic(np.ones(1000))
     trace = asim.simulate(cluster, commits=1000)
     monkeypatch.setattr(memory, "total", lambda: 2e6)
     message = r"`record` of 'central', 1000 numbers at every 1 of 1000 commits, takes at least 4 MB .* 2 MB\. Record it"
@@ -229,7 +229,7 @@ def test_records_that_do_not_fit_are_refused(monkeypatch):
 @pytest.mark.parametrize(("every", "most"), [(1, 512), (20, 32), (1000, 2)])
 def test_the_room_for_records_is_bounded(every, most):
     """A chunk has room for what is recorded of it, and for no more than 256 MB."""
-    large = asim.workloads.quadratic(np.ones(100_000))
+    large = asim.workloads.Quadratic(np.ones(100_000))
     replayer = Replayer(asim.Trace.from_commits([0] * 40), RULE, large, record={"central": every})
     count, chunk = replayer.feeder.chunk(0, 40)
     replayed = partial(replay_chunk, layout=replayer.layout)

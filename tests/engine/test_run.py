@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.quantities import EVALUATIONS, QUANTITIES
+from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES
 from tests.problems import noisy_quadratic, tree_workload
 
 TRACE = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=60, seed=1)
@@ -90,7 +90,7 @@ def test_another_trace_is_refused():
 )
 def test_a_run_prints_in_one_line(rate, seed, record, expected):
     run = asim.replay(TRACE, asim.rules.Downpour(rate), noisy_quadratic(), seed, record=record)
-    assert repr(run).startswith(f"Run(downpour on quadratic, 4 workers, {run.commits} commits, {expected}")
+    assert repr(run).startswith(f"Run(downpour on noisy_gradient, 4 workers, {run.commits} commits, {expected}")
     assert "\n" not in repr(run)
 
 

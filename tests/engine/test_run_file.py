@@ -11,7 +11,7 @@ import asyncsim as asim
 from tests.problems import TRACES, full_disk
 
 RULE = asim.rules.GEM(learning_rate=0.05)
-WORKLOAD = asim.workloads.quadratic([1.0, 0.1, 0.01], noise=0.1)
+WORKLOAD = asim.workloads.Quadratic([1.0, 0.1, 0.01], noise=0.1)
 TRACE = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=300, seed=1)
 RECORD = ("energy_central", "pi_median")
 
@@ -54,7 +54,7 @@ def test_it_resumes_bit_for_bit_whatever_the_trace(tmp_path: Path, kind: str) ->
 def test_a_file_of_an_older_format_is_refused(tmp_path: Path) -> None:
     half().save(tmp_path / "run.npz")
     np.savez(tmp_path / "run.npz", **dict(np.load(tmp_path / "run.npz")) | {"format_version": 3})
-    message = r"run\.npz' was written by an older asyncsim, .*\(format 3; .* Make the run again"
+    message = r"run\.npz' holds no run, or was written by an older asyncsim \(format 3; .* Make the run again"
     with pytest.raises(ValueError, match=message) as e:
         asim.Run.load(tmp_path / "run.npz", RULE, WORKLOAD)
     assert "\n" not in str(e.value)
@@ -73,7 +73,7 @@ def test_divergence_is_kept(tmp_path: Path) -> None:
     [
         (
             RULE,
-            asim.workloads.quadratic([1.0]),
+            asim.workloads.Quadratic([1.0]),
             r"`state/central` has shape \(1, 3\) where \(1, 1\) is expected",
         ),
         (asim.rules.Downpour(0.1), WORKLOAD, r"`state/rows` has shape .* is expected"),
@@ -125,7 +125,7 @@ def test_trace_missing_and_newer_file_are_refused(tmp_path: Path) -> None:
         asim.Run.load(path, RULE, WORKLOAD)
     half().save(path)
     np.savez(path, **dict(np.load(path)) | {"format_version": 99})
-    with pytest.raises(ValueError, match=r"newer asyncsim, .*\(format 99; .* Update asyncsim"):
+    with pytest.raises(ValueError, match=r"newer asyncsim \(format 99; .* Update asyncsim"):
         asim.Run.load(path, RULE, WORKLOAD)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from asyncsim.study.tables import pack, stack
+from asyncsim.study.table import pack, stack
 from figures import figure7, figure9, figure10
 
 

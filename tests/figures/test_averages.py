@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study.cache import RunCache
+from asyncsim.study.figures import RunCache
 from figures.common.averages import ends, loss_curve, record_curve
 
 pytestmark = pytest.mark.quick
@@ -19,7 +19,7 @@ def run():
 
 def compute_run(learning_rate):
     cluster, rule = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3)), asim.rules.GEM(learning_rate)
-    workload = asim.workloads.quadratic([1.0, 0.1])
+    workload = asim.workloads.Quadratic([1.0, 0.1])
     return RunCache().get(asim.Scenario(cluster, rule, workload, commits_per_worker=33, record=RECORD))
 
 

@@ -5,9 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import theory
-from asyncsim.study.cache import CachedRun
-from asyncsim.study.claims import Claim
-from asyncsim.study.tables import table, where
+from asyncsim.study.figures import CachedRun, Claim
+from asyncsim.study.table import table, where
 from figures import energy, figure1
 
 WORKERS = (3, 6)

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.study.cache import CachedRun, RunCache
-from asyncsim.study.tables import over_seeds, pack, stack, table, where
+from asyncsim.study.figures import CachedRun, RunCache
+from asyncsim.study.table import over_seeds, pack, stack, table, where
 from figures import figure2, figure4, figure5
 from figures.common import scales
 from figures.common.paper import paper_curves
@@ -177,7 +177,7 @@ class TestFigure5:
         run = RunCache().get(figure5.scenarios("quick", 0)["gem"])
         losses = figure5.by_epoch(run)
         assert losses["validation"][-1] == pytest.approx(run.test_loss)
-        assert len(run.loss) == figure5.EPOCHS * (asim.datasets.digits().train_inputs.shape[0] // 32)
+        assert len(run.loss) == figure5.EPOCHS * (asim.datasets.Digits().train_inputs.shape[0] // 32)
         assert losses["training"][-1] == pytest.approx(run.loss[-11:].mean(), rel=1e-5)
 
     def test_a_run_that_diverged_ends_early(self) -> None:

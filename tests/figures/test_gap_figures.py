@@ -5,8 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.study.cache import CachedRun, RunCache
-from asyncsim.study.tables import over_seeds, pack, stack, table, where
+from asyncsim.study.figures import CachedRun, RunCache
+from asyncsim.study.table import over_seeds, pack, stack, table, where
 from asyncsim.trace import with_gap
 from figures import figure3, figure8, gap, gap_runs
 from figures.common.gap import GapScenario, apart
@@ -43,7 +43,7 @@ class MadeUp:
 
 def quadratic(seed=0):
     cluster = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3))
-    return asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0, 0.1]), commits=40, seed=seed)
+    return asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0, 0.1]), commits=40, seed=seed)
 
 
 def test_the_gap_is_part_of_the_scenario(tmp_path):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from asyncsim.study.cache import RunCache
-from asyncsim.study.tables import over_seeds, pack, stack, table, where
+from asyncsim.study.figures import RunCache
+from asyncsim.study.table import over_seeds, pack, stack, table, where
 from figures import assumptions, figure1, figure3, figure6, figure8
 from figures.common import scales
 from figures.common.averages import loss_curve

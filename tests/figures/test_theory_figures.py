@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import theory
-from asyncsim.study.tables import table, where
+from asyncsim.study.table import table, where
 from figures import stability, staleness
 
 SIZES, GRID = (1, 3), np.geomspace(0.2, 3.2, 9)

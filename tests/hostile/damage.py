@@ -11,23 +11,23 @@ from pathlib import Path
 from unittest import mock
 
 import asyncsim as asim
-from asyncsim import files
-from asyncsim.cli import script
-from asyncsim.folders import listing
-from asyncsim.study import keep
+from asyncsim.cli import _script as script
+from asyncsim.plots.style import is_picture_of
+from asyncsim.store import _files as files
+from asyncsim.store import _listing as listing
 from tests.cli.commands import SCRIPT
 from tests.hostile.ground import Ground, Trial, changed, only, scenario
 
 
 def changed_bytes(ground: Ground) -> Iterator[Trial]:
-    """Every byte of a small file changed, one at a time; tests/test_npz.py does it to archives."""
+    """Every byte of a small file changed, one at a time; tests/store/test_npz.py does it to archives."""
     rng = random.Random(0)
     out = Path(shutil.copytree(ground.finished, ground.folder / "changed"))
 
     def answered(what: str) -> str:
         """Results are found and are the same, or the folder is refused in one line."""
         try:
-            with mock.patch.object(sys.modules["asyncsim.study.run"], "replay", side_effect=AssertionError(what)):
+            with mock.patch.object(sys.modules["asyncsim.study._run"], "replay", side_effect=AssertionError(what)):
                 found = asim.run(scenario(), out, picture=False)
         except ValueError as error:
             return "" if "\n" not in str(error) else f"several lines: {error}"
@@ -62,7 +62,7 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
     picture = (out / "report.png").read_bytes()
     for place in ground.chosen([*range(400), *rng.sample(range(400, len(picture)), 200)]):
         (out / "report.png").write_bytes(changed(picture, place, rng))
-        believed = keep.is_picture_of(scenario(), out / "report.png")
+        believed = is_picture_of(scenario().digest, out / "report.png")
         yield Trial(f"report.png, byte {place}", "a damaged picture was taken for a whole one" if believed else "")
 
     ground.result.trace.to_csv(out / "trace.csv")

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import asyncsim as asim
-from asyncsim import files
-from asyncsim.plots import report
+from asyncsim.plots import _report as report
+from asyncsim.store import _files as files
 from tests.conftest import compile_quickly
 from tests.study import problems
 from tests.study.problems import assert_same_run

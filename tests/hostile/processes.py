@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 import asyncsim as asim
-from asyncsim import files
+from asyncsim.store import _files as files
 from tests.cli.commands import SCRIPT
 from tests.hostile.ground import (
     FILES,
@@ -38,8 +38,8 @@ from tests.hostile.ground import (
 STARTED = multiprocessing.get_context("forkserver")  # never a fork of a process in which JAX has started
 PREPARED = """
 import importlib
-importlib.import_module("asyncsim.study.run").CHECKPOINT_EVERY = 0.0
-from asyncsim.plots import report
+importlib.import_module("asyncsim.study._run").CHECKPOINT_EVERY = 0.0
+from asyncsim.plots import _report as report
 report.draw_report = lambda figure, title, **rest: figure.text(0, 0, title)
 """
 
@@ -65,7 +65,7 @@ def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], obj
 def run_and_be_killed(out: Path, name: str, occurrence: int, share: float, force: bool) -> None:
     """Run the scenario; die of SIGKILL when so much of a file is on the disk."""
     prepare()
-    sys.modules["asyncsim.study.run"].CHECKPOINT_EVERY = 0.0  # type: ignore[attr-defined]
+    sys.modules["asyncsim.study._run"].CHECKPOINT_EVERY = 0.0  # type: ignore[attr-defined]
     with stopping_at(name, occurrence, share, partial(os.kill, os.getpid(), signal.SIGKILL)):
         asim.run(scenario(), out, force=force)
 
@@ -236,11 +236,11 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
 def sweeps(ground: Ground) -> Iterator[Trial]:
     """Processes that compute a sweep are killed at random moments, here and on a Dask cluster; one run kills them all.
 
-    The tests of this, with two hundred runs and six kills.
+    The tests of this, and one of a run that kills its own process.
     """
-    long = {**os.environ, "ASYNCSIM_LONG_TESTS": "1"}
-    for name in ground.chosen(["test_processes_of_this_machine", "test_a_cluster"]):
-        place = f"tests/study/test_killed.py::{name}"
-        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", place]
+    long = {**os.environ, "ASYNCSIM_KILLS": "4", "ASYNCSIM_LONG_TESTS": "1"}
+    for name in ground.chosen(["test_processes_of_this_machine", "test_a_cluster", "test_a_run_that_kills"]):
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"]
+        command += ["tests/study/test_killed.py", "-k", name]
         done = subprocess.run(command, cwd=Path(__file__).parents[2], env=long, capture_output=True, text=True)
         yield Trial(name, "" if done.returncode == 0 else done.stdout[-2000:])

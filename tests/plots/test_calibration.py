@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from asyncsim.plots.calibration import draw_quantiles
+from asyncsim.plots._calibration import draw_quantiles
 
 
 @pytest.mark.parametrize("value", [0.02, 3.0])

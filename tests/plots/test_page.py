@@ -9,7 +9,7 @@ from matplotlib.legend import Legend
 
 import asyncsim as asim
 from asyncsim import plots
-from asyncsim.plots.comparison import draw_comparison
+from asyncsim.plots._comparison import draw_comparison
 
 TRACE = asim.simulate(
     asim.Cluster(8, asim.delays.Exponential(1.0), server=asim.Server(service=asim.delays.Constant(0.1))),

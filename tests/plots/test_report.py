@@ -15,7 +15,7 @@ from asyncsim.plots.style import save_png
 
 WORKERS = 5
 TRACE = asim.simulate(asim.Cluster(WORKERS, asim.delays.Exponential(1.0)), commits=400, seed=2)
-QUADRATIC = asim.workloads.quadratic([1.0, 0.1], noise=0.1)
+QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
 NAMES = ("energy_central", "energy_proxy", "pi_median")
 
 
@@ -96,7 +96,7 @@ class TestEnergiesAndPi:
     def test_what_is_missing_is_said(self, ax: Axes) -> None:
         run = replayed(asim.rules.Downpour(0.1), ("energy_central",))
         assert len(plots.draw_energies(ax, run)) == 1
-        assert "proxy: the rule has none" in texts(ax)
+        assert "no proxy, or not recorded" in texts(ax)
         plots.draw_pi(ax, run)
         assert "No π in this run" in texts(ax)
         plots.draw_energies(ax, replayed(asim.rules.Downpour(0.1)))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from asyncsim.plots.page import draw_legend_beside, fit_tick_labels
-from asyncsim.plots.sweep import draw_heat, draw_sweep
+from asyncsim.plots._page import draw_legend_beside, fit_tick_labels
+from asyncsim.plots._sweep import draw_heat, draw_sweep
 
 SETTINGS = {
     "learning_rate": np.array([0.01, 0.1, 1.0, 0.01, 0.1, 1.0]),

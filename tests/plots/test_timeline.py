@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from asyncsim import plots
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.plots import spans
+from asyncsim.plots import _spans as spans
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
-from asyncsim.trace.tables import end_of_trace
+from asyncsim.trace._tables import end_of_trace
 from tests.cluster.problems import clusters
 
 # Worker 0 commits once, through every stage; worker 1's job is cancelled; worker 2 goes down, while the server pauses.

@@ -15,7 +15,7 @@ def ax():
 
 @pytest.mark.parametrize("workers", [3, 60])
 def test_label_counts_show_every_example(ax, workers):
-    shared = asim.datasets.partition(asim.datasets.digits(), workers)
+    shared = asim.datasets.partition(asim.datasets.Digits(), workers)
     image = draw_label_counts(ax, shared.label_counts)
     assert image.get_array().sum() == 1438
     np.testing.assert_array_equal(image.get_array().T, shared.label_counts)
@@ -54,9 +54,9 @@ def test_losses_that_are_not_finite(ax):
 
 @pytest.mark.parametrize(("rule", "shown"), [("downpour", True), ("gem", False)])
 def test_the_report_shows_how_each_worker_fares_where_there_is_no_scaling(rule, shown):
-    torn = asim.workloads.quadratic([1.0], minima=[0.0, 2.0, 4.0])
+    torn = asim.workloads.Quadratic([1.0], minima=[0.0, 2.0, 4.0])
     trace = asim.Trace.from_commits([0, 0, 1, 0, 2, 0])
-    run = asim.replay(trace, asim.rules.CONSTRUCTORS[rule](0.1), torn, record=("pi_mean",) if rule == "gem" else ())
+    run = asim.replay(trace, asim.rules.by_name(rule)(0.1), torn, record=("pi_mean",) if rule == "gem" else ())
     panel = asim.plots.draw_report(Figure(), trace, run, "title")[3]
     assert (panel.get_title() == "Loss of each worker's own part") == shown
     if shown:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.reports.replicates import mean_and_error, replicate, side_by_side
+from asyncsim.reports.replicates import batched, mean_and_error, replicate
 
 pytestmark = pytest.mark.quick
 
@@ -35,9 +35,9 @@ def test_every_measured_name_gets_its_error():
 
 def test_lanes_are_the_replays_that_they_stand_for():
     trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=30)
-    workload = asim.workloads.quadratic([1.0], noise=0.1)
+    workload = asim.workloads.Quadratic([1.0], noise=0.1)
     steps = [0.1, 0.2]
-    values, seeds = side_by_side(steps, seeds=2)
+    values, seeds = batched(steps, seeds=2)
     together = asim.replay(trace, asim.rules.Downpour(values), workload, seed=seeds).loss.reshape(2, 2, -1)
     for seed in range(2):
         for k, step in enumerate(steps):

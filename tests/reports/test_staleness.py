@@ -32,7 +32,7 @@ from asyncsim.reports.staleness import (
     staleness_theory,
 )
 from asyncsim.reports.warm_up import warm_up_commits
-from asyncsim.trace.statistics import total_variation
+from asyncsim.trace._statistics import total_variation
 
 SEEDS, COMMITS, STANDARD_ERRORS = 8, 4000, 5
 EXPONENTIAL, LAW = Exponential(0.7), Gamma(mean=1.0, cv=0.4)
@@ -176,7 +176,7 @@ class TestReport:
     def test_the_page_shows_it(self):
         cluster, rule = Cluster(4, EXPONENTIAL), asim.rules.Downpour(0.1)
         trace = simulate(cluster, commits=400)
-        run = asim.replay(trace, rule, asim.workloads.quadratic([1.0]))
+        run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]))
         pmf = run_prediction(cluster, trace)
         panel = asim.plots.draw_report(Figure(), trace, run, "Title", predicted=pmf)[1]
         outline = panel.patches[-1].get_data().values

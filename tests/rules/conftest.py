@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def strict_ranks(ranks_agree):
-    """No silent broadcasting in this room."""
+    """No silent broadcasting in this folder."""

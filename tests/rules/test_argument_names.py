@@ -7,12 +7,12 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.rules import CONSTRUCTORS
-from asyncsim.scenario.fields import described_arguments
+from asyncsim._families import ours
+from asyncsim._fields import described_arguments
 
 
 def owners(argument):
-    return {name for name, make in CONSTRUCTORS.items() if argument in inspect.signature(make).parameters}
+    return {name for name, make in ours("rules").items() if argument in inspect.signature(make).parameters}
 
 
 def test_who_has_what():
@@ -24,25 +24,25 @@ def test_who_has_what():
     assert owners("server_learning_rate") == {"ca2fl", "diloco", "fadas", "fedbuff", "local_sgd"}
     for gone in ("outer_learning_rate", "local_learning_rate"):
         assert not owners(gone)
-    assert owners("learning_rate") == set(CONSTRUCTORS)
+    assert owners("learning_rate") == set(ours("rules"))
 
 
 @pytest.mark.parametrize("name", sorted(owners("decay")))
 def test_decay_is_the_share_that_an_average_keeps(name):
     given = {"server_learning_rate": 1.0} if name == "fadas" else {}
     with pytest.raises(ValueError, match=r"`decay` must be at least 0 and less than 1; got 1.0"):
-        CONSTRUCTORS[name](0.1, decay=1.0, **given)
-    assert described_arguments(inspect.getdoc(CONSTRUCTORS[name]))["decay"]
+        ours("rules")[name](0.1, decay=1.0, **given)
+    assert described_arguments(inspect.getdoc(ours("rules")[name]))["decay"]
 
 
 @pytest.mark.parametrize("name", sorted(owners("server_learning_rate")))
 def test_the_servers_step_size_multiplies_the_step_of_the_server(name):
     """And `learning_rate` is that of a local step: its direction decides where, the server's decides how far."""
-    given = {"window": 1} | ({"buffer": 1} if "buffer" in inspect.signature(CONSTRUCTORS[name]).parameters else {})
+    given = {"window": 1} | ({"buffer": 1} if "buffer" in inspect.signature(ours("rules")[name]).parameters else {})
 
     def end(local, server):
-        rule = CONSTRUCTORS[name](local, server_learning_rate=server, **given, **OWN.get(name, {}))
-        return float(asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0])).central["x"][0])
+        rule = ours("rules")[name](local, server_learning_rate=server, **given, **OWN.get(name, {}))
+        return float(asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.Quadratic([1.0])).central["x"][0])
 
     first, second = end(0.25, 0.5), end(0.25, 1.0)
     assert 1 - second == pytest.approx(2 * (1 - first), rel=1e-5)
@@ -56,13 +56,13 @@ def test_limit_and_oldest():
     """A gradient of staleness 1 counts up to `oldest` 1, and no longer with a `limit` of 1."""
     trace = asim.Trace.from_commits([0, 1])
     ends = [
-        float(asim.replay(trace, rule, asim.workloads.quadratic([1.0])).central["x"][0])
+        float(asim.replay(trace, rule, asim.workloads.Quadratic([1.0])).central["x"][0])
         for rule in (rules.DropStale(0.5, oldest=1), rules.Ringmaster(0.5, limit=2), rules.Ringmaster(0.5, limit=1))
     ]
     np.testing.assert_allclose(ends, [0.0, 0.0, 0.5])
 
 
-@pytest.mark.parametrize("name", sorted(CONSTRUCTORS))
+@pytest.mark.parametrize("name", ours("rules"))
 def test_a_negative_step_size_is_refused(name):
     given = {"server_learning_rate": 1.0} if name == "fadas" else {}
     needs = {
@@ -72,7 +72,7 @@ def test_a_negative_step_size_is_refused(name):
         "local_sgd": {"window": 1},
     }
     with pytest.raises(ValueError, match=r"^`learning_rate` must not be negative; got -0\.1\. Give 0 or more\.$"):
-        CONSTRUCTORS[name](-0.1, **given, **needs.get(name, {}))
+        ours("rules")[name](-0.1, **given, **needs.get(name, {}))
     if name in owners("server_learning_rate"):
         with pytest.raises(ValueError, match=r"^`server_learning_rate` must not be negative; got -1\.0"):
-            CONSTRUCTORS[name](0.1, server_learning_rate=-1.0, **needs.get(name, {}))
+            ours("rules")[name](0.1, server_learning_rate=-1.0, **needs.get(name, {}))

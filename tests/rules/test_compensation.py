@@ -14,7 +14,7 @@ KINDS = ("ordinary", "early_pulls", "everything")
 
 
 def quadratic():
-    return asim.workloads.quadratic(H, start=START)
+    return asim.workloads.Quadratic(H, start=START)
 
 
 def dc_by_hand(trace, strength, decay=None, shadow="own"):
@@ -67,7 +67,7 @@ def test_the_compensation_is_exact_where_the_squared_gradient_is_the_curvature(x
     """Where g = √h, g² is the curvature h, and on a quadratic there is nothing beyond the first order."""
     h, start = 0.25, 2.0  # gradient h·x = 0.5 = √h at the start
     trace = asim.Trace.from_commits([0, 1])
-    run = asim.replay(trace, rules.DCASGD(0.2, compensation=1.0), asim.workloads.quadratic([h], start=start))
+    run = asim.replay(trace, rules.DCASGD(0.2, compensation=1.0), asim.workloads.Quadratic([h], start=start))
     x = start * (1 - 0.2 * h)
     np.testing.assert_allclose(run.central["x"], x * (1 - 0.2 * h), rtol=1e-12)  # as if the second had been fresh
 
@@ -98,7 +98,7 @@ def test_gap_aware_is_what_its_paper_says(kind, x64):
 
 def test_parameters_that_stay_are_not_corrected():
     """A parameter without a gradient has no usual step: 0/0 must not become NaN, not even in float32."""
-    flat = asim.workloads.quadratic([0.0, 1.0])
+    flat = asim.workloads.Quadratic([0.0, 1.0])
     run = asim.replay(gamma_trace(), rules.GapAware(0.05), flat)
     assert run.diverged_at is None
     assert run.central["x"][0] == 1

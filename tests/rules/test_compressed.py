@@ -190,7 +190,7 @@ class TestAnyCompressor:
 
 
 def asim_init_key(seed):
-    from asyncsim.workloads.batches import init_key
+    from asyncsim.workloads._batches import init_key
 
     return init_key(seed)
 
@@ -335,7 +335,7 @@ class Half(Compressor):
         return tree(jnp.where(first == (state % 2 == 0), vector, 0)), state + 1
 
     def bytes(self, params):
-        return 2 * asim.compressors.compressor.size_of(params)
+        return 2 * asim.compressors._compressor.size_of(params)
 
     def delta(self, params):
         return 0.0

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.loop import replay_chunk
+from asyncsim._families import ours
+from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.rules import CONSTRUCTORS, View
-from asyncsim.scenario.components import rule_component
+from asyncsim.rules import View
+from asyncsim.scenario._components import rule_component
 from tests.problems import RULES, SOLVED_ON, gamma_trace, trace_for, tree_workload, varied
 
 SIZES = (1000, 2000, 4000)  # of one parameter tensor
@@ -21,7 +22,7 @@ FORMULA = re.compile(r"[←=]")
 SECTIONS = ("Args:", "Raises:", "Example:", "References:")
 
 every_row = pytest.mark.parametrize("name", RULES)
-every_constructor = pytest.mark.parametrize("name", sorted(CONSTRUCTORS))
+every_constructor = pytest.mark.parametrize("name", ours("rules"))
 
 
 def made(name):
@@ -29,13 +30,13 @@ def made(name):
 
 
 def test_every_constructor_has_a_row():
-    assert {made(name).name for name in RULES} == set(CONSTRUCTORS)
+    assert {made(name).name for name in RULES} == set(ours("rules"))
 
 
 @every_row
 def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(name, x64):
     """A new trace, another length, a new step size and the same rule built again do not compile a new program."""
-    rule, quadratic = made(name), asim.workloads.quadratic([1.0, 0.5])
+    rule, quadratic = made(name), asim.workloads.Quadratic([1.0, 0.5])
     trace = SOLVED_ON[name]() if name in SOLVED_ON else gamma_trace(commits=3000)
     run = asim.replay(trace, rule, quadratic)
     assert run.diverged_at is None
@@ -103,7 +104,7 @@ def test_the_command_line_can_rebuild_it(name):
 
 @every_constructor
 def test_it_is_documented(name):
-    docstring = inspect.getdoc(CONSTRUCTORS[name])
+    docstring = inspect.getdoc(ours("rules")[name])
     summary, empty, *rest = docstring.splitlines()
     assert summary.endswith(".")
     assert not empty
@@ -112,7 +113,7 @@ def test_it_is_documented(name):
         assert f"\n{section}" in docstring, section
     assert ">>> " in docstring
     described = rest[rest.index("Args:") :]
-    for argument in inspect.signature(CONSTRUCTORS[name]).parameters:
+    for argument in inspect.signature(ours("rules")[name]).parameters:
         assert any(re.match(rf" +(\w+, )*{argument}(, \w+)*:", line) for line in described), argument
 
 

@@ -86,14 +86,14 @@ def test_the_master_written_out(variant, compensation, x64):
     """The sum that the server keeps is the sum of all momenta."""
     trace = gamma_trace(workers=6, commits=150)
     rule = rules.DANA(RATE, momentum=MOMENTUM, variant=variant, compensation=compensation)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], master(trace, compensation), rtol=1e-9, atol=1e-14)
 
 
 def test_looking_ahead_helps_against_delay(x64):
     """With momentum .9 and 8 workers in turn, DANA is stable at a step size at which separate momenta diverge."""
     trace = asim.simulate(asim.Cluster(8, asim.delays.Constant(1.0)), commits=4000)
-    workload = asim.workloads.quadratic([1.0])
+    workload = asim.workloads.Quadratic([1.0])
     blind = asim.replay(trace, rules.MultiASGD(0.05, momentum=0.9), workload)
     ahead = asim.replay(trace, rules.DANA(0.05, momentum=0.9), workload)
     assert blind.diverged_at is not None or blind.loss[-1] > 1e3

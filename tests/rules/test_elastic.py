@@ -10,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.workloads.batches import Shuffles
+from asyncsim.workloads._batches import Shuffles
 from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
@@ -83,7 +83,7 @@ RULES = {"aeasgd": (aeasgd, Aeasgd), "eamsgd": (eamsgd, Eamsgd)}
 def test_a_rule_is_what_its_source_says(name, atomic, kind, x64):
     make, worker = RULES[name]
     trace = TRACES[kind][0](workers=4, commits=60)
-    run = asim.replay(trace, make(atomic), asim.workloads.quadratic(**QUADRATIC))
+    run = asim.replay(trace, make(atomic), asim.workloads.Quadratic(**QUADRATIC))
     assert_close(run.central["x"], by_hand(trace, worker, atomic))
 
 
@@ -201,7 +201,7 @@ def test_an_old_pull_limits_the_exchange(lag, x64):
     assert (limit > 0.5) == (lag <= 2)
     alphas, trace = limit * np.array([0.97, 1.03]), pulled_before(8, 4000, lag)
     rule = rules.AEASGD(window=1, rho=alphas, learning_rate=1.0, atomic=False)  # one step to the minimum of x²/2
-    central = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=(0, 0)).central["x"]
+    central = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), seed=(0, 0)).central["x"]
     assert abs(central[0]) < 1e-3
     assert not abs(central[1]) < 1e3
 
@@ -209,7 +209,7 @@ def test_an_old_pull_limits_the_exchange(lag, x64):
 @pytest.mark.networks
 def test_three_commits_between_break_the_usual_exchange():
     """Digits, all seeds: α = 0.5 is lost with three commits between, but not with one or if atomic; 0.05 never is."""
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(32,), batch_size=16)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=16)
 
     def accuracies(lag, atomic):
         rule = rules.AEASGD(0.1, window=20, rho=np.repeat([5.0, 0.5], 3), atomic=atomic)

@@ -6,13 +6,13 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from asyncsim.trace.regroup import in_steps
+from asyncsim.trace._regroup import in_steps
 from tests.problems import gamma_trace, random_trace, round_robin
 from tests.rules.by_hand import START, H, local_steps, serve
 
 
 def quadratic():
-    return asim.workloads.quadratic(H, start=START)  # in the precision of the test
+    return asim.workloads.Quadratic(H, start=START)  # in the precision of the test
 
 
 TRACES = {"ordinary": gamma_trace(commits=90, cv=1.0), "waiting": random_trace(commits=90, waiting=0.5, early=0.5)}

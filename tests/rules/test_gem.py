@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import components, rules
+from asyncsim import _component as component
+from asyncsim import rules
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, gamma_trace, random_trace, tree_workload
 
@@ -61,7 +62,7 @@ def by_hand_of_workers(trace, variant):
 def test_gem_is_what_its_sources_say(variant, commits, kind, x64):
     trace = TRACES[kind][0](workers=4, commits=commits)
     rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), record=("pi_mean",))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START), record=("pi_mean",))
     centrals, pis = by_hand_of_workers(trace, variant)
     np.testing.assert_allclose(run.central["x"], centrals[-1], rtol=1e-9, atol=1e-13)
     # π divides by |Δθ + 1e-12|: where a coordinate has come to rest, rounding in it shows up magnified by 10¹².
@@ -87,7 +88,7 @@ def test_with_one_worker_both_proxies_are_the_same(variant, x64):
 def test_the_default_is_the_workers_own(variant):
     rule = rules.GEM(0.05, variant=variant)
     assert rule == rules.GEM(0.05, variant=variant, proxy="worker")
-    assert components.settings(rule) == {
+    assert component.settings(rule) == {
         "learning_rate": 0.05,
         "momentum": 0.9,
         "kappa": 1.0,
@@ -131,7 +132,7 @@ def by_hand_of_server(trace, variant):
 def test_the_server_keeps_the_moment_of_all_raw_updates(variant, commits, make, x64):
     trace = make(workers=4, commits=commits)
     rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy="server")
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), record=("energy_proxy",))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START), record=("energy_proxy",))
     central, proxies = by_hand_of_server(trace, variant)
     np.testing.assert_allclose(run.central["x"], central, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(run.records["energy_proxy"], 0.5 * (proxies**2).sum(axis=1), rtol=1e-7, atol=1e-16)

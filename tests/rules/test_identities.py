@@ -12,7 +12,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.trace import Unfinished
-from asyncsim.workloads.batches import commit_key, init_key
+from asyncsim.workloads._batches import commit_key, init_key
 from tests.problems import CORE, RULES, TRACES, gamma_trace, make_trace, noisy_quadratic, round_robin, tree_workload
 
 OPTAX = {"sgd": lambda: optax.sgd(0.1), "momentum": lambda: optax.sgd(0.02, momentum=0.8)}
@@ -120,7 +120,7 @@ def test_signed_gem_is_exactly_compliant(kind, x64):
 
 def test_paper_takes_its_gradient_one_version_earlier(x64):
     """The paper takes it at the value pulled before the worker's own commit, the script at the value after it."""
-    trace, workload = asim.Trace.from_commits([0, 0, 0]), asim.workloads.quadratic([1.0])
+    trace, workload = asim.Trace.from_commits([0, 0, 0]), asim.workloads.Quadratic([1.0])
     paper = asim.replay(trace, asim.rules.GEM(0.1, variant="paper"), workload)
     script = asim.replay(trace, asim.rules.GEM(0.1, variant="script"), workload)
     assert paper.loss[0] == paper.loss[1] == 0.5
@@ -214,7 +214,7 @@ def test_round_robin_downpour_is_stable_up_to_the_closed_form(workers, x64):
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     trace = round_robin(workers, 40_000)
     rates = limit * np.array([0.98, 1.02])
-    loss = asim.replay(trace, asim.rules.Downpour(rates), asim.workloads.quadratic([1.0]), seed=(0, 0)).loss
+    loss = asim.replay(trace, asim.rules.Downpour(rates), asim.workloads.Quadratic([1.0]), seed=(0, 0)).loss
     assert loss[0, -100:].max() < 1e-6
     assert loss[1, -100:].max() > 1e3
 
@@ -245,6 +245,6 @@ def test_whole_numbers_are_numbers():
 
 
 def test_signed_reports_finite_pi_where_nothing_is_learned():
-    flat = asim.workloads.quadratic([0.0, 1.0])
+    flat = asim.workloads.Quadratic([0.0, 1.0])
     run = asim.replay(gamma_trace(), asim.rules.GEM(0.1, variant="signed"), flat, record=("pi_mean", "compliance"))
     assert np.isfinite(run.records["pi_mean"]).all()

@@ -10,7 +10,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.engine.layout import Packing
+from asyncsim.engine._layout import Packing
 from asyncsim.engine.reference import average, replay_plainly
 from tests.problems import RULES, gamma_trace, trace_for
 

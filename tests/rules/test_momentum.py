@@ -37,7 +37,7 @@ def test_the_shared_momentum_sees_every_worker(kind, x64):
             v = 0.8 * v + g
             thetas.append(thetas[-1] - 0.05 * (0.8 * v + g))
             gradients = []
-    run = asim.replay(trace, rules.SharedNesterov(0.05, momentum=0.8), asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rules.SharedNesterov(0.05, momentum=0.8), asim.workloads.Quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10, atol=1e-14)
 
 
@@ -46,7 +46,7 @@ def test_the_heavy_ball_sees_every_worker(kind, x64):
     """Every step is one of the server's, on the mean of the step's gradients, whatever the sign of the momentum."""
     trace, momenta = trace_of(kind, workers=5, commits=80), [-0.6, 0.0, 0.8]
     rule = rules.HeavyBall([0.05, 0.1, 0.02], momentum=momenta)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START), seed=(0, 0, 0))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START), seed=(0, 0, 0))
     for place, (rate, momentum) in enumerate(zip((0.05, 0.1, 0.02), momenta, strict=True)):
         thetas, m, gradients = [START], np.zeros(3), []
         for k in range(len(trace)):
@@ -56,7 +56,7 @@ def test_the_heavy_ball_sees_every_worker(kind, x64):
                 thetas.append(thetas[-1] + m)
                 gradients = []
         np.testing.assert_allclose(run.central["x"][place], thetas[-1], rtol=1e-10, atol=1e-14)
-        alone = asim.replay(trace, rules.HeavyBall(rate, momentum=momentum), asim.workloads.quadratic(H, start=START))
+        alone = asim.replay(trace, rules.HeavyBall(rate, momentum=momentum), asim.workloads.Quadratic(H, start=START))
         np.testing.assert_allclose(run.central["x"][place], alone.central["x"], rtol=1e-10, atol=1e-14)
 
 
@@ -67,7 +67,7 @@ def test_the_heavy_ball_of_one_worker_has_a_closed_form(momentum, x64):
     run = asim.replay(
         asim.Trace.from_commits([0] * 30),
         rules.HeavyBall(rate, momentum=momentum),
-        asim.workloads.quadratic([1.0]),
+        asim.workloads.Quadratic([1.0]),
         record=("central",),
     )
     first, second = np.roots([1.0, -(1 + momentum - rate), momentum])
@@ -115,7 +115,7 @@ def test_delayed_nesterov_is_what_its_paper_says(activation, kind, x64):
             step = c * momentum * m + g / every
         thetas.append(thetas[-1] - rate * step)
     rule = rules.DelayedNesterov(rate, momentum=momentum, interval=every, activation=c)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10, atol=1e-14)
 
 

@@ -7,10 +7,11 @@ import optax
 import pytest
 
 import asyncsim as asim
-from asyncsim import components, rules
-from asyncsim.engine.loop import replay_chunk
-from asyncsim.rules.optimisers import NAMES
-from asyncsim.workloads.batches import commit_key, init_key
+from asyncsim import _component as component
+from asyncsim import rules
+from asyncsim.engine._loop import replay_chunk
+from asyncsim.rules._optimisers import NAMES
+from asyncsim.workloads._batches import commit_key, init_key
 from tests.problems import assert_close, gamma_trace, noisy_quadratic, random_trace, tree_workload
 
 CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), optax.adam(0.05))  # looks at all parameters together
@@ -59,7 +60,7 @@ def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
 )
 def test_an_optimiser_that_looks_at_whole_tensors(trace, at, x64):
     """On a nested pytree, and with the mean of what a step collected as its gradient."""
-    rule = rules.CONSTRUCTORS[at](optimiser=CLIPPED)
+    rule = asim.rules.by_name(at)(optimiser=CLIPPED)
     assert not rule.sees_vector
     run = asim.replay(trace, rule, tree_workload(), seed=2)
     assert_close(run.central, served(trace, CLIPPED, tree_workload(), seed=2, workers_step=at == "worker"), rtol=1e-8)
@@ -143,7 +144,7 @@ def test_a_lost_state_is_a_new_optimiser(x64):
     ids=lambda rule: rule.name,
 )
 def test_its_description_is_enough_to_build_it_again(rule):
-    assert rules.by_name(rule.name)(**components.settings(rule)) == rule
+    assert rules.by_name(rule.name)(**component.settings(rule)) == rule
 
 
 BAD = [

@@ -8,7 +8,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.rules import CONSTRUCTORS
+from asyncsim._families import ours
 from tests.problems import TRACES, gamma_trace
 from tests.rules.by_hand import START, H
 
@@ -16,7 +16,7 @@ RATE = 0.1
 
 
 def quadratic():
-    return asim.workloads.quadratic(H, start=START)
+    return asim.workloads.Quadratic(H, start=START)
 
 
 @pytest.mark.parametrize("atomic", [False, True])
@@ -71,7 +71,7 @@ def test_fadas_lowers_the_step_size_of_late_updates_in_two_ways(x64):
 def test_diloco_decays_weights_as_its_optimiser_does(x64):
     def first_step(optimiser):
         rule = rules.DiLoCo(0.01, window=1, server_learning_rate=1.0, momentum=0.0, optimiser=optimiser)
-        run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.quadratic([1.0]))
+        run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.Quadratic([1.0]))
         return 1 - float(run.central["x"][0])
 
     assert first_step("adamw") == pytest.approx(0.01 * (1 + 1e-4), rel=1e-6)
@@ -92,4 +92,4 @@ TOLD = {
 
 @pytest.mark.parametrize("name", TOLD)
 def test_the_docstring_names_the_other_form(name):
-    assert TOLD[name] in " ".join(inspect.getdoc(CONSTRUCTORS[name]).split())
+    assert TOLD[name] in " ".join(inspect.getdoc(ours("rules")[name]).split())

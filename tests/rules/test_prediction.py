@@ -40,7 +40,7 @@ def test_they_are_what_their_papers_say(horizon, kind, x64):
     rule = rules.SpecTrain(RATE, momentum=MOMENTUM)
     if horizon is not None:
         rule = rules.WeightPrediction(RATE, momentum=MOMENTUM, horizon=horizon)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], by_hand(trace, horizon), rtol=1e-9, atol=1e-14)
 
 
@@ -61,7 +61,7 @@ def test_spectrain_looks_as_far_as_round_robin_is_stale(x64):
     later = np.arange(len(trace)) >= 2 * workers  # by then no read was made with the staleness of the first commits
     assert (trace.staleness[later] == workers - 1).all()
     thetas = by_hand(trace)
-    run = asim.replay(trace, rules.SpecTrain(RATE, momentum=MOMENTUM), asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rules.SpecTrain(RATE, momentum=MOMENTUM), asim.workloads.Quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas, rtol=1e-10)
 
 
@@ -76,7 +76,7 @@ def test_pipemare_begins_as_staleness_aware_and_ends_as_asynchronous_sgd(x64):
 def test_looking_ahead_helps_against_delay(x64):
     """With momentum .9 and 5 workers in turn, a step size that diverges without prediction is stable with it."""
     trace = round_robin(5, 3000)
-    workload = asim.workloads.quadratic([1.0])
+    workload = asim.workloads.Quadratic([1.0])
     blind = asim.replay(trace, rules.WeightPrediction(0.035, momentum=0.9, horizon=0), workload)
     ahead = asim.replay(trace, rules.WeightPrediction(0.035, momentum=0.9, horizon=4), workload)
     assert blind.loss[-1] > 1e3 or blind.diverged_at is not None

@@ -37,7 +37,7 @@ def test_gem_has_this_proxy_already(x64):
 
 def test_the_moment_by_hand(x64):
     """m ← μ·m - η·g of each worker, from the gradients that the plain loop says the rule took."""
-    trace, workload, rate, momentum = gamma_trace(workers=3), asim.workloads.quadratic([1.0, 0.3]), 0.07, 0.6
+    trace, workload, rate, momentum = gamma_trace(workers=3), asim.workloads.Quadratic([1.0, 0.3]), 0.07, 0.6
     rule = WithProxy(asim.rules.Downpour(0.2), proxy_learning_rate=rate, proxy_momentum=momentum)
     steps = replay_plainly(trace, rule, workload).commits
     moments = np.zeros((3, 2))
@@ -59,7 +59,7 @@ def test_downpour_on_a_slope_has_the_predicted_energies(x64):
 def test_the_proxy_follows_the_step_size_unless_it_has_its_own():
     """A scenario that overrides the rule's step size moves the proxy's with it."""
     cluster, rule = asim.Cluster(2, asim.delays.Constant(1.0)), WithProxy(asim.rules.Downpour(0.1))
-    scenario = asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0], noise=0.3), commits=10)
+    scenario = asim.Scenario(cluster, rule, asim.workloads.Quadratic([1.0], noise=0.3), commits=10)
     changed = scenario.override(learning_rate=0.2)
     assert changed.rule == WithProxy(asim.rules.Downpour(0.2))
     assert changed.digest != scenario.digest
@@ -79,7 +79,7 @@ def test_scenarios_tell_wrapped_rules_apart():
         WithProxy(rules[0], proxy_momentum=0.5),
     ]
     digests = {
-        asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0], noise=0.3), commits=10, record=()).digest
+        asim.Scenario(cluster, rule, asim.workloads.Quadratic([1.0], noise=0.3), commits=10, record=()).digest
         for rule in rules
     }
     assert len(digests) == len(rules)

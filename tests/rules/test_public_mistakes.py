@@ -7,8 +7,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from asyncsim.trace.regroup import in_steps
-from asyncsim.workloads.batches import commit_key
+from asyncsim.trace._regroup import in_steps
+from asyncsim.workloads._batches import commit_key
 from tests.problems import TRACES, gamma_trace
 
 RATE, SEED = 0.01, 7
@@ -124,7 +124,7 @@ def test_ca2fl_calibrates(x64):
 
 def test_fadas_divides_by_the_largest_square(x64):
     """On the way down gradients shrink: v falls, v̂ does not, and the step is that of v̂."""
-    trace, quadratic = asim.Trace.from_commits([0] * 400), asim.workloads.quadratic([1.0])
+    trace, quadratic = asim.Trace.from_commits([0] * 400), asim.workloads.Quadratic([1.0])
     rule = rules.FADAS(server_learning_rate=0.1, buffer=1)
     before = asim.replay(trace, rule, quadratic, commits=399)
     after = asim.replay(trace, rule, quadratic)
@@ -136,7 +136,7 @@ def test_fadas_divides_by_the_largest_square(x64):
 
 def test_dc_asgd_compensates_from_where_this_worker_read(x64):
     """Worker 1 read 1, before the two commits of worker 0, whose own read a shared shadow would hold."""
-    trace, quadratic = asim.Trace.from_commits([0, 0, 1]), asim.workloads.quadratic([1.0])
+    trace, quadratic = asim.Trace.from_commits([0, 0, 1]), asim.workloads.Quadratic([1.0])
     theta = 0.9 * 0.9
     expected = theta - 0.1 * (1 + 2.0 * (theta - 1.0))
     assert end(trace, rules.DCASGD(0.1, compensation=2.0), quadratic) == pytest.approx(expected, rel=1e-9)
@@ -171,7 +171,7 @@ def _of_worker(last):
 
 
 def test_the_last_worker_is_in_the_final_loss():
-    run = asim.replay(gamma_trace(workers=4, commits=80), rules.Downpour(RATE), asim.workloads.quadratic([1.0]))
+    run = asim.replay(gamma_trace(workers=4, commits=80), rules.Downpour(RATE), asim.workloads.Quadratic([1.0]))
     ends = [run.loss[run.worker == w][-5:].mean() for w in range(4)]
     assert run.final_loss(last=5) == pytest.approx(np.mean(ends), rel=1e-6)
 
@@ -184,7 +184,7 @@ def test_no_global_seed():
         state = np.random.get_state()[1].copy()  # noqa: NPY002
         trace = gamma_trace()
         runs.append(
-            (trace.commit_time, asim.replay(trace, rules.Downpour(0.1), asim.workloads.quadratic([1.0], 0.5)).loss)
+            (trace.commit_time, asim.replay(trace, rules.Downpour(0.1), asim.workloads.Quadratic([1.0], 0.5)).loss)
         )
         np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     np.testing.assert_array_equal(runs[0][0], runs[1][0])

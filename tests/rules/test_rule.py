@@ -10,8 +10,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import components, rules
-from asyncsim.components import Structure
+from asyncsim._component import Structure
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Sent
+from asyncsim.rules._optimisers import named
 from tests.problems import RULES, assert_close, round_robin, varied
 from tests.rules import typed_rule
 
@@ -84,7 +86,7 @@ def test_numbers_count_by_value():
 
 
 def test_long_values_are_named_by_their_type():
-    rule = rules.WorkerOptimiser(np.linspace(0.1, 1.0, 100), optimiser=rules.optimisers.named("sgd"))
+    rule = rules.WorkerOptimiser(np.linspace(0.1, 1.0, 100), optimiser=named("sgd"))
     assert repr(rule) == (
         "WorkerOptimiser(learning_rate=<ndarray (100,)>, window=1, optimiser=<GradientTransformationExtraArgs>, "
         "elementwise=False)"
@@ -127,11 +129,11 @@ class TestARuleOfOnesOwn:
 
     def test_it_moves_by_its_step_size_and_equals_the_plain_loop(self, x64):
         """L = (x² + y²)/2 from (1, 1): the sign of the gradient is 1 for the first three commits."""
-        trace, workload = round_robin(1, 3), asim.workloads.quadratic([1.0, 1.0])
+        trace, workload = round_robin(1, 3), asim.workloads.Quadratic([1.0, 1.0])
         run = asim.replay(trace, SignSGD(0.1), workload)
         expected = 1 - 0.1 * sum(k**-0.5 for k in (1, 2, 3))
         np.testing.assert_allclose(run.central["x"], [expected, expected], rtol=1e-12)
-        plain = asim.engine.reference.replay_plainly(trace, SignSGD(0.1), workload)
+        plain = replay_plainly(trace, SignSGD(0.1), workload)
         assert_close(run.central, plain.central)
 
     def test_another_step_size_compiles_nothing(self):
@@ -139,7 +141,7 @@ class TestARuleOfOnesOwn:
 
     def test_it_can_be_compressed(self, x64):
         rule = rules.compressed(SignSGD(0.1), asim.compressors.TopK(k=1))
-        workload = asim.workloads.quadratic([1.0, 1.0], start=[1.0, 2.0])
+        workload = asim.workloads.Quadratic([1.0, 1.0], start=[1.0, 2.0])
         run = asim.replay(round_robin(1, 1), rule, workload)
         assert sorted(np.asarray(run.central["x"]) - [1.0, 2.0]) == pytest.approx([-0.1, 0.0])
 
@@ -154,7 +156,7 @@ class TestARuleOfOnesOwn:
 
 def test_a_rule_of_your_own_with_types(x64):
     """The rule that pyright reads: half a step, from halfway. One worker: θ ← θ - η/2·(θ + previous θ)/2."""
-    run = asim.replay(round_robin(1, 3), typed_rule.Half(0.5), asim.workloads.quadratic([1.0]))
+    run = asim.replay(round_robin(1, 3), typed_rule.Half(0.5), asim.workloads.Quadratic([1.0]))
     x, read = 1.0, 1.0
     for _ in range(3):
         x, pulled = x - 0.25 * read, x
@@ -181,7 +183,7 @@ def clipped(gradient, limit):
 def test_a_rule_of_ones_own_sees_the_tensors_that_the_loss_sees(x64):
     """Clipping each tensor: the same as a loop over the commits that knows nothing of the engine."""
     limit, rate, trace = 0.1, 0.5, asim.Trace.from_commits([0, 1, 2, 1, 0, 0, 2] * 10)
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(8,), batch_size=16)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(8,), batch_size=16)
     run = asim.replay(trace, Clipped(rate, limit), workload, seed=3, record=("read",))
 
     central = jax.tree.map(lambda leaf: leaf[0], run.unpacked("read"))
@@ -230,6 +232,6 @@ def test_what_a_wrapper_contains_is_cited_and_counted():
 def test_a_rule_that_cannot_be_tried_alone_is_compressed_all_the_same(x64):
     """Its numbers fit a trace of four workers only."""
     rule = rules.compressed(rules.DelayAdaptive(0.1, concurrency=3.5), asim.compressors.TopK(fraction=1.0))
-    trace, workload = round_robin(4, 12), asim.workloads.quadratic([1.0, 0.5])
+    trace, workload = round_robin(4, 12), asim.workloads.Quadratic([1.0, 0.5])
     plain = asim.replay(trace, rule.rule, workload)
     assert_close(asim.replay(trace, rule, workload).central, plain.central, rtol=1e-12)

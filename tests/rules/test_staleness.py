@@ -118,13 +118,13 @@ def test_fedasync_is_what_its_paper_says(weighting, kind, x64):
             thetas.append(np.mean(mixed, axis=0))
             waiting = []
     rule = rules.FedAsync(0.2, mixing=0.6, weighting=weighting, steepness=0.7, grace=2, window=3)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10)
 
 
 def test_fedasync_with_a_mixing_factor_of_one_keeps_the_last_model(x64):
     trace = gamma_trace(workers=4, commits=50)
-    run = asim.replay(trace, rules.FedAsync(0.2, mixing=1.0, weighting="constant"), asim.workloads.quadratic([1.0]))
+    run = asim.replay(trace, rules.FedAsync(0.2, mixing=1.0, weighting="constant"), asim.workloads.Quadratic([1.0]))
     own = (trace.worker == trace.worker[-1]).sum()  # steps of the last worker, alone from the start
     np.testing.assert_allclose(run.central["x"], 0.8**own, rtol=1e-10)
 

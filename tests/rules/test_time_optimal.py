@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import components, protocols, rules
+from asyncsim import _component as component
+from asyncsim import protocols, rules
 from tests.problems import gamma_trace, random_trace
 from tests.rules.by_hand import START, H, serve
 
 
 def quadratic():
-    return asim.workloads.quadratic(H, start=START)  # in the precision of the test
+    return asim.workloads.Quadratic(H, start=START)  # in the precision of the test
 
 
 UNEVEN = asim.delays.fleet.two_classes(asim.delays.Exponential(1.0), workers=5, slow=2, factor=6.0)
@@ -98,7 +99,7 @@ def test_several_limits_and_batches_are_checked():
     with pytest.raises(ValueError, match=r"`batch` must be one number where the trace makes the steps; got \[1, 2\]"):
         rules.Rennala(0.1, batch=[1, 2], steps="trace")
     rule = rules.Ringmaster(0.1, limit=[1, 3])
-    assert rules.Ringmaster(**components.settings(rule)) == rule
+    assert rules.Ringmaster(**component.settings(rule)) == rule
     assert rule != rules.Ringmaster(0.1, limit=[2, 3])
 
 
@@ -192,7 +193,7 @@ def test_malenia_with_cancellation_by_hand(x64):
     """Every step is the mean over workers of their means, whatever the numbers, at the value that all of them read."""
     laws = [asim.delays.Exponential(mean) for mean in (1.0, 1.0, 2.0, 6.0)]
     minima = np.array([[0.0, 1.0], [2.0, 0.0], [-4.0, 3.0], [9.0, 5.0]])
-    noisy = asim.workloads.quadratic(H[:2], start=START[:2], minima=minima)
+    noisy = asim.workloads.Quadratic(H[:2], start=START[:2], minima=minima)
     trace = asim.simulate(asim.Cluster(4, laws, protocol=protocols.Malenia()), commits=200, seed=2)
     run = asim.replay(trace, rules.Malenia(0.2, steps="trace"), noisy, record=("read", "central"))
     x, counts = np.array(START[:2], float), []
@@ -277,7 +278,7 @@ def test_fast_workers_do_not_outvote_slow_ones(rule):
 
 def own_minimum(trace, rule, corners):
     """Where θ ends, on average over the second half, if worker i's loss is (x - corner_i)²/2."""
-    workload = asim.workloads.quadratic([1.0], minima=corners, start=0.0)
+    workload = asim.workloads.Quadratic([1.0], minima=corners, start=0.0)
     central = asim.replay(trace, rule, workload, record=("central",)).records["central"]
     return float(central[len(central) // 2 :].mean())
 

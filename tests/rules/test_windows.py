@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.workloads.batches import commit_key, init_key
+from asyncsim.workloads._batches import commit_key, init_key
 from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
@@ -55,7 +55,7 @@ def test_a_rule_is_what_its_source_says(name, kind, x64):
     """Staleness is counted in the server's versions, up to the application, where commits come in steps as well."""
     rule, commit = PUBLISHED[name]
     trace = TRACES[kind][0](workers=4, commits=40)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))
     assert_close(run.central["x"], by_hand(trace, commit)[-1])
 
 
@@ -151,7 +151,7 @@ def test_rounds_are_those_of_the_papers(name, x64):
 
 def grows(rule, rates, trace):
     """Whether the loss on L = x²/2 grows in the long run, for each step size."""
-    loss = asim.replay(trace, rule, asim.workloads.quadratic([1.0]), seed=[0] * len(rates)).loss
+    loss = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), seed=[0] * len(rates)).loss
     assert np.isfinite(loss).all()
     quarter = len(trace) // 4
     return loss[:, -quarter:].max(axis=1) > loss[:, quarter : 2 * quarter].max(axis=1)

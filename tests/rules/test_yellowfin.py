@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.rules.yellowfin import Measured, total_momentum, tune
+from asyncsim.rules._yellowfin import Measured, total_momentum, tune
 from tests.problems import gamma_trace, random_trace, tree_workload
 
 H, START = np.array([1.0, 0.6, 0.3]), np.array([1.0, -2.0, 0.5])
@@ -108,7 +108,7 @@ def test_it_is_what_its_paper_says(make, closed, x64):
     trace = make(workers=4, commits=60)
     assert trace.staleness.max() > HISTORY - 2 or make is not gamma_trace
     rule = rules.YellowFin(RATE, decay=DECAY, feedback=GAIN, closed_loop=closed, span=SPAN, history=HISTORY)
-    run = asim.replay(trace, rule, asim.workloads.quadratic(H, start=START))
+    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))
     thetas, momenta = by_hand(trace, closed)
     assert max(map(abs, momenta)) > 0.01  # otherwise little is tested
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-6, atol=1e-12)
@@ -117,7 +117,7 @@ def test_it_is_what_its_paper_says(make, closed, x64):
 @pytest.mark.networks
 def test_one_worker_tunes_itself_on_digits():
     """With fresh gradients the closed loop has nothing to correct, and the factor 0.1 learns the digits."""
-    workload = asim.workloads.softmax(asim.datasets.digits(), batch_size=32)
+    workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
     run = asim.replay(asim.Trace.from_commits([0] * 400), rules.YellowFin(0.1), workload)
     assert run.loss[-50:].mean() < 0.2 * run.loss[0]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_type
 import jax
 
 from asyncsim.rules import Info, Rule, Sent, View
-from asyncsim.rules.rule import Params, State
+from asyncsim.rules._rule import Params, State
 
 
 class Pulled(NamedTuple):

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.compressors import CONSTRUCTORS, Identity, LowRank, Natural, RandK, TopK
+from asyncsim._families import ours
+from asyncsim.compressors import Identity, LowRank, Natural, RandK, TopK
 from asyncsim.rules import WithProxy, compressed
-from asyncsim.scenario.rebuild import hints, rebuild
-from asyncsim.study.run import headline
+from asyncsim.scenario._rebuild import hints, rebuild
+from asyncsim.study._run import headline
 from tests.problems import noisy_quadratic
 
 BYTES_PER_SECOND = 100.0
@@ -20,7 +21,7 @@ SIZE = 100  # parameters, 400 bytes
 def scenario(rule, network=None, **changes):
     network = asim.Network(bandwidth=BYTES_PER_SECOND) if network is None else network
     cluster = asim.Cluster(1, asim.delays.Constant(1.0), network=network)
-    return asim.Scenario(cluster, rule, asim.workloads.quadratic([1.0] * SIZE), **{"commits": 10, **changes})
+    return asim.Scenario(cluster, rule, asim.workloads.Quadratic([1.0] * SIZE), **{"commits": 10, **changes})
 
 
 PLAIN = asim.rules.Downpour(0.1)
@@ -85,7 +86,7 @@ class TestFields:
             "qsgd": {"levels": 3},
             "low_rank": {"rank": 2},
         }
-        for name in CONSTRUCTORS:
+        for name in ours("compressors"):
             made = scenario(PLAIN).override(compressor=name, error_feedback=False, **given.get(name, {}))
             fields = [field for field in made.fields() if field.group == "Compressor" and field.value is not None]
             texts = {field.name: field.parse(field.show()) for field in fields}

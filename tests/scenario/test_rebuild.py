@@ -15,14 +15,16 @@ from hypothesis import given, settings
 
 import asyncsim as asim
 from asyncsim import delays, faults, protocols
-from asyncsim.files import to_plain
-from asyncsim.scenario.rebuild import NotByName, hints, rebuild
+from asyncsim._description import NotRebuilt
+from asyncsim._families import ours
+from asyncsim.scenario._rebuild import hints, rebuild
+from asyncsim.store._files import to_plain
 from tests.cluster.problems import clusters
 from tests.delays.laws import LAWS
 from tests.problems import RULES
 
 OF_OUR_OWN = re.compile(r"\b(Own|Pattern)\(")  # which no description can name
-QUADRATIC = asim.workloads.quadratic([1.0, 0.1], noise=0.1)
+QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
 
 
 def scenario(**changes: Any) -> asim.Scenario:
@@ -57,7 +59,7 @@ def test_every_rule(name: str) -> None:
     assert through_json(made).rule.for_workers(5) == made.rule.for_workers(5)
 
 
-@pytest.mark.parametrize("name", asim.rules.CONSTRUCTORS)
+@pytest.mark.parametrize("name", ours("rules"))
 def test_every_rule_by_its_name(name: str) -> None:
     """As the command line makes it, with defaults."""
     needed = {"window": 2, "rho": 1.0, "beta": 0.5, "buffer": 2, "rule_batch": 2, "rule_limit": 3, "oldest": 3}
@@ -123,17 +125,17 @@ def test_every_part_of_a_cluster(parts: dict[str, Any]) -> None:
     assert through_json(made).cluster == cluster
 
 
-DIGITS = asim.datasets.digits()
+DIGITS = asim.datasets.Digits()
 
 
 @pytest.mark.parametrize(
     "workload",
     [
-        asim.workloads.softmax(DIGITS, batch_size=8),
-        asim.workloads.mlp(DIGITS, hidden=(4, 3), batch_size=8),
-        asim.workloads.mlp(asim.datasets.digits(test_fraction=0.5), hidden=(), batch_size=8),
-        asim.workloads.softmax(asim.datasets.as_colour(DIGITS, size=16), batch_size=4),
-        asim.workloads.quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
+        asim.workloads.Softmax(DIGITS, batch_size=8),
+        asim.workloads.MLP(DIGITS, hidden=(4, 3), batch_size=8),
+        asim.workloads.MLP(asim.datasets.Digits(test_fraction=0.5), hidden=(), batch_size=8),
+        asim.workloads.Softmax(asim.datasets.AsColour(DIGITS, size=16), batch_size=4),
+        asim.workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
     ],
     ids=lambda workload: repr(workload)[:50],
 )
@@ -148,8 +150,8 @@ def test_data_set_from_a_folder(tmp_path: Path) -> None:
             (tmp_path / part / name).mkdir(parents=True)
             for number in range(each):
                 image.new("RGB", (8, 8), (number, 9, 200)).save(tmp_path / part / name / f"{number}.png")
-    data = asim.datasets.image_folder(tmp_path, size=4)
-    assert_same(scenario(workload=asim.workloads.softmax(data, batch_size=2)))
+    data = asim.datasets.ImageFolder(tmp_path, size=4)
+    assert_same(scenario(workload=asim.workloads.Softmax(data, batch_size=2)))
 
 
 @pytest.mark.parametrize(
@@ -220,25 +222,25 @@ def hidden() -> asim.Rule:
     [
         (
             {"workload": asim.Workload(init=lambda key: jnp.zeros(2), loss=own_loss)},
-            "`workload`: .*'own_loss' is of your",
+            "`workload.init`: '<lambda>' is of your own, and no module",
         ),
-        ({"rule": asim.rules.WorkerOptimiser(optimiser=optax.adam(0.1))}, "`rule`"),
-        ({"rule": hidden()}, "`rule`: the class 'hidden.<locals>.Hidden' is of your own, and no module"),
-        ({"cluster": asim.Cluster(5, OwnLaw())}, "`cluster`: 'OwnLaw' is of your own"),
+        ({"rule": asim.rules.WorkerOptimiser(optimiser=optax.adam(0.1))}, "`rule.optimiser`: .* is of your own"),
+        ({"rule": hidden()}, "`rule`: 'hidden.<locals>.Hidden' is of your own, and no module"),
+        ({"cluster": asim.Cluster(5, OwnLaw())}, "`cluster.compute`: 'OwnLaw' is of your own, and is no dataclass"),
         ({"record": {"size": lambda view: jnp.float32(0.0)}}, "`record` names a function of your own"),
         (
             {
-                "workload": asim.workloads.softmax(
-                    asim.datasets.Dataset("digits", np.eye(4), np.arange(4), np.eye(4), np.arange(4), classes=4), 2
+                "workload": asim.workloads.Softmax(
+                    asim.datasets.Dataset("digits", np.eye(40), np.arange(40), np.eye(40), np.arange(40), classes=40), 2
                 )
             },
-            "`workload` cannot be made .*the data set 'digits' .4 to train, 4 to test. is not what",
+            r"`workload.data.train_inputs` is an array of shape \[40, 40\], of which only a hash is kept",
         ),
     ],
     ids=["workload", "optimiser", "hidden", "law", "record", "data"],
 )
 def test_what_has_no_name(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(NotByName, match=message):
+    with pytest.raises(NotRebuilt, match=message):
         through_json(scenario(**changes))
 
 
@@ -261,17 +263,20 @@ def test_another_precision() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"rule": {"name": "gme", "learning_rate": 0.1}},
-        {"rule": {"name": "gem", "learning_rate": 0.1, "colour": 3}},
+        {"rule": {"kind": "rules.gme", "learning_rate": 0.1}},
+        {"rule": {"kind": "rules.gem", "learning_rate": 0.1, "colour": 3}},
         {"rule": {"learning_rate": 0.1}},
+        {"rule": {"kind": 3}},
         {"cluster": {"workers": 5}},
-        {"cluster": {"workers": 0, "compute": {"law": "constant", "value": 1.0}}},
-        {"cluster": {"workers": 5, "compute": {"law": "constnat", "value": 1.0}}},
+        {"cluster": {"kind": "cluster.Cluster", "workers": 5}},
+        {"cluster": {"kind": "cluster.Cluster", "workers": 0, "compute": {"kind": "delays.constant", "value": 1.0}}},
+        {"cluster": {"kind": "cluster.Cluster", "workers": 5, "compute": {"kind": "delays.constnat", "value": 1.0}}},
         {"commits": None},
-        {"workload": {"name": "quadratic", "eigenvalues": "no"}},
+        {"workload": {"kind": "workloads.quadratic", "eigenvalues": "no"}},
+        {"workload": {"import": "os:system"}},
     ],
     ids=repr,
 )
 def test_damaged_descriptions_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(NotByName):
+    with pytest.raises(NotRebuilt):
         rebuild({**scenario().describe(), **change})

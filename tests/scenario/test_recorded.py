@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.scenario.rebuild import rebuild
+from asyncsim.scenario._rebuild import rebuild
 from tests.study.problems import FILES, assert_same_run, contents
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
@@ -20,7 +20,7 @@ def scenario(**changes: Any) -> asim.Scenario:
     made: dict[str, Any] = {
         "cluster": TRACE,
         "rule": asim.rules.GEM(0.05),
-        "workload": asim.workloads.quadratic([1.0, 0.1], noise=0.1),
+        "workload": asim.workloads.Quadratic([1.0, 0.1], noise=0.1),
     }
     return asim.Scenario(**made | changes)
 
@@ -51,7 +51,7 @@ class TestLength:
             ({"commits": 8, "seconds": 1.0}, "At most one of `commits`"),
             ({"schedule_seed": 1}, "`schedule_seed` must be left out with a recorded trace"),
             ({"rule": asim.rules.IA2SGD(0.1, workers=5)}, "`workers`"),
-            ({"cluster": "log.csv"}, "`cluster` must be an asyncsim Cluster or an asyncsim Trace; got 'log.csv'"),
+            ({"cluster": "log.csv"}, "`cluster` must be an asyncsim.Cluster; got 'log.csv'"),
         ],
     )
     def test_what_does_not_fit(self, given: dict[str, Any], message: str) -> None:
@@ -90,7 +90,7 @@ class TestRun:
         assert found.summary == done.summary
         assert_same_run(found.run, done.run)
         part = asim.replay(TRACE, made.rule, made.workload, commits=50, record=made.recorded)
-        part.save(out / "run.npz", notes={"scenario": made.digest})
+        part.save(out / "run.npz", notes={"owner": made.digest})
         resumed = asim.run(made, out)
         assert resumed.recomputed
         assert_same_run(resumed.run, done.run)
@@ -111,7 +111,7 @@ class TestRun:
         made = scenario()
         asim.run(made, tmp_path)
         other = asim.simulate(CLUSTER, commits=200, seed=4)
-        other.save(tmp_path / "trace.npz", notes={"scenario": made.digest})
+        other.save(tmp_path / "trace.npz", notes={"owner": made.digest})
         with pytest.raises(ValueError, match="is not the trace of this scenario"):
             asim.run(made, tmp_path)
         with pytest.raises(ValueError, match="cannot be made again"):
@@ -159,8 +159,8 @@ class TestOverride:
 
 def test_prediction_of_the_page() -> None:
     """The distribution beside the recorded staleness, where the log does not contradict what it rests on."""
+    from asyncsim.reports._trace import recorded_prediction
     from asyncsim.reports.staleness import run_prediction
-    from asyncsim.reports.trace import recorded_prediction
 
     trace = asim.simulate(CLUSTER, commits=4000, seed=0)
     np.testing.assert_allclose(recorded_prediction(trace), run_prediction(CLUSTER, trace), atol=0.02)
@@ -172,7 +172,7 @@ def test_parameter_groups_are_part_of_a_scenario():
     """They are told apart, rebuilt from the description, kept where the batch size changes, and must fit."""
     reads = {"front": [0, 0, 1], "back": [0, 1, 1]}
     trace, rule = asim.Trace.from_commits([0, 1, 0], groups=reads), asim.rules.Downpour(0.1)
-    plain = asim.workloads.mlp(asim.datasets.digits(), hidden=(4, 4), batch_size=8)
+    plain = asim.workloads.MLP(asim.datasets.Digits(), hidden=(4, 4), batch_size=8)
     scenario = asim.Scenario(trace, rule, plain.grouped(["front", "back", "back"]))
     assert len({scenario, asim.Scenario(trace, rule, plain.grouped(["front", "front", "back"]))}) == 2
     assert rebuild(scenario.describe(), trace=trace) == scenario

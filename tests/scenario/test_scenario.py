@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import components
-from asyncsim.delays.by_name import CONSTRUCTORS, law_arguments
-from asyncsim.rules import CONSTRUCTORS as CONSTRUCTORS_OF_RULES
-from asyncsim.scenario.catalogue import all_fields
-from asyncsim.scenario.components import STUDY_FIELDS, shown_name
-from asyncsim.scenario.fields import arguments, kind_of, settings
+from asyncsim import _component as component
+from asyncsim._families import ours
+from asyncsim._fields import arguments, kind_of, settings
+from asyncsim.scenario._catalogue import all_fields
+from asyncsim.scenario._components import STUDY_FIELDS, shown_name
 
 
 def scenario(**changes: Any) -> asim.Scenario:
     made: dict[str, Any] = {
         "cluster": asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=2.0, cv=0.3)),
         "rule": asim.rules.GEM(learning_rate=0.05),
-        "workload": asim.workloads.quadratic([1.0, 0.1]),
+        "workload": asim.workloads.Quadratic([1.0, 0.1]),
         "commits_per_worker": 25,
     }
     return asim.Scenario(**made | changes)
@@ -37,7 +36,7 @@ class TestMemory:
             ({"cluster": asim.Cluster(10**12, asim.delays.Constant(1.0))}, "`workers` of 1000000000000 takes at least"),
             ({"commits_per_worker": 10**12}, "`commits` of 4000000000000 takes at least 400 TB"),
             (
-                {"workload": asim.workloads.mlp(asim.datasets.digits(), hidden=(10**6, 10**6), batch_size=8)},
+                {"workload": asim.workloads.MLP(asim.datasets.Digits(), hidden=(10**6, 10**6), batch_size=8)},
                 "`workload` of 1000076000010",
             ),
         ],
@@ -77,7 +76,7 @@ class TestLength:
             ({"commits_per_worker": None, "seconds": float("nan")}, "`seconds` must be finite and positive; got nan"),
             ({"seed": -1}, "`seed` must be an integer of at least 0; got -1"),
             ({"seed": 2**31}, "`seed` must be at most 2147483647"),
-            ({"cluster": 4}, r"`cluster` must be an asyncsim Cluster or an asyncsim Trace; got 4"),
+            ({"cluster": 4}, r"`cluster` must be an asyncsim.Cluster; got 4"),
         ],
     )
     def test_is_checked(self, changes: dict[str, Any], message: str) -> None:
@@ -134,10 +133,10 @@ class TestRecord:
 
 
 class TestOverride:
-    @pytest.mark.parametrize("law", CONSTRUCTORS)
+    @pytest.mark.parametrize("law", ours("delays"))
     def test_another_law_keeps_mean_and_spread(self, law: str) -> None:
         compute = scenario().override(compute=law).cluster.compute
-        assert isinstance(compute, CONSTRUCTORS[law])  # type: ignore[arg-type]
+        assert isinstance(compute, ours("delays")[law])  # type: ignore[arg-type]
         assert compute.mean == pytest.approx(2.0)
         if law not in ("constant", "exponential"):
             assert compute.variance == pytest.approx(0.36)
@@ -149,7 +148,7 @@ class TestOverride:
         assert constant.override(compute="gamma", cv=0.5).cluster.compute == asim.delays.Gamma(2.0, 0.5)
 
     def test_a_wide_law_becomes_uniform_from_zero(self) -> None:
-        assert law_arguments(asim.delays.Exponential(1.5), "uniform") == {"low": 0.0, "high": 3.0}
+        assert asim.delays.Uniform.like(1.5, 2.25) == {"low": 0.0, "high": 3.0}
 
     def test_another_rule_keeps_what_both_have(self) -> None:
         changed = scenario().override(rule="momentum_sgd", momentum=0.5)
@@ -173,28 +172,28 @@ class TestOverride:
         """What both have is kept, also where it is no default: a third of all pairs, in which every rule is each."""
 
         def required(rule: str) -> dict[str, Any]:
-            takes = arguments(CONSTRUCTORS_OF_RULES[rule]).values()
+            takes = arguments(ours("rules")[rule]).values()
             return {p.name: 2 if kind_of(p.annotation) == "integer" else 0.25 for p in takes if p.default is p.empty}
 
         def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
             given = {shown_name("rule", name): value for name, value in required(rule).items()}
             return one.override(rule=rule, **given)
 
-        rules = [*CONSTRUCTORS_OF_RULES]
+        rules = [*ours("rules")]
         for place, first in enumerate(rules):
             one = changed(scenario().override(momentum=0.5), first)
-            before = components.settings(one.rule)
+            before = component.settings(one.rule)
             for second in rules[place % 3 :: 3]:
-                after = components.settings(changed(one, second).rule)
+                after = component.settings(changed(one, second).rule)
                 both = before.keys() & after.keys() - {"name", "variant", *required(second)}
                 assert {name: after[name] for name in both} == {name: before[name] for name in both}
 
     def test_workload_keeps_its_data(self) -> None:
-        digits = scenario(workload=asim.workloads.softmax(_tiny_data(), batch_size=4))
+        digits = scenario(workload=asim.workloads.Softmax(_tiny_data(), batch_size=4))
         mlp = digits.override(workload="mlp", hidden=[3])
         assert mlp.workload.describe()["hidden"] == [3]
         assert mlp.workload.batch_size == 4
-        assert mlp.workload.dataset is digits.workload.dataset
+        assert mlp.workload.data is digits.workload.data
         with pytest.raises(ValueError, match=r"`batch_size` must be at most .* 8; got 9"):
             digits.override(batch_size=9)
         with pytest.raises(ValueError, match="`workload` 'mlp' needs a data set"):

@@ -9,7 +9,7 @@ from tests.scenarios.run import load, run
 @pytest.fixture
 def short_gifs(monkeypatch):
     """A GIF of two frames: what frames look like is tested elsewhere."""
-    from asyncsim.animation import movie
+    from asyncsim.animation import _movie as movie
 
     monkeypatch.setattr(movie, "GIF_SECONDS", 0.2)
     monkeypatch.setattr(movie.Movie.gif, "__kwdefaults__", {"seconds": 0.2, "rate": 10.0, "size": (320, 240)})

@@ -165,7 +165,7 @@ def test_calibration_coverage():
 
     found = script["judged"](Right(), truth, rows[0], exact)
     error = np.sqrt(0.09 / len(z))
-    assert (found["told"] == 1).all()
+    assert (found["identified"] == 1).all()
     np.testing.assert_allclose(found["width"], 0.329, rtol=0.1)
     np.testing.assert_allclose(found["coverage"], 0.9, atol=4 * error)
     np.testing.assert_allclose(found["coverage of the exact likelihood"][:3], 0.9, atol=4 * error)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.rules import CONSTRUCTORS
+from asyncsim._families import ours
 from tests.scenarios.run import load, run
 
 ZOO = load("zoo")
@@ -27,7 +27,7 @@ def test_the_table_is_what_single_replays_give(tmp_path, monkeypatch):
     assert (numbers["differing"] != numbers["loss"]).all()
     cluster = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3))
     trace = asim.simulate(cluster, commits=48)
-    workload = asim.workloads.mlp(asim.datasets.digits(), hidden=(4,), batch_size=8)
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(4,), batch_size=8)
     losses = []
     for seed in range(3):
         alone = asim.replay(trace, asim.rules.Downpour(float(step)), workload, seed=seed)
@@ -40,9 +40,9 @@ def test_the_table_is_what_single_replays_give(tmp_path, monkeypatch):
 def test_every_rule_is_in_the_zoo():
     """Every constructor can be made, and those with a window take as many gradients as the others."""
     cluster = asim.Cluster(4, asim.delays.Constant(1.0))
-    plain = asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.quadratic([1.0]), commits=600)
-    found = list(ZOO["entries"](sorted(CONSTRUCTORS), plain))
-    assert {one.rule.name for _, _, one in found} == set(CONSTRUCTORS)
+    plain = asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=600)
+    found = list(ZOO["entries"](ours("rules"), plain))
+    assert {one.rule.name for _, _, one in found} == set(ours("rules"))
     assert len({label for _, label, _ in found}) == len(found)
     for name, _, one in found:
         assert one.total == 600 // one.rule.window

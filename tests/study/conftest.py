@@ -2,7 +2,7 @@
 
 import pytest
 
-from asyncsim.engine import chunks
+from asyncsim.engine import _chunks as chunks
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from asyncsim.study.claims import Claim
-from asyncsim.study.tables import pack, table
+from asyncsim.study.figures import Claim
+from asyncsim.study.table import pack, table
 
 
 def fake(calls, **changes):

@@ -14,7 +14,7 @@ def scenario(**changes: Any) -> asim.Scenario:
     made = asim.Scenario(
         cluster=asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0)),
         rule=asim.rules.GEM(learning_rate=0.05),
-        workload=asim.workloads.quadratic([1.0, 0.1], noise=0.1),
+        workload=asim.workloads.Quadratic([1.0, 0.1], noise=0.1),
         commits_per_worker=100,
     )
     return made.override(**changes) if changes else made

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from asyncsim.study.best import best, medians
-from asyncsim.study.sweep_table import SweepTable
+from asyncsim.study._best import best, medians
+from asyncsim.study.table import SweepTable
 
 NAN = float("nan")
 ROWS = [  # workers, step size, seed, loss, accuracy

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.study.compare import final_losses
-from asyncsim.study.store import open_store
-from tests.folders.problems import content_of
+from asyncsim.study._compare import final_losses, line_of, short_names
+from asyncsim.study._store import open_store
+from tests.store.problems import content_of
 from tests.study.problems import FILES, contents, no_replay, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
-run_module = importlib.import_module("asyncsim.study.run")  # the package has a function of this name
+run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
 
 
 def both() -> asim.Comparison:
@@ -113,7 +113,7 @@ class TestFolder:
     def test_runs_that_are_being_computed_are_not_replaced(self, tmp_path: Path) -> None:
         asim.compare(both(), tmp_path)
         with (
-            open_store(tmp_path / "runs").claim(["0123456789abcdef"]),
+            open_store(tmp_path / "runs").lease(["0123456789abcdef"]),
             pytest.raises(ValueError, match=f"is in use by process {os.getpid()} on "),
         ):
             asim.compare(both(), tmp_path, force=True)
@@ -163,3 +163,12 @@ def test_the_lines_of_the_picture_are_the_names_without_the_workers() -> None:
     }
     losses = final_losses(asim.compare(asim.Comparison(scenarios)))
     assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
+
+
+def test_a_line_of_the_picture_has_a_scenario_for_each_number_of_workers() -> None:
+    assert [line_of(name, 20) for name in ("gem_4_20", "gem_4", "20")] == ["gem_4", "gem_4", "20"]
+
+
+def test_a_run_is_named_by_the_end_of_its_path_where_that_tells_it_apart() -> None:
+    assert [*short_names([(text, Path(text)) for text in ("runs/b", "runs/c")])] == ["b", "c"]
+    assert [*short_names([(text, Path(text)) for text in ("a", "runs/b", "other/b")])] == ["a", "runs/b", "other/b"]

@@ -61,7 +61,7 @@ FIELDS = {asim.Network: "network", asim.Server: "server"}
 BASE = asim.Scenario(
     asim.Cluster(workers=4, compute=delays.Gamma(mean=1.0, cv=0.3)),
     asim.rules.Downpour(0.1),
-    asim.workloads.quadratic([1.0, 0.1]),
+    asim.workloads.Quadratic([1.0, 0.1]),
     commits=12,
     record=(),
 )
@@ -106,7 +106,19 @@ def test_infinity_is_a_number_in_the_table(tmp_path: Any) -> None:
     np.testing.assert_array_equal(asim.sweep(asked, tmp_path, jobs=0).table()["bandwidth"], [1e3, math.inf])
 
 
+class Started(asim.Workload):
+    start: Any
+
+    def init(self, key: Any) -> Any:
+        del key
+        return {"x": np.array(self.start)}
+
+    def loss(self, params: Any, batch: Any, key: Any) -> Any:
+        del batch, key
+        return (params["x"] ** 2).sum()
+
+
 def test_nan_has_no_description() -> None:
-    workload = dataclasses.replace(BASE.workload, name="own", options={"start": [1.0, math.nan]})
-    with pytest.raises(ValueError, match="`start` must not be NaN, which equals nothing; got nan"):
+    workload = Started([1.0, math.nan])
+    with pytest.raises(ValueError, match=r"`workload\.start` must not be NaN, which equals nothing; got nan"):
         dataclasses.replace(BASE, workload=workload).digest  # noqa: B018

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import asyncsim as asim
-from asyncsim.study.keep import Folder
-from asyncsim.study.run import FILES, LABEL
+from asyncsim.store._folder import Folder
+from asyncsim.study._run import FILES, LABEL
 from tests.study.problems import contents, scenario
 
 POSITIVE = st.one_of(
@@ -62,7 +62,7 @@ def test_is_kept_and_found_again(made: asim.Scenario) -> None:
     with tempfile.TemporaryDirectory() as out:
         folder = Folder(Path(out), LABEL, FILES)
         for _ in range(2):
-            with folder.claim(made) as work:
+            with folder.lease(made) as work:
                 assert work.path == folder.path
         assert contents(folder.path).keys() == {LABEL}
         label = json.loads((folder / LABEL).read_text(), parse_constant=pytest.fail)

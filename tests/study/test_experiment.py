@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from tests.folders.problems import content_of
+from tests.store.problems import content_of
 from tests.study.problems import scenario
 
 CALLS = []

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 import asyncsim as asim
-from asyncsim.study.units import untimed
+from asyncsim.study._batches import untimed
 from tests.study.problems import scenario
 
 ROOM = "200k"  # for two runs and a half
@@ -50,7 +50,7 @@ def test_a_full_disk(disk, tmp_path):
     said = f"`store` {str(disk / 'store')!r} could not be written: {os.strerror(errno.ENOSPC)}."
     assert all(words.startswith(said) and "\n" not in words for words in results.troubles.values())
     assert not list((disk / "store" / ".making").iterdir())
-    assert not list((disk / "store").glob("claims/*.json"))
+    assert not list((disk / "store").glob("leases/*.json"))
 
     fill(disk)
     with pytest.raises(OSError, match="could not be written: No space left on device") as refused:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.priors import LogUniform, Uniform
+from asyncsim._priors import LogUniform, Uniform
 from tests.study.problems import scenario
 
 

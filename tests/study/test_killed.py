@@ -1,126 +1,170 @@
-"""Processes killed at random moments, here and on a Dask cluster: every result is there, as if nothing had been."""
+"""A sweep killed at random moments, here and on a Dask cluster: repeated, it ends as if it had not been disturbed."""
 
-import multiprocessing
-import multiprocessing.process
 import os
 import random
 import signal
-import threading
+import subprocess
+import sys
+import time
 from contextlib import suppress
-from multiprocessing import forkserver
 
 import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.folders import holders
-from asyncsim.study.units import untimed
+from asyncsim.store import _lease as lease
+from asyncsim.store._files import read_owned
+from asyncsim.study._batches import untimed
+from asyncsim.study._store import open_store
 from tests.study import killed
 
-LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))  # as `tests.hostile` sets it: a process takes seconds to start
-UNITS, KILLS = (200, 6) if LONG else (40, 1)
-IMPORTED = ["distributed", "asyncsim.study.work", "tests.study.killed"]  # by each process
-FORKED = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"  # how Dask starts processes, read when it is imported
+LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))
+KILLS = int(os.environ.get("ASYNCSIM_KILLS", 200 if LONG else 4))
+RUNS = 16
+WORKERS = 2
+KINDS = ("worker", "worker", "parent", "group")  # each as likely
+MOST_HITS = 2  # kills of one run by one command, of which three are a failure
+LATEST = 1.0  # seconds from one kill to the next, at most, where there is something to kill
+STARTED = 8.0  # seconds in which a command starts, roughly
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs process groups and /proc")
 
 
-@pytest.fixture(autouse=True)
-def log(tmp_path, monkeypatch):
-    monkeypatch.setenv(killed.LOG, str(tmp_path / "log"))
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-
-
-@pytest.fixture(autouse=True)
-def many_processes_start(monkeypatch):
-    """In the long tests, two dozen: they are forked by a server that has imported what they need, before JAX starts.
-
-    The short ones start them as users do.
-    """
-    if LONG:
-        monkeypatch.setenv(FORKED, "forkserver")
-        context = multiprocessing.get_context("forkserver")
-        monkeypatch.setattr(multiprocessing, "get_context", lambda method: context)
-        pytest.importorskip("distributed", reason="a Dask cluster")  # which has its own list of what is imported
-        context.set_forkserver_preload(IMPORTED)
-    yield
-    if LONG:
-        forkserver._forkserver._stop()  # whose environment names the log of this test
+@pytest.fixture(scope="module", autouse=True)
+def here(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(killed.LOG, str(tmp_path_factory.mktemp("here") / "log"))
+        patch.setenv("PYTHONPATH", os.pathsep.join(path for path in ("", *sys.path) if path))
+        patch.setenv("JAX_PLATFORMS", "cpu")
+        patch.setenv(killed.PAUSE, "0.2")
+        yield
 
 
 class Killer:
-    """Kills a random process whenever a few more runs are done, at a random moment soon after.
+    """Repeats a command until it has been killed often enough and then ends by itself.
 
-    One that has computed something: else the same run, begun anew by a process that compiles, would be hit three times,
-    and that is one that has failed.
+    Whenever the sweep is complete before that, half of its results are removed.
 
     Args:
-        processes: Gives the numbers of the processes that compute.
+        store: Folder of the sweep.
+        arguments: Of the command.
+        others: Gives the numbers of the processes that compute, if they are not the command's own.
     """
 
-    def __init__(self, processes):
-        self.processes = processes
+    def __init__(self, store, arguments, others=None):
+        self.store, self.arguments, self.others = store, arguments, others
         self.random = random.Random(0)
-        self.planned, self.killed = 0, 0
-        self.due = UNITS // (KILLS + 1)
+        self.kills = dict.fromkeys(KINDS, 0)
+        self.said = store.parent / "said"
 
-    def __call__(self, progress):
-        if progress.done >= self.due and self.planned < KILLS:
-            self.planned += 1
-            self.due += UNITS // (KILLS + 1)
-            threading.Timer(self.random.uniform(0, 0.05), self.kill).start()
+    def start(self):
+        self.hits, self.begun = {}, time.monotonic()
+        command = [sys.executable, "-m", "tests.study.killed", str(self.store), str(RUNS), *self.arguments]
+        with open(self.said, "a") as said:
+            self.process = subprocess.Popen(command, start_new_session=True, stderr=said)
 
-    def kill(self):
-        with suppress(IndexError, OSError):  # one that has just ended
-            os.kill(self.random.choice(killed.have_computed(self.processes())), signal.SIGKILL)
-            self.killed += 1
+    def run(self):
+        """Kill, repeat, and let the last command end."""
+        self.start()
+        for _ in range(KILLS):
+            kind = self.random.choice(KINDS)
+            latest = LATEST if kind == "worker" else self.random.choice([LATEST, STARTED])
+            time.sleep(self.random.uniform(0, latest))
+            self.wait_for_others()
+            while not self.kill(kind):
+                if self.process.poll() is not None:
+                    self.finish()
+                    self.start()
+                time.sleep(0.01)
+            self.kills[kind] += 1
+            if kind != "worker":
+                self.process.wait()
+                self.start()
+        self.finish(discard=False)
+
+    def wait_for_others(self):
+        """Dask gives up a worker that dies while it starts, so all of them have to be there."""
+        end = time.monotonic() + 60
+        while self.others and len(self.others()) < WORKERS:
+            assert time.monotonic() < end, "Dask has not started its workers again"
+            time.sleep(0.02)
+
+    def finish(self, discard=True):
+        """The command ends by itself; then some of its results are removed, so that there is something to kill."""
+        assert self.process.wait(timeout=300) == 0, self.said.read_text()[-2000:]
+        store = open_store(self.store)
+        for digest in self.random.sample(sorted(store.present()), RUNS // 2) if discard else ():
+            store.discard(digest)
+
+    def kill(self, kind):
+        """Whether there was something to kill."""
+        if self.process.poll() is not None:
+            return False
+        if kind == "worker":
+            return self.kill_worker()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL) if kind == "group" else self.process.kill()
+        for number in self.others() if self.others and kind == "group" else ():
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        return True
+
+    def kill_worker(self):
+        """One that is at work: it holds a lease, of a run that has not been hit too often."""
+        held = lease.holders(self.store / "leases") if self.store.is_dir() else {}
+        processes = {digest: holder.get("process") for digest, holder in held.items()}  # None: just given back
+        allowed = {*processes.values()} - {None} if self.others is None else {*self.others()}
+        found = sorted(one for one in held if processes[one] in allowed and self.hits.get(one, 0) < MOST_HITS)
+        if not found:
+            return False
+        digest = self.random.choice(found)
+        try:
+            os.kill(processes[digest], signal.SIGKILL)
+        except ProcessLookupError:  # has just ended
+            return False
+        self.hits[digest] = self.hits.get(digest, 0) + 1
+        return True
 
 
-def many():
-    return asim.grid(killed.scenario(), seed=range(UNITS))
+def contents(folder):
+    """All that a store keeps, but for times and commands."""
+    store = open_store(folder)
+    found = {}
+    for digest in store.present():
+        run = np.load(store.folder(digest) / "run.npz")
+        trace = asim.Trace.load(store.folder(digest) / "trace.npz")
+        arrays = {name: (run[name].dtype, run[name].tobytes()) for name in run if not name.startswith("note/")}
+        label = read_owned(store.folder(digest) / "scenario.json", digest)
+        del label["origin"]  # the command and its date
+        found[digest] = arrays, trace.digest, untimed(store.summary(digest) or {}), label
+    return found
 
 
 @pytest.fixture(scope="module")
-def serial(tmp_path_factory):
-    """What is computed in one process, one after another."""
-    folder = tmp_path_factory.mktemp("serial")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(killed.LOG, str(folder / "log"))
-        return list(asim.sweep(many(), folder / "store", jobs=0))
+def undisturbed(tmp_path_factory, here):
+    """What the command gives that nobody kills."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    subprocess.run([sys.executable, "-m", "tests.study.killed", folder, str(RUNS)], check=True)
+    return contents(folder)
 
 
-def assert_as_if_nothing_had_been(results, serial):
-    """Every result equals that of a serial sweep bit for bit, and only what was killed was computed twice."""
-    counts = killed.counted()
-    assert len(counts) == UNITS
-    assert sum(counts.values()) <= UNITS + KILLS
-    assert len(results.computed) == len(set(results.computed))
-    for one, other in zip(results, serial, strict=True):
-        np.testing.assert_array_equal(one.run.loss, other.run.loss, strict=True)
-        np.testing.assert_array_equal(one.run.central["x"], other.run.central["x"])
-        assert untimed(one.summary) == untimed(other.summary)
+def assert_as_if_nothing_had_been(killer, undisturbed):
+    """The store holds the same, bit for bit, and nothing that dead processes left."""
+    print(killer.kills)
+    assert sum(killer.kills.values()) == KILLS
+    found = contents(killer.store)
+    assert [name for name in {**found, **undisturbed} if found.get(name) != undisturbed.get(name)] == []
+    for name in ("leases", "failed", ".making", "unfinished"):
+        assert not list((killer.store / name).iterdir()), name
 
 
-def children():
-    """The numbers of this process's children that compute."""
-    started = [process.pid for process in list(multiprocessing.process._children)]
-    return [number for number in sorted(started) if holders._start_of(number)]
+def test_processes_of_this_machine(tmp_path, undisturbed):
+    killer = Killer(tmp_path / "store", [])
+    killer.run()
+    assert_as_if_nothing_had_been(killer, undisturbed)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="finds the processes to kill in /proc")
-def test_processes_of_this_machine(tmp_path, serial):
-    killer = Killer(children)
-    poisoned = [killed.scenario(killed.poison, seed=UNITS)] if LONG else []  # which kills three
-    results = asim.sweep([*many(), *poisoned], tmp_path / "store", jobs=2, progress=killer)
-    assert 0 < killer.killed <= KILLS
-    states = list(results.states.values())
-    assert states == ["done"] * UNITS + ["failed"] * len(poisoned)
-    for one in poisoned:
-        assert "its process died 3 times" in results.store.failure(one.digest)["reason"]
-    results = asim.Sweep(many(), results.store, results.computed, {})
-    assert_as_if_nothing_had_been(results, serial)
-    assert not list((tmp_path / "store" / "claims").glob("*.json"))
-
-
-def test_a_cluster(tmp_path, serial):
+def test_a_cluster(tmp_path, undisturbed):
     distributed = pytest.importorskip("distributed", reason="a Dask cluster")
     import dask
 
@@ -128,15 +172,23 @@ def test_a_cluster(tmp_path, serial):
     with (
         dask.config.set(quiet),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+            n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,
-        distributed.Client(cluster) as client,
     ):
-        killer = Killer(lambda: list(client.run(os.getpid).values()))
-        poisoned = [killed.scenario(killed.poison, seed=UNITS)] if LONG else []  # which kills four
-        asked = [*many(), *poisoned]
-        results = asim.sweep(asked, tmp_path / "store", executor=client.get_executor(retries=2), progress=killer)
-    assert 0 < killer.killed <= KILLS
-    assert list(results.states.values()) == ["done"] * UNITS + ["failed"] * len(poisoned)
-    results = asim.Sweep(many(), results.store, results.computed, {})
-    assert_as_if_nothing_had_been(results, serial)
+
+        def workers():
+            """Those that have started: Dask gives up a worker that dies before."""
+            processes = [nanny.process for nanny in cluster.workers.values() if nanny.process is not None]
+            return [process.pid for process in processes if process.status.name == "running"]
+
+        killer = Killer(tmp_path / "store", [cluster.scheduler_address], workers)
+        killer.run()
+    assert_as_if_nothing_had_been(killer, undisturbed)
+
+
+@pytest.mark.skipif(not LONG, reason="starts five processes")
+def test_a_run_that_kills_its_process_costs_only_itself(tmp_path):
+    asked = [*asim.grid(killed.scenario(), seed=range(4)), killed.scenario(killed.poison, seed=4)]
+    results = asim.sweep(asked, tmp_path / "store", jobs=2)
+    assert list(results.states.values()) == ["done"] * 4 + ["failed"]
+    assert "its process died 3 times" in results.troubles[asked[-1].digest]

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study.load import load_study
-from asyncsim.study.origin import Origin
-from asyncsim.study.script import study_of
+from asyncsim.store._origin import Origin
+from asyncsim.study._load import load_study, study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
-from tests.folders.problems import content_of, write_label
+from tests.store.problems import content_of, write_label
 from tests.study.problems import assert_same_run, contents, scenario
-from tests.study.test_units import assert_same_result
+from tests.study.test_batches import assert_same_result
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
 
@@ -35,7 +34,7 @@ def init(key):
 
 
 scenario = asim.Scenario(""",
-).replace("asim.workloads.quadratic([1.0, 0.1], noise=0.1)", "asim.Workload(init=init, loss=loss)")
+).replace("asim.workloads.Quadratic([1.0, 0.1], noise=0.1)", "asim.Workload(init=init, loss=loss)")
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +103,7 @@ class TestByName:
         assert origin["versions"]["asyncsim"] == asim.__version__
         assert origin["script"]["path"] == str(Path("study.py").absolute())
         assert origin["changes"] == {"kappa": 2.0}
-        assert origin["rebuild"] == {"commits_per_worker": 50}
+        assert origin["rebuild"]["commits_per_worker"] == 50
         assert {"date", "command"} <= origin.keys()
         assert load_study("out").study == study_of("study.py").override(kappa=2.0)
         assert load_study("out").study.override(workers=8) == study_of("study.py").override(kappa=2.0, workers=8)
@@ -124,7 +123,7 @@ class TestByScript:
     def test_a_script_that_is_gone(self) -> None:
         done = run_script(OWN)
         Path("study.py").rename("moved.py")
-        with pytest.raises(ValueError, match=r"`workload`: .* its script '.*study.py' is missing. .*scenario="):
+        with pytest.raises(ValueError, match=r"`workload.init`: .* Its script '.*study.py' is missing. .*scenario="):
             asim.load("out")
         assert_same(asim.load("out", scenario=study_of("moved.py")), done)
 
@@ -134,10 +133,10 @@ class TestByScript:
         with pytest.warns(UserWarning, match="has changed since, but still defines this scenario"):
             assert_same(asim.load("out", trust=True), done)
         Path("study.py").write_text(OWN.replace("jnp.ones(3)", "jnp.zeros(3)"))
-        with pytest.raises(ValueError, match=r"has changed since and defines another one: `workload.code` is"):
+        with pytest.raises(ValueError, match=r"has changed since and defines another one: `workload.init.code` is"):
             asim.load("out", trust=True)
         Path("study.py").write_text("scenario = 1 / 0")
-        with pytest.raises(ValueError, match=r"its script fails: .*line 1: ZeroDivisionError"):
+        with pytest.raises(ValueError, match=r"Its script fails: .*line 1: ZeroDivisionError"):
             asim.load("out", trust=True)
 
     def test_a_script_that_has_changed_is_not_run(self) -> None:
@@ -244,7 +243,7 @@ class TestRefused:
     def test_an_interrupted_run(self) -> None:
         """As far as its last checkpoint."""
         whole = asim.run(scenario(), "out")
-        notes = {"scenario": whole.scenario.digest, "wall_seconds": 1.0}
+        notes = {"owner": whole.scenario.digest, "wall_seconds": 1.0}
         asim.replay(whole.trace, whole.scenario.rule, whole.scenario.workload, commits=100, record=()).save(
             "out/run.npz", notes=notes
         )

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study import work as work_module
-from asyncsim.study.store import Store
-from asyncsim.study.transport import unpack
+from asyncsim.pool._parcels import unpack
+from asyncsim.study import _work as work_module
+from asyncsim.study._store import Store
 from tests.study.problems import no_replay, scenario
-from tests.study.test_units import assert_same_result
+from tests.study.test_batches import assert_same_result
 
 BASE = scenario(commits=40)
 
@@ -33,10 +33,10 @@ def broken(monkeypatch):
     """A computation that fails where the step size is 0.2."""
     compute = work_module.compute
 
-    def fail(unit, trace, unfinished):
-        if any(one.rule.learning_rate == 0.2 for one in unit.scenarios):
+    def fail(batch, trace, unfinished):
+        if any(one.rule.learning_rate == 0.2 for one in batch.scenarios):
             raise ZeroDivisionError("the step size is 0.2")
-        return compute(unit, trace, unfinished)
+        return compute(batch, trace, unfinished)
 
     monkeypatch.setattr(work_module, "compute", fail)
 
@@ -101,11 +101,11 @@ class TestExact:
 
     @pytest.mark.networks
     def test_a_small_network_with_batch_1_and_gem(self):
-        network = asim.workloads.mlp(asim.datasets.digits(), hidden=(8,), batch_size=1)
+        network = asim.workloads.MLP(asim.datasets.Digits(), hidden=(8,), batch_size=1)
         self.assert_exact(dataclasses.replace(scenario(commits=300), workload=network))
 
     def test_a_quadratic_with_downpour(self):
-        quadratic = asim.workloads.quadratic([1.0, 0.1, 0.3, 0.7, 0.2], noise=0.1)
+        quadratic = asim.workloads.Quadratic([1.0, 0.1, 0.3, 0.7, 0.2], noise=0.1)
         self.assert_exact(dataclasses.replace(scenario(rule="downpour", commits=300), workload=quadratic))
 
 
@@ -131,7 +131,7 @@ class TestLanes:
         assert sweep(many(), tmp_path, lanes=1).computed == ()
 
     def test_the_table_says_so(self, tmp_path):
-        from asyncsim.study.sweep_table import table_of
+        from asyncsim.study.table import table_of
 
         lanes = sweep(many(learning_rate=[0.1, 0.2, 0.3]), tmp_path, lanes=2)
         assert lanes.table()["lanes"].tolist() == [2, 2, 2]
@@ -236,10 +236,10 @@ class TestFailures:
         make = Store._make
         first = many()[0].digest
 
-        def fail(self, result, seconds, origin):
-            if result.scenario.digest == first:
+        def fail(self, digest, fill):
+            if digest == first:
                 raise OSError(28, "No space left on device")
-            return make(self, result, seconds, origin)
+            return make(self, digest, fill)
 
         monkeypatch.setattr(Store, "_make", fail)
         results = sweep(many(), tmp_path)
@@ -261,7 +261,7 @@ class TestFailures:
 
 
 class TestOthers:
-    def test_units_that_others_compute_are_waited_for(self, tmp_path):
+    def test_batches_that_others_compute_are_waited_for(self, tmp_path):
         asked = many(seed=range(2))
         store = sweep(asked, tmp_path).store
         aside = tmp_path.parent / "aside"
@@ -271,11 +271,11 @@ class TestOthers:
             time.sleep(0.5)
             aside.rename(store.folder(asked[0].digest))
 
-        with store.claim([asked[0].digest]) as mine:
+        with store.lease([asked[0].digest]) as mine:
             assert mine
             thread = threading.Thread(target=give_back)
             thread.start()
-            held = threading.Timer(0.7, lambda: [path.unlink() for path in (tmp_path / "claims").glob("*.json")])
+            held = threading.Timer(0.7, lambda: [path.unlink() for path in (tmp_path / "leases").glob("*.json")])
             held.start()
             results = sweep(asked, tmp_path)
             thread.join()
@@ -299,16 +299,16 @@ class TestExecutors:
             asim.sweep([BASE], tmp_path, executor=Broken())
 
     def test_workers_with_another_version(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(import_module("asyncsim.study.sweep"), "VERSIONS", {"asyncsim": "9.9"})
+        monkeypatch.setattr(import_module("asyncsim.study._sweep"), "VERSIONS", {"asyncsim": "9.9"})
         with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match=r"this process has asyncsim 9\.9"):
             asim.sweep([BASE], tmp_path, executor=executor)
 
-    def test_suspects_are_tried_alone(self, tmp_path):
-        """Of several units that were there when a process died, the guilty one fails and the others finish."""
-        guilty = many(seed=range(4))[2].digest
+    def test_quarantined_batches_are_tried_alone(self, tmp_path):
+        """Of several batches that were there when a process died, the culprit fails and the others finish."""
+        culprit = many(seed=range(4))[2].digest
 
         class Shared(Executor):
-            """Computes nothing before it has four units; one of them kills the process, and all of them with it."""
+            """Computes nothing before it has four batches; one of them kills the process, and all of them with it."""
 
             _max_workers = 2
 
@@ -324,8 +324,8 @@ class TestExecutors:
 
             def work(self):
                 taken, self.futures = self.futures, []
-                units = [unpack(task.unit, Store(tmp_path).data) for _, _, task in taken]
-                if any(guilty in unit.digests for unit in units):
+                batches = [unpack(Store(tmp_path).data, task.parcel)[task.place] for _, _, task in taken]
+                if any(culprit in batch.digests for batch in batches):
                     for future, _, _ in taken:
                         future.set_exception(BrokenExecutor("a process died"))
                     return
@@ -336,7 +336,7 @@ class TestExecutors:
         results = asim.sweep(many(seed=range(4)), tmp_path, executor=executor)
         assert executor.most > 1
         assert [results.states[one.digest] for one in many(seed=range(4))] == ["done", "done", "failed", "done"]
-        assert results.troubles[guilty].startswith("its process died 3 times")
+        assert results.troubles[culprit].startswith("its process died 3 times")
 
 
 class TestWithoutStore:
@@ -385,16 +385,16 @@ class TestRefused:
 
 
 class TestDeaths:
-    def test_a_unit_of_several_is_tried_one_by_one_before_it_has_failed(self, tmp_path):
-        guilty = many(learning_rate=[0.1, 0.2, 0.3])[1].digest
+    def test_a_batch_of_several_is_tried_one_by_one_before_it_has_failed(self, tmp_path):
+        culprit = many(learning_rate=[0.1, 0.2, 0.3])[1].digest
 
         class Deadly(Executor):
             _max_workers = 1
 
             def submit(self, function, task):
                 future = Future()
-                unit = unpack(task.unit, Store(tmp_path).data)
-                if guilty in unit.digests:
+                batch = unpack(Store(tmp_path).data, task.parcel)[task.place]
+                if culprit in batch.digests:
                     future.set_exception(BrokenExecutor("a process died"))
                 else:
                     future.set_result(function(task))
@@ -435,7 +435,7 @@ class TestTable:
         assert frame["seed"].tolist() == [0, 1, 0, 1]
 
     def test_of_everything_that_a_store_was_asked_for(self, tmp_path):
-        from asyncsim.study.sweep_table import table_of
+        from asyncsim.study.table import table_of
 
         sweep(many(seed=range(2)), tmp_path)
         store = sweep(many(workers=[2, 4]), tmp_path).store
@@ -447,12 +447,12 @@ class TestTable:
 
 class TestLongRuns:
     def test_a_checkpoint_is_gone_on_from(self, tmp_path, short_chunks, monkeypatch):
-        """A unit that is interrupted ends as if it had not been."""
+        """A batch that is interrupted ends as if it had not been."""
         from asyncsim.engine import ReplayInterrupted
-        from asyncsim.study import units
+        from asyncsim.study import _batches as batches
 
-        one = dataclasses.replace(scenario(commits=400), workload=asim.workloads.quadratic([1.0, 0.1] * 800, noise=0.1))
-        replay = units.replay_to_end
+        one = dataclasses.replace(scenario(commits=400), workload=asim.workloads.Quadratic([1.0, 0.1] * 800, noise=0.1))
+        replay = batches.replay_to_end
         begun = []
 
         def interrupted(scenario, trace, before, seconds, progress, checkpoint):
@@ -464,7 +464,7 @@ class TestLongRuns:
 
             return replay(scenario, trace, before, seconds, stop, checkpoint)
 
-        monkeypatch.setattr(units, "replay_to_end", interrupted)
+        monkeypatch.setattr(batches, "replay_to_end", interrupted)
         with pytest.raises(ReplayInterrupted):
             sweep([one], tmp_path)
         results = sweep([one], tmp_path)
@@ -474,7 +474,7 @@ class TestLongRuns:
 
     def test_a_recorded_schedule(self, tmp_path):
         trace = asim.Trace.from_commits([0, 1, 1, 0, 1, 0])
-        base = asim.Scenario(trace, asim.rules.GEM(0.1), asim.workloads.quadratic([1.0]))
+        base = asim.Scenario(trace, asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0]))
         asked = asim.grid(base, learning_rate=[0.1, 0.2], seed=range(2))
         results = sweep(asked, tmp_path, shared_schedule=True)
         for one, result in zip(asked, results, strict=True):

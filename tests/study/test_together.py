@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study.store import open_store
+from asyncsim.study._store import open_store
 from tests.study import killed
 
 RUNS = 40

@@ -18,7 +18,7 @@ def stationary(cluster: asim.Cluster, rule: asim.Rule, kappa: float, *, commits:
 
     Exactly one worker reads each version, so the mean loss over commits is the mean over versions.
     """
-    workload = asim.workloads.quadratic([1.0] * COPIES, noise=1.0, start=0.0)
+    workload = asim.workloads.Quadratic([1.0] * COPIES, noise=1.0, start=0.0)
     results = []
     for seed in range(replicates):
         trace = asim.simulate(cluster, commits=commits, seed=seed)

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import asyncsim as asim
-from asyncsim.trace.regroup import in_steps, with_gap
+from asyncsim.trace._regroup import in_steps, with_gap
 from tests.problems import gamma_trace
 
 pytestmark = pytest.mark.quick

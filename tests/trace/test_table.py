@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.trace.columns import COMMIT_COLUMNS
+from asyncsim.trace._columns import COMMIT_COLUMNS
 
 CLUSTER = asim.Cluster(
     6,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsim import memory
+from asyncsim import _memory as memory
 from asyncsim.trace import Fate, Trace, Unfinished
-from asyncsim.trace.columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
-from asyncsim.trace.invariants import conservation
-from asyncsim.trace.trace import FORMAT_VERSION
+from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
+from asyncsim.trace._invariants import conservation
+from asyncsim.trace._trace import FORMAT_VERSION
 from tests.problems import full_disk
 
 ORDERS = st.integers(1, 6).flatmap(
@@ -318,9 +318,9 @@ class TestFile:
         [
             (
                 {"format_version": FORMAT_VERSION + 1},
-                rf"by a newer asyncsim, .*\(format {FORMAT_VERSION + 1}; .* reads {FORMAT_VERSION}\)\. Update asyncsim",
+                rf"by a newer asyncsim \(format {FORMAT_VERSION + 1}; .* reads {FORMAT_VERSION}\)\. Update asyncsim",
             ),
-            ({"format_version": 4}, r"by an older asyncsim, .*\(format 4; .* Make the trace again"),
+            ({"format_version": 4}, r"by an older asyncsim \(format 4; .* Make the trace again"),
             ({"format_version": None}, "not a trace file .it has no format version"),
             ({"format_version": "one"}, "not a trace file .it has no format version"),
             ({"read_time": None}, "lacks the column `read_time`"),

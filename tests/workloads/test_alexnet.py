@@ -14,11 +14,9 @@ from jax import lax
 
 import asyncsim as asim
 from asyncsim.datasets import Dataset
-from asyncsim.workloads import CONSTRUCTORS
-from asyncsim.workloads.convolutions import lax_conv, max_pool, patches_conv
+from asyncsim.workloads._convolutions import lax_conv, max_pool, patches_conv
 
-# The module: `asyncsim.workloads.alexnet` as an attribute is the workload of that name.
-net = importlib.import_module("asyncsim.workloads.alexnet")
+net = importlib.import_module("asyncsim.workloads._alexnet")
 
 BATCH, CLASSES = 5, 7
 KEY = jax.random.key(0)
@@ -42,13 +40,13 @@ def shapes_of(workload: asim.Workload) -> list[tuple[int, ...]]:
 
 
 def test_full_network_has_the_sixteen_tensors_in_the_networks_order() -> None:
-    shapes = shapes_of(asim.workloads.alexnet(images(224, classes=1000), batch_size=2))
+    shapes = shapes_of(asim.workloads.AlexNet(images(224, classes=1000), batch_size=2))
     assert shapes == [tensor for weight in FULL_SHAPES for tensor in (weight, weight[:1])]
     assert sum(map(math.prod, shapes)) == 61_100_840
 
 
 def test_small_network_has_the_same_tensors_at_a_quarter_of_the_channels() -> None:
-    small = shapes_of(asim.workloads.alexnet(images(32), batch_size=2))
+    small = shapes_of(asim.workloads.AlexNet(images(32), batch_size=2))
     full = [tensor for weight in FULL_SHAPES for tensor in (weight, weight[:1])]
     assert [len(shape) for shape in small] == [len(shape) for shape in full]
     assert [4 * shape[0] for shape in small[:10]] == [shape[0] for shape in full[:10]]
@@ -57,7 +55,7 @@ def test_small_network_has_the_same_tensors_at_a_quarter_of_the_channels() -> No
 
 @pytest.mark.parametrize("side", [32, 224])
 def test_loss_and_evaluation_have_the_right_shapes(side: int) -> None:
-    workload = asim.workloads.alexnet(images(side, classes=13), batch_size=3)
+    workload = asim.workloads.AlexNet(images(side, classes=13), batch_size=3)
     params = jax.eval_shape(workload.init, KEY)
     batch = jax.tree.map(lambda array: array[:3], workload.device_data)
     loss, gradient = jax.eval_shape(workload.loss_and_gradient, params, batch, KEY)
@@ -192,7 +190,7 @@ def test_training_drops_half_the_inputs_of_the_first_two_linear_layers_and_doubl
 def test_dtype_follows_the_precision_of_jax(side: int, double: bool) -> None:
     data = images(side)
     with jax.enable_x64(double):
-        workload = asim.workloads.alexnet(data, batch_size=4)
+        workload = asim.workloads.AlexNet(data, batch_size=4)
         params = jax.eval_shape(workload.init, KEY)
         results = jax.eval_shape(workload.loss_and_gradient, params, workload.device_data, KEY)
         assert workload.evaluate is not None
@@ -202,18 +200,17 @@ def test_dtype_follows_the_precision_of_jax(side: int, double: bool) -> None:
 
 
 def test_workloads_of_one_size_share_a_program() -> None:
-    workloads = [asim.workloads.alexnet(images(32, examples=n), batch_size=2) for n in (4, 9)]
+    workloads = [asim.workloads.AlexNet(images(32, examples=n), batch_size=2) for n in (4, 9)]
     first, second = (workload.loss_and_gradient for workload in workloads)
     assert jax.tree.structure(first) == jax.tree.structure(second)
-    tests: list[Any] = [workload.evaluate for workload in workloads]
-    assert len({evaluation.logits for evaluation in tests}) == 1
+    assert len({workload.logits for workload in workloads}) == 1
 
 
 def test_name_options_and_data_rebuild_the_workload() -> None:
     data = images(32)
-    described = json.loads(json.dumps(asim.workloads.alexnet(data, batch_size=2).describe()))
+    described = json.loads(json.dumps(asim.workloads.AlexNet(data, batch_size=2).describe()))
     assert described == {"name": "alexnet", "data": data.describe(), "batch_size": 2}
-    again = CONSTRUCTORS["alexnet"](data, batch_size=described["batch_size"])
+    again = asim.workloads.by_name("alexnet")(data, batch_size=described["batch_size"])
     assert json.loads(json.dumps(again.describe())) == described
 
 
@@ -222,16 +219,16 @@ def test_images_of_another_size_are_refused_with_the_remedy(shape: tuple[int, ..
     inputs = np.zeros((4, *shape))
     labels = np.array([0, 1, 0, 1])
     data = Dataset("odd", inputs, labels, inputs, labels, classes=2)
-    with pytest.raises(ValueError, match=r"`data` must be images of 224 × 224 .* got 'odd', \(.*\. Use .*as_colour"):
-        asim.workloads.alexnet(data, batch_size=2)
+    with pytest.raises(ValueError, match=r"`data` must be images of 224 × 224 .* got 'odd', \(.*\. Use .*AsColour"):
+        asim.workloads.AlexNet(data, batch_size=2)
 
 
 def test_data_must_be_a_data_set() -> None:
     with pytest.raises(ValueError, match=r"`data` must be an asyncsim\.datasets\.Dataset; got ndarray"):
-        asim.workloads.alexnet(np.zeros((4, 32, 32, 3)), batch_size=2)  # type: ignore[arg-type]
+        asim.workloads.AlexNet(np.zeros((4, 32, 32, 3)), batch_size=2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("batch_size", [0, 5, 2.5])
 def test_an_impossible_batch_size_is_refused(batch_size: Any) -> None:
     with pytest.raises(ValueError, match=rf"`batch_size` must be .*; got {batch_size}\."):
-        asim.workloads.alexnet(images(32), batch_size)
+        asim.workloads.AlexNet(images(32), batch_size)

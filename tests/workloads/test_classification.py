@@ -12,10 +12,10 @@ import pytest
 from jax.test_util import check_grads
 
 import asyncsim as asim
-from asyncsim.datasets import Dataset, digits
-from asyncsim.engine.loop import replay_chunk
-from asyncsim.workloads import convnet, mlp, softmax
-from asyncsim.workloads.classification import EVALUATED_TOGETHER, measure
+from asyncsim.datasets import Dataset, Digits
+from asyncsim.engine._loop import replay_chunk
+from asyncsim.workloads import MLP, ConvNet, Softmax
+from asyncsim.workloads._classification import EVALUATED_TOGETHER, measure
 
 KEY = jax.random.key(0)
 
@@ -27,9 +27,9 @@ def random_data(train: int = 40, test: int = 30, shape: tuple[int, ...] = (28, 2
 
 
 MODELS: dict[str, Callable[[Dataset, int], asim.Workload]] = {
-    "softmax": softmax,
-    "mlp": lambda data, batch_size: mlp(data, hidden=(7, 5), batch_size=batch_size),
-    "convnet": convnet,
+    "softmax": Softmax,
+    "mlp": lambda data, batch_size: MLP(data, hidden=(7, 5), batch_size=batch_size),
+    "convnet": ConvNet,
 }
 
 
@@ -52,16 +52,16 @@ def a_batch(workload: asim.Workload) -> Any:
 
 
 def test_parameter_counts() -> None:
-    data = digits()
-    assert count(softmax(data, 32)) == 650
-    assert count(mlp(data, hidden=(32,), batch_size=32)) == 2_410
-    assert count(mlp(data, hidden=(128, 64), batch_size=32)) == 17_226
-    assert count(mlp(data, hidden=(), batch_size=32)) == 650
-    assert count(convnet(random_data(), 32)) == 163_790
+    data = Digits()
+    assert count(Softmax(data, 32)) == 650
+    assert count(MLP(data, hidden=(32,), batch_size=32)) == 2_410
+    assert count(MLP(data, hidden=(128, 64), batch_size=32)) == 17_226
+    assert count(MLP(data, hidden=(), batch_size=32)) == 650
+    assert count(ConvNet(random_data(), 32)) == 163_790
 
 
 def test_softmax_starts_where_all_classes_are_equally_likely() -> None:
-    workload = softmax(digits(), batch_size=32)
+    workload = Softmax(Digits(), batch_size=32)
     params = workload.init(KEY)
     assert {name: (leaf.shape, leaf.any()) for name, leaf in params.items()} == {
         "bias": ((10,), False),
@@ -74,7 +74,7 @@ def test_softmax_starts_where_all_classes_are_equally_likely() -> None:
 
 
 def test_mlp_starts_uniform_in_its_bounds() -> None:
-    layers = mlp(random_data(shape=(30, 30)), hidden=(400, 200), batch_size=32).init(KEY)
+    layers = MLP(random_data(shape=(30, 30)), hidden=(400, 200), batch_size=32).init(KEY)
     for layer, fan_in in zip(layers, (900, 400, 200), strict=True):
         for values in layer.values():
             scaled = np.asarray(values, float).ravel() * fan_in**0.5
@@ -84,7 +84,7 @@ def test_mlp_starts_uniform_in_its_bounds() -> None:
 
 
 def test_layers_and_seeds_start_differently() -> None:
-    workload = mlp(random_data(shape=(8,)), hidden=(8, 8), batch_size=4)
+    workload = MLP(random_data(shape=(8,)), hidden=(8, 8), batch_size=4)
     first, second = workload.init(KEY), workload.init(jax.random.key(1))
     assert not np.array_equal(first[0]["weight"], first[1]["weight"])
     assert not np.array_equal(first[0]["weight"], second[0]["weight"])
@@ -104,7 +104,7 @@ def test_gradient_is_that_of_finite_differences(name: str) -> None:
 
 @pytest.mark.usefixtures("x64")
 def test_softmax_gradient_is_its_closed_form() -> None:
-    workload = softmax(random_data(shape=(6,), classes=4), batch_size=9)
+    workload = Softmax(random_data(shape=(6,), classes=4), batch_size=9)
     params, (x, y) = some_params(workload), a_batch(workload)
     _, gradient = workload.loss_and_gradient(params, (x, y), KEY)
     scores = np.exp(x @ params["weight"] + params["bias"])
@@ -127,7 +127,7 @@ def test_dtype_follows_the_precision_of_jax(name: str, double: bool) -> None:
 
 
 def test_loss_is_sound_where_probabilities_vanish() -> None:
-    workload = softmax(random_data(shape=(2,), classes=3), batch_size=4)
+    workload = Softmax(random_data(shape=(2,), classes=3), batch_size=4)
     params = {"bias": jnp.array([0.0, 1e4, -1e4]), "weight": jnp.zeros((2, 3))}
     loss, gradient = workload.loss_and_gradient(params, a_batch(workload), KEY)
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((loss, gradient)))
@@ -138,8 +138,8 @@ def test_loss_is_sound_where_probabilities_vanish() -> None:
 
 @pytest.mark.parametrize("test", [1, EVALUATED_TOGETHER, 2 * EVALUATED_TOGETHER + 345])
 def test_evaluation_equals_numpy(test: int) -> None:
-    workload = softmax(random_data(test=test, shape=(5, 2), classes=4), batch_size=4)
-    params, data = some_params(workload), workload.dataset
+    workload = Softmax(random_data(test=test, shape=(5, 2), classes=4), batch_size=4)
+    params, data = some_params(workload), workload.data
     scores = data.test_inputs.reshape(test, 10).astype(float) @ params["weight"] + params["bias"]
     log_probabilities = scores - np.log(np.exp(scores).sum(1, keepdims=True))
     measured = workload.evaluate(params)
@@ -150,19 +150,19 @@ def test_evaluation_equals_numpy(test: int) -> None:
 
 def test_evaluation_of_the_mlp_equals_numpy() -> None:
     workload = MODELS["mlp"](random_data(test=500, shape=(4,), classes=3), 4)
-    params, x = some_params(workload), workload.dataset.test_inputs
+    params, x = some_params(workload), workload.data.test_inputs
     for layer in params[:-1]:
         x = np.maximum(x @ layer["weight"] + layer["bias"], 0)
     answers = (x @ params[-1]["weight"] + params[-1]["bias"]).argmax(1)
     assert float(workload.evaluate(params)["test_accuracy"]) == np.float32(
-        (answers == workload.dataset.test_labels).mean()
+        (answers == workload.data.test_labels).mean()
     )
 
 
 def test_convnet_drops_channels_while_training_only() -> None:
     source = random_data(train=30)
     half = source.train_inputs, source.train_labels
-    workload = convnet(Dataset("same", *half, *half, classes=10), batch_size=30)
+    workload = ConvNet(Dataset("same", *half, *half, classes=10), batch_size=30)
     params, loss = jax.jit(workload.init)(KEY), jax.jit(workload.loss)
     losses = [float(loss(params, a_batch(workload), key)) for key in jax.random.split(KEY, 40)]
     assert len(set(losses)) == 40
@@ -172,7 +172,7 @@ def test_convnet_drops_channels_while_training_only() -> None:
 
 
 def test_evaluation_can_be_part_of_a_larger_program() -> None:
-    workload = softmax(digits(), batch_size=32)
+    workload = Softmax(Digits(), batch_size=32)
     params = workload.init(KEY)
     inside = jax.jit(lambda params: workload.evaluate(params)["test_loss"])(params)  # the first call of all
     assert float(inside) == pytest.approx(float(workload.evaluate(params)["test_loss"]), rel=1e-6)
@@ -188,7 +188,7 @@ def test_another_data_set_of_one_size_compiles_nothing() -> None:
     for changed in (1.0, 2.0):
         source = random_data(shape=(4,))
         data = Dataset("changed", *(changed * source.train_inputs, source.train_labels) * 2, classes=10)
-        workload = mlp(data, hidden=(3,), batch_size=4)
+        workload = MLP(data, hidden=(3,), batch_size=4)
         asim.replay(trace, rule, workload).evaluate()
         sizes.add((replay_chunk._cache_size(), measure._cache_size()))
     assert len(sizes) == 1
@@ -199,7 +199,7 @@ def test_another_data_set_of_one_size_compiles_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "mlp"])
 def test_digits_are_learned(name: str) -> None:
-    workload = {"softmax": softmax, "mlp": lambda data, size: mlp(data, (32,), size)}[name](digits(), 32)
+    workload = {"softmax": Softmax, "mlp": lambda data, size: MLP(data, (32,), size)}[name](Digits(), 32)
     trace = asim.simulate(asim.Cluster(workers=5, compute=asim.delays.Gamma(mean=1.0, cv=0.3)), commits=1_500)
     run = asim.replay(trace, asim.rules.Downpour(0.05), workload)
     assert run.evaluate()["test_accuracy"] > 0.93
@@ -217,7 +217,7 @@ def test_an_impossible_batch_size_is_refused(name: str, batch_size: Any) -> None
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("data", [digits, None, np.zeros((4, 28, 28)), "digits"])
+@pytest.mark.parametrize("data", [Digits, None, np.zeros((4, 28, 28)), "digits"])
 def test_data_must_be_a_dataset(name: str, data: Any) -> None:
     with pytest.raises(ValueError, match=r"`data` must be an asyncsim.*Dataset; got ") as caught:
         MODELS[name](data, 4)
@@ -227,30 +227,30 @@ def test_data_must_be_a_dataset(name: str, data: Any) -> None:
 @pytest.mark.parametrize("hidden", [(0,), (32, -1), (1.5,), ("32",), 32, "32", None])
 def test_impossible_hidden_sizes_are_refused(hidden: Any) -> None:
     with pytest.raises(ValueError, match=r"`hidden` must be .*; got .*\. \w+"):
-        mlp(random_data(), hidden=hidden, batch_size=4)
+        MLP(random_data(), hidden=hidden, batch_size=4)
 
 
 @pytest.mark.parametrize("changed", [{"shape": (8, 8)}, {"shape": (784,)}, {"classes": 11}])
 def test_convnet_accepts_only_images_like_those_of_mnist(changed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"`data` must be images of 28 × 28 pixels .* got 'random'"):
-        convnet(random_data(**changed), 4)
+        ConvNet(random_data(**changed), 4)
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (7, 3)])
 def test_parameters_drawn_together_are_those_drawn_one_by_one(
     hidden: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    init = mlp(digits(), hidden=hidden, batch_size=8).init
+    init = MLP(Digits(), hidden=hidden, batch_size=8).init
     together = jax.tree.leaves(init(jax.random.key(3)))
-    monkeypatch.setattr(importlib.import_module("asyncsim.workloads.mlp"), "MOST_TOGETHER", 0)
+    monkeypatch.setattr(importlib.import_module("asyncsim.workloads._mlp"), "MOST_TOGETHER", 0)
     for one, other in zip(together, jax.tree.leaves(init(jax.random.key(3))), strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
 
 
 @pytest.mark.networks
 def test_the_training_loss_is_that_of_all_training_examples():
-    data = asim.datasets.digits()
-    plain, measured = (asim.workloads.softmax(data, 32, training_loss=on) for on in (False, True))
+    data = asim.datasets.Digits()
+    plain, measured = (asim.workloads.Softmax(data, 32, training_loss=on) for on in (False, True))
     assert "training_loss" not in plain.describe()  # so that its digest stays what it was
     assert plain.describe() != measured.describe()
     params = {"bias": np.linspace(0, 1, 10), "weight": np.random.default_rng(0).normal(size=(64, 10))}

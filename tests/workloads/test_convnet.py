@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-# The module: `asyncsim.workloads.convnet` as an attribute is the workload of that name.
-convnet = importlib.import_module("asyncsim.workloads.convnet")
+# The module: `asyncsim.workloads.ConvNet` as an attribute is the workload of that name.
+convnet = importlib.import_module("asyncsim.workloads._convnet")
 
 BATCH = 6
 

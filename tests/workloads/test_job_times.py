@@ -94,11 +94,11 @@ def test_long_examples_are_selected_against():
 
 
 def test_a_scenario_with_it_is_made_again_from_its_description():
-    digits = asim.datasets.digits()
-    plain = asim.workloads.softmax(digits, batch_size=8)
+    digits = asim.datasets.Digits()
+    plain = asim.workloads.Softmax(digits, batch_size=8)
     workload = dataclasses.replace(plain, counts="jobs")
     assert (plain.describe() | {"counts": "jobs"}) == workload.describe()
-    assert repr(workload) == "softmax(digits, batch_size=8, counts='jobs')"
+    assert repr(workload) == "Softmax(digits, batch_size=8, counts='jobs')"
     cluster = asim.Cluster(2, Constant(1.0))
     scenario = asim.Scenario(cluster, rules.Downpour(0.1), workload, commits=8)
     assert scenario.describe() != dataclasses.replace(scenario, workload=plain).describe()
@@ -112,7 +112,7 @@ def test_a_scenario_with_it_is_made_again_from_its_description():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"workload": asim.workloads.quadratic([1.0])}, "`workload` must have data for `job_times`"),
+        ({"workload": asim.workloads.Quadratic([1.0])}, "`workload` must have data for `job_times`"),
         ({"workload": make(counts="commits")}, "must count jobs, .* it counts 'commits'. Give dataclasses.replace"),
         ({"workload": make(parts=PARTS), "workers": 3}, "is made for 4 workers; the cluster has 3"),
         ({"per_example": [1.0, 2.0]}, r"one per training example, 12; got shape \(2,\)"),

@@ -10,20 +10,20 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.datasets import Dataset, Partition, Parts, partition
-from asyncsim.workloads.batches import PartShuffles, Shuffles
-from asyncsim.workloads.by_worker import asks
+from asyncsim.workloads._batches import PartShuffles, Shuffles
+from asyncsim.workloads._by_worker import asks
 
-DIGITS = asim.datasets.digits()
+DIGITS = asim.datasets.Digits()
 PARTS = Parts.of([range(5), range(5, 23), [30, 40], range(50, 61)])
 
 
 def softmax(workers: int = 4, batch_size: int = 8, **options: Any) -> asim.Workload:
-    return asim.workloads.softmax(partition(DIGITS, workers, **{"least": 8, **options}), batch_size)
+    return asim.workloads.Softmax(partition(DIGITS, workers, **{"least": 8, **options}), batch_size)
 
 
 def dataset(workload: asim.Workload) -> Partition:
-    assert isinstance(workload.dataset, Partition)
-    return workload.dataset
+    assert isinstance(workload.data, Partition)
+    return workload.data
 
 
 def test_an_epoch_is_a_shuffle_of_the_workers_own_part() -> None:
@@ -40,7 +40,7 @@ def test_an_epoch_is_a_shuffle_of_the_workers_own_part() -> None:
 @pytest.mark.parametrize("room", [0, 60, 10**9])
 def test_batches_depend_on_seed_worker_and_job_only(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And on the worker's own part; not on who else there is, nor on which epochs are kept in memory."""
-    monkeypatch.setattr("asyncsim.workloads.batches.SHUFFLES_BYTES", room)
+    monkeypatch.setattr("asyncsim.workloads._batches.SHUFFLES_BYTES", room)
     rng = np.random.default_rng(1)
     worker, job = rng.integers(4, size=200), rng.integers(30, size=200)
     together = PartShuffles(PARTS, 2).take(3, worker, job)
@@ -98,7 +98,7 @@ def test_alike_parts_learn_what_everybody_learns() -> None:
     """The loss after training, over seeds of the data and the mini-batches, is the same within standard errors."""
     trace = asim.simulate(asim.Cluster(4, asim.delays.Gamma(1.0, 0.5)), commits=200)
     rule, seeds = asim.rules.Downpour(0.1), range(8)
-    alone = asim.replay(trace, rule, asim.workloads.softmax(DIGITS, 8), seed=seeds).loss[:, -100:].mean(axis=1)
+    alone = asim.replay(trace, rule, asim.workloads.Softmax(DIGITS, 8), seed=seeds).loss[:, -100:].mean(axis=1)
     runs = [asim.replay(trace, rule, softmax(by="iid", seed=seed), seed=(seed, seed + 8)).loss for seed in seeds]
     parts = np.array([run[:, -100:].mean() for run in runs])
     error = np.hypot(alone.std(ddof=1), parts.std(ddof=1)) / len(seeds) ** 0.5
@@ -125,7 +125,7 @@ def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
         *("lowest_worker_loss", "highest_worker_loss", "lowest_worker_accuracy", "highest_worker_accuracy"),
     }
     assert told["highest_worker_loss"] == pytest.approx(found["worker_loss"].max())
-    assert asim.replay(trace, run.rule, asim.workloads.softmax(DIGITS, 8)).evaluate_workers() == {}
+    assert asim.replay(trace, run.rule, asim.workloads.Softmax(DIGITS, 8)).evaluate_workers() == {}
 
 
 def test_several_slices_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_several_slices_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workload.evaluate_workers is not None
     whole = workload.evaluate_workers(params)
     jax.clear_caches()
-    monkeypatch.setattr("asyncsim.workloads.classification.EVALUATED_TOGETHER", 333)
+    monkeypatch.setattr("asyncsim.workloads._classification.EVALUATED_TOGETHER", 333)
     for name, values in workload.evaluate_workers(params).items():
         np.testing.assert_allclose(values, whole[name], rtol=1e-5)
     jax.clear_caches()
@@ -190,7 +190,7 @@ def test_who_asks() -> None:
     ("make", "message"),
     [
         (
-            lambda: asim.workloads.softmax(partition(DIGITS, 20), 32),
+            lambda: asim.workloads.Softmax(partition(DIGITS, 20), 32),
             r"`batch_size` must be at most the examples of the smallest part, \d+ of worker \d+; got 32. "
             r"Give smaller mini-batches, or partition\(…, least=32\).",
         ),
@@ -207,10 +207,10 @@ def test_who_asks() -> None:
         (lambda: asim.Workload(start, mean_square, workers=0), "`workers` must be an integer of at least 1; got 0"),
         (lambda: softmax().batch(0, 4, 0), "`worker` must be less than the workload's 4 workers; got 4"),
         (
-            lambda: asim.workloads.quadratic([1.0, 2.0], minima=[0.0, 1.0]),
+            lambda: asim.workloads.Quadratic([1.0, 2.0], minima=[0.0, 1.0]),
             r"`minima` must have a row of 2 numbers per worker; got shape \(2,\)",
         ),
-        (lambda: asim.workloads.quadratic([1.0], minima=[float("nan")]), "`minima` must be finite"),
+        (lambda: asim.workloads.Quadratic([1.0], minima=[float("nan")]), "`minima` must be finite"),
         (
             lambda: asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.1), softmax()),
             "`workload` is made for 4 workers; the cluster has 2. Share its data out to 2, or simulate 4.",
@@ -219,7 +219,7 @@ def test_who_asks() -> None:
             lambda: asim.Scenario(
                 asim.Cluster(3, asim.delays.Constant(1.0)),
                 asim.rules.Downpour(0.1),
-                asim.workloads.quadratic([1.0], minima=[0.0, 1.0]),
+                asim.workloads.Quadratic([1.0], minima=[0.0, 1.0]),
                 commits=3,
             ),
             "`workload` is made for 2 workers; the cluster has 3. Make it for 3, or simulate 2.",
@@ -240,12 +240,12 @@ def test_every_classifier_takes_parts() -> None:
     images = np.random.default_rng(0).normal(size=(6, 28, 28)).astype(np.float32)
     labels = np.array([0, 1, 2, 3, 0, 1])
     data = Dataset("images", images, labels, images, labels, classes=4)
-    small = asim.datasets.as_colour(data, size=32)
+    small = asim.datasets.AsColour(data, size=32)
     made = [
-        asim.workloads.softmax(partition(data, 3, by="iid"), 2),
-        asim.workloads.mlp(partition(data, 3, by="iid"), (4,), 2),
-        asim.workloads.convnet(partition(data, 3, by="iid"), 2),
-        asim.workloads.alexnet(partition(small, 3, by="iid"), 2),
+        asim.workloads.Softmax(partition(data, 3, by="iid"), 2),
+        asim.workloads.MLP(partition(data, 3, by="iid"), (4,), 2),
+        asim.workloads.ConvNet(partition(data, 3, by="iid"), 2),
+        asim.workloads.AlexNet(partition(small, 3, by="iid"), 2),
     ]
     for workload in made:
         assert workload.workers == 3

@@ -20,7 +20,7 @@ def params(*x: float) -> dict[str, jax.Array]:
 
 @pytest.mark.usefixtures("x64")
 def test_gradient_is_that_of_the_loss() -> None:
-    workload = asim.workloads.quadratic(EIGENVALUES)
+    workload = asim.workloads.Quadratic(EIGENVALUES)
     at, key = params(1.0, -2.0, 0.3), jax.random.key(0)
     loss, gradient = workload.loss_and_gradient(at, None, key)
     by_jax = jax.value_and_grad(workload.loss)(at, None, key)
@@ -32,10 +32,10 @@ def test_gradient_is_that_of_the_loss() -> None:
 
 def test_noise_has_its_mean_and_variance_and_leaves_the_loss_alone() -> None:
     draws, sigma = 20_000, 0.7
-    workload = asim.workloads.quadratic(EIGENVALUES, noise=sigma)
+    workload = asim.workloads.Quadratic(EIGENVALUES, noise=sigma)
     at = params(1.0, -2.0, 0.3)
     keys = jax.random.split(jax.random.key(0), draws)
-    one = lambda key: workload.loss_and_gradient(at, workload.noise(key), key)  # noqa: E731
+    one = lambda key: workload.loss_and_gradient(at, workload.draw(key), key)  # noqa: E731
     loss, gradient = jax.vmap(one)(keys)
     noise = np.asarray(gradient["x"] - jnp.array(EIGENVALUES) * at["x"], float)
     assert np.ptp(loss) == 0
@@ -48,7 +48,7 @@ def test_noise_has_its_mean_and_variance_and_leaves_the_loss_alone() -> None:
 def test_each_commit_has_noise_of_its_own() -> None:
     """Downpour with step 1 on h = 0 adds up the noise: its variance grows with the commits."""
     commits = 4_000
-    workload = asim.workloads.quadratic(np.zeros(50), noise=1.0, start=0.0)
+    workload = asim.workloads.Quadratic(np.zeros(50), noise=1.0, start=0.0)
     trace = asim.simulate(asim.Cluster(workers=8, compute=asim.delays.Exponential(mean=1.0)), commits=commits)
     x = np.asarray(asim.replay(trace, asim.rules.Downpour(1.0), workload).central["x"])
     assert np.square(x).mean() / commits == pytest.approx(1, abs=4 * (2 / 50) ** 0.5)
@@ -56,8 +56,8 @@ def test_each_commit_has_noise_of_its_own() -> None:
 
 def test_it_starts_at_the_given_point() -> None:
     key = jax.random.key(0)
-    assert asim.workloads.quadratic(EIGENVALUES, start=2.0).init(key)["x"].tolist() == [2.0, 2.0, 2.0]
-    assert asim.workloads.quadratic(EIGENVALUES, start=[1.0, 2.0, 3.0]).init(key)["x"].tolist() == [
+    assert asim.workloads.Quadratic(EIGENVALUES, start=2.0).init(key)["x"].tolist() == [2.0, 2.0, 2.0]
+    assert asim.workloads.Quadratic(EIGENVALUES, start=[1.0, 2.0, 3.0]).init(key)["x"].tolist() == [
         1.0,
         2.0,
         3.0,
@@ -65,13 +65,13 @@ def test_it_starts_at_the_given_point() -> None:
 
 
 def test_evaluates_the_loss_without_noise() -> None:
-    measured = asim.workloads.quadratic([2.0], noise=3.0).evaluate(params(3.0))
+    measured = asim.workloads.Quadratic([2.0], noise=3.0).evaluate(params(3.0))
     assert {name: float(value) for name, value in measured.items()} == {"test_loss": 9.0}
 
 
 def test_whole_numbers_are_numbers() -> None:
-    whole, real = (asim.workloads.quadratic(one, noise=one[0], start=one[0]) for one in ([2, 1], [2.0, 1.0]))
-    for made in ("init", "noise"):
+    whole, real = (asim.workloads.Quadratic(one, noise=one[0], start=one[0]) for one in ([2, 1], [2.0, 1.0]))
+    for made in ("init", "draw"):
         a, b = (jax.tree.leaves(getattr(workload, made)(jax.random.key(0))) for workload in (whole, real))
         np.testing.assert_array_equal(a, b, strict=True)
 
@@ -94,4 +94,4 @@ def test_whole_numbers_are_numbers() -> None:
 )
 def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        asim.workloads.quadratic(**arguments)
+        asim.workloads.Quadratic(**arguments)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.scenario.rebuild import rebuild
+from asyncsim.scenario._rebuild import rebuild
 from asyncsim.workloads import LANDSCAPES
-from asyncsim.workloads.surface import landscape_of
+from asyncsim.workloads._surface import landscape_of
 
 KEY = jax.random.key(0)
 
@@ -20,7 +20,7 @@ def saddle(x, y):
 @pytest.mark.quick
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_minima_are_stationary_and_lower_than_what_is_around(name):
-    landscape, workload = LANDSCAPES[name], asim.workloads.surface(name)
+    landscape, workload = LANDSCAPES[name], asim.workloads.Surface(name)
     around = np.array([[0.01, 0.0], [-0.01, 0.0], [0.0, 0.01], [0.0, -0.01]])
     for minimum in landscape.minima:
         value, gradient = workload.gradient({"x": jnp.array(minimum)}, None, KEY)
@@ -36,12 +36,12 @@ def test_the_curvatures_of_booth_are_18_and_2():
 
 
 def test_noise_is_added_to_the_gradient_only():
-    workload = asim.workloads.surface("quadratic", noise=0.5)
+    workload = asim.workloads.Surface("quadratic", noise=0.5)
     params = {"x": jnp.array([0.2, -1.0])}
-    value, gradient = workload.gradient(params, workload.noise(KEY), KEY)
+    value, gradient = workload.gradient(params, workload.draw(KEY), KEY)
     assert float(value) == float(workload.loss(params, None, KEY)) == float(workload.evaluate(params)["test_loss"])
-    np.testing.assert_allclose(gradient["x"] - jnp.array([2.0, -1.0]), workload.noise(KEY), rtol=1e-5)
-    draws = np.asarray(jax.vmap(workload.noise)(jax.random.split(KEY, 4000)))
+    np.testing.assert_allclose(gradient["x"] - jnp.array([2.0, -1.0]), workload.draw(KEY), rtol=1e-5)
+    draws = np.asarray(jax.vmap(workload.draw)(jax.random.split(KEY, 4000)))
     assert abs(draws.std() / 0.5 - 1) < 4 / (2 * draws.size) ** 0.5
 
 
@@ -58,23 +58,23 @@ def scenario(workload):
 
 
 def test_a_scenario_is_made_again_by_name_and_overridden():
-    one = scenario(asim.workloads.surface("beale", noise=0.1, start=(1.0, 2.0)))
+    one = scenario(asim.workloads.Surface("beale", noise=0.1, start=(1.0, 2.0)))
     assert rebuild(one.describe()) == one
     other = one.override(landscape="booth", start=[0.0, 1.0])
     assert landscape_of(other.workload) is LANDSCAPES["booth"]
     assert other.workload.init(KEY)["x"].tolist() == [0.0, 1.0]
-    usual = scenario(asim.workloads.surface("beale")).override(landscape="booth")
+    usual = scenario(asim.workloads.Surface("beale")).override(landscape="booth")
     assert usual.workload.init(KEY)["x"].tolist() == [90.0, 90.0]  # a start that was not given follows the landscape
 
 
 def test_a_function_of_ones_own():
-    workload = asim.workloads.surface(saddle, start=(1.0, 0.5))
-    assert repr(workload) == "saddle_surface(noise=0.0, start=[1.0, 0.5])"
+    workload = asim.workloads.Surface(saddle, start=(1.0, 0.5))
+    assert repr(workload) == "Surface(landscape='saddle', noise=0.0, start=[1.0, 0.5])"
     assert landscape_of(workload).function is saddle
-    assert landscape_of(asim.workloads.quadratic([1.0, 2.0])) is None
-    assert scenario(workload) == scenario(asim.workloads.surface(saddle, start=(1.0, 0.5)))
-    assert scenario(workload).describe()["workload"]["code"]
-    assert scenario(workload) != scenario(asim.workloads.surface(LANDSCAPES["booth"].function, start=(1.0, 0.5)))
+    assert landscape_of(asim.workloads.Quadratic([1.0, 2.0])) is None
+    assert scenario(workload) == scenario(asim.workloads.Surface(saddle, start=(1.0, 0.5)))
+    assert scenario(workload).describe()["workload"]["landscape"]["code"]
+    assert scenario(workload) != scenario(asim.workloads.Surface(LANDSCAPES["booth"].function, start=(1.0, 0.5)))
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_a_function_of_ones_own():
 )
 def test_mistakes(arguments, message):
     with pytest.raises(ValueError, match=message) as caught:
-        asim.workloads.surface(**arguments)
+        asim.workloads.Surface(**arguments)
     assert "\n" not in str(caught.value)

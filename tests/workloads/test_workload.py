@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine.plan import count_jobs
+from asyncsim.engine._plan import count_jobs
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.workloads import CONSTRUCTORS
-from asyncsim.workloads.batches import Shuffles
+from asyncsim.workloads._batches import Shuffles
 
 EXAMPLES, BATCH = 23, 4
 EPOCH = EXAMPLES // BATCH
@@ -106,7 +105,7 @@ def test_any_pytree_is_replayed_as_the_plain_loop_does() -> None:
 
 def test_epochs_leave_the_rest_out() -> None:
     assert (line().examples, line().batches_per_epoch) == (EXAMPLES, EPOCH)
-    assert (asim.workloads.quadratic([1.0]).examples, line(EXAMPLES).batches_per_epoch) == (0, 1)
+    assert (asim.workloads.Quadratic([1.0]).examples, line(EXAMPLES).batches_per_epoch) == (0, 1)
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, EXAMPLES + 1, 2.0, True])
@@ -140,12 +139,12 @@ def test_name_options_and_data_rebuild_the_workload(name: str, options: dict[str
     images = np.random.default_rng(0).normal(size=(4, 28, 28))
     data = asim.datasets.Dataset("images", images, [0, 1, 2, 3], images, [0, 1, 2, 3], classes=4)
     arguments = () if name == "quadratic" else (data,)
-    workload = CONSTRUCTORS[name](*arguments, **options)
+    workload = asim.workloads.by_name(name)(*arguments, **options)
     described = json.loads(json.dumps(workload.describe()))
     assert described.pop("name") == name
     assert described.pop("data", None) == (data.describe() if arguments else None)
     assert described == options
-    again = CONSTRUCTORS[name](*arguments, **described)
+    again = asim.workloads.by_name(name)(*arguments, **described)
     assert again.describe() == workload.describe()
     assert all(
         jax.tree.leaves(jax.tree.map(np.array_equal, again.init(jax.random.key(1)), workload.init(jax.random.key(1))))
@@ -156,10 +155,10 @@ def test_name_options_and_data_rebuild_the_workload(name: str, options: dict[str
     ("workload", "expected"),
     [
         (line(), "Workload(line_loss, batch_size=4)"),
-        (asim.workloads.quadratic([1.0, 2.0], 0.5), "quadratic(eigenvalues=[1.0, 2.0], noise=0.5, start=1.0)"),
-        (asim.workloads.quadratic(range(1, 1730)), "quadratic(eigenvalues=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, ...], noise="),
+        (asim.workloads.Quadratic([1.0, 2.0], 0.5), "Quadratic(eigenvalues=[1.0, 2.0], noise=0.5, start=1.0)"),
+        (asim.workloads.Quadratic(range(1, 1730)), "Quadratic(eigenvalues=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, ...], noise="),
         (asim.Workload(line_init, line_loss), "Workload(line_loss)"),
-        (asim.workloads.mlp(asim.datasets.digits(), (32,), 16), "mlp(digits, hidden=[32], batch_size=16)"),
+        (asim.workloads.MLP(asim.datasets.Digits(), (32,), 16), "MLP(digits, hidden=[32], batch_size=16)"),
     ],
 )
 def test_a_workload_prints_in_one_line(workload: asim.Workload, expected: str) -> None:
@@ -191,7 +190,7 @@ def test_a_batch_is_the_one_that_the_replay_used(rule: asim.Rule, source: dict[s
 
 
 def test_a_batch_is_none_where_there_is_nothing_to_draw_from() -> None:
-    assert asim.workloads.quadratic([1.0]).batch(0, 0, 0) is None
+    assert asim.workloads.Quadratic([1.0]).batch(0, 0, 0) is None
     for arguments, name in (((-1, 0, 0), "seed"), ((0, 0.5, 0), "worker"), ((0, 0, True), "job")):
         with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 0"):
             line().batch(*arguments)  # type: ignore[arg-type]

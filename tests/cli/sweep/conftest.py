@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from asyncsim.study.sweep import sweep
+from asyncsim.study._sweep import sweep
 from tests.cli.commands import GRID
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
     """Computed in this process, which has compiled already."""
-    from asyncsim.cli.sweep import run as module
+    from asyncsim.cli._sweep import run as module
 
     monkeypatch.setattr(
         module, "sweep", lambda scenarios, store, jobs, executor, **more: sweep(scenarios, store, 0, **more)

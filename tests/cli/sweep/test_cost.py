@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from asyncsim.cli.sweep import cost
+from asyncsim.cli._sweep import cost
 from tests.cli.commands import assert_one_line
 from tests.study.problems import scenario
 
@@ -20,10 +20,10 @@ def test_the_probe_leaves_compiling_out(monkeypatch):
     """A run of known time, which the first time includes a compilation of ten thousand times as much."""
     compute, calls = cost.compute, []
 
-    def timed(unit, trace):
-        calls.append(unit)
+    def timed(batch, trace):
+        calls.append(batch)
         compiling = 100.0 if len(calls) == 1 else 0.0
-        for result, _ in compute(unit, trace):
+        for result, _ in compute(batch, trace):
             yield result, {"wall_seconds": 0.01 + compiling, "compile_seconds": compiling}
 
     monkeypatch.setattr(cost, "compute", timed)
@@ -36,12 +36,12 @@ def test_the_probe_leaves_compiling_out(monkeypatch):
 
 
 def test_jobs_count(monkeypatch):
-    monkeypatch.setattr(cost, "cores", lambda: 8)
+    monkeypatch.setattr(cost.memory, "cores", lambda: 8)
     assert [cost.processes_here(jobs) for jobs in (None, 0, 1, 4, 100)] == [8, 1, 1, 4, 8]
 
 
 def test_the_question_says_so(command, script, monkeypatch):
-    monkeypatch.setattr(cost, "cores", lambda: 4)
+    monkeypatch.setattr(cost.memory, "cores", lambda: 4)
     monkeypatch.setattr(cost, "probe", lambda base: cost.Cost(seconds=3.6, compiling=0.0, size=1000.0))
     asked = ("sweep", script, "--grid", "seed=0:10000", "--jobs")
     for jobs, hours in ((1, 10.0), (4, 2.5)):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import files
-from asyncsim.study import store as store_module
-from asyncsim.study.store import open_store
+from asyncsim.store import _entries as entries
+from asyncsim.store import _files as files
+from asyncsim.study._store import open_store
 from tests.cli.commands import Command, assert_one_line
 from tests.study.problems import scenario
 
@@ -145,7 +145,7 @@ class TestEmptied:
         (store / "store.json").write_text(text)
         assert table(command, store)["status"] == ["done", "done"]
         assert not asim.sweep(asked(), store, jobs=0).computed
-        assert json.loads((store / "store.json").read_text())["format"] == 1
+        assert json.loads((store / "store.json").read_text())["format"] == entries.FORMAT
 
     def test_a_flipped_bit_is_found_on_request(self, store: Path, losses: list[float]) -> None:
         folder = folders(store)[0]
@@ -160,7 +160,7 @@ class TestEmptied:
 
     def test_files_are_flushed_before_they_are_renamed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """All of a result, and nothing of it is in its place before."""
-        monkeypatch.setattr(store_module, "_flushing", store_module._Flushing())
+        monkeypatch.setattr(entries, "_flushing", entries._Flushing())
         flushed, fsync = [], os.fsync
         (one,) = asked()[:1]
 

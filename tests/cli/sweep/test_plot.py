@@ -18,14 +18,14 @@ def test_plot(done, command, tmp_path):
 @pytest.fixture
 def mixed(command, script, monkeypatch):
     """Two rules, of which one has no momentum; one run diverges, one fails, one is missing."""
-    from asyncsim.study import work
+    from asyncsim.study import _work as work
 
     compute = work.compute
 
-    def fail(unit, trace, unfinished):
-        if unit.scenarios[0].rule.learning_rate == 0.03:
+    def fail(batch, trace, unfinished):
+        if batch.scenarios[0].rule.learning_rate == 0.03:
             raise ZeroDivisionError("no")
-        return compute(unit, trace, unfinished)
+        return compute(batch, trace, unfinished)
 
     monkeypatch.setattr(work, "compute", fail)
     rates = ("--commits", "40", "--store", "store", "--grid", "learning_rate=.02,.05,1e9")

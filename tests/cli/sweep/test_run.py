@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asyncsim.study.store import open_store
+from asyncsim.study._store import open_store
 from tests.cli.commands import COMPARISON, GRID, assert_one_line
 
 
@@ -69,7 +69,7 @@ def test_waiting_for_another_process_ends(command, script):
     digest = json.loads(command(*swept, "--json").out)["columns"]["digest"][0]
     store = open_store("store")
     store.discard(digest)
-    with store.claim([digest]):
+    with store.lease([digest]):
         assert_one_line(command(*swept, "--patience", "0.3"), 1, "Waited 0 seconds for process", "Done: 1 of 2 runs")
 
 
@@ -80,9 +80,9 @@ def test_a_limit_of_time(command, script):
 
 
 def test_a_failure_has_a_status(command, script, monkeypatch):
-    from asyncsim.study import work
+    from asyncsim.study import _work as work
 
-    def fail(unit, trace, unfinished):
+    def fail(batch, trace, unfinished):
         raise ZeroDivisionError("no")
 
     monkeypatch.setattr(work, "compute", fail)
@@ -131,7 +131,7 @@ def test_many_runs_want_a_word(command, script):
 
 
 def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
-    from asyncsim.cli.sweep import scheduler as module
+    from asyncsim.cli._sweep import scheduler as module
 
     assert_one_line(command("sweep", script, "--scheduler-file", "no.json"), 1, "'no.json' is not a file")
     assert_one_line(command("sweep", script, "--scheduler-file", "study.py"), 1, "not one that Dask has written")

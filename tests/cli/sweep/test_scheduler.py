@@ -62,15 +62,15 @@ class Cluster:
 
 
 def kill_when_at_work(process: subprocess.Popen, store: Path) -> None:
-    """Kill a process as soon as a worker has made a claim that was not there before."""
+    """Kill a process as soon as a worker has taken a lease that was not there before."""
 
-    def claims() -> set[int]:
-        return {entry.inode() for entry in os.scandir(store / "claims") if entry.name.endswith(".json")}
+    def leases() -> set[int]:
+        return {entry.inode() for entry in os.scandir(store / "leases") if entry.name.endswith(".json")}
 
-    before = claims()
+    before = leases()
 
     def watch() -> None:
-        Cluster._wait(lambda: claims() - before)
+        Cluster._wait(lambda: leases() - before)
         process.kill()
 
     threading.Thread(target=watch, daemon=True).start()

@@ -20,10 +20,10 @@ def test_status(done, command):
 
 
 def test_equal_failures_are_grouped(command, script, monkeypatch):
-    from asyncsim.study import work
+    from asyncsim.study import _work as work
 
-    def fail(unit, trace, unfinished):
-        rate = unit.scenarios[0].rule.learning_rate
+    def fail(batch, trace, unfinished):
+        rate = batch.scenarios[0].rule.learning_rate
         raise ZeroDivisionError("large" if rate > 1 else "small")
 
     monkeypatch.setattr(work, "compute", fail)
@@ -77,7 +77,8 @@ def test_the_direction_of_the_best_is_asked_for_or_known(measured, command):
     assert found["best"]["columns"]["learning_rate"] == [0.4]
 
 
-def test_a_split_table_repeats_the_fields(command, script):
+def test_a_split_table_repeats_the_fields(command, script, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
     grids = ("--grid", "learning_rate=.02,.05", "--grid", "kappa=1,2", "--grid", "momentum=.5,.9", "--grid", "seed=0:2")
     command("sweep", script, "--commits", "40", *grids, "--store", "store")
     parts = command("sweep", "table", "store").out.split("\n\n")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from asyncsim.cli.sweep.values import parse_values
-from asyncsim.scenario.fields import Field
+from asyncsim._fields import Field
+from asyncsim.cli._sweep.values import parse_values
 
 pytestmark = pytest.mark.quick
 

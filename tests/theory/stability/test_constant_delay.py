@@ -141,7 +141,7 @@ def test_replay_decays_at_the_rate_of_the_gap(gap, x64):
     pulls = np.maximum(np.arange(commits) - gap, previous)
     trace = asim.Trace.from_columns({"worker": order, "pull_version": pulls}, resume="own")
     limit = theory.constant_gap_limit(workers, gap)
-    workload = asim.workloads.quadratic([1.0])
+    workload = asim.workloads.Quadratic([1.0])
     for kappa in (0.9 * limit, 1.05 * limit):
         loss = asim.replay(trace, asim.rules.Downpour(kappa), workload).loss
         early, late = (np.sqrt(loss[k : k + 200].max()) for k in (200, 1000))

@@ -28,7 +28,7 @@ def test_drift_energy_of_simulated_schedules(law):
 @pytest.mark.parametrize("law", [Exponential(1.0), LogNormal(1.0, 0.5)])
 def test_noise_energy_of_replays(law):
     """A step of 1 and a curvature so small that nothing else matters."""
-    workload = asim.workloads.quadratic([1e-12] * 64, noise=1.0)
+    workload = asim.workloads.Quadratic([1e-12] * 64, noise=1.0)
     energies = []
     for seed in range(8):
         trace = asim.simulate(asim.Cluster(workers=6, compute=law), commits=2000, seed=seed)

@@ -10,16 +10,18 @@ from tests.theory.replicates import many_paths
 KNOWN = {4: (0.2, 0.1116), 8: (0.2, 0.1117), 16: (0.1, 0.0620)}
 
 
-def reveal(params, batch, key):
+class Revealing(asim.workloads.Quadratic):
     """The parameter itself in the place of the loss, so that a run records it."""
-    return params["x"][0], {"x": params["x"] + batch}
+
+    def gradient(self, params, batch, key):
+        del key
+        return params["x"][0], {"x": params["x"] + batch}
 
 
 def one_run(workers, kappa, commits, seed):
     """Central variable x_0, x_1, … of a simulated and replayed noisy quadratic with curvature 1."""
     trace = asim.simulate(asim.Cluster(workers, asim.delays.Exponential(1.0)), commits=commits, seed=seed)
-    quadratic = asim.workloads.quadratic([1.0], noise=1.0, start=0.0)
-    workload = asim.Workload(**{**vars(quadratic), "gradient": reveal})
+    workload = Revealing([1.0], noise=1.0, start=0.0)
     run = asim.replay(trace, asim.rules.Downpour(kappa), workload, seed=seed)
     x = np.full(commits, np.nan)
     x[trace.read_version] = run.loss  # a version is read once; the first one by all

@@ -124,7 +124,7 @@ def test_signed_gem_breaks_where_its_proxy_does(workers):
         asim.replay(
             trace,
             asim.rules.GEM(f * theory.signed_gem_limit(0.6), momentum=0.6, variant="signed"),
-            asim.workloads.quadratic([1.0]),
+            asim.workloads.Quadratic([1.0]),
         )
         for f in (0.98, 1.02)
     )
@@ -136,7 +136,7 @@ def test_signed_gem_breaks_where_its_proxy_does(workers):
 def test_one_worker_breaks_at_its_limit():
     trace, limit = asim.Trace.from_commits(np.zeros(3000, int)), theory.gem_single_worker_limit(0.9)
     below, above = (
-        asim.replay(trace, asim.rules.GEM(f * limit, momentum=0.9), asim.workloads.quadratic([1.0])).loss[-50:].max()
+        asim.replay(trace, asim.rules.GEM(f * limit, momentum=0.9), asim.workloads.Quadratic([1.0])).loss[-50:].max()
         for f in (0.99, 1.01)
     )
     assert below < 1e-3

@@ -8,13 +8,13 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, protocols, rules, theory
-from asyncsim.engine.bind import bind
+from asyncsim.engine._bind import bind
 from tests.theory.replicates import z_score
 
 WORKERS, COMMITS, REPLICATES, FIRST = 5, 3000, 24, 600
 MINIMA = np.array([-1.0, 0.0, 2.0, 3.0, 8.0])
 SPEEDS = (1.0, 1.0, 2.0, 3.0, 6.0)
-WORKLOAD = asim.workloads.quadratic([1.0], noise=0.1, start=2.0, minima=MINIMA)
+WORKLOAD = asim.workloads.Quadratic([1.0], noise=0.1, start=2.0, minima=MINIMA)
 
 
 def laws(make):
@@ -82,7 +82,7 @@ def test_the_limit_of_small_steps_is_one():
 def test_the_updates_add_up_to_how_far_it_moved(name, x64):
     """Exactly, for any cluster: the mean read is the mean of the minima by shares of the commits, up to 1/N."""
     cluster, _, step = CLUSTERS[name]
-    workload = asim.workloads.quadratic([1.0], start=2.0, minima=MINIMA)
+    workload = asim.workloads.Quadratic([1.0], start=2.0, minima=MINIMA)
     trace = asim.simulate(cluster, commits=500, seed=1)
     run = asim.replay(trace, rules.Downpour(step), workload, record=("read",))
     moved = 2.0 - float(run.central["x"][0])

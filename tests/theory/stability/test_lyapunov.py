@@ -7,7 +7,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.theory.stability import lyapunov
+from asyncsim.theory.stability import _lyapunov as lyapunov
 
 
 def orders(law, workers, seeds, commits):
@@ -46,7 +46,7 @@ RULES = {
 @pytest.mark.usefixtures("x64")
 def test_the_commits_are_those_of_the_replay(rule, kappa):
     order = np.random.default_rng(5).integers(0, 4, 60)
-    replayed = asim.replay(asim.Trace.from_commits(order), RULES[rule](kappa), asim.workloads.quadratic([1.0])).loss
+    replayed = asim.replay(asim.Trace.from_commits(order), RULES[rule](kappa), asim.workloads.Quadratic([1.0])).loss
     commit, kept = lyapunov.RULES[rule]
     state = {name: np.ones((4, 1, 1)) for name in kept} | {"x": np.ones((1, 1)), "moment": np.zeros((4, 1, 1))}
     loss = []

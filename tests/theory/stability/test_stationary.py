@@ -10,7 +10,7 @@ import asyncsim as asim
 from asyncsim import delays, theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma, HyperExponential, Straggler
 from asyncsim.reports.stability import momentum_rule
-from asyncsim.theory.stability.second_moments import linear_rule
+from asyncsim.theory.stability._second_moments import linear_rule
 from tests.theory.replicates import many_paths, stationary, z_score
 
 MEAN_SQUARE = {2: 1.280776, 4: 0.843070, 8: 0.566391, 16: 0.386182, 32: 0.266113, 64: 0.184762}
@@ -122,7 +122,7 @@ def test_the_replay_decays_below_and_grows_above_the_round_robin_limit():
     trace = asim.simulate(asim.Cluster(workers=6, compute=Constant(1.0)), commits=4000, seed=0)
     limit = theory.stability_limit(workers=6, compute=Constant(1.0))
     low, high = (
-        asim.replay(trace, asim.rules.Downpour(f * limit), asim.workloads.quadratic([1.0])).final_loss()
+        asim.replay(trace, asim.rules.Downpour(f * limit), asim.workloads.Quadratic([1.0])).final_loss()
         for f in (0.98, 1.02)
     )
     assert low < 1e-4

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import asyncsim as asim
 from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.engine.plan import make_plan
+from asyncsim.engine._plan import make_plan
 from asyncsim.trace import Fate, Trace, TraceError
-from asyncsim.trace.columns import COMMIT_TIMES
-from asyncsim.trace.io.csv import faults_path
-from asyncsim.trace.table import COLUMNS
+from asyncsim.trace._columns import COMMIT_TIMES
+from asyncsim.trace._table import COLUMNS
+from asyncsim.trace.io._csv import faults_path
 from tests.cluster.problems import MOVING, NETWORKS, clusters
 from tests.problems import TRACES, full_disk, noisy_quadratic, random_trace
 from tests.trace.test_trace import ORDERS, assert_equal

@@ -1,0 +1,364 @@
+"""Arguments of public names, checked against their annotations where they are called.
+
+One call at the end of a package, `check_arguments`, does this for all that the package offers: a value of another type
+and a name that no argument has are refused in one line, before anything is computed. What a value must be beside its
+type is for the function itself to say.
+"""
+
+import collections.abc
+import functools
+import inspect
+import os
+import reprlib
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim._checks import did_you_mean, nearest
+from asyncsim._families import FAMILIES
+
+MOST_ITEMS = 1000  # of a long list, those that are looked at
+SHOWN = reprlib.Repr()
+SHOWN.maxstring = SHOWN.maxother = 60
+
+
+class Kind(NamedTuple):
+    """What an annotation asks for."""
+
+    admits: Callable[[Any], bool]  # whether a value is of this kind
+    words: str = ""  # the kind in words, to follow "must be"; empty for any value
+    wanted: type | None = None  # the class, where the annotation is one
+
+
+def check_arguments(module: str, names: Iterable[str] | None = None, *, acts: bool = False) -> None:
+    """Check the arguments of a module's public names wherever they are called."""
+    space = vars(sys.modules[module])
+    for name in _public(space) if names is None else names:
+        value = space[name]
+        if isinstance(value, type) and not getattr(value, "_is_protocol", False):
+            _check_class(value, acts=acts)
+        elif inspect.isfunction(value) and value.__name__ == name and not hasattr(value, "__wrapped__"):
+            space[name] = checked(value, acts=acts)
+            setattr(sys.modules[value.__module__], name, space[name])
+
+
+def _public(space: dict[str, Any]) -> list[str]:
+    """A module's `__all__`, or else what it defines without an underscore."""
+    own = [name for name, value in space.items() if getattr(value, "__module__", None) == space["__name__"]]
+    return list(space.get("__all__", [name for name in own if not name.startswith("_")]))
+
+
+def _check_class(kind: type, *, acts: bool) -> None:
+    init = vars(kind).get("__init__")
+    if inspect.isfunction(init) and not hasattr(init, "__wrapped__"):
+        kind.__init__ = checked(init, name=kind.__name__)  # type: ignore[misc]
+    for name, method in list(vars(kind).items()):
+        if isinstance(method, classmethod) and not name.startswith("_") and not hasattr(method.__func__, "__wrapped__"):
+            setattr(kind, name, classmethod(checked(method.__func__, acts=acts)))
+
+
+def checked(function: Callable[..., Any], *, acts: bool = False, name: str | None = None) -> Callable[..., Any]:
+    """The function, which refuses arguments that do not fit its annotations."""
+    find, called = _Finder(function), name or function.__name__
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        refusal = find(called, args, kwargs)
+        if refusal is None:
+            return function(*args, **kwargs)
+        if not acts and not refusal.remedied:
+            try:
+                function(*args, **kwargs)
+            except ValueError as error:
+                if refusal.names(error):
+                    raise
+            except Exception:  # whatever it is, the refusal says more
+                pass
+        raise refusal.error
+
+    # As if it stood in the function's module, where doctest looks for it.
+    wrapper = types.FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
+    return functools.wraps(function)(wrapper)
+
+
+class Refusal(NamedTuple):
+    """Why a call is refused."""
+
+    argument: str  # its name
+    error: Exception  # the error
+    remedied: bool = False  # whether the error says what to call instead
+
+    def names(self, error: Exception) -> bool:
+        """Whether another error names the argument, too."""
+        return f"`{self.argument}" in str(error)
+
+
+class _Finder:
+    """Finds the first argument of a call that does not fit; what to look for is found out at the first call."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    @functools.cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        return dict(inspect.signature(self.function).parameters)
+
+    @functools.cached_property
+    def known(self) -> dict[str, tuple[Callable[[Any], bool], Any]]:
+        """Name -> whether a value fits, and the default, in the order in which values may be given by position."""
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return {
+            name: (kind_of(one.annotation).admits, one.default)
+            for name, one in self.parameters.items()
+            if one.kind in named
+        }
+
+    @functools.cached_property
+    def by_place(self) -> tuple[tuple[str, Callable[[Any], bool], Any], ...]:
+        placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [name for name, one in self.parameters.items() if one.kind in placed]
+        return tuple((name, *self.known.get(name, (lambda value: True, None))) for name in names)
+
+    @functools.cached_property
+    def open(self) -> bool:
+        """Whether it takes names of any kind."""
+        return any(one.kind is one.VAR_KEYWORD for one in self.parameters.values())
+
+    def __call__(self, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Refusal | None:
+        known = self.known
+        for (name, admits, default), value in zip(self.by_place, args, strict=False):
+            if value is not default and not admits(value):
+                return self._refusal(name, value)
+        for name, value in kwargs.items():
+            if name not in known:
+                if self.open:
+                    continue
+                return Refusal(name, TypeError(unknown_argument(called, name, known)), True)
+            admits, default = known[name]
+            if value is not default and not admits(value):
+                return self._refusal(name, value)
+        return None
+
+    def _refusal(self, name: str, value: Any) -> Refusal:
+        kind = kind_of(self.parameters[name].annotation)
+        error = ValueError(wrong_kind(name, value, kind.words, kind.wanted))
+        return Refusal(name, error, bool(_remedy(value, kind.wanted)))
+
+
+def wrong_kind(name: str, value: Any, words: str, wanted: type | None = None) -> str:
+    """Why a value is refused, with the remedy where it is known: a constructor that should have been called."""
+    found = f"the {_sort(value)} {value.__name__}" if _sort(value) else SHOWN.repr(value).replace("\n", " ")
+    return f"`{name}` must be {words}; got {found}.{_remedy(value, wanted) or _ways(wanted)}"
+
+
+def _ways(wanted: type | None) -> str:
+    """The class methods that make what is wanted, if there are any."""
+    ways = [name for name in dir(wanted) if name.startswith("from_")] if wanted else []
+    return f" Make one with {wanted.__name__}.{' or '.join(ways)}." if wanted and ways else ""
+
+
+def _sort(value: Any) -> str:
+    return "class" if isinstance(value, type) else "function" if inspect.isfunction(value) else ""
+
+
+def _remedy(value: Any, wanted: type | None) -> str:
+    """What to call instead of a constructor or its name."""
+    if wanted is None:
+        return ""
+    if not getattr(wanted, "_is_protocol", False) and isinstance(value, wanted):  # where several are wanted
+        return " Give a list of them."
+    made = value if isinstance(value, type) else getattr(value, "__annotations__", {}).get("return")
+    if _sort(value) and isinstance(made, type) and _is_one(made, wanted):
+        return f" Call it: {_as_called(value)}."
+    home, constructors = _constructors(wanted)
+    near = nearest(value, constructors) if isinstance(value, str) else None
+    return f" Give {home}.{_as_called(constructors[near])}." if near else ""
+
+
+def _is_one(made: type, wanted: type) -> bool:
+    """Whether instances of a class are what is wanted; a protocol is met by all that have its members."""
+    if getattr(wanted, "_is_protocol", False):
+        annotated = {name for kind in made.__mro__ for name in vars(kind).get("__annotations__", ())}
+        return all(hasattr(made, name) or name in annotated for name in _members(wanted))
+    return issubclass(made, wanted)
+
+
+def _as_called(constructor: Callable[..., Any]) -> str:
+    """How a constructor is called, with the arguments that it needs."""
+    needed = [
+        f"{name}=…"
+        for name, one in inspect.signature(constructor).parameters.items()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    return f"{constructor.__name__}({', '.join(needed)})"
+
+
+def _constructors(wanted: type) -> tuple[str, dict[str, Callable[..., Any]]]:
+    """The public module of a class that lists constructors by name, and the list."""
+    parts = wanted.__module__.split(".")
+    family = next((part for part in reversed(parts) if part in FAMILIES), "")
+    return f"{parts[0]}.{family}", dict(FAMILIES.get(family, {}))
+
+
+def unknown_argument(called: str, name: str, known: Iterable[str]) -> str:
+    """Why a name is refused that no argument has."""
+    names = [f"`{one}`" for one in known if one not in ("self", "cls")]
+    only = f"only {' and '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)}" if names else ""
+    return f"`{called}` has no argument `{name}`, {only or 'and takes none'}.{did_you_mean(name, known)}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _kind_of(annotation: Any) -> Kind:
+    if isinstance(annotation, str):
+        return _named(annotation)
+    if annotation in (inspect.Parameter.empty, Any):
+        return Kind(lambda value: True)
+    if isinstance(annotation, type) and annotation in _PLAIN:
+        return _PLAIN[annotation]
+    if isinstance(annotation, type) and annotation is not object and not typing.get_origin(annotation):
+        return _instance(annotation)
+    origin, items = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return _either(items)
+    if origin is typing.Annotated:  # of a component, which checks it by the function there
+        return Kind(lambda value: True)
+    if origin is typing.Literal:
+        return Kind(lambda value: value in items, f"one of {', '.join(map(repr, items))}")
+    if origin is collections.abc.Callable:
+        return Kind(callable, "a function")
+    if origin is np.ndarray:
+        return _NUMBERS
+    if isinstance(origin, type):
+        return _collection(origin, items)
+    return Kind(lambda value: True)
+
+
+def kind_of(annotation: Any) -> Kind:
+    """What an annotation asks for."""
+    try:
+        return _kind_of(annotation)
+    except TypeError:  # not hashable
+        return _kind_of.__wrapped__(annotation)
+
+
+def _either(options: tuple[Any, ...]) -> Kind:
+    if any(getattr(option, "__name__", "") == "_SupportsArray" for option in map(_outer, options)):
+        rest = [kind_of(option) for option in options if option is types.NoneType]
+        kinds = [_NUMBERS, *rest]  # numpy's ArrayLike, a union of much
+    else:
+        kinds = [kind_of(option) for option in options]
+    words = list(dict.fromkeys(kind.words for kind in kinds))
+    wanted = next((kind.wanted for kind in kinds if kind.wanted is not None), None)
+    every = tuple(kind.admits for kind in kinds)
+    return Kind(lambda value: any(admits(value) for admits in every), "" if "" in words else " or ".join(words), wanted)
+
+
+def _outer(annotation: Any) -> Any:
+    return typing.get_origin(annotation) or annotation
+
+
+def _named(name: str) -> Kind:
+    """A class that is imported for type checkers only; any class of that name will do."""
+    return (
+        Kind(lambda value: any(one.__name__ == name for one in type(value).__mro__), f"a matplotlib {name}")
+        if name.isidentifier()
+        else Kind(lambda value: True)
+    )
+
+
+def _instance(kind: type) -> Kind:
+    if kind is np.ndarray or kind.__module__.startswith("jax"):
+        return _NUMBERS
+    if getattr(kind, "_is_protocol", False):
+        return _protocol(kind)
+    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return Kind(
+        lambda value: isinstance(value, kind), f"an asyncsim {kind.__name__}" if own else f"a {kind.__name__}", kind
+    )
+
+
+def _members(kind: type) -> list[str]:
+    return [name for name in (*vars(kind), *getattr(kind, "__annotations__", ())) if not name.startswith("_")]
+
+
+def _protocol(kind: type) -> Kind:
+    if "__call__" in vars(kind):
+        return Kind(callable, "a function", kind)
+    members = _members(kind)
+    known = {"Delay": "a law of delays", "OwnSchedule": "another object with a method `simulate`"}
+    words = known.get(kind.__name__, f"an asyncsim {kind.__name__}")
+    return Kind(
+        lambda value: not isinstance(value, type) and all(hasattr(value, member) for member in members), words, kind
+    )
+
+
+def _collection(origin: type, items: tuple[Any, ...]) -> Kind:
+    if issubclass(origin, collections.abc.Mapping):
+        return Kind(lambda value: isinstance(value, collections.abc.Mapping), "a mapping")
+    if origin is os.PathLike:
+        return Kind(lambda value: isinstance(value, os.PathLike), "a path")
+    if "__iter__" not in dir(origin):
+        return Kind(lambda value: isinstance(value, origin), f"a {origin.__name__}")
+    return _sequence(items, iterable=origin in (collections.abc.Iterable, collections.abc.Iterator))
+
+
+def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:
+    alike = len(items) == 1 or items[-1:] == (...,) or len(set(items)) == 1
+    each = kind_of(items[0]) if alike and not typing.get_origin(items[0]) else None  # of lists in lists, nothing
+    plain = each if each in (_PLAIN[int], _PLAIN[float], _PLAIN[str]) else None  # who refuses others says which it is
+    numbers = plain is not None and plain is not _PLAIN[str]
+
+    def admits(value: Any) -> bool:
+        if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
+            return False
+        if isinstance(value, np.ndarray) or hasattr(value, "dtype"):
+            column: Any = value  # of NumPy or JAX
+            return not numbers or (column.ndim > 0 and column.dtype.kind in "iuf")
+        if not iterable and not isinstance(value, collections.abc.Sized):
+            return False
+        few = value[:MOST_ITEMS] if isinstance(value, (list, tuple)) else ()
+        return plain is None or all(map(plain.admits, few))
+
+    plural = {"a number": "numbers", "an integer": "integers", "a string": "strings"}
+    words = plural.get(each.words, "") if each is not None else ""
+    return Kind(admits, f"a sequence of {words}" if words else "a sequence", each.wanted if each is not None else None)
+
+
+def _is_integer(value: Any) -> bool:
+    if type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool)):
+        return True
+    return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iu"
+
+
+def _is_number(value: Any) -> bool:
+    if type(value) is float:
+        return value == value
+    if isinstance(value, Real):
+        return not isinstance(value, bool) and bool(value == value)
+    return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iuf" and bool(value == value)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a value is an array of numbers, or what NumPy makes one of."""
+    if isinstance(value, (str, bytes, bool)) or value is None:
+        return False
+    try:
+        found = value if hasattr(value, "dtype") and hasattr(value, "ndim") else np.asarray(value)
+        return found.dtype.kind in "iufb" and (found.ndim > 0 or (found.dtype.kind != "b" and bool(found == found)))
+    except (TypeError, ValueError):
+        return False
+
+
+_PLAIN = {
+    bool: Kind(lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
+    int: Kind(_is_integer, "an integer"),
+    float: Kind(_is_number, "a number"),
+    str: Kind(lambda value: isinstance(value, str), "a string"),
+    types.NoneType: Kind(lambda value: value is None, "None"),
+    dict: Kind(lambda value: isinstance(value, collections.abc.Mapping), "a mapping"),
+}
+_NUMBERS = Kind(_are_numbers, "a number or an array of numbers")

@@ -1,0 +1,180 @@
+"""One-line errors for invalid arguments: each says the name, the value received and the remedy.
+
+`require_…` take a scalar; `finite`, `not_negative`, `fraction`, `signed_fraction` and `whole` take hyper-parameters: a
+scalar, or one value per seed.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, TypeGuard
+
+import numpy as np
+
+MOST_EXACT = 2**24  # a float32 has all whole numbers up to here
+SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
+ABBREVIATIONS = {  # what papers, other programs and habit call an argument, where the spelling does not tell
+    "algorithm": ("rule",),
+    "beta": ("momentum",),
+    "delay": ("compute", "latency"),
+    "dir": ("out",),
+    "duration": ("seconds",),
+    "epochs": ("commits_per_worker",),
+    "eta": ("learning_rate",),
+    "iterations": ("commits",),
+    "law": ("compute",),
+    "method": ("rule",),
+    "model": ("workload",),
+    "mu": ("momentum", "mean"),
+    "n": ("workers",),
+    "nodes": ("workers",),
+    "o": ("out",),
+    "optimizer": ("optimiser", "rule"),
+    "overwrite": ("force",),
+    "s": ("seed",),
+    "scale": ("mean",),
+    "sd": ("cv",),
+    "sigma": ("cv", "sd"),
+    "std": ("cv", "sd"),
+    "step_size": ("learning_rate",),
+    "steps": ("commits",),
+    "task": ("workload",),
+    "updates": ("commits",),
+    "w": ("workers",),
+}
+
+
+def finite(name: str, value: Any) -> Any:
+    """The value as a float, or as a float array if it is one value per seed."""
+    remedy = "Give a scalar, or one value per seed."
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "iuf" or not numbers.size:
+        raise ValueError(f"`{name}` must be a number; got {value!r}. {remedy}")
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"`{name}` must be finite; got {value!r}. {remedy}")
+    return numbers.astype(float) if numbers.ndim else float(numbers)
+
+
+def representable(name: str, value: Any, precision: Any) -> None:
+    """Refuse finite numbers that would be infinite in a precision, a `finfo`."""
+    largest, found = float(precision.max), np.abs(np.asarray(value, float)).max(initial=0.0)
+    if largest < found < np.inf:
+        raise ValueError(
+            f"`{name}` must be at most {largest:.3g}, the largest {np.dtype(precision.dtype).name} number; got "
+            f"{value!r}. Give a smaller one."
+        )
+
+
+def not_negative(name: str, value: Any) -> Any:
+    """As `finite`, and at least zero."""
+    numbers = finite(name, value)
+    if np.any(numbers < 0):
+        raise ValueError(f"`{name}` must not be negative; got {value!r}. Give 0 or more.")
+    return numbers
+
+
+def fraction(name: str, value: Any) -> Any:
+    """As `finite`, and in [0, 1)."""
+    numbers = not_negative(name, value)
+    if np.any(numbers >= 1):
+        raise ValueError(f"`{name}` must be at least 0 and less than 1; got {value!r}. 0.9 is usual.")
+    return numbers
+
+
+def signed_fraction(name: str, value: Any) -> Any:
+    """As `finite`, and in (-1, 1)."""
+    numbers = finite(name, value)
+    if np.any(np.abs(numbers) >= 1):
+        raise ValueError(f"`{name}` must be between -1 and 1, both excluded; got {value!r}. 0.9 is usual.")
+    return numbers
+
+
+def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
+    """As `require_integer`; or an int32 array, if it is one value per seed."""
+    if not np.ndim(value):
+        return require_integer(name, value, least=least, remedy=remedy)
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "iu" or (numbers < least).any() or (numbers > MOST_EXACT).any():
+        raise ValueError(f"`{name}` must be integers from {least} to {MOST_EXACT}; got {value!r}. {remedy}")
+    return numbers.astype(np.int32)
+
+
+def columns(**values: Any) -> list[np.ndarray]:
+    """Arguments that are one number per row, as arrays of one length, at least 1."""
+    found = {name: np.asarray(value, np.float64) for name, value in values.items()}
+    first = next(iter(found))
+    for name, column in found.items():
+        if column.ndim != 1 or not len(column):
+            raise ValueError(f"`{name}` must be a list of numbers, at least one; got shape {column.shape}.")
+        if len(column) != len(found[first]):
+            raise ValueError(
+                f"`{name}` must be as long as `{first}`, {len(found[first])} numbers; got shape {column.shape}."
+            )
+    return list(found.values())
+
+
+def one_of(name: str, value: Any, known: Iterable[str]) -> str:
+    """The value itself if it is known."""
+    known = list(known)
+    if value in known:
+        return value
+    hint = did_you_mean(str(value), known, quote="'")
+    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.{hint}")
+
+
+def switch(name: str, value: Any) -> bool:
+    """The value itself if it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False; got {value!r}.")
+    return value
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is meant by another."""
+    spelt = {other.lower().replace("-", "_"): other for other in known}
+    name = name.lower().replace("-", "_")
+    meant = [other for other in ABBREVIATIONS.get(name, ()) if other in spelt]
+    meant += [other for other in spelt if len(name) > 1 and name == "".join(word[:1] for word in other.split("_"))]
+    meant += [other for other in spelt if len(name) > 2 and other.startswith(name)]
+    if name not in ABBREVIATIONS:
+        meant += difflib.get_close_matches(name, spelt, n=1, cutoff=SIMILAR)
+    return spelt[meant[0]] if meant else None
+
+
+def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
+    """A hint at the most similar name, to end a message with; empty if no name is similar."""
+    near = nearest(name, known)
+    return f" Did you mean {quote}{near}{quote}?" if near else ""
+
+
+def require_integer(name: str, value: object, *, least: int, remedy: str) -> int:
+    """Return `value` as an int."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
+        raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}. {remedy}")
+    return int(value)
+
+
+def require_positive(name: str, value: object, *, remedy: str) -> float:
+    """Return `value` as a float."""
+    if not (_is_finite(value) and value > 0):
+        raise ValueError(f"`{name}` must be finite and positive; got {value!r}. {remedy}")
+    return float(value)
+
+
+def require_not_negative(name: str, value: object, *, remedy: str) -> float:
+    """Return `value` as a float."""
+    if not (_is_finite(value) and value >= 0):
+        raise ValueError(f"`{name}` must be finite and not negative; got {value!r}. {remedy}")
+    return float(value)
+
+
+def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
+    """The value itself."""
+    if value > largest:
+        raise ValueError(f"`{name}` must be at most {largest:g}; got {value!r}. {remedy}")
+    return value
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,410 @@
+"""The code and values that an object reaches, and one hash of them.
+
+A result depends on everything that the user's functions can reach: captured variables, defaults, attributes, wrapped
+functions, the globals that they name, and the files of their modules. Code of asyncsim, of installed packages and of
+Python itself counts by name and version. An object whose contents cannot be read, such as an open file, is refused.
+
+The hash of an object is made of the hashes of its parts, so that it depends neither on addresses nor on the order of
+sets, and is the same in every process.
+"""
+
+import dataclasses
+import dis
+import functools
+import hashlib
+import sys
+import types
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from asyncsim._remember import cached_per_object
+from asyncsim._sources import LIBRARY, hash_files, home_of_file, home_of_module, home_of_name
+
+LARGE = 65_536  # bytes of a read-only array from which it is hashed once
+DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
+MOST_FUNCTIONS = 256  # of the user's, of which a process remembers what they reached
+_last: dict[Any, bytes] = {}  # function -> hash of what it reached last, the oldest first
+NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
+DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
+UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+WRAPPERS: tuple[Any, ...] = (
+    type(jax.jit(abs)),
+    type(functools.lru_cache(abs)),
+)  # of C: their function is all that they consist of
+NOTES_OF_PYTHON = {  # attributes that Python keeps of a class or a function, and nothing computes with
+    *("__abstractmethods__", "__annotations__", "__dataclass_fields__", "__dataclass_params__", "__dict__", "__doc__"),
+    *("__firstlineno__", "__match_args__", "__module__", "__orig_bases__", "__parameters__", "__qualname__"),
+    *("__slotnames__", "__slots__", "__static_attributes__", "__weakref__", "_abc_impl"),
+}
+REMEDY = (
+    "Use a module-level function of plain values and arrays, or a frozen dataclass with `__call__` that holds them as "
+    "fields."
+)
+
+
+class Reached(NamedTuple):
+    """What an object reaches."""
+
+    digest: bytes  # hash of all of it
+    own: bool
+    parts: dict[str, bytes]  # name -> hash, of several values that were given together
+
+
+def reach(name: str, value: Any) -> Reached:
+    """Everything that a value reaches, as one hash."""
+    walk, limit = _Walk(name), sys.getrecursionlimit()
+    parts = value.items() if isinstance(value, dict) else [(name, value)]
+    try:
+        sys.setrecursionlimit(max(limit, DEEPEST))
+        hashes = {key: walk.hash(one, f"`{key}`") for key, one in parts}
+    except RecursionError:
+        raise ValueError(f"`{name}` is nested too deeply for a digest. {REMEDY}") from None
+    finally:
+        sys.setrecursionlimit(limit)
+    return Reached(_hash(*(part for key, one in hashes.items() for part in (key.encode(), one))), walk.own, hashes)
+
+
+def reach_again(name: str, values: dict[str, Any]) -> bytes:
+    """Hash of what values reach. If a function reaches others than the last time, JAX forgets compiled programs."""
+    reached = reach(name, values)
+    for key, function in values.items():
+        if reached.own and callable(function) and isinstance(function, Hashable):
+            if _last.pop(function, reached.parts[key]) != reached.parts[key]:
+                jax.clear_caches()
+            _last[function] = reached.parts[key]
+            if len(_last) > MOST_FUNCTIONS:
+                del _last[next(iter(_last))]
+    return reached.digest
+
+
+def attributes_beside(component: Any) -> dict[str, Any]:
+    """Attributes of a dataclass's instance that are neither fields nor computed again."""
+    named = {field.name for field in dataclasses.fields(component)}
+    return {name: value for name, value in _attributes_of_dataclass(component).items() if name not in named}
+
+
+def hash_array(array: np.ndarray | jax.Array) -> bytes:
+    """Hash of an array's contents, shape and type; computed once for an array that cannot be changed."""
+    if isinstance(array, jax.Array):
+        return _hash_constant(array)
+    if array.flags.writeable or array.nbytes < LARGE:
+        return _hash_contents(array)
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    place, known = (array.ctypes.data, array.shape, array.strides, array.dtype), _hashes_of_views(owner)
+    if place not in known:
+        known[place] = _hash_contents(array)
+    return known[place]
+
+
+@cached_per_object
+def _hashes_of_views(owner: np.ndarray) -> dict[tuple[Any, ...], bytes]:
+    del owner  # As long as its memory is there, its views keep their hashes.
+    return {}
+
+
+@cached_per_object
+def _hash_constant(array: jax.Array) -> bytes:
+    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return _hash(str(array.dtype).encode(), _hash_contents(np.asarray(jax.random.key_data(array))))
+    return _hash_contents(np.asarray(array))
+
+
+def _hash_contents(array: np.ndarray) -> bytes:
+    total = hashlib.sha256(f"{array.shape} {array.dtype}".encode())
+    total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return total.digest()
+
+
+def _hash(*parts: bytes) -> bytes:
+    """Hash of hashes and short texts, of which none can be mistaken for two others."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(b"%d:" % len(part))
+        total.update(part)
+    return total.digest()
+
+
+class _Walk:
+    """One walk through everything that a value reaches."""
+
+    def __init__(self, name: str) -> None:
+        self.own = False
+        self.way = [f"`{name}`"]  # from the value to where the walk is, in words
+        self.within: dict[Any, int] = {}  # place of an object whose parts are being walked -> depth
+        self.known: dict[Any, tuple[bytes, Any]] = {}  # place -> hash, and the object, so that the place stays its own
+        self.files: dict[str, bytes] = {}
+
+    def hash(self, value: Any, step: str = "", names: frozenset[str] = frozenset()) -> bytes:
+        """Hash of a value."""
+        if type(value) in NUMBERS_AND_TEXT:
+            return f"{type(value).__name__} {value!r}".encode()
+        place = (id(value), names) if isinstance(value, types.ModuleType) else id(value)
+        if place in self.known:
+            return self.known[place][0]
+        if place in self.within:
+            return b"cycle %d" % (len(self.within) - self.within[place])
+        self.within[place] = len(self.within)
+        self.way.append(step)
+        found = _hash(*self.parts(value, names))
+        self.way.pop()
+        del self.within[place]
+        self.known[place] = found, value
+        return found
+
+    def parts(self, value: Any, names: frozenset[str]) -> Iterator[bytes]:
+        """Hashes of what a value consists of."""
+        kind = type(value)
+        if isinstance(value, types.ModuleType):
+            yield from self.module(value, names)
+        elif (known := _published(value)) is not None:
+            yield known
+        elif isinstance(value, types.FunctionType):
+            yield from self.function(value)
+        elif isinstance(value, type):
+            yield from self.type(value)
+        elif kind in (list, tuple, dict, types.MappingProxyType, set, frozenset):
+            yield from self.collection(value)
+        elif kind in (np.ndarray, np.memmap) or isinstance(value, (np.generic, jax.Array)):
+            yield from self.array(value)
+        elif isinstance(value, types.MethodType):
+            yield from (self.hash(value.__func__), self.hash(value.__self__, "its object"))
+        elif isinstance(value, BUILT_IN):
+            yield from (value.__qualname__.encode(), self.hash(value.__self__, f"the object of {value.__name__!r}"))
+        elif isinstance(value, UNBOUND):
+            yield from (value.__qualname__.encode(), self.hash(value.__objclass__))
+        elif isinstance(value, WRAPPERS):
+            yield from (kind.__name__.encode(), self.hash(value.__wrapped__))
+        elif isinstance(value, types.CodeType):
+            yield _hash_code(value)
+        elif isinstance(value, types.CellType):
+            yield b"cell" if _is_empty(value) else self.hash(value.cell_contents)
+        else:
+            yield from self.object(value)
+
+    def collection(self, value: Any) -> Iterator[bytes]:
+        """Elements; those of a set in the order of their hashes."""
+        yield type(value).__name__.encode()
+        if isinstance(value, (set, frozenset)):
+            yield from sorted(self.hash(item, "an element") for item in value)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                yield self.hash(key, "a key")
+                yield self.hash(item, f"entry {key!r:.40}")
+        else:
+            yield from (self.hash(item, f"element {place}") for place, item in enumerate(value))
+
+    def array(self, value: Any) -> Iterator[bytes]:
+        """Contents, shape and type."""
+        if isinstance(value, Tracer):
+            self.refuse(value)
+        array = np.asarray(value) if isinstance(value, np.generic) else value
+        if isinstance(array, np.ndarray) and array.dtype.hasobject:
+            yield f"{array.shape} {array.dtype}".encode()
+            yield from (self.hash(item, "an element") for item in array.ravel().tolist())
+        else:
+            yield hash_array(array)
+
+    def function(self, function: types.FunctionType) -> Iterator[bytes]:
+        """Code, captured variables and defaults; of the user's functions also attributes, globals and files."""
+        code = function.__code__
+        home = home_of_file(code.co_filename)
+        yield from (function.__qualname__.encode(), home.name.encode())
+        names = _names(code)
+        if home.own:
+            self.own = True
+            yield _hash_code(code)
+            yield self.file(home.path)
+            yield from self.globals(function, names)
+            yield self.attributes(vars(function))
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            yield name.encode()
+            yield b"" if _is_empty(cell) else self.hash(cell.cell_contents, f"variable {name!r}", names.attributes)
+        yield self.hash(function.__defaults__, "a default")
+        yield self.hash(function.__kwdefaults__, "a default")
+
+    def globals(self, function: types.FunctionType, names: "_Names") -> Iterator[bytes]:
+        """Values of the globals that a function names, and of the modules that it imports itself."""
+        for name in names.variables:
+            if name in function.__globals__:
+                yield name.encode()
+                yield self.hash(function.__globals__[name], f"global {name!r}", names.attributes)
+        for name in names.modules:
+            if (module := sys.modules.get(name)) is not None:
+                yield self.hash(module, f"module {name!r}", names.attributes)
+
+    def module(self, module: types.ModuleType, names: frozenset[str]) -> Iterator[bytes]:
+        """The file of a module, with all that it imports, and present values of the names that are used."""
+        home = home_of_module(module)
+        yield home.name.encode()
+        if home.own:
+            self.own = True
+            yield self.file(home.path)
+            for name in sorted(names & vars(module).keys()):
+                yield name.encode()
+                yield self.hash(vars(module)[name], f"{module.__name__}.{name}", names)
+
+    def type(self, kind: type) -> Iterator[bytes]:
+        """Name and home of a class; of the user's classes also the bases and all that the class holds."""
+        home = home_of_name(kind.__module__)
+        yield from (kind.__qualname__.encode(), home.name.encode())
+        if not home.own:
+            return
+        self.own = True
+        yield self.file(home.path)
+        yield from (self.hash(base, f"base {base.__name__!r}") for base in kind.__bases__)
+        for name in sorted(vars(kind).keys() - NOTES_OF_PYTHON):
+            value = vars(kind)[name]
+            if not isinstance(value, DESCRIPTORS):
+                yield name.encode()
+                yield self.hash(value, f"class attribute {name!r}")
+
+    def object(self, value: Any) -> Iterator[bytes]:
+        """Class and attributes, or what pickle would keep of it."""
+        yield self.hash(type(value))
+        if (fingerprint := _fingerprint(value)) is not None:
+            yield fingerprint
+        elif isinstance(value, (property, staticmethod, classmethod, functools.cached_property)):
+            yield from (self.hash(getattr(value, name, None)) for name in ("fget", "fset", "func", "__func__"))
+        elif isinstance(value, functools.partial):  # JAX's Partial is one as well
+            yield from (self.hash(value.func), self.hash(value.args), self.hash(value.keywords))
+        elif dataclasses.is_dataclass(value):
+            yield self.attributes(_attributes_of_dataclass(value))
+        else:
+            yield from self.reduced(value)
+
+    def attributes(self, values: Mapping[str, Any]) -> bytes:
+        """Attributes by name, whatever their order."""
+        names = sorted(values.keys() - NOTES_OF_PYTHON)
+        parts = ((name.encode(), self.hash(values[name], f"attribute {name!r}")) for name in names)
+        return _hash(*(part for pair in parts for part in pair))
+
+    def reduced(self, value: Any) -> Iterator[bytes]:
+        """What pickle would keep of an object."""
+        try:
+            kept = value.__reduce_ex__(4)
+        except Exception:  # whatever an object says that cannot be pickled, in words of its own
+            self.refuse(value)
+        self.own = True  # it may be changed in place
+        if isinstance(kept, str):
+            yield kept.encode()
+            return
+        make, arguments, state, *items = [*kept, None, None, None][:5]
+        yield from (self.hash(make), self.hash(list(arguments)))
+        for part in state if isinstance(state, tuple) else (state,):  # attributes, and those of `__slots__`
+            if isinstance(part, dict) and all(isinstance(name, str) for name in part):
+                yield self.attributes(_without_cached(type(value), part))
+            else:
+                yield self.hash(part, "its state")
+        for part in items:
+            yield self.hash(None if part is None else list(part), "its contents")
+
+    def file(self, path: str | None) -> bytes:
+        """Hash of a file of Python and of all files of the user's that it imports."""
+        if path is None:
+            return b""
+        if path not in self.files:
+            self.files[path] = hash_files(path)
+        return self.files[path]
+
+    def refuse(self, value: Any) -> NoReturn:
+        """Say what cannot be compared, and how it was reached."""
+        name, *way = filter(None, self.way)
+        raise ValueError(
+            f"{name} must not depend on a {type(value).__name__}; got one as {', '.join(way)}. No digest can cover its "
+            f"contents. {REMEDY}"
+        )
+
+
+def _published(value: Any) -> bytes | None:
+    """Name and version of what the library, a package or Python offers by a name of its own; else None."""
+    name, module = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
+    if not isinstance(name, str) or not isinstance(module, str):
+        return None
+    there = sys.modules.get(module)
+    found: Any = there
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not value or (home := home_of_module(there)).own:
+        return None
+    return f"{home.name} {module}.{name}".encode()
+
+
+def _fingerprint(value: Any) -> bytes | None:
+    """The hash that an object of the library, such as a data set, has of itself."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] != LIBRARY:
+        return None
+    own = getattr(kind, "fingerprint", None)
+    return value.fingerprint.encode() if isinstance(own, (property, functools.cached_property)) else None
+
+
+def _attributes_of_dataclass(value: Any) -> dict[str, Any]:
+    """Fields, and attributes beside them, except what can be computed again and what a package's base class keeps."""
+    named = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    beside = _without_cached(type(value), getattr(value, "__dict__", {}))
+    from_package = any(not home_of_name(base.__module__).own for base in type(value).__mro__[:-1])
+    return {**{name: item for name, item in beside.items() if not (from_package and name[:1] == "_")}, **named}
+
+
+def _without_cached(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes without those that `functools.cached_property` has put beside them."""
+    return {
+        name: value
+        for name, value in values.items()
+        if not isinstance(getattr(kind, name, None), functools.cached_property)
+    }
+
+
+def _is_empty(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is cell  # always False; an empty cell raises, as it has no contents
+    except ValueError:
+        return True
+
+
+@functools.lru_cache(maxsize=4096)
+def _hash_code(code: types.CodeType) -> bytes:
+    """Hash of what a function does, wherever it stands in its file."""
+    constants = (_hash_constant_of_code(constant) for constant in code.co_consts)
+    return _hash(code.co_code, code.co_exceptiontable, " ".join(code.co_names).encode(), *constants)
+
+
+def _hash_constant_of_code(constant: Any) -> bytes:
+    if isinstance(constant, types.CodeType):
+        return _hash_code(constant)
+    if isinstance(constant, (tuple, frozenset)):
+        parts = [_hash_constant_of_code(item) for item in constant]
+        return _hash(type(constant).__name__.encode(), *(parts if isinstance(constant, tuple) else sorted(parts)))
+    return f"{type(constant).__name__} {constant!r}".encode()
+
+
+class _Names(NamedTuple):
+    """What some code, with the functions that are defined in it, mentions."""
+
+    variables: tuple[str, ...]
+    attributes: frozenset[str]
+    modules: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(code: types.CodeType) -> _Names:
+    variables, modules, attributes = set[str](), set[str](), set(code.co_names)
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            variables.add(step.argval)
+        elif step.opname == "IMPORT_NAME":
+            modules.add(step.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            found = _names(inner)
+            variables.update(found.variables)
+            attributes.update(found.attributes)
+            modules.update(found.modules)
+    return _Names(tuple(sorted(variables)), frozenset(attributes), tuple(sorted(modules)))

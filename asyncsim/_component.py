@@ -1,0 +1,275 @@
+"""Components: the objects that a person configures, as frozen dataclasses whose fields are their arguments.
+
+Equality, `repr`, hashing, pickling and `dataclasses.replace` therefore need nothing else. A `Traced` component is a JAX
+pytree as well. Its numbers are traced: two components that differ in numbers only share a compiled program, and a
+number may be an array with one value per seed. Fields marked `static`, texts and switches choose code.
+
+Equinox's `Module` would serve as well. It is not used because its import takes longer than that of asyncsim, and
+because asyncsim validates arguments: here they are checked when a person creates an object, and never while JAX
+rebuilds one around traced values.
+"""
+
+import dataclasses
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, dataclass_transform
+
+import numpy as np
+
+from asyncsim import _checks as checks
+
+if typing.TYPE_CHECKING:
+    import jax
+else:
+
+    class _OnDemand:
+        """A module that is imported when something of it is used: data sets and delay laws do without JAX."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("jax"), name)
+
+    jax = _OnDemand()
+
+Check = Callable[[str, Any], Any]  # (name, value) -> the value as it is kept
+
+MOST_HASHED = 1000  # numbers of an array
+LONGEST = 40  # characters of a value in a `repr`; longer values are named by their type
+
+
+def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
+    """A field that chooses code: it is hashable, and another value compiles another program.
+
+    Args:
+        default: Value of the argument where it is not given; without it the argument is required.
+        init: Whether the field is an argument; otherwise `check` derives it from the arguments.
+    """
+    return dataclasses.field(default=default, init=init, metadata={"static": True})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(static,))
+class Component:
+    """Base class of configured objects: a subclass becomes a frozen dataclass when it is defined.
+
+    Annotations validate arguments: `Annotated[float, check]` calls `check(name, value)` and keeps its result, a
+    `Literal` accepts its values only, `bool` accepts True and False, and `float` any finite number or one per seed.
+
+    Example:
+        >>> class Spring(Component):
+        ...     stiffness: float
+        ...     kind: Literal["steel", "rubber"] = "steel"
+        >>> Spring(2), Spring(2.0) == Spring(2)
+        (Spring(stiffness=2.0, kind='steel'), True)
+        >>> Spring(2.0, kind="rubbber")
+        Traceback (most recent call last):
+        ValueError: `kind` must be one of 'steel', 'rubber'; got 'rubbber'. Did you mean 'rubber'?
+    """
+
+    _instead: ClassVar[type | None] = None  # the class that an object of this class itself has
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """An object whose arguments `__init__` takes."""
+        del args, kwargs
+        return object.__new__(vars(cls).get("_instead") or cls)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    def __post_init__(self) -> None:
+        for name, check in _checks(type(self)).items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+        self.check()
+
+    def check(self) -> None:
+        """Refuse arguments that do not fit together; called once a person has created the object."""
+
+    def __repr__(self) -> str:
+        values = {name: getattr(self, name) for name in arguments(type(self))}
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in values.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(is_same(getattr(self, name), getattr(other, name)) for name in arguments(type(self)))
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(_hashable(getattr(self, name)) for name in arguments(type(self)))))
+
+
+class Traced(Component):
+    """Base class of components that compiled programs receive: pytrees whose numbers are traced.
+
+    Example:
+        >>> class Mass(Traced):
+        ...     kilograms: float
+        ...     falls: bool = True
+        >>> jax.tree.leaves(Mass(3)), jax.tree.structure(Mass(3)) == jax.tree.structure(Mass(4))
+        ([3.0], True)
+    """
+
+    _traced: ClassVar[tuple[str, ...]] = ()
+    _static: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        kinds: dict[str, Any] = {}
+        if any(isinstance(field.type, str) for field in fields):  # `from __future__ import annotations`
+            with suppress(NameError):  # the class itself, or a name that only type checkers know
+                kinds = typing.get_type_hints(cls, include_extras=True)
+        static = {field.name: _is_static(field, kinds.get(field.name, field.type)) for field in fields}
+        cls._traced = tuple(name for name in static if not static[name])
+        cls._static = tuple(name for name in static if static[name])
+        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, partial(_unflatten, cls), _flatten)
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Name -> value of every traced number, those of contained components included."""
+        return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(self)}
+
+    def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
+        """The same component with some of its `numbers` replaced, as they are: tracers are accepted.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> asim.rules.Downpour(0.1).with_numbers({"learning_rate": 0.2})
+            Downpour(learning_rate=0.2, window=1)
+        """
+        return jax.tree_util.tree_map_with_path(lambda path, leaf: numbers.get(_name(path), leaf), self)
+
+
+def arguments(kind: type[Component]) -> tuple[str, ...]:
+    """Names of the fields of a component that are arguments, in their order."""
+    return tuple(field.name for field in dataclasses.fields(kind) if field.init)  # type: ignore[arg-type]
+
+
+def settings(component: Component) -> dict[str, Any]:
+    """Argument -> value, of a component and of all that it contains, whose names are then those of its arguments."""
+    found: dict[str, Any] = {}
+    for name in arguments(type(component)):
+        value = getattr(component, name)
+        found |= settings(value) if isinstance(value, Component) else {name: value}
+    return found
+
+
+class Structure:
+    """A component as a key that equals those of all components that differ from it in numbers only."""
+
+    def __init__(self, component: Any) -> None:
+        self.component, self.structure = component, jax.tree.structure(component)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.structure == other.structure
+
+    def __hash__(self) -> int:
+        return hash(self.structure)
+
+
+def _flatten(component: Traced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    traced = tuple(getattr(component, name) for name in component._traced)
+    return traced, tuple(getattr(component, name) for name in component._static)
+
+
+def _flatten_with_keys(component: Traced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    values, chosen = _flatten(component)
+    return tuple(zip(map(jax.tree_util.GetAttrKey, component._traced), values, strict=True)), chosen
+
+
+def _unflatten(cls: type[Traced], chosen: tuple[Any, ...], values: Iterable[Any]) -> Traced:
+    component = object.__new__(cls)
+    for name, value in (*zip(cls._traced, values, strict=True), *zip(cls._static, chosen, strict=True)):
+        object.__setattr__(component, name, value)
+    return component
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    """The field that holds a number, and the number's place if the field is a list or a dictionary."""
+    last = max(place for place, key in enumerate(path) if isinstance(key, jax.tree_util.GetAttrKey))
+    return jax.tree_util.keystr(path[last:]).removeprefix(".")
+
+
+def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:
+    """Whether a field is marked, or can only choose code: no program traces a text or a switch."""
+    kinds = {typing.get_origin(kind) or kind for kind in _options(annotation)}
+    return field.metadata.get("static", False) or bool(kinds & {bool, str, Literal})
+
+
+def _options(annotation: Any) -> Iterator[Any]:
+    """The members of a union, or the annotation itself; without None."""
+    if typing.get_origin(annotation) in (Union, UnionType):
+        for option in typing.get_args(annotation):
+            yield from _options(option)
+    elif annotation is not type(None):
+        yield annotation
+
+
+@cache
+def _checks(cls: type) -> dict[str, Check]:
+    """Name -> check of each field that has one."""
+    annotations = typing.get_type_hints(cls, include_extras=True)
+    found = {name: _check_of(annotations[name]) for name in arguments(cls)}
+    return {name: check for name, check in found.items() if check is not None}
+
+
+def _check_of(annotation: Any) -> Check | None:
+    options = list(_options(annotation))
+    if typing.get_origin(annotation) is Annotated:
+        check = typing.get_args(annotation)[1]
+    elif len(options) != 1:
+        return None
+    elif options[0] is not annotation:  # all but None
+        check = _check_of(options[0])
+        return check and partial(_unless_none, check)
+    elif typing.get_origin(annotation) is Literal:
+        check = partial(_one_of, typing.get_args(annotation))
+    else:
+        check = {float: checks.finite, bool: checks.switch}.get(annotation)
+    return check
+
+
+def _unless_none(check: Check, name: str, value: Any) -> Any:
+    return None if value is None else check(name, value)
+
+
+def _one_of(known: tuple[str, ...], name: str, value: Any) -> str:
+    return checks.one_of(name, value, known)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or ("jax" in sys.modules and isinstance(value, jax.Array))
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two values of arguments are equal, also if they are arrays or contain some."""
+    if a is b:
+        return True
+    if _is_array(a) or _is_array(b):
+        return np.array_equal(a, b)
+    if isinstance(a, (tuple, list)) and type(a) is type(b) and len(a) == len(b):
+        return all(map(is_same, a, b))
+    if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
+        return all(is_same(a[key], b[key]) for key in a)
+    return bool(a == b)
+
+
+def _hashable(value: Any) -> Any:
+    if _is_array(value):
+        return np.shape(value), tuple(np.ravel(value)[:MOST_HASHED].tolist())
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_hashable, value))
+    if isinstance(value, Mapping):
+        return frozenset((key, _hashable(item)) for key, item in value.items())
+    return value
+
+
+def _short(value: Any) -> str:
+    """The value if it is short, else its type; an array as a list."""
+    text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
+    if isinstance(value, Component) or (len(text) <= LONGEST and "\n" not in text):
+        return text
+    return f"<{type(value).__name__}{f' {value.shape}' if isinstance(value, np.ndarray) else ''}>"

@@ -1,0 +1,319 @@
+"""Descriptions: a component as plain data, the component of a description, and the digest of both.
+
+There is one function each for all components, without a case for any kind.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import reduce
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+import jax
+import numpy as np
+
+from asyncsim import _code as code
+from asyncsim._component import is_same
+from asyncsim._families import FAMILIES, LIBRARY, is_ours
+from asyncsim._remember import cached_per_object
+from asyncsim._version import REVISION
+
+DIGITS = 16  # hexadecimal, of a digest
+MOST_LISTED = 1024  # numbers of an array that a description has; a larger array is hashed
+NUMBER, ARRAY, KIND, IMPORT, CODE, FINGERPRINT = "number", "array", "kind", "import", "code", "fingerprint"
+RESERVED = (NUMBER, ARRAY, KIND, IMPORT)  # keys that say what an entry of a description is
+INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
+OTHER_VERSION = "Use the version that wrote it."
+
+
+class NotRebuilt(ValueError):
+    """A description from which no equal object can be made in this process."""
+
+
+def describe(value: Any, name: str = "component") -> Any:
+    """A component as plain data: its kind, and the fields that differ from their defaults; see `from_description`.
+
+    The kind is the family and the command-line name, as in "rules.gem", or else where the library has the class. Of a
+    class or a function of the user's, an entry says from where it is imported, and another one is the hash of all code
+    and all values that it reaches. A component with a `fingerprint`, such as a data set, has an entry with that, and
+    one with a method `stand_in` is described by what that gives. Infinity is `{"number": "infinity"}`.
+
+    Args:
+        value: A component: any frozen dataclass. Or a number, a text, an array, a list or a dictionary of several.
+        name: What it is called, for errors.
+
+    Raises:
+        ValueError: If a number is NaN, or something in it cannot be compared, such as an open file.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> describe(asim.delays.Gamma(mean=1.0, cv=0.3))
+        {'kind': 'delays.gamma', 'mean': 1.0, 'cv': 0.3}
+        >>> describe(asim.rules.GEM(0.1, kappa=2.0)), describe(np.array([1.0, np.inf]))
+        ({'kind': 'rules.gem', 'learning_rate': 0.1, 'kappa': 2.0}, {'array': [1.0, {'number': 'infinity'}]})
+    """
+    if isinstance(value, np.generic) or (isinstance(value, (np.ndarray, jax.Array)) and not value.ndim):
+        value = value.item()
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {NUMBER: _word(value, name)}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return [describe(item, name) for item in value]
+    if isinstance(value, Mapping):
+        if wrong := {*value}.intersection(RESERVED):
+            raise ValueError(f"`{name}` must not have the key {wrong.pop()!r}, which means something in a description.")
+        return {str(key): describe(item, f"{name}.{key}") for key, item in value.items()}
+    if isinstance(value, (np.ndarray, jax.Array)) and not jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return _describe_array(np.asarray(value), name)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kept = _kept(value)
+        if not kept:
+            described = _describe_component(value, name)
+            if _has_code(described):  # whose globals may change
+                return described
+            kept.update(described)
+        return kept
+    return _describe_object(value, name)
+
+
+def from_description(data: Any, *, name: str = "component", given: Iterable[Any] = ()) -> Any:
+    """The object of a description: equal to the one that was described, and of the same hash and digest.
+
+    Args:
+        data: What `describe` gave, also as JSON has it.
+        name: What it is called, for errors.
+        given: Objects that a description cannot hold, such as a recorded trace, of which it may be made.
+
+    Raises:
+        NotRebuilt: If a part of it is of the user's own and cannot be imported, or is not as it was; says which.
+
+    Example:
+        >>> import json, asyncsim as asim
+        >>> server = asim.Server(service=asim.delays.Exponential(0.1), slots=2)
+        >>> from_description(json.loads(json.dumps(describe(server)))) == server
+        True
+        >>> from_description({"kind": "delays.gama", "mean": 1.0})
+        Traceback (most recent call last):
+        asyncsim.components.NotRebuilt: `component`: this asyncsim has no 'delays.gama'. Use the version that wrote it.
+    """
+    if isinstance(data, (list, tuple)):
+        return tuple(from_description(item, name=name, given=given) for item in data)
+    if not isinstance(data, Mapping):
+        return data
+    if NUMBER in data:
+        return INFINITE[data[NUMBER]]
+    if ARRAY in data:
+        if isinstance(data[ARRAY], str):
+            raise NotRebuilt(f"`{name}` is an array of shape {data['shape']}, of which only a hash is kept. Give it.")
+        array = np.array(_numbers(data[ARRAY]), data.get("dtype", "float64"))
+        return array.reshape(data.get("shape", array.shape))
+    if not data.keys() & {KIND, IMPORT}:
+        return {key: from_description(item, name=f"{name}.{key}", given=given) for key, item in data.items()}
+    for one in given:
+        if describe(one, name) == data:
+            return one
+    return _remade(data, name, given)
+
+
+def with_defaults(component: Any) -> Any:
+    """A component as `describe` has it, and the fields that have their default values."""
+    described = describe(component)
+    if not (isinstance(described, Mapping) and KIND in described and dataclasses.is_dataclass(component)):
+        return described
+    if is_ours(type(component)) and hasattr(component, "stand_in"):
+        return described
+    values = {field.name: getattr(component, field.name) for field in dataclasses.fields(component) if field.init}
+    return {**described, **{name: with_defaults(value) for name, value in values.items() if value is not None}}
+
+
+def digest(component: Any) -> str:
+    """Hash of a component's description, 16 hexadecimal digits.
+
+    The description covers all code and values that do not belong to the library. The library's `REVISION` is part of
+    the digest, so that no stored result outlives the code that computed it.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> digest(asim.delays.Constant(1)) == digest(asim.delays.Constant(1.0)), len(digest(asim.rules.GEM(0.1)))
+        (True, 16)
+    """
+    return hash_of(describe(component))
+
+
+def hash_of(data: Any) -> str:
+    """Hash of a description and of the library's revision, 16 hexadecimal digits."""
+    text = json.dumps([REVISION, data], sort_keys=True, allow_nan=False)
+    if f'"{IMPORT}"' in text:
+        text = json.dumps([REVISION, _without_imports(data)], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def kind_of_class(cls: type) -> str:
+    """What a description calls a class: family and command-line name, or else where the library has it."""
+    family, name = getattr(cls, "family", ""), vars(cls).get("name")
+    if isinstance(name, str) and FAMILIES.get(family, {}).get(name) is cls:
+        return f"{family}.{name}"
+    if not is_ours(cls):
+        return cls.__qualname__
+    parts = cls.__module__.split(".")
+    places = [".".join(parts[:depth]) for depth in range(2, len(parts) + 1)]
+    home = next((one for one in places if getattr(sys.modules[one], cls.__qualname__, None) is cls), cls.__module__)
+    return f"{home}.{cls.__qualname__}".removeprefix(f"{LIBRARY}.")
+
+
+def _without_imports(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _without_imports(item) for key, item in data.items() if key != IMPORT}
+    return [_without_imports(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+
+@cached_per_object
+def _kept(component: Any) -> dict[str, Any]:
+    """Where the description of an object is kept, unless it reaches code of the user's, whose globals may change."""
+    del component
+    return {}
+
+
+def _describe_component(component: Any, name: str) -> dict[str, Any]:
+    cls = type(component)
+    described: dict[str, Any] = {KIND: kind_of_class(cls)}
+    if is_ours(cls) and hasattr(cls, "stand_in"):
+        return described | component.stand_in()
+    if not is_ours(cls):
+        described[IMPORT] = f"{cls.__module__}:{cls.__qualname__}"
+    for field in dataclasses.fields(cls):
+        value = getattr(component, field.name)
+        if field.init and not _is_default(field, value):
+            if field.name in (*RESERVED, CODE, FINGERPRINT):
+                raise ValueError(f"`{field.name}` of {cls.__name__} needs another name, for its description.")
+            described[field.name] = describe(value, f"{name}.{field.name}")
+    if any(FINGERPRINT in vars(base) and is_ours(base) for base in cls.__mro__):
+        described[FINGERPRINT] = component.fingerprint
+    if not is_ours(cls):
+        beside = code.attributes_beside(component)
+        described[CODE] = code_of(cls.__qualname__, {"class": cls, **({"attributes": beside} if beside else {})})
+    return described
+
+
+def _describe_object(value: Any, name: str) -> dict[str, Any]:
+    """A function or a class by the place from where it is imported; anything else by its class, and all by a hash."""
+    if isinstance(value, (type, FunctionType)):
+        described = {IMPORT: f"{value.__module__}:{value.__qualname__}"}
+    else:
+        described = {KIND: type(value).__qualname__}
+    whole, _, part = name.rpartition(".")
+    return {**described, CODE: code_of(whole or part, {part: value})}
+
+
+def code_of(name: str, values: dict[str, Any]) -> str:
+    """Hash of all that functions and objects reach."""
+    return code.reach_again(name, values).hex()[:DIGITS]
+
+
+def _describe_array(array: np.ndarray, name: str) -> dict[str, Any]:
+    kind = {} if array.dtype == np.float64 else {"dtype": str(array.dtype)}
+    if array.size > MOST_LISTED or array.dtype.kind not in "iufb":
+        return {ARRAY: code.hash_array(array).hex()[:DIGITS], **kind, "shape": list(array.shape)}
+    return {ARRAY: describe(array.tolist(), name), **kind, **({"shape": list(array.shape)} if not array.size else {})}
+
+
+def _numbers(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_numbers(item) for item in data]
+    return INFINITE[data[NUMBER]] if isinstance(data, Mapping) else data
+
+
+def _word(number: float, name: str) -> str:
+    if math.isnan(number):
+        raise ValueError(f"`{name}` must not be NaN, which equals nothing; got nan. Give a number, or leave it out.")
+    return "infinity" if number > 0 else "-infinity"
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    default = field.default
+    if not _is_missing(field.default_factory):
+        default = field.default_factory()  # type: ignore[misc]
+    if _is_missing(default) or value is None or default is None:
+        return value is default
+    if isinstance(value, (np.ndarray, np.generic)) and not value.ndim:
+        value = value.item()
+    return type(value) is type(default) and is_same(value, default)
+
+
+def _is_missing(default: Any) -> bool:
+    """Whether there is no default; a class that was pickled by value has a `MISSING` of its own."""
+    return isinstance(default, type(dataclasses.MISSING))
+
+
+def _has_code(described: Any) -> bool:
+    """Whether a description holds a hash of code."""
+    if isinstance(described, Mapping):
+        return CODE in described or any(map(_has_code, described.values()))
+    return isinstance(described, list) and any(map(_has_code, described))
+
+
+def _remade(data: Mapping[str, Any], name: str, given: Iterable[Any]) -> Any:
+    """The object of a description with a kind, checked to be described as this one."""
+    found = _class_of(data, name)
+    if isinstance(found, type) and KIND in data:
+        fields = {field.name for field in dataclasses.fields(found) if field.init}
+        unknown = data.keys() - fields - {KIND, IMPORT, CODE, FINGERPRINT}
+        if unknown:
+            raise NotRebuilt(f"`{name}`: {found.__name__} of this asyncsim has no `{min(unknown)}`. {OTHER_VERSION}")
+        values = {key: from_description(data[key], name=f"{name}.{key}", given=given) for key in data if key in fields}
+        try:
+            made = found(**values)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            raise NotRebuilt(f"`{name}` cannot be made from its description: {str(error).rstrip('.')}.") from error
+    else:
+        made = found
+    if (now := describe(made, name)) != data:
+        wrong = next(key for key in {**data, **now} if data.get(key) != now.get(key))
+        why = {
+            CODE: "its code, or a value that it reaches, has changed. Go back to the code that it was run with.",
+            FINGERPRINT: "it holds other data here. Give it the files that it was made from.",
+        }.get(wrong, f"this asyncsim makes another `{wrong}` of it. {OTHER_VERSION}")
+        raise NotRebuilt(f"`{name}`: {data.get(IMPORT, data.get(KIND))!r} is not what it was: {why}")
+    return made
+
+
+def _class_of(data: Mapping[str, Any], name: str) -> Any:
+    """The class or function of a description."""
+    if IMPORT in data:
+        module, _, path = data[IMPORT].partition(":")
+        found: Any = None
+        if module != "__main__" and "<" not in path:
+            with suppress(ImportError):
+                found = reduce(lambda part, step: getattr(part, step, None), path.split("."), import_module(module))
+        if found is None:
+            raise NotRebuilt(
+                f"`{name}`: {path!r} is of your own, and no module {module!r} that can be imported has it. Define it "
+                "at the top of a module beside the script, and import it from there."
+            )
+        return found
+    kind = data[KIND]
+    if CODE in data or not isinstance(kind, str):
+        raise NotRebuilt(f"`{name}`: {kind!r} is of your own, and is no dataclass. Make it a frozen dataclass.")
+    family, _, last = kind.rpartition(".")
+    if last in FAMILIES.get(family, {}):
+        return FAMILIES[family][last]
+    found = None
+    with suppress(ImportError, ValueError):
+        found = getattr(import_module(f"{LIBRARY}.{family}"), last, None)
+    if not dataclasses.is_dataclass(found):
+        raise NotRebuilt(f"`{name}`: this asyncsim has no {kind!r}. {OTHER_VERSION}")
+    if hasattr(found, "stand_in"):
+        raise NotRebuilt(f"`{name}` is a recorded {last.lower()}, whose file is not there. Put it back.")
+    return found
+
+
+NotRebuilt.__module__ = "asyncsim.components"  # where users find it, and what a traceback says

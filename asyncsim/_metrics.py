@@ -1,0 +1,110 @@
+"""The numbers that sum up a run: the name, unit, format and better direction of each, wherever it is shown.
+
+`summary.json` and CSV files have the machine name, people read the label.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+ABSENT = "–"
+LEAST_WITHOUT_DIGITS, MOST_WRITTEN_OUT = 1e4, 1e9  # sizes of a number between which it is written as a whole number
+
+
+class Metric(NamedTuple):
+    """How a number is shown."""
+
+    label: str  # what people read in tables, in reports and on axes
+    kind: Literal["count", "number", "share", "switch", "commit"] = "number"
+    unit: str = ""  # empty for a pure number
+    larger_is_better: bool | None = None  # none where neither direction is better
+    meaning: str = ""  # in a few words
+
+
+METRICS = {
+    "commits": Metric("commits", "count", "commits", None, "replayed"),
+    "simulated_seconds": Metric("simulated seconds", "number", "s", None, "until the last of these commits"),
+    "mean_staleness": Metric("mean staleness", "number", "versions", None, "server versions from read to commit"),
+    "bytes_up": Metric("bytes up", "count", "bytes", None, "of updates, to the server"),
+    "bytes_down": Metric("bytes down", "count", "bytes", None, "of parameters, to the workers"),
+    "initial_loss": Metric("initial loss", "number", "", None, "training loss at the initial parameters"),
+    "final_loss": Metric("final loss", "number", "", False, "mean of each worker's last quarter, ≤ 50"),
+    "test_loss": Metric("test loss", "number", "", False, "of the final central variable"),
+    "test_accuracy": Metric("test accuracy", "share", "", True, "of the final central variable"),
+    "diverged_at": Metric("diverged", "commit", "commit", None, "first loss or parameter not finite"),
+    "stuck": Metric("stuck", "switch", "", None, "the loss fell by less than a twentieth"),
+    "wall_seconds": Metric("wall seconds", "number", "s", None, "of the replay, with compilation"),
+    "commits_per_second": Metric("commits per wall second", "number", "commits/s", None, "without compilation"),
+}
+SPENT = {  # where somebody gives the power or the prices of a cluster
+    "joules": Metric("energy", "number", "J", False, "of workers, server and network"),
+    "money": Metric("money", "number", "", False, "for machines and traffic"),
+}
+KEYS = tuple(METRICS)
+NOTABLE = ("diverged_at", "stuck")  # which a table of many runs has only if it is so for one of them
+SHORT = ("final_loss", "test_accuracy", *NOTABLE)  # of a summary, where there is little room
+_DIRECTIONS = {"accuracy": True, "loss": False, "error": False}  # word in the name of a metric of one's own
+
+
+def metric(name: str) -> Metric:
+    """How a number is shown: one of a summary, or a metric of one's own, whose name says as much as it can."""
+    if name in METRICS or name in SPENT:
+        return (METRICS | SPENT)[name]
+    found = {better for word, better in _DIRECTIONS.items() if word in name.lower()}
+    kind = "share" if "accuracy" in name.lower() else "number"
+    return Metric(spaced(name), kind, larger_is_better=found.pop() if len(found) == 1 else None)
+
+
+def text(name: str, value: Any) -> str:
+    """The value of a number as a person reads it."""
+    kind = metric(name).kind
+    if value is None or value != value:
+        return "no" if kind == "commit" else ABSENT
+    if kind == "commit":
+        return f"at commit {int(value):,}"
+    if kind == "count":
+        return f"{int(value):,}"
+    if kind == "switch":
+        return "yes" if value else "no"
+    if kind == "share" and isinstance(value, float) and 0 <= value <= 1:
+        return f"{value:.2%}"
+    return cell(value)
+
+
+def cell(value: Any) -> str:
+    """A number, a switch, a list or a text; a dash for a number that does not exist."""
+    if value is None or value != value:
+        return ABSENT
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return number(value) if isinstance(value, (int, float)) else str(value)
+
+
+def number(value: float | None) -> str:
+    """Four digits; a whole number in full; a dash for None and NaN."""
+    if value is None or value != value:
+        return ABSENT
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if LEAST_WITHOUT_DIGITS <= abs(value) < MOST_WRITTEN_OUT else f"{value:,.4g}"
+
+
+def percent(value: float | None) -> str:
+    """A share in percent; a dash for None and NaN."""
+    return ABSENT if value is None or value != value else f"{value:.2%}"
+
+
+def is_notable(name: str, value: Any) -> bool:
+    """Whether a table needs a column for this: not for runs of which none has diverged or is stuck."""
+    return name not in NOTABLE or text(name, value) not in ("no", ABSENT)
+
+
+def own_metrics(summaries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Names of what the workloads' `evaluate` measure besides test loss and test accuracy."""
+    return list(dict.fromkeys(name for summary in summaries for name in summary if name not in METRICS))
+
+
+def spaced(name: str) -> str:
+    """A name in words."""
+    return name.replace("_", " ")

@@ -1,0 +1,87 @@
+"""Distributions of a parameter that nobody knows: to draw it from, in a random search or a calibration."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim import _checks as checks
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What the distributions share: a range, and SciPy's distribution over it.
+
+    Attributes:
+        low, high: Least and largest value.
+
+    Raises:
+        ValueError: If the range is empty or not finite.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, float(checks.finite(name, getattr(self, name))))
+        if self.low >= self.high:
+            raise ValueError(f"`high` must be greater than `low`, here {self.low:g}; got {self.high:g}. Exchange them.")
+
+    @cached_property
+    def distribution(self) -> Any:
+        """The same as one of `scipy.stats`, frozen."""
+        raise NotImplementedError
+
+    def quantile(self, share: ArrayLike) -> NDArray[np.float64]:
+        """The value below which a share of the probability lies, of any shape."""
+        return self.distribution.ppf(share)
+
+    def log_density(self, value: ArrayLike) -> NDArray[np.float64]:
+        """Logarithm of the density at a value, of any shape; minus infinity outside the range."""
+        return self.distribution.logpdf(value)
+
+    def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+        """Independent draws, (count,)."""
+        return self.distribution.rvs(count, random_state=rng)
+
+
+class Uniform(Prior):
+    """Every value between `low` and `high` is as likely as any other.
+
+    Example:
+        >>> Uniform(0.0, 2.0).quantile([0.25, 0.5]).tolist()
+        [0.5, 1.0]
+    """
+
+    @cached_property
+    def distribution(self) -> Any:
+        """`scipy.stats.uniform`."""
+        from scipy.stats import uniform
+
+        return uniform(self.low, self.high - self.low)
+
+
+class LogUniform(Prior):
+    """Every order of magnitude between `low` and `high` is as likely as any other: for step sizes and times.
+
+    Raises:
+        ValueError: If `low` is not positive.
+
+    Example:
+        >>> LogUniform(0.01, 1.0).quantile([0.0, 0.5, 1.0]).round(6).tolist()
+        [0.01, 0.1, 1.0]
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.require_positive("low", self.low, remedy="A logarithm needs a positive range.")
+
+    @cached_property
+    def distribution(self) -> Any:
+        """`scipy.stats.loguniform`."""
+        from scipy.stats import loguniform
+
+        return loguniform(self.low, self.high)

@@ -1,0 +1,216 @@
+"""Where code comes from, and the user's files that a file of Python needs.
+
+Code is the library's, an installed package's, Python's own, or the user's. Of the user's, whole files count, without
+comments and layout: a function may call any other of its file, and any that its file imports.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.machinery
+import importlib.metadata
+import os
+import site
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+LIBRARY = "asyncsim"
+
+
+class Home(NamedTuple):
+    """Where code comes from."""
+
+    name: str  # name and version, of code that is not the user's; else ""
+    own: bool = False  # whether it is the user's
+    path: str | None = None  # the user's file, if there is one
+
+
+PYTHON = Home(f"python {sys.version_info.major}.{sys.version_info.minor}")
+WITHOUT_FILE = Home("", own=True)
+
+
+def home_of_file(path: str) -> Home:
+    """Where a file stands: in the library, an installed package, Python itself or the user's folders."""
+    return _home_of(path if path.startswith("<") else os.path.abspath(path))
+
+
+@functools.lru_cache(maxsize=4096)
+def _home_of(path: str) -> Home:
+    real = os.path.realpath(path)
+    if real.startswith(_LIBRARY_FOLDER):
+        return Home(LIBRARY)
+    for folder in _INSTALLED:
+        if real.startswith(folder):
+            package = real[len(folder) :].split(os.sep)[0].split(".")[0]
+            return Home(f"{package} {_version(package)}")
+    if real.startswith(_STANDARD) or path.startswith("<frozen "):
+        return PYTHON
+    return Home("", own=True, path=real) if os.path.isfile(real) else WITHOUT_FILE
+
+
+_LIBRARY_FOLDER = os.path.realpath(Path(__file__).parent) + os.sep
+_INSTALLED = tuple(
+    dict.fromkeys(
+        os.path.realpath(folder) + os.sep
+        for folder in (*site.getsitepackages(), site.getusersitepackages(), *sys.path)
+        if os.path.basename(folder) in ("site-packages", "dist-packages")
+    )
+)
+_STANDARD = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib"))
+
+
+def home_of_name(name: str) -> Home:
+    """Where a module of this name stands; one that nobody can import, by the package that it is in."""
+    while name not in sys.modules and "." in name:
+        name = name.rpartition(".")[0]
+    return home_of_module(sys.modules.get(name))
+
+
+def home_of_module(module: types.ModuleType | None) -> Home:
+    """Where a module stands; one that is not there, or was typed in, is the user's."""
+    if module is None:
+        return WITHOUT_FILE
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return home_of_file(file)
+    places = [*getattr(module, "__path__", [])]  # of a namespace package
+    if places:
+        home = home_of_file(os.path.join(places[0], "__init__.py"))
+        return WITHOUT_FILE if home.own else home
+    name, _, rest = module.__name__.partition(".")
+    if rest:  # made by the package that it is in
+        return home_of_name(module.__name__.rpartition(".")[0])
+    return PYTHON if name in sys.stdlib_module_names and name != "__main__" else WITHOUT_FILE
+
+
+def own_modules() -> list[types.ModuleType]:
+    """The modules of the user's that this process has imported from files."""
+    found = [module for name, module in [*sys.modules.items()] if name not in ("__main__", "__mp_main__")]
+    return [module for module in found if isinstance(module, types.ModuleType) and _is_own(module)]
+
+
+def _is_own(module: types.ModuleType) -> bool:
+    named = sys.modules.get(module.__name__) is module and isinstance(getattr(module, "__file__", None), str)
+    return named and home_of_module(module).path is not None
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return str(getattr(sys.modules.get(package), "__version__", ""))
+
+
+class _Import(NamedTuple):
+    """A module that a file imports: "a.b", or "a.b" beside the file, `level` folders up."""
+
+    name: str
+    level: int = 0
+
+
+class _File(NamedTuple):
+    """A file of Python: its state on the disk, the hash of its code, and what it imports."""
+
+    stamp: tuple[int, ...]
+    hash: bytes
+    imports: tuple[_Import, ...]
+
+
+_files: dict[str, _File] = {}
+_together: dict[str, tuple[dict[str, tuple[int, ...]], bytes]] = {}  # path -> states of all its files, and their hash
+
+
+def hash_files(path: str) -> bytes:
+    """Hash of a file of the user's, and of all files of the user's that it imports, in the order of its imports."""
+    stamps, found = _together.get(path, ({}, b""))
+    if not stamps or any(_stamp(one) != stamp for one, stamp in stamps.items()):
+        files = _all_files(path)
+        stamps = {one: file.stamp for one, file in files.items()}
+        found = hashlib.sha256(b"".join(file.hash for file in files.values())).digest()
+        _together[path] = stamps, found
+    return found
+
+
+def _all_files(path: str) -> dict[str, _File]:
+    found, left = dict[str, _File](), [path]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found[path] = _read(path)
+            left.extend(other for one in found[path].imports for other in _locations(one, path))
+    return found
+
+
+def _read(path: str) -> _File:
+    """A file as it is now."""
+    stamp = _stamp(path)
+    if path not in _files or _files[path].stamp != stamp:
+        content = Path(path).read_bytes() if stamp else b""
+        try:
+            tree = ast.parse(content)
+        except (SyntaxError, ValueError):  # compiled code, say
+            _files[path] = _File(stamp, hashlib.sha256(content).digest(), ())
+        else:
+            code = hashlib.sha256(ast.dump(tree).encode("utf-8", "surrogatepass")).digest()
+            _files[path] = _File(stamp, code, tuple(dict.fromkeys(_imports(tree))))
+    return _files[path]
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """When a file was written last, and what else changes with its contents; () if there is none."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return ()
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+def _imports(tree: ast.Module) -> Iterator[_Import]:
+    """All modules that a file imports, wherever in it; also names that may be modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (_Import(alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = f"{node.module}." if node.module else ""
+            yield from (_Import(f"{start}{alias.name}", node.level) for alias in node.names)
+
+
+def _locations(wanted: _Import, importer: str) -> Iterator[str]:
+    """The user's files that run when a file imports a module: the module, and the packages that it is in."""
+    names = [part for part in wanted.name.split(".") if part != "*"]
+    if wanted.level:
+        folder = Path(importer).parents[wanted.level - 1]
+        yield from _files_below(str(folder), names)
+        return
+    if names[0] in sys.stdlib_module_names or names[0] == LIBRARY:
+        return
+    file, folders = _place_of(names[0], os.path.dirname(importer))
+    if file is not None and (home := home_of_file(file)).own and home.path is not None:
+        yield home.path
+    for folder in folders:
+        yield from _files_below(folder, names[1:])
+
+
+def _files_below(folder: str, names: list[str]) -> Iterator[str]:
+    """Files of the packages and the module that dotted names lead to, as far as there are any."""
+    paths = [os.path.join(folder, "__init__.py")]
+    for name in names:
+        folder = os.path.join(folder, name)
+        paths += [f"{folder}.py", os.path.join(folder, "__init__.py")]
+    yield from (os.path.realpath(path) for path in paths if os.path.isfile(path) and home_of_file(path).own)
+
+
+def _place_of(top: str, folder: str) -> tuple[str | None, list[str]]:
+    """File and folders of a module, which may not be imported yet, and may stand beside the file that imports it."""
+    if (module := sys.modules.get(top)) is not None:
+        return getattr(module, "__file__", None), [*getattr(module, "__path__", [])]
+    for folders in (None, [folder]):
+        spec = importlib.machinery.PathFinder.find_spec(top, folders)
+        if spec is not None:
+            return spec.origin if spec.has_location else None, [*(spec.submodule_search_locations or [])]
+    return None, []

@@ -1,0 +1,145 @@
+"""A film: the events of a trace in whole ticks, from which the state at any time follows.
+
+Times are rounded to ticks, at most a twentieth of the time between two commits, so that a page holds short whole
+numbers. Rounding keeps the order of events, and ties keep the order of the trace: who read what, and how stale it is,
+stays exact.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim._checks import require_not_negative, require_positive
+from asyncsim.plots._spans import seconds_per_job
+from asyncsim.trace import Fault, Trace
+from asyncsim.trace._spans import spells
+from asyncsim.trace._tables import end_of_trace
+
+MOST_COMMITS = 20_000  # in a film: what a page holds in about 200 kB
+TICKS_PER_COMMIT, TICKS_PER_JOB = 20, 500  # at least, on average
+_SINCE = "Give seconds from the start of the run."
+
+Ticks = NDArray[np.float64]  # whole numbers, or infinite
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """Jobs of all workers: first those that commit, in the order of application, then the others."""
+
+    worker: NDArray[np.int64]  # (jobs,) int64
+    read: NDArray[np.int64]  # (jobs,) int64, the server version that the job knows
+    begin: Ticks
+    start: Ticks
+    finish: Ticks
+    arrive: Ticks
+    serve: Ticks
+    end: Ticks
+    closes: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.worker)
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """A window of a trace.
+
+    Attributes:
+        workers: n.
+        per_second: Ticks in a second.
+        start, stop: The window, in ticks.
+        row: Commits before the window.
+        version: Server version before the window.
+        commits: Commits in the window: the first ones of `jobs`. Later ones, whose jobs begin in the window, follow.
+        committing: How many of `jobs` commit, in the window or after it.
+        jobs: Every job that touches the window.
+        down: (spells, 3): worker, and first and last tick of a time for which it is down.
+        typical: Ticks of a typical job.
+    """
+
+    workers: int
+    per_second: float
+    start: float
+    stop: float
+    row: int
+    version: int
+    commits: int
+    committing: int
+    jobs: Jobs
+    down: Ticks
+    typical: float
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """The window, in seconds."""
+        return self.start / self.per_second, self.stop / self.per_second
+
+
+def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, most: int = MOST_COMMITS) -> Film:
+    """The events of a trace between two times."""
+    begin, end = _window(trace, start, stop)
+    job = seconds_per_job(trace)
+    fine = max(TICKS_PER_JOB / job, TICKS_PER_COMMIT * len(trace) / trace.seconds)
+    per_second = 10.0 ** math.ceil(math.log10(fine))
+    first = int(np.searchsorted(trace.commit_time, begin))
+    after = int(np.searchsorted(trace.commit_time, end, side="right"))
+    _require_few(trace, first, after, most)
+    done = np.zeros(len(trace), bool)
+    done[first:] = trace.begin_time[first:] <= end
+    rest = trace.unfinished
+    left = (rest.end_time >= begin) & (rest.begin_time <= end)
+
+    def ticks(*parts: Any) -> Ticks:
+        return np.round(np.concatenate(parts) * per_second)
+
+    last = rest.end_time[left]
+    jobs = Jobs(
+        worker=np.concatenate([trace.worker[done], rest.worker[left]]).astype(np.int64),
+        read=np.concatenate([trace.read_version[done], rest.read_version[left]]).astype(np.int64),
+        begin=ticks(trace.begin_time[done], rest.begin_time[left]),
+        start=ticks(trace.start_time[done], np.minimum(rest.start_time[left], last)),
+        finish=ticks(trace.finish_time[done], np.minimum(rest.finish_time[left], last)),
+        arrive=ticks(trace.arrive_time[done], last),
+        serve=ticks(trace.serve_time[done], last),
+        end=ticks(trace.commit_time[done], last),
+        closes=np.concatenate([trace.closes_step[done], np.zeros(left.sum(), bool)]),
+    )
+    away = spells(trace, Fault.CRASH, Fault.OFFLINE).within(begin, end)
+    version = int(trace.version[first]) if first < len(trace) else trace.steps
+    return Film(
+        workers=trace.workers,
+        per_second=per_second,
+        start=float(np.floor(begin * per_second)),
+        stop=float(np.ceil(end * per_second)),
+        row=first,
+        version=version,
+        commits=after - first,
+        committing=int(done.sum()),
+        jobs=jobs,
+        down=np.stack([away.worker, ticks(away.start), ticks(away.end)], axis=1).astype(float),
+        typical=job * per_second,
+    )
+
+
+def _window(trace: Trace, start: float, stop: float | None) -> tuple[float, float]:
+    end = end_of_trace(trace)
+    if end == 0 or trace.seconds == 0:
+        remedy = "Simulate one, or give `commit_time` to `Trace.from_commits`."
+        raise ValueError(f"`trace` must have times that pass; here all {len(trace)} commits are at 0 s. {remedy}")
+    begin = require_not_negative("start", start, remedy=_SINCE)
+    last = trace.seconds if stop is None else min(require_positive("stop", stop, remedy=_SINCE), end)
+    if not begin < last:
+        raise ValueError(f"`start` must be before `stop` and the trace's end at {end:g} s; got {begin:g} and {last:g}.")
+    return begin, last
+
+
+def _require_few(trace: Trace, first: int, after: int, most: int) -> None:
+    if after - first > most:
+        begin, end = trace.commit_time[first], trace.commit_time[first + most - 1]
+        raise ValueError(
+            f"`trace` has {after - first:,} commits in this window, and a movie holds {most:,}. Give `start` "
+            f"and `stop`: start={math.floor(begin)}, stop={math.floor(end) or float(f'{end:.2g}')}, say."
+        )

@@ -1,0 +1,376 @@
+"""The same states through matplotlib: frames of a GIF or an MP4."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.animation import _gravity as gravity
+from asyncsim.animation._paths import SHADES, UNITS
+from asyncsim.animation._shown import Shown
+from asyncsim.animation._states import DOWN, IDLE, SENDING, State
+from asyncsim.plots.style import AMBER, BLUE, GREEN, GREY, INK, SKY, SLATE, VERMILION, style
+from asyncsim.store._files import atomic_write
+
+DPI = 100
+SMALL = {1: (640, 460), 2: (820, 430)}  # pixels, by the number of panels; more stand in two rows
+LARGE = (820, 700)
+COLORS = ("#B4BAC3", SKY, BLUE, SKY, AMBER, GREEN, SLATE)  # of DOING
+SCALE = (GREEN, AMBER, "#D53C00")  # fresh, as stale as the mean, twice as stale
+BANDS = 14
+PALETTE = 160  # colours of a GIF
+KEPT = ("#FFFFFF", *COLORS, *SCALE, VERMILION, INK)
+MOST_KEPT, PATCH = 30, 6  # lines of a picture that a colour takes to be kept
+TAIL = 1.5  # commits of each worker in the strong end of a trail
+FLASH = 0.3  # of a typical job: how long a commit is seen
+
+Pixels = NDArray[np.uint8]  # (height, width, 3)
+
+
+def times(movie: Shown, frames: int) -> NDArray[np.float64]:
+    """The simulated seconds of the frames: evenly from the first to the last of the film."""
+    return np.linspace(*movie.states.film.seconds, frames)
+
+
+def draw_frames(movie: Shown, seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
+    """Frames at these times; what does not move is drawn once."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    width, height = _size(movie, size)
+    with style():
+        figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
+        canvas = FigureCanvasAgg(figure)
+        scene = Scene(figure, movie)
+        canvas.draw()
+        still = canvas.copy_from_bbox(figure.bbox)
+        for second in seconds:
+            canvas.restore_region(still)
+            for ax, artist in scene.moving(movie.at(float(second))):
+                ax.draw_artist(artist)
+            yield np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+
+
+def write_gif(
+    path: str | os.PathLike[str], movie: Shown, frames: int, rate: float, size: tuple[int, int] | None
+) -> None:
+    """Write a GIF; all frames share one palette, so that what does not change takes no space."""
+    from PIL import Image
+
+    pictures = [Image.fromarray(pixels) for pixels in draw_frames(movie, times(movie, frames), size)]
+    shown = pictures[:: max(1, len(pictures) // 6)]
+    width, height = pictures[0].size
+    strip = Image.new("RGB", (width, (height + PATCH * MOST_KEPT) * len(shown)))
+    for place, picture in enumerate(shown):
+        strip.paste(picture, (0, place * height))
+    between = stale_colors(np.arange(0, 21, 2), 10.0)  # the scale of staleness, from fresh to stale
+    kept = [*KEPT, *((int(r), int(g), int(b)) for r, g, b in (255 * between).round())]
+    for place, color in enumerate(kept):  # which would else be too rare for a place in the palette
+        top = height * len(shown) + PATCH * len(shown) * place
+        strip.paste(color, (0, top, width, top + PATCH * len(shown)))
+    palette = strip.quantize(PALETTE, dither=Image.Dither.NONE)
+    first, *rest = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
+    look: dict[str, Any] = {"duration": round(1000 / rate), "loop": 0, "disposal": 1, "optimize": True}
+    atomic_write(path, lambda file: first.save(file, format="GIF", save_all=True, append_images=rest, **look))
+
+
+def write_mp4(
+    path: str | os.PathLike[str], movie: Shown, frames: int, rate: float, size: tuple[int, int] | None
+) -> None:
+    """Write an MP4 by ffmpeg, to which frames are piped."""
+    pictures = draw_frames(movie, times(movie, frames), size)
+    first = next(pictures)
+    height, width, _ = first.shape
+    with tempfile.TemporaryDirectory() as folder:
+        made = FilePath(folder, "movie.mp4")
+        source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"]
+        target = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(made)]
+        command = ["ffmpeg", "-loglevel", "error", "-y", *source, *target]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
+            assert ffmpeg.stdin is not None
+            try:
+                for pixels in (first, *pictures):
+                    ffmpeg.stdin.write(pixels.tobytes())
+            except BrokenPipeError:
+                pass  # what ffmpeg says follows
+            _, complaint = ffmpeg.communicate()
+        if ffmpeg.returncode:
+            raise ValueError(f"`mp4`: ffmpeg failed: {complaint.decode(errors='replace').strip()[:200]}. Take `gif`.")
+        atomic_write(path, lambda file: file.write(made.read_bytes()))
+
+
+def stale_colors(stale: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
+    """(…, 3), from fresh over the mean to twice the mean and beyond."""
+    from matplotlib.colors import to_rgb
+
+    shares = np.clip(np.maximum(stale, 0) / mean, 0, 2)
+    scale = np.array([to_rgb(color) for color in SCALE])
+    return np.stack([np.interp(shares, [0, 1, 2], scale[:, i]) for i in range(3)], axis=-1)
+
+
+class Scene:
+    """A figure with its panels; `moving` gives what is to be drawn at a state."""
+
+    def __init__(self, figure: Any, movie: Shown) -> None:
+        self.movie, self.film = movie, movie.states.film
+        self.mean = gravity.scale(self.film)
+        self.most = max(1, *self.film_staleness())
+        width, height = figure.get_size_inches() * DPI
+        side, top, bottom = 150 / width, 1 - 38 / height, 30 / height
+        names = list(movie.names) if movie.view == "landscape" else [""]
+        columns = min(len(names), 2)
+        rows = -(-len(names) // columns)
+        left, gap, room = 10 / width, 10 / width, 1 - side - 40 / width
+        w = (room - gap * (columns - 1)) / columns
+        h = (top - bottom - (10 / height) * (rows - 1)) / rows
+        places = [divmod(i, columns) for i in range(len(names))]
+        corners = [(left + j * (w + gap), top - (i + 1) * h - i * 10 / height) for i, j in places]
+        self.panels = [figure.add_axes((x, y, w, h)) for x, y in corners]
+        self.bars = figure.add_axes((1 - side + 6 / width, bottom, side - 16 / width, top - bottom))
+        figure.text(left, 1 - 23 / height, movie.title, size=11, weight="bold", color=INK)
+        self.words = figure.text(left, 9 / height, "", size=9, color=INK)
+        self.words.set_animated(True)
+        for ax, name in zip(self.panels, names, strict=True):
+            if movie.view == "landscape":
+                self._ground(ax, name)
+            else:
+                self._space(ax)
+        self._lanes()
+
+    def film_staleness(self) -> list[int]:
+        """Staleness of the film's commits."""
+        film = self.film
+        made = film.version + self.movie.states.closed[:-1]
+        return (made - film.jobs.read[: film.commits]).tolist()
+
+    def moving(self, state: State) -> Iterator[tuple[Any, Any]]:
+        """(axes, artist) of everything that moves, from the back to the front."""
+        for ax, name in zip(self.panels, self.movie.names or ("",), strict=False):
+            yield from self._walk(ax, name, state) if self.movie.view == "landscape" else self._drift(ax, state)
+        yield from self._staleness(state)
+        behind = f" · stalest: worker {state.stalest}, {state.stale[max(state.stalest, 0)]} behind"
+        self.words.set_text(f"{state.time:6.1f} s · version {state.version}{behind if state.stalest >= 0 else ''}")
+        yield self.bars, self.words
+
+    def _ground(self, ax: Any, name: str) -> None:
+        from matplotlib.colors import LinearSegmentedColormap
+
+        plane = self.movie.plane
+        assert plane is not None
+        ax.set(xlim=(0, UNITS), ylim=(0, UNITS), xticks=[], yticks=[])
+        ax.grid(visible=False)
+        for spine in ax.spines.values():
+            spine.set_visible(False)
+        if plane.heights is not None:
+            side = np.linspace(0, UNITS, len(plane.heights))
+            levels = np.linspace(-0.5, SHADES + 0.5, BANDS + 1)
+            ramp = LinearSegmentedColormap.from_list("ground", ["#FCFDFE", "#AEC0D6"])
+            ax.contourf(side, side, plane.heights, levels, cmap=ramp, antialiased=False)
+            ax.contour(side, side, plane.heights, levels[1:-1], colors="#8FA3BC", linewidths=0.4)
+        for minimum in plane.minima:
+            ax.plot(*plane.round(np.array(minimum)), "+", color=INK, markersize=9, alpha=0.8)
+        ax.text(0.02, 0.975, name, transform=ax.transAxes, size=11, weight="bold", va="top", color=INK)
+
+    def _walk(self, ax: Any, name: str, state: State) -> Iterator[tuple[Any, Any]]:
+        from matplotlib.collections import LineCollection
+        from matplotlib.lines import Line2D
+
+        path = self.movie.states.paths[name]
+        done = state.commits - self.film.row
+        last = min(done, len(path.units) - 1)
+        gone, here = done >= len(path.units), path.units[last]
+        add = {"transform": ax.transData, "clip_on": True, "clip_path": None}
+
+        def line(points: Any, **look: Any) -> tuple[Any, Any]:
+            artist = Line2D(points[:, 0], points[:, 1], **{**add, "solid_capstyle": "round", **look})
+            artist.set_clip_box(ax.bbox)
+            return ax, _on(artist, ax)
+
+        yield line(path.units[: last + 1], color=INK, linewidth=0.8, alpha=0.35)
+        tail = max(12, round(TAIL * self.film.workers))
+        yield line(path.units[max(0, last - tail // 2) : last + 1], color=INK, linewidth=1.6, alpha=0.7)
+        places = path.plane.round(path.places(state.job))
+        known = np.isfinite(places).all(axis=1) & (state.job >= 0)
+        colors = self._colors(state)
+        if not gone:
+            live = known & (state.stale >= 0)
+            segments = np.stack([places[live], np.broadcast_to(here, (live.sum(), 2))], axis=1)
+            fan = LineCollection(list(segments), colors=colors[live], linewidths=1.0, alpha=0.5)
+            fan.set_clip_box(ax.bbox)
+            yield ax, _on(fan, ax, data=True)
+        order = np.argsort(state.stale, kind="stable")
+        order = order[known[order]]
+        yield ax, self._dots(ax, places[order], colors[order], 26)
+        if state.stalest >= 0 and known[state.stalest]:
+            ring = places[[state.stalest]]
+            yield ax, self._dots(ax, ring, colors[[state.stalest]], 100, hollow=True)
+        flights = [(worker, share) for worker, share in self._flights(state) if known[worker] and not gone]
+        if flights:
+            spots = np.array([places[w] + (here - places[w]) * s for w, s in flights])
+            yield ax, self._dots(ax, spots, colors[[w for w, _ in flights]], 9)
+        if not gone:
+            yield line(here[None], color=INK, marker="o", markersize=8, markeredgecolor="white", markeredgewidth=1.2)
+        words, color = self._loss(name, done), INK
+        if gone:
+            words, color = "the run ends here", VERMILION
+            words = words if path.diverged_at is None else f"diverged at commit {path.diverged_at}"
+        yield ax, self._text(ax, 0.98, 0.975, words, color=color, va="top", ha="right", size=9)
+
+    def _space(self, ax: Any) -> None:
+        ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), xticks=[], yticks=[], aspect="equal")
+        ax.set_axis_off()
+        around = np.linspace(0, 2 * np.pi, 200)
+        for age, name in ((0, "fresh"), (1, f"τ = {self.mean:.3g}"), (2, f"τ = {2 * self.mean:.3g}")):
+            radius = gravity.NEAREST + (1 - gravity.NEAREST) * (1 - np.exp(-age))
+            ax.plot(radius * np.cos(around), radius * np.sin(around), color="#DDE1E6", linewidth=0.8)
+            ax.text(0, radius + 0.015, name, color=GREY, size=7.5, ha="center", va="bottom")
+
+    def _drift(self, ax: Any, state: State) -> Iterator[tuple[Any, Any]]:
+        from matplotlib.collections import LineCollection
+        from matplotlib.lines import Line2D
+
+        places, colors = gravity.places(self.movie.states, state.time), self._colors(state)
+        for which, alpha, width in ((state.down, 0.35, 0.8), (state.up, 0.9, 1.2)):
+            if which:
+                segments = list(np.stack([places[which], np.zeros((len(which), 2))], axis=1))
+                yield (
+                    ax,
+                    _on(
+                        LineCollection(list(segments), colors=colors[which], alpha=alpha, linewidths=width),
+                        ax,
+                        data=True,
+                    ),
+                )
+        for worker, strength in self._recent(state):
+            x, y = zip((0.0, 0.0), places[worker], strict=True)
+            look = {"color": colors[worker], "alpha": 0.7 * strength, "linewidth": 1.4, "transform": ax.transData}
+            yield ax, _on(Line2D(x, y, **look), ax)
+        for place, worker in enumerate(state.queue):
+            angle = np.pi / 2 - 2 * np.pi * place / max(len(state.queue), 8)
+            places[worker] = 0.13 * np.cos(angle), 0.13 * np.sin(angle)
+        places[state.service] = 0.0
+        away = np.isin(state.doing, (DOWN,))
+        order = np.argsort(state.stale, kind="stable")
+        size = max(14.0, min(60.0, 1600 / self.film.workers))
+        yield ax, self._dots(ax, places[order], colors[order], size, alpha=np.where(away, 0.3, 1.0)[order])
+        if state.stalest >= 0:
+            yield ax, self._dots(ax, places[[state.stalest]], colors[[state.stalest]], 3.2 * size, hollow=True)
+        flights = self._flights(state)
+        if flights:
+            spots = np.array([places[w] * (1 - s) for w, s in flights])
+            yield ax, self._dots(ax, spots, colors[[w for w, _ in flights]], 0.4 * size)
+        sun = Line2D([0], [0], marker="o", markersize=22, color=INK, transform=ax.transData)
+        yield ax, _on(sun, ax)
+        number = ax.text(0, 0, str(state.version), color="white", size=8, weight="bold", ha="center", va="center")
+        number.remove()
+        yield ax, _on(number, ax)
+
+    def _lanes(self) -> None:
+        n = self.film.workers
+        self.bars.set(xlim=(0, self.most * 1.05), ylim=(n - 0.4, -0.6))
+        self.bars.set_title("staleness of each worker", size=7.5, weight="normal", pad=3, color=GREY)
+        shown = np.arange(0, n, -(-n // 20))
+        self.bars.set_yticks(shown, [str(i) for i in shown], size=6.5)
+        self.bars.tick_params(axis="x", labelsize=6.5)
+        self.bars.tick_params(axis="y", length=0)
+        self.bars.grid(visible=False, axis="y")
+
+    def _staleness(self, state: State) -> Iterator[tuple[Any, Any]]:
+        from matplotlib.collections import PolyCollection
+
+        y, right = np.arange(self.film.workers, dtype=float), np.maximum(state.stale, 0).astype(float)
+        low, high, zero = y - 0.4, y + 0.4, np.zeros_like(y)
+        corners = np.stack([zero, low, right, low, right, high, zero, high], axis=1).reshape(-1, 4, 2)
+        lanes = PolyCollection(list(corners), facecolors=[COLORS[doing] for doing in state.doing], linewidths=0)
+        yield self.bars, _on(lanes, self.bars, data=True)
+
+    def _colors(self, state: State) -> NDArray[np.float64]:
+        from matplotlib.colors import to_rgb
+
+        colors = stale_colors(state.stale, self.mean)
+        colors[np.isin(state.doing, (IDLE, DOWN))] = to_rgb(COLORS[IDLE])
+        return colors
+
+    def _flights(self, state: State) -> list[tuple[int, float]]:
+        """Workers with a message under way, and how far from the worker to the server it has come."""
+        jobs, now, found = self.film.jobs, state.time * self.film.per_second, []
+        for worker in (*state.up, *state.down):
+            job, up = state.job[worker], state.doing[worker] == SENDING
+            first, last = (jobs.finish, jobs.arrive) if up else (jobs.begin, jobs.start)
+            if np.isfinite(last[job]) and last[job] > first[job]:
+                share = float((now - first[job]) / (last[job] - first[job]))
+                found.append((worker, share if up else 1 - share))
+        return found
+
+    def _recent(self, state: State) -> list[tuple[int, float]]:
+        """Workers that committed a moment ago, and how fresh that is, from 1 to 0."""
+        film, long = self.film, FLASH * self.film.typical
+        now, done = state.time * film.per_second, state.commits - film.row
+        first = int(np.searchsorted(film.jobs.end[:done], now - long))
+        strength = 1 - (now - film.jobs.end[first:done]) / long
+        return list(zip(film.jobs.worker[first:done].tolist(), strength.tolist(), strict=True))
+
+    def _loss(self, name: str, done: int) -> str:
+        commits, values = self.movie.curves[name]
+        place = int(np.searchsorted(commits, done, side="right")) - 1
+        return f"loss {_number(values[place])}" if place >= 0 else ""
+
+    def _dots(self, ax: Any, places: Any, colors: Any, size: float, *, hollow: bool = False, alpha: Any = None) -> Any:
+        from matplotlib.collections import PathCollection
+        from matplotlib.path import Path as Outline
+
+        circle = Outline.unit_circle()
+        look = {"facecolors": "none", "edgecolors": colors, "linewidths": 1.5} if hollow else {}
+        look = look or {"facecolors": colors, "edgecolors": "white", "linewidths": 0.6}
+        spots: dict[str, Any] = {"offsets": places, "offset_transform": ax.transData, "alpha": alpha}
+        dots = PathCollection([circle], [size / 3.2], **spots, **look)
+        dots.set_transform(_points(ax))
+        dots.set_clip_box(ax.bbox)
+        return _on(dots, ax)
+
+    def _text(self, ax: Any, x: float, y: float, words: str, **look: Any) -> Any:
+        from matplotlib.patheffects import withStroke
+        from matplotlib.text import Text
+
+        look = {"path_effects": [withStroke(linewidth=3, foreground="white", alpha=0.8)], **look}
+        return _on(Text(x, y, words, transform=ax.transAxes, **look), ax)
+
+
+def _number(value: float) -> str:
+    """As the page writes it: three digits, a power of ten for what is very large or small."""
+    size = abs(value)
+    if size >= 1e5 or 0 < size < 1e-3:
+        digits, power = f"{value:.1e}".replace(".0e", "e").split("e")
+        return f"{digits}e{int(power)}".replace("-", "−")
+    return f"{float(f'{value:.3g}'):g}".replace("-", "−")
+
+
+def _points(ax: Any) -> Any:
+    from matplotlib.transforms import Affine2D
+
+    return Affine2D().scale(ax.figure.dpi / 72)
+
+
+def _on(artist: Any, ax: Any, *, data: bool = False) -> Any:
+    """An artist that knows its axes without being one of their children: it is drawn for one frame."""
+    artist.set_figure(ax.figure)
+    artist.axes = ax
+    if data:
+        artist.set_transform(ax.transData)
+    return artist
+
+
+def _size(movie: Shown, size: tuple[int, int] | None) -> tuple[int, int]:
+    if size is None:
+        return SMALL.get(len(movie.names) if movie.view == "landscape" else 1, LARGE)
+    width, height = np.asarray(size).tolist() if np.shape(size) == (2,) else (0, 0)
+    if not (isinstance(width, int) and isinstance(height, int) and width >= 320 and height >= 200):
+        raise ValueError(
+            f"`size` must be width and height in pixels, at least 320 by 200; got {size!r}. Give (640, 460)."
+        )
+    return width, height

@@ -1,0 +1,252 @@
+"""A movie of a trace and of what some rules made of it: as a page, a GIF, an MP4, or in a notebook."""
+
+import html
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim import _checks as checks
+from asyncsim.animation import _page as page
+from asyncsim.animation._film import make_film
+from asyncsim.animation._frames import write_gif, write_mp4
+from asyncsim.animation._paths import Path, losses, make_path, make_plane
+from asyncsim.animation._shown import Shown
+from asyncsim.animation._states import States
+from asyncsim.engine import Run
+from asyncsim.store._files import atomic_write
+from asyncsim.trace import Trace
+
+VIEWS = ("landscape", "gravity")
+WRITERS = ("html", "gif", "mp4")  # methods of a movie, and what the names of their files end in
+FRAME_HEIGHT = 560  # pixels of the notebook's frame
+GIF_SECONDS, GIF_RATE = 9.0, 12.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Movie(Shown):
+    """What `animate` returns. Shown as it is by a notebook; for its attributes see `Shown`."""
+
+    def __repr__(self) -> str:
+        first, last = self.states.film.seconds
+        runs = f" of {', '.join(self.names)}" if self.names else ""
+        return f"Movie({self.view}{runs}, {self.states.film.workers} workers, {first:g} to {last:g} s)"
+
+    def page(self) -> str:
+        """The page as text. With `?t=12` at the end of its address, it opens at 12 s and writes its state there."""
+        return page.fill("movie", {"title": self.title, "subtitle": self.subtitle}, self._parts())
+
+    def html(self, path: str | os.PathLike[str]) -> None:
+        """Write the page: one file that needs nothing else.
+
+        Raises:
+            ValueError: If the file's name ends as that of another kind of file.
+            OSError: If the file cannot be written; an existing file stays whole.
+        """
+        _require_suffix(path, "html", "htm")
+        text = self.page()
+        atomic_write(path, lambda file: file.write(text.encode()))
+
+    def gif(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        seconds: float = GIF_SECONDS,
+        rate: float = GIF_RATE,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        """Write the same states as an animated GIF that repeats.
+
+        Args:
+            path: The file.
+            seconds: How long it lasts.
+            rate: Frames per second.
+            size: Width and height in pixels; by default as the number of panels asks.
+
+        Raises:
+            ValueError: If an argument is not positive, or the file's name ends as that of another kind of file.
+            OSError: If the file cannot be written; an existing file stays whole.
+        """
+        _require_suffix(path, "gif")
+        write_gif(path, self, *_length(seconds, rate), size)
+
+    def mp4(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        seconds: float = 2 * GIF_SECONDS,
+        rate: float = 2 * GIF_RATE,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        """Write the same states as MP4, by ffmpeg.
+
+        Args:
+            path, seconds, rate, size: As for `gif`.
+
+        Raises:
+            ValueError: If an argument is not positive, there is no ffmpeg, or the file's name ends as that of another
+                kind of file.
+            OSError: If the file cannot be written; an existing file stays whole.
+        """
+        _require_suffix(path, "mp4")
+        if shutil.which("ffmpeg") is None:
+            raise ValueError("`mp4` needs the program ffmpeg, which is not on the path. Install it, or take `gif`.")
+        write_mp4(path, self, *_length(seconds, rate), size)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the page in a frame of its own, from which nothing gets out."""
+        inside = html.escape(self.page(), quote=True)
+        look = f'width="100%" height="{FRAME_HEIGHT}" style="border: 0" sandbox="allow-scripts"'
+        return f'<iframe {look} title="{html.escape(self.title)}" srcdoc="{inside}"></iframe>'
+
+    def _parts(self) -> dict[str, Any]:
+        runs = []
+        for name in self.names:
+            commits, values = self.curves[name]
+            curve = [np.asarray(commits), page.digits(values, page.LOSS_DIGITS)]
+            way = page.path_part(self.states.paths[name]) if name in self.states.paths else {}
+            runs.append({"name": name, "curve": curve, **way})
+        law = None if self.law is None else page.digits(np.round(self.law, 7), page.LAW_DIGITS)
+        plane = None if self.plane is None else page.plane_part(self.plane)
+        rest = {"view": self.view, "runs": runs, "lossName": self.curve, "plane": plane, "law": law}
+        return {**page.events(self.states.film), **rest}
+
+
+def animate(
+    trace: Trace,
+    run: Run | Mapping[str, Run] | None = None,
+    *,
+    view: str | None = None,
+    start: float = 0.0,
+    stop: float | None = None,
+    directions: Any = None,
+    window: Sequence[Sequence[float]] | None = None,
+    predicted: ArrayLike | None = None,
+    title: str | None = None,
+    subtitle: str = "",
+) -> Movie:
+    """Show asynchronous SGD moving: where each worker read, what is under way, what it does, and how stale it is.
+
+    In the view "landscape", each worker is a dot where it read, and the line from there to the central variable is its
+    staleness; for two parameters, or the plane of two directions among many. In the view "gravity", for any model or
+    for none, workers are masses that drift away from the server as they grow stale and fall back as they read, and
+    messages are edges. Beside either stand every worker's staleness, its histogram over all commits, and the losses.
+    Where a job took its gradient is known from the run; a job that never commits (cancelled, or unfinished at the end)
+    is shown at the central variable that it read. A run that diverged is shown until then, and that is said.
+
+    Args:
+        trace: The schedule.
+        run: Its replay, or name -> replay: several rules on this one schedule, in panels that move in step. For a
+            landscape, replay with ``record=("central", "read")``.
+        view: "landscape" or "gravity"; by default a landscape if the model has two parameters and both were recorded.
+        start: First second.
+        stop: Last second; by default that of the last commit. A movie holds at most 20,000 commits.
+        directions: The plane of a landscape of a larger model: two rows, each of as many numbers as the model has
+            parameters, or "principal" for the first two principal components of the first run's central variable.
+        window: ((x0, x1), (y0, y1)), the part of the plane that is shown; by default what the runs ask for.
+        predicted: (size,) P(τ = k), drawn over the histogram of staleness.
+        title: Above all.
+        subtitle: Below it.
+
+    Returns:
+        A `Movie`, with `html(path)`, `gif(path)` and `mp4(path)`; a notebook shows it.
+
+    Raises:
+        ValueError: If no time passes in the trace, it has too many commits, it is not that of a run, a landscape lacks
+            a run or what it needs, or an argument does not fit.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3))
+        >>> trace, workload = asim.simulate(cluster, commits=40), asim.workloads.Surface("booth", start=(9.0, 9.0))
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.01), workload, record=("central", "read"))
+        >>> movie = asim.animate(trace, run)
+        >>> movie
+        Movie(landscape of downpour, 4 workers, 0 to 11.35 s)
+        >>> state = movie.at(5.0)
+        >>> state.version, state.stale.tolist(), state.stalest
+        (17, [5, 2, 0, 1], 0)
+    """
+    if not isinstance(trace, Trace):
+        raise ValueError(f"`trace` must be an asyncsim.Trace; got {type(trace).__name__}. Give result.trace, say.")
+    runs = _named(run)
+    film = make_film(trace, start, stop)
+    for one in runs.values():
+        one.plan(trace)
+    shown = _view(view, runs)
+    paths: dict[str, Path] = {}
+    plane = None
+    if shown == "landscape":
+        plane = make_plane(runs, directions, window)
+        paths = {name: make_path(name, film, trace, one, plane) for name, one in runs.items()}
+    elif directions is not None or window is not None:
+        given = "directions" if directions is not None else "window"
+        raise ValueError(f"`{given}` is for view='landscape'; this movie's view is {shown!r}. Leave it out.")
+    found = {name: losses(film, one, paths.get(name)) for name, one in runs.items()}
+    return Movie(
+        view=shown,
+        states=States(film, paths),
+        names=tuple(runs),
+        curves={name: (commits, values) for name, (commits, values, _) in found.items()},
+        curve=next((name for _, _, name in found.values()), ""),
+        plane=plane,
+        law=None if predicted is None else np.asarray(predicted, float),
+        title=_title(trace, runs) if title is None else title,
+        subtitle=subtitle,
+    )
+
+
+def _named(run: Run | Mapping[str, Run] | None) -> dict[str, Run]:
+    if run is None:
+        return {}
+    runs = {run.rule.name: run} if isinstance(run, Run) else run
+    if not isinstance(runs, Mapping) or not runs or not all(isinstance(one, Run) for one in runs.values()):
+        raise ValueError(f"`run` must be a run, or name -> run; got {run!r:.80}. Give asim.replay(trace, …).")
+    for name, one in runs.items():
+        if one.several:
+            raise ValueError(f"`run` {name!r} has {len(one.divergences)} seeds; a movie shows one. Replay one of them.")
+        if not one.commits:
+            raise ValueError(f"`run` {name!r} has no commits, so that nothing moves. Replay some.")
+    return {str(name): one for name, one in runs.items()}
+
+
+def _view(view: str | None, runs: Mapping[str, Run]) -> str:
+    if view is not None and checks.one_of("view", view, VIEWS) == "landscape" and not runs:
+        raise ValueError("`run` must be given for view='landscape', which shows the central variable; got None.")
+    recorded = all({"central", "read"} <= one.records.keys() for one in runs.values())
+    few = all(_size(one) == 2 for one in runs.values())
+    return view or ("landscape" if runs and recorded and few else "gravity")
+
+
+def _size(run: Run) -> int:
+    import jax
+
+    return sum(leaf.size for leaf in jax.tree.leaves(run.central))
+
+
+def _title(trace: Trace, runs: Mapping[str, Run]) -> str:
+    if not runs:
+        return f"{trace.workers} workers, asynchronously"
+    task = next(iter(runs.values())).workload.describe()
+    what = task.get("landscape") or task["name"]
+    return f"{' beside '.join(runs)} on {what}, {trace.workers} workers, one schedule"
+
+
+def _require_suffix(path: str | os.PathLike[str], kind: str, *also: str) -> None:
+    """Refuse a name that promises another kind of file."""
+    found = os.path.splitext(path)[1].lower().removeprefix(".")
+    if found and found not in (kind, *also):
+        others = [found] if found in WRITERS else [one for one in WRITERS if one != kind]
+        remedy = f"Call {' or '.join(f'`.{one}(…)`' for one in others)} for another kind of file."
+        raise ValueError(f"`path` must end in .{kind} for `.{kind}(…)`; got {os.fspath(path)!r}. {remedy}")
+
+
+def _length(seconds: float, rate: float) -> tuple[int, float]:
+    """The number of frames, and how many of them are shown in a second."""
+    lasts = checks.require_positive("seconds", seconds, remedy="Give the length of the picture, 9 say.")
+    per_second = checks.require_positive("rate", rate, remedy="Give frames per second, 12 say.")
+    return max(2, round(lasts * per_second)), per_second

@@ -1,0 +1,128 @@
+"""A movie as one page: self-contained, with nothing from outside, and no library."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+import zlib
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from asyncsim.animation._film import Film
+from asyncsim.animation._paths import Path, Plane
+from asyncsim.store._files import to_plain
+
+LOSS_DIGITS, LAW_DIGITS = 3, 5
+WATCHED = 45.0  # seconds in which the whole film is shown, where that is neither too slow nor too fast to follow
+JOBS_PER_SECOND = (0.25, 2.0)  # of a worker, at the speed that a page starts with
+COMMENT = re.compile(r"^\s*//.*\n| // .*$", re.MULTILINE)
+INDENT = re.compile(r"^\s+", re.MULTILINE)
+SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([{}(),;:=<>?*&|]+) *""")  # a text, or what needs no spaces around it
+
+
+def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: str = "common") -> str:
+    """The page of the package's files name.html, name.css and name.js, with common.css and a shared script."""
+    page = _source(f"{name}.html")
+    style, script = _source("common.css") + _source(f"{name}.css"), _source(f"{shared}.js") + _source(f"{name}.js")
+    style, script = INDENT.sub("", style), INDENT.sub("", COMMENT.sub("", script))
+    script = SPACED.sub(lambda found: found[1] or found[2], script)
+    text = json.dumps(to_plain(film), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    parts = {
+        **{key: html.escape(value) for key, value in words.items()},
+        "style": style,
+        "script": script,
+        "style_hash": f"'sha256-{_hash(style)}'",
+        "script_hash": f"'sha256-{_hash(script)}'",
+        "film": base64.b64encode(zlib.compress(text.encode(), 9)).decode(),
+    }
+    return re.sub(r"{{(\w+)}}", lambda found: parts[found[1]], page)  # in one pass: a title may look like a placeholder
+
+
+def events(film: Film) -> dict[str, Any]:
+    """A film as short whole numbers: times as differences, columns that never change as one number."""
+    jobs, m = film.jobs, film.committing
+    ends = jobs.end[:m]
+    made = film.version + np.concatenate([[0], np.cumsum(jobs.closes[:m])])[:-1]
+    begin, start, finish, end = (getattr(jobs, name)[m:] for name in ("begin", "start", "finish", "end"))
+    done = {
+        "worker": jobs.worker[:m].tolist(),
+        "closes": _column(jobs.closes[:m].astype(int)),
+        "stale": _column(made - jobs.read[:m]),
+        "end": _column(np.diff(ends, prepend=0.0)),
+        "serve": _column(ends - jobs.serve[:m]),
+        "arrive": _column(jobs.serve[:m] - jobs.arrive[:m]),
+        "finish": _column(jobs.arrive[:m] - jobs.finish[:m]),
+        "start": _column(jobs.finish[:m] - jobs.start[:m]),
+        "begin": _column(jobs.start[:m] - jobs.begin[:m]),
+    }
+    rest = {
+        "worker": jobs.worker[m:].tolist(),
+        "read": jobs.read[m:].tolist(),
+        "begin": _column(begin),
+        "start": _column(_lasted(begin, start)),
+        "finish": _column(_lasted(start, finish)),
+        "end": _column(_lasted(finish, end)),
+    }
+    closed = np.concatenate([[0], np.cumsum(jobs.closes[: film.commits])])
+    last = np.searchsorted(jobs.end[: film.commits], np.minimum(jobs.end, film.stop), side="right")
+    live = (film.version + closed[last] - jobs.read)[film.commits :]  # of those that do not commit in the window
+    job = film.typical / film.per_second
+    slowest, fastest = (jobs * job for jobs in JOBS_PER_SECOND)
+    first, last = film.seconds
+    names = ("workers", "per_second", "start", "stop", "row", "version", "commits", "typical")
+    return {
+        **{name: getattr(film, name) for name in names},
+        "jobs": done,
+        "rest": rest,
+        "down": film.down.tolist(),
+        "peak": int(live.max(initial=1)),
+        "speed": float(f"{min(max((last - first) / WATCHED, slowest), fastest):.2g}"),
+    }
+
+
+def plane_part(plane: Plane) -> dict[str, Any]:
+    """A plane for the page."""
+    window = [plane.low[0], plane.high[0], plane.low[1], plane.high[1]]
+    units = [plane.round(np.array(minimum)).astype(int).tolist() for minimum in plane.minima]
+    found: dict[str, Any] = {"window": window, "minima": units, "names": plane.names}
+    if plane.heights is None:
+        return found
+    return {**found, "side": len(plane.heights), "slopes": np.diff(plane.heights.ravel(), prepend=0)}
+
+
+def path_part(path: Path) -> dict[str, Any]:
+    """A run's way through the plane for the page: differences, in whole units."""
+    steps = np.diff(path.units, axis=0, prepend=0.0).astype(int).T
+    found: dict[str, Any] = {"path": steps, "diverged": path.diverged_at}
+    return found if path.offsets is None else {**found, "offsets": [_ints(axis) for axis in path.offsets.T]}
+
+
+def digits(values: Any, count: int) -> list[float]:
+    """Numbers rounded to some significant digits."""
+    return [float(f"{value:.{count}g}") for value in np.asarray(values, float)]
+
+
+def _source(name: str) -> str:
+    return resources.files("asyncsim.animation").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _lasted(first: Any, last: Any) -> Any:
+    """Ticks from one time to another; infinite where the other never comes."""
+    return np.where(np.isfinite(last), last - np.where(np.isfinite(first), first, 0.0), np.inf)
+
+
+def _column(values: Any) -> Any:
+    """A column as whole numbers, null for what never happens; as one number if all are equal."""
+    plain = _ints(values)
+    return plain[0] if plain and all(value == plain[0] for value in plain) and plain[0] is not None else plain
+
+
+def _ints(values: Any) -> list[int | None]:
+    return [int(value) if np.isfinite(value) else None for value in np.asarray(values, float)]

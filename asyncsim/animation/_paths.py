@@ -1,0 +1,292 @@
+"""The way of a central variable through a plane: two parameters, or two directions among many."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim.animation._film import Film
+from asyncsim.engine import Run
+from asyncsim.engine._layout import Packing
+from asyncsim.trace import Trace
+from asyncsim.workloads._batches import init_key
+from asyncsim.workloads._surface import Point, landscape_of
+
+UNITS = 2**12  # whole numbers across the window: finer than any screen
+REACH = 4  # windows beside the window in which places are still told apart
+GRID, COARSE_GRID = 52, 24  # points of a side, of heights that cost nothing and of a model's loss
+SHADES = 1000
+MARGIN = 0.15  # of the window, around what it must hold
+MOST_AWAY = 1.5  # times the distance from the start to the minima, as far as anything is shown
+WIDEST = 2.5  # times the least that a window must hold: overshoots are shown as far as this
+PRINCIPAL = "principal"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """A window of a plane in the space of parameters.
+
+    Attributes:
+        origin: (parameters,), the point (0, 0).
+        directions: (2, parameters).
+        low, high: (2,) corners of the window.
+        heights: (rows, columns) from 0 to `SHADES`: the logarithm of the loss, from its lowest to its highest in the
+            window, where y grows with the row; None where there is none to be had.
+        minima: Known minima.
+        names: Of the two axes.
+    """
+
+    origin: Floats
+    directions: Floats
+    low: Floats
+    high: Floats
+    heights: NDArray[np.int64] | None = None
+    minima: tuple[Point, ...] = ()
+    names: tuple[str, str] = ("x", "y")
+
+    def project(self, points: ArrayLike) -> Floats:
+        """(…, parameters) -> (…, 2)."""
+        with np.errstate(all="ignore"):  # what has diverged
+            return (np.asarray(points, float) - self.origin) @ self.directions.T
+
+    def round(self, places: Floats) -> Floats:
+        """Places in the plane as whole numbers, 0 to `UNITS` within the window; those far outside are at its rim."""
+        units = np.round((places - self.low) / (self.high - self.low) * UNITS)
+        return np.clip(units, -REACH * UNITS, (1 + REACH) * UNITS)
+
+    def place(self, units: Floats) -> Floats:
+        """The places of whole numbers."""
+        return self.low + units / UNITS * (self.high - self.low)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """A run in a plane.
+
+    Attributes:
+        film: The film.
+        plane: The plane.
+        units: (points, 2): the central variable before the window, and after each of its commits as far as it is
+            finite, in whole units.
+        offsets: (committing jobs, 2): where a job's gradient was taken, seen from the central variable of the version
+            that it read; NaN beyond the run's end. None if all are 0.
+        diverged_at: The commit at which the run diverged, or None.
+    """
+
+    film: Film
+    plane: Plane
+    units: Floats
+    offsets: Floats | None
+    diverged_at: int | None
+
+    def after(self, commits: int) -> tuple[float, float] | None:
+        """The central variable after some commits of the window; None if it is not finite or was not replayed."""
+        if commits >= len(self.units):
+            return None
+        x, y = self.plane.place(self.units[commits]).tolist()
+        return x, y
+
+    def places(self, job: NDArray[np.int64]) -> Floats:
+        """Where these jobs' gradients were taken, (jobs, 2).
+
+        A job that never commits is at the central variable that it read: nothing else is known of it.
+        """
+        index = self._read_index[job]
+        known = (job >= 0) & (index < len(self.units))
+        units = self.units[np.minimum(index, len(self.units) - 1)].copy()
+        if self.offsets is not None:
+            commits = (job >= 0) & (job < len(self.offsets))
+            units[commits] += self.offsets[job[commits]]
+        return np.where(known[:, None], self.plane.place(units), np.nan)
+
+    @cached_property
+    def _read_index(self) -> NDArray[np.int64]:
+        return read_index(self.film)
+
+
+def read_index(film: Film) -> NDArray[np.int64]:
+    """(jobs,) after how many commits of the window the version was made that a job read; 0 for older ones."""
+    made = np.concatenate([[0], 1 + np.flatnonzero(film.jobs.closes[: film.commits])])
+    versions = np.clip(film.jobs.read - film.version, 0, None)
+    beyond = versions >= len(made)  # read after the window's end
+    return np.where(beyond, np.iinfo(np.int64).max, made[np.minimum(versions, len(made) - 1)])
+
+
+def make_plane(
+    runs: Mapping[str, Run], directions: str | ArrayLike | None, window: Sequence[Sequence[float]] | None
+) -> Plane:
+    """The plane of some runs, with the heights of their landscape."""
+    first = next(iter(runs.values()))
+    ways = {name: _recorded(name, run, "central")[0] for name, run in runs.items()}
+    sizes = {name: way.shape[1] for name, way in ways.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"`run` must hold runs of one model; they have {sizes} parameters. Choose view='gravity'.")
+    origin, axes, names = _axes(first, np.concatenate([*ways.values()]), directions)
+    flat = Plane(origin, axes, np.zeros(2), np.ones(2), names=names)
+    landscape = landscape_of(first.workload)
+    minima = () if landscape is None else landscape.minima
+    if window is None:
+        low, high = _window([flat.project(way) for way in ways.values()], np.array(minima).reshape(-1, 2))
+    else:
+        low, high = _given_window(window)
+    return Plane(origin, axes, low, high, _heights(first, flat, low, high, minima), minima, names)
+
+
+def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Path:
+    """The way of a run through a plane."""
+    run.plan(trace)
+    way, reads = _recorded(name, run, "central")[0], _recorded(name, run, "read")[1]
+    end = run.commits if run.diverged_at is None else int(np.max(run.divergences))  # type: ignore[arg-type]
+    window = plane.project(way[film.row : min(film.row + film.commits, end) + 1])
+    bad = np.flatnonzero(~np.isfinite(window).all(axis=1))
+    units = plane.round(window[: bad[0]] if len(bad) else window)
+    if not len(units):
+        what = f"ends after {run.commits:,} commits" if run.diverged_at is None else f"diverged at commit {end:,}"
+        at = film.seconds[0]
+        raise ValueError(f"`start` must be before the end of the run {name!r}, which {what}; {at:g} s is later.")
+    rows = _rows(film, trace)
+    index = np.minimum(read_index(film)[: len(rows)], len(units) - 1)
+    taken = np.full((len(rows), 2), np.nan)
+    there = rows < len(reads)
+    taken[there] = plane.round(plane.project(reads[rows[there]]))
+    offsets = taken - units[index]
+    diverged = run.divergences[0]
+    return Path(film, plane, units, None if np.all(np.nan_to_num(offsets) == 0) else offsets, diverged)
+
+
+def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[NDArray[np.int64], Floats, str]:
+    """A curve for the page: commits of the window, the loss after each, and what it is."""
+    from asyncsim.plots._report import SMOOTHED, running_mean
+
+    landscape = None if path is None else landscape_of(run.workload)
+    if landscape is not None and path is not None:
+        at = path.plane.place(path.units)
+        values, name = (
+            np.asarray(jax.vmap(landscape.function)(*jnp.asarray(at).T), float),
+            "Loss at the central variable",
+        )
+    else:
+        means = running_mean(run.loss, SMOOTHED * run.workers)[film.row : film.row + film.commits]
+        values, name = np.concatenate([means[:1], means]), "Training loss, running mean"
+    sound = np.flatnonzero(~np.isfinite(values))
+    values = values[: sound[0]] if len(sound) else values
+    shown = np.unique(np.linspace(0, max(len(values) - 1, 0), min(len(values), most)).round().astype(int))
+    return shown, values[shown] if len(values) else values, name
+
+
+def _rows(film: Film, trace: Trace) -> NDArray[np.int64]:
+    """The rows of the trace of the film's committing jobs."""
+    inside = np.arange(film.row, film.row + film.commits)
+    after = film.row + film.commits
+    later = after + np.flatnonzero(trace.begin_time[after:] <= film.stop / film.per_second)
+    return np.concatenate([inside, later])[: film.committing]
+
+
+def _recorded(name: str, run: Run, kind: str) -> tuple[Floats, Floats]:
+    """(commits + 1, parameters) with the initial value first, and (commits, parameters) of what was recorded."""
+    if run.several:
+        raise ValueError(f"`run` {name!r} has {len(run.divergences)} seeds; a movie shows one. Replay one of them.")
+    at = run.recorded_at.get(kind)
+    if at is None or not np.array_equal(at, np.arange(run.commits)):
+        how = "not recorded" if at is None else f"recorded at {len(at)} of {run.commits} commits"
+        remedy = "Replay with record=('central', 'read'), or choose view='gravity'."
+        raise ValueError(f"`run` {name!r} must hold {kind!r} of every commit, where it is {how}. {remedy}")
+    values = np.asarray(run.records[kind], float).reshape(run.commits, -1)
+    first = np.asarray(Packing.of(run.central).pack(run.workload.init(init_key(int(run.seed)))), float)  # type: ignore[arg-type]
+    return np.concatenate([first[None], values]), values
+
+
+def _axes(run: Run, way: Floats, directions: str | ArrayLike | None) -> tuple[Floats, Floats, tuple[str, str]]:
+    size = way.shape[1]
+    if directions is None:
+        if size != 2:
+            raise ValueError(
+                f"`view` 'landscape' is for two parameters; {run.workload.name!r} has {size:,}. Choose "
+                "view='gravity', or directions='principal' for the plane in which the central variable moves most."
+            )
+        return np.zeros(2), np.eye(2), ("x", "y")
+    if isinstance(directions, str):
+        if directions != PRINCIPAL:
+            raise ValueError(f"`directions` must be 'principal' or two rows; got {directions!r}. Give 'principal'.")
+        sound = way[np.isfinite(way).all(axis=1)]
+        last = sound[-1]
+        _, _, axes = np.linalg.svd(sound[:: max(1, len(sound) // 500)] - sound.mean(axis=0), full_matrices=False)
+        return last, axes[:2], ("principal component 1", "principal component 2")
+    rows = np.asarray(directions, float)
+    if rows.shape != (2, size) or np.linalg.matrix_rank(rows) < 2:
+        shape = f"two independent rows of {size:,} numbers"
+        raise ValueError(f"`directions` must be {shape}; got shape {rows.shape}. Or give 'principal'.")
+    return np.zeros(size), np.linalg.qr(rows.T)[0].T, ("direction 1", "direction 2")
+
+
+def _window(ways: list[Floats], minima: Floats) -> tuple[Floats, Floats]:
+    """A window that holds the minima, the way of the run that keeps closest, and others as far as that allows."""
+    start = ways[0][0]
+    sound = [way[np.isfinite(way).all(axis=1)] for way in ways]
+    away = np.concatenate([np.abs(way - start).max(axis=1) for way in sound])
+    usual = np.abs(minima - start).max() if len(minima) else np.quantile(away, 0.3)
+    reach = MOST_AWAY * (float(usual) or float(away.max()) or 1.0)  # nothing that has diverged sets the scale
+    held = [np.clip(way, start - reach, start + reach) for way in sound]
+    bounds = [np.array([way.min(axis=0), way.max(axis=0)]) for way in held]
+    closest = min(bounds, key=lambda bound: float(np.ptp(bound, axis=0).sum()))
+    least = np.concatenate([closest, minima, start[None]])
+    low, high = least.min(axis=0), least.max(axis=0)
+    middle, half = (low + high) / 2, WIDEST / 2 * np.maximum(high - low, (high - low).max() / 10)
+    every = np.concatenate([least, np.clip(np.concatenate(bounds), middle - half, middle + half)])
+    low, high = every.min(axis=0), every.max(axis=0)
+    span = np.maximum(high - low, max(float((high - low).max()) / 10, 1e-9))
+    return (low + high - span) / 2 - MARGIN * span, (low + high + span) / 2 + MARGIN * span
+
+
+def _given_window(window: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:
+    corners = np.asarray(window, float)
+    if corners.shape != (2, 2) or not np.isfinite(corners).all() or not (corners[:, 0] < corners[:, 1]).all():
+        raise ValueError(f"`window` must be ((x0, x1), (y0, y1)) with x0 < x1 and y0 < y1; got {window!r:.80}.")
+    return corners[:, 0], corners[:, 1]
+
+
+def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Point, ...]) -> NDArray[np.int64] | None:
+    workload = run.workload
+    small = plane.directions.shape[1] == 2
+    measure: Any = workload.evaluate or (_loss_of(workload) if _is_plain(workload) else None)
+    if measure is None:
+        return None
+    side = GRID if small else COARSE_GRID
+    grid = np.stack(np.meshgrid(*(np.linspace(low[i], high[i], side) for i in (0, 1))), axis=-1).reshape(-1, 2)
+    known = np.array(minima).reshape(-1, 2)
+    points = np.concatenate([grid, known]) @ plane.directions + plane.origin
+    packing = Packing.of(run.central)
+
+    def height(point: jax.Array) -> jax.Array:
+        found = measure(packing.unpack(point.astype(packing.dtype)))
+        return found.get("test_loss", next(iter(found.values())))
+
+    values = np.asarray(jax.lax.map(height, jnp.asarray(points)), float)
+    if not np.isfinite(values).any():
+        return None
+    return _shades(values)[: side * side].reshape(side, side)
+
+
+def _is_plain(workload: Any) -> bool:
+    """Whether the loss depends on the parameters only."""
+    return workload.data is None and workload.draw is None and not workload.by_worker
+
+
+def _loss_of(workload: Any) -> Any:
+    return lambda params: {"test_loss": workload.loss(params, None, jax.random.key(0))}
+
+
+def _shades(values: Floats) -> NDArray[np.int64]:
+    """The logarithm of the height above the lowest point, from 0 to `SHADES`; a bottom too fine to see is level."""
+    finite = values[np.isfinite(values)]
+    above = np.where(np.isfinite(values), values, finite.max()) - finite.min()
+    bottom = 1e-3 * float(np.median(above)) or float(above.max()) or 1.0
+    logs = np.log1p(above / bottom)
+    return np.round(SHADES * logs / max(float(logs.max()), 1e-12)).astype(np.int64)

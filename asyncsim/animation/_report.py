@@ -1,0 +1,92 @@
+"""The interactive report of a run: one page with its curves, its timeline, its staleness and its tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.animation import _page as page
+from asyncsim.animation._film import make_film
+from asyncsim.engine import Run
+from asyncsim.plots._report import SMOOTHED, running_mean
+from asyncsim.trace import Trace
+from asyncsim.trace._statistics import total_variation
+
+MOST_POINTS = 600  # of a curve
+MOST_COMMITS = 200_000  # in a timeline: what a page holds in about 2 MB
+MOST_SHARES = 240  # values of staleness; all beyond counts as the last
+COMMITS = "commits of each worker"
+Rows = Sequence[tuple[str, str]]
+
+
+def report_page(
+    trace: Trace,
+    run: Run,
+    title: str,
+    subtitle: str = "",
+    *,
+    predicted: ArrayLike | None = None,
+    tables: Mapping[str, Rows] | None = None,
+) -> str:
+    """The report of a run as a self-contained page."""
+    if run.several or not run.commits:
+        what = f"{len(run.divergences)} seeds" if run.several else "no commits"
+        raise ValueError(f"`run` must be of one seed, with commits; this one has {what}. Replay with seed=0.")
+    run.plan(trace)
+    stop = float(trace.commit_time[MOST_COMMITS - 1]) if len(trace) > MOST_COMMITS else None
+    remark = "" if stop is None else f"The timeline shows the first {MOST_COMMITS:,} of {len(trace):,} commits."
+    film = make_film(trace, stop=stop, most=MOST_COMMITS)
+    shown = {
+        **page.events(film),
+        "runs": [],
+        "panels": [_loss(run), _energies(run), _pi(run)],
+        "staleness": _staleness(trace, predicted),
+        "tables": [{"title": name, "rows": [list(row) for row in rows]} for name, rows in (tables or {}).items()],
+        "remark": remark,
+    }
+    return page.fill("report", {"title": title, "subtitle": subtitle}, shown)
+
+
+def _loss(run: Run) -> dict[str, Any]:
+    remark = "" if run.diverged_at is None else f"diverged at commit {run.diverged_at:,}"
+    line = _line("training loss", run, run.loss, np.arange(run.commits))
+    return {"title": "Training loss", "x": COMMITS, "log": True, "lines": [line], "remark": remark}
+
+
+def _energies(run: Run) -> dict[str, Any]:
+    names = {"energy_central": "central variable", "energy_proxy": "proxy"}
+    lines = [
+        {**_line(label, run, run.records[name], run.recorded_at[name]), "color": color}
+        for color, (name, label) in enumerate(names.items())
+        if len(run.recorded_at.get(name, ()))
+    ]
+    remark = "" if lines else "No energies were recorded."
+    return {"title": "Kinetic energy", "x": COMMITS, "log": True, "lines": lines, "remark": remark}
+
+
+def _pi(run: Run) -> dict[str, Any]:
+    at = run.recorded_at.get("pi_median", np.zeros(0, np.int64))
+    lines = [{**_line("median of π", run, run.records["pi_median"], at), "color": 2}] if len(at) else []
+    remark = "" if lines else "No π in this run: its rule scales nothing, or it was not recorded."
+    return {"title": "Scaling π of the updates", "x": COMMITS, "log": False, "lines": lines, "remark": remark}
+
+
+def _line(name: str, run: Run, values: Any, at: np.ndarray) -> dict[str, Any]:
+    """The running mean that report.png draws, at some of its points."""
+    every = (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
+    means = running_mean(values, max(1, round(SMOOTHED * run.workers / max(every, 1.0))))
+    shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(int))
+    return {"name": name, "x": page.digits((at[shown] + 1) / run.workers, 5), "y": page.digits(means[shown], 4)}
+
+
+def _staleness(trace: Trace, predicted: ArrayLike | None) -> dict[str, Any]:
+    law = None if predicted is None else np.asarray(predicted, float)
+    size = min(int(trace.staleness.max()) + 1, MOST_SHARES)
+    shares = np.bincount(np.minimum(trace.staleness, size - 1), minlength=size) / len(trace)
+    return {
+        "shares": page.digits(shares, 4),
+        "law": None if law is None else page.digits(law[:MOST_SHARES], 4),
+        "mean": float(trace.staleness.mean()),
+        "distance": None if law is None else total_variation(trace.staleness, law),
+    }

@@ -1,0 +1,165 @@
+"""From a log to a cluster: by the exact likelihood of its durations, or by simulation."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from asyncsim._checks import one_of, require_integer
+from asyncsim.calibration._estimator import require_flowjax
+from asyncsim.calibration._fit import Evidence, Fit, Log
+from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
+from asyncsim.calibration._likelihood import MOST_CHECKED, fit_by_likelihood
+from asyncsim.calibration._model import Model, default_model
+from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation
+from asyncsim.calibration._predictive import REPLICATES, summary
+from asyncsim.calibration._simulations import Report
+from asyncsim.calibration._summaries import seen_columns
+from asyncsim.trace import Trace
+
+METHODS = (LIKELIHOOD, NPE)
+SIMULATIONS = 5000
+COMMITS_ALONE = ("commit_time",)
+
+
+def calibrate(
+    log: Trace,
+    model: Model | None = None,
+    *,
+    method: str | None = None,
+    law: Any = None,
+    by_worker: bool = True,
+    simulations: int = SIMULATIONS,
+    seed: int = 0,
+    jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: Report | None = None,
+) -> Fit:
+    """Fit a cluster to a log, with intervals for every parameter.
+
+    **Likelihood.** Each stage that the log identifies is fitted by maximum likelihood: computing, from `start_time` to
+    `finish_time`; the latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`;
+    service, from `serve_time` to `commit_time`. Without `arrive_time` and `serve_time`, service is identified only if a
+    queue alone can have made the times from finish to commit; otherwise "upload" is this whole time, as one law. Jobs
+    in flight at the end count as censored. The law is that of least AIC among ten, and a mixture only if it is
+    significantly better than the law that it contains; workers get one law, two classes of laws, or each its own, by
+    AIC, likelihood ratios and ranks at the 1 % level. Standard errors come from the observed information; intervals of
+    mean and cv, and samples, count the other families by Akaike weights. Of commits alone it knows whole jobs only:
+    "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
+
+    **Likelihood of a `model`** (``method="likelihood"``). The exact likelihood of the same durations, each under the
+    laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together, so that laws may share
+    them. It is the maximum of the likelihood, not of a posterior: priors are bounds, and say where the search begins;
+    a density would make the estimate depend on the coordinates. Intervals come from the observed information, in
+    logarithms or logits of the parameters; they are one-sided where a parameter is at an end of its prior or is the
+    shortest duration, and points where a constant determines it. Stages that the log lacks are no part of it; a
+    parameter on which nothing else depends is not identifiable, and the middle of its prior is taken. `fit.check()` has
+    the distance of each stage from the model's law. Durations must be independent and have a density: no faults, no
+    speeds that change with time.
+
+    **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
+    for as many commits as the log has, and normalising flows learn the parameters from statistics of the columns that
+    the log has. Simulations that were held back show how often 90 % of the posterior hold the truth
+    (`fit.evidence.coverage`), and the level of the intervals is set so that 90 % do. A parameter whose interval is more
+    than half as wide as that of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
+
+    Args:
+        log: The trace of an asynchronous cluster; see `Trace.from_csv`.
+        model: The model to be fitted; by default, by simulation, gamma compute times, exponential latency and a
+            constant service, of equal workers.
+        method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that
+            workers who only compute, and do not differ, could not have made (if flowjax is there and no `law` is
+            named); the likelihood for any other.
+        law: Law of the compute times, as a class of `asyncsim.delays` or its name, or a mapping from "compute",
+            "latency", "service" and "upload" to one; by default that of least AIC. For the likelihood.
+        by_worker: Whether workers may differ. For the likelihood.
+        simulations: How many, 500 or more. More make narrower and surer intervals.
+        seed: Of all random draws.
+        jobs: Processes that simulate; by default one for each core, and 0 for none but this one.
+        store: Folder that keeps simulations and the posterior learned from them. A call that was stopped goes on, and
+            another log with as many commits, of the same model, takes seconds. By default nothing is kept. For "npe".
+        progress: Called with `.done`, `.total` and `.seconds` whenever simulations have come.
+
+    Returns:
+        A `Fit`: cluster, parameters with intervals, draws, notes and evidence.
+
+    Raises:
+        ValueError: If the log has fewer than 30 commits (by "npe" 10 for each worker) or no times, no time
+            passes, it is not asynchronous, a named law or a model cannot produce its durations, or an argument does not
+            fit.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> hidden = asim.Cluster(8, asim.delays.Gamma(mean=2.0, cv=0.5))
+        >>> fit = asim.calibrate(asim.simulate(hidden, commits=2000, seed=1), law="gamma")
+        >>> fit.cluster.compute.mean.__round__(1), fit.hidden
+        (2.0, ('latency', 'service'))
+        >>> parameter = fit.parameters["compute.cv"]
+        >>> bool(parameter.low < 0.5 < parameter.high), parameter.identifiable
+        (True, True)
+
+    References:
+        Akaike 1974, "A new look at the statistical model identification".
+        Wilks 1938, "The large-sample distribution of the likelihood ratio for testing composite hypotheses".
+        Papamakarios and Murray 2016, "Fast ε-free inference of simulation models with Bayesian conditional density
+        estimation".
+        Durkan et al. 2019, "Neural spline flows".
+        Hermans et al. 2022, "A trust crisis in simulation-based inference? Your posterior approximations can be
+        unfaithful".
+    """
+    seed = require_integer("seed", seed, least=0, remedy="Give another one.")
+    if jobs is not None:
+        jobs = require_integer("jobs", jobs, least=0, remedy="Give 0 to simulate in this process.")
+    _require_consistent(model, method, law)
+    if method == LIKELIHOOD and model is not None:
+        return fit_by_likelihood(log, model, seed=seed)
+    if method == LIKELIHOOD or (model is None and method is None):
+        found = _by_laws(log, law, by_worker, seed)
+        if method == LIKELIHOOD or law is not None or not _hides_a_queue(found, log):
+            return found
+        why = _instead(found)
+        if why is not None:
+            return replace(found, notes=(why, *found.notes))
+    chosen = default_model(log.workers) if model is None else model
+    return fit_by_simulation(log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress)
+
+
+def _by_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> Fit:
+    """Fit the laws of least AIC, or named ones."""
+    model, notes = fit_laws(log, law, by_worker, seed)
+    used, checked = log, min(len(log), MOST_CHECKED)
+    if checked < len(log):
+        used = Trace.from_commits(log.worker[:checked], log.commit_time[:checked], workers=log.workers, start=0.0)
+    facts = Log(log.workers, len(log), log.seconds, seen_columns(log), summary(used), checked)
+    laws = {f"law of {name}": one.law for name, one in model.stages.items() if one.law is not None}
+    return Fit(LIKELIHOOD, model, facts, tuple(notes), Evidence(laws), seed)
+
+
+def _require_consistent(model: Any, method: str | None, law: Any) -> None:
+    if method is not None:
+        one_of("method", method, METHODS)
+    if model is not None and not isinstance(model, Model):
+        remedy = "Give `asyncsim.calibration.Model(build, prior)`."
+        raise ValueError(f"`model` must be a calibration model; got {model!r:.80}. {remedy}")
+    if law is not None and (model is not None or method == NPE):
+        raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
+
+
+def _hides_a_queue(found: Fit, log: Trace) -> bool:
+    """Whether a log of commits alone is not that of workers who only compute, if it has enough commits."""
+    if log.workers == 1 or len(log) < LEAST_PER_WORKER * log.workers or seen_columns(log) != COMMITS_ALONE:
+        return False
+    if found.model.stages["compute"].law is None:  # constants, which leave nothing to compare
+        return False
+    return bool(found.check(REPLICATES).refuted)
+
+
+def _instead(found: Fit) -> str | None:
+    """Why whole jobs are kept although the log hides a queue; None if simulation can identify more."""
+    whole = "The log has commits alone, and no cluster that only computes makes such ones: "
+    if len(found.model.stages["compute"].groups) > 1:
+        return f"{whole}give a `model` of such workers, with a network and a server, to identify these."
+    try:
+        require_flowjax()
+    except ValueError:
+        return f"{whole}simulation identifies network and server (pip install 'asyncsim[calibrate]')."
+    return None

@@ -1,0 +1,269 @@
+"""Which law, and one for all workers, two classes of them, or one each: Akaike's criterion and tests of equality.
+
+One law for all workers is compared with one law per worker by AIC, each side in the family that suits it best: a law
+with stragglers takes twenty durations, so that it may fit all workers together and none of them alone. If one law per
+worker is better, a likelihood ratio within its family says how surely. If it is not, workers may still differ in scale:
+a rank test (Kruskal and Wallis) decides, whatever the family. Two classes are compared with one law per worker
+likewise. If neither will do, AIC decides.
+
+A mixture whose components are nearly alike is the law that it contains with two arguments that are not identifiable. It
+counts as chosen where a likelihood ratio says that it is more than that, and otherwise as one of the alternatives.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim._checks import one_of
+from asyncsim.calibration._estimate import Alternative, Estimate, alternatives, estimate
+from asyncsim.calibration._predictive import Check
+from asyncsim.calibration._stages import Stage
+from asyncsim.calibration._transforms import CLASSES, FloatArray, degrees
+
+LAWS = tuple(name for name in CLASSES if name not in ("constant", "erlang"))  # those that are compared
+SIGNIFICANT = 0.01  # p-value below which workers differ
+LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
+CONTAINED = {
+    "straggler": "gamma",
+    "hyperexponential": "exponential",
+}  # mixtures, and the law that each is if nothing is slow
+TRIED = 3  # laws, the best for all workers together, that are also tried worker by worker
+ALWAYS_TRIED = ("gamma", "lognormal")  # often hidden in a mixture of unequal workers
+EQUAL = 1e-6  # relative spread of durations that differ by rounding only
+Workers = tuple[int, ...]
+
+
+class Group(NamedTuple):
+    """Workers with one law."""
+
+    label: str  # "" for all workers, "fast" and "slow" for classes, "[3]" for worker 3
+    workers: Workers  # their numbers
+    estimate: Estimate  # their law
+
+
+class StageFit(NamedTuple):
+    """One stage as it was fitted.
+
+    Attributes:
+        groups: All workers, two classes of them, or each.
+        aic: Family -> Akaike's criterion of one law for all workers, the smaller the better.
+        refused: Family -> why it cannot produce the durations.
+        p_equal: p-value of one law for all against one per worker; NaN if not tested.
+        p_classes: The same of two classes; NaN if not tested.
+        alternatives: The families that may have made the durations, with their weights; none if the law was named.
+        contains: Other stages that may be in the durations.
+        law: How far the durations are from the law; None for a constant.
+        quantiles: (2, 199) of the durations and, by the fitted laws, at the same shares.
+    """
+
+    groups: tuple[Group, ...]
+    aic: dict[str, float]
+    refused: dict[str, str]
+    p_equal: float
+    p_classes: float
+    alternatives: tuple[Alternative, ...] = ()
+    contains: tuple[str, ...] = ()
+    law: Check | None = None
+    quantiles: FloatArray = np.zeros((2, 0))
+
+
+def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = True) -> StageFit:
+    """Fit a stage."""
+    everyone = tuple(range(workers))
+    spread = float(stage.durations.max() - stage.durations.min())
+    if law in (None, "constant") and spread <= EQUAL * float(stage.durations.max()):
+        value = np.full(len(stage.durations), np.median(stage.durations))
+        return StageFit((Group("", everyone, estimate("constant", value)),), {}, {}, math.nan, math.nan)
+    pooled, refused = _pooled(stage, LAWS if law is None else (law,))
+    if not pooled:
+        raise ValueError("; ".join(refused.values()))
+    aic = {family: found.aic for family, found in pooled.items()}
+    whole = {name: [one] for name, one in pooled.items()}
+    best = _best(whole)
+    beside = alternatives(whole) if law is None else ()
+    alone = StageFit((Group("", everyone, pooled[best]),), aic, refused, math.nan, math.nan, beside)
+    counts = np.bincount(stage.worker, minlength=workers)
+    if not by_worker or workers == 1 or counts.min() < LEAST_PER_WORKER:
+        return alone
+    tried = dict.fromkeys(sorted(aic, key=aic.__getitem__)[:TRIED] + [name for name in ALWAYS_TRIED if name in aic])
+    each = {family: found for family in tried if (found := _each(stage, workers, family)) is not None}
+    if not each:
+        return alone
+    p_equal = _p_value(stage, [everyone], whole, each)
+    if p_equal >= SIGNIFICANT:
+        return alone._replace(p_equal=p_equal)
+    members, classes = _classes(stage, workers, _best(each), pooled) if workers > 2 else ((), {})
+    p_classes = _p_value(stage, members, classes, each) if classes else math.nan
+    least = min(aic[best], _aic(each[_best(each)]))
+    if classes and (p_classes >= SIGNIFICANT or _aic(classes[_best(classes)]) <= least):
+        fitted, labels = classes, ("fast", "slow")
+    elif aic[best] <= least:  # too few jobs for a finer model
+        return alone._replace(p_equal=p_equal, p_classes=p_classes)
+    else:
+        fitted, labels, members = each, [f"[{w}]" for w in everyone], [(w,) for w in everyone]
+    groups = tuple(map(Group, labels, members, fitted[_best(fitted)]))
+    return StageFit(groups, aic, refused, p_equal, p_classes, alternatives(fitted) if law is None else ())
+
+
+def require_family(name: str, law: object) -> str:
+    """The name of a family: as given, or that of a class of `asyncsim.delays`."""
+    for family, known in CLASSES.items():
+        if law is known:
+            return family
+    return one_of(name, law if isinstance(law, str) else getattr(law, "__name__", repr(law)), CLASSES)
+
+
+def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, Estimate], dict[str, str]]:
+    found, refused = {}, {}
+    for family in laws:
+        try:
+            one = estimate(family, stage.durations, stage.censored)
+        except ValueError as error:
+            refused[family] = str(error)
+            continue
+        if math.isnan(one.log_likelihood):
+            refused[family] = f"`law` {family!r} cannot produce these durations."
+            continue
+        found[family] = one
+    return found, refused
+
+
+def _each(stage: Stage, workers: int, family: str) -> list[Estimate] | None:
+    """One law per worker; None if one of them cannot be fitted."""
+    try:
+        return [_of(stage, family, [w]) for w in range(workers)]
+    except ValueError:
+        return None
+
+
+def _of(stage: Stage, family: str, workers: Sequence[int]) -> Estimate:
+    mine, unended = np.isin(stage.worker, workers), np.isin(stage.censored_worker, workers)
+    return estimate(family, stage.durations[mine], stage.censored[unended])
+
+
+def _of_groups(stage: Stage, members: Sequence[Workers], families: Iterable[str]) -> dict[str, list[Estimate]]:
+    """The laws of some groups of workers in each family that can have made their durations."""
+    found = {}
+    for family in families if members else ():
+        with suppress(ValueError):
+            found[family] = [_of(stage, family, who) for who in members]
+    return found
+
+
+def _aic(laws: Sequence[Estimate]) -> float:
+    return sum(one.aic for one in laws)
+
+
+def _best(found: Mapping[str, Sequence[Estimate]]) -> str:
+    """The family of least AIC; a mixture only if it is significantly better than the law that it contains."""
+    from scipy.stats import chi2
+
+    best = min(found, key=lambda family: _aic(found[family]))
+    inner = CONTAINED.get(best, "")
+    if inner not in found:
+        return best
+    gain = 2 * sum(one.log_likelihood for one in found[best]) - 2 * sum(one.log_likelihood for one in found[inner])
+    more = (degrees(best) - degrees(inner)) * len(found[best])
+    if gain >= float(chi2.isf(SIGNIFICANT, more)):
+        return best
+    return _best({family: laws for family, laws in found.items() if family != best})
+
+
+def _classes(
+    stage: Stage, workers: int, family: str, families: Iterable[str]
+) -> tuple[tuple[Workers, ...], dict[str, list[Estimate]]]:
+    """The members of two classes, and their laws in each family; nothing if there are no two classes."""
+    members = _two_classes(stage, workers, family)
+    found = _of_groups(stage, members, families)
+    if found and _best(found) != family:
+        again = _two_classes(stage, workers, _best(found))
+        if again and again != members:
+            return again, _of_groups(stage, again, families)
+    return members, found
+
+
+def _two_classes(stage: Stage, workers: int, family: str) -> tuple[Workers, ...]:
+    """A mixture of two classes of workers, each worker in that which explains its durations better."""
+    slow = _split(_mean_ranks(stage, workers), np.bincount(stage.worker, minlength=workers))
+    for _ in range(workers):
+        try:
+            laws = [_of(stage, family, np.flatnonzero(slow == side).tolist()) for side in (False, True)]
+        except ValueError:
+            return ()
+        scores = np.stack(
+            [
+                _by_worker(stage, one, workers) + math.log((slow == side).mean())
+                for side, one in zip((False, True), laws, strict=True)
+            ]
+        )
+        better = scores[1] > scores[0]
+        if (better == slow).all() or better.all() or not better.any():
+            break
+        slow = better
+    return tuple(np.flatnonzero(~slow).tolist()), tuple(np.flatnonzero(slow).tolist())
+
+
+def _mean_ranks(stage: Stage, workers: int) -> FloatArray:
+    """(workers,) mean rank of a worker's durations among all: no long one counts more than others."""
+    from scipy.stats import rankdata
+
+    counts = np.bincount(stage.worker, minlength=workers)
+    return np.asarray(np.bincount(stage.worker, rankdata(stage.durations), workers) / counts, np.float64)
+
+
+def _split(places: FloatArray, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The split of the sorted places that leaves the least spread within the two parts."""
+    order = np.argsort(places)
+    losses = []
+    for cut in range(1, len(order)):
+        parts = (order[:cut], order[cut:])
+        losses.append(
+            sum(jobs[part] @ (places[part] - np.average(places[part], weights=jobs[part])) ** 2 for part in parts)
+        )
+    slow = np.zeros(len(order), np.bool_)
+    slow[order[int(np.argmin(losses)) + 1 :]] = True
+    return slow
+
+
+def _by_worker(stage: Stage, one: Estimate, workers: int) -> FloatArray:
+    """Log-likelihood of each worker's durations."""
+    law: object = one.law
+    densities = law.log_density(stage.durations)  # type: ignore[attr-defined]
+    rest = np.log(np.maximum(1 - one.law.cdf(stage.censored), 1e-300))
+    whole = np.bincount(stage.worker, np.maximum(densities, -1e300), workers)
+    return np.asarray(whole + np.bincount(stage.censored_worker, rest, workers), np.float64)
+
+
+def _p_value(
+    stage: Stage,
+    members: Sequence[Workers],
+    together: Mapping[str, Sequence[Estimate]],
+    each: Mapping[str, Sequence[Estimate]],
+) -> float:
+    """p-value of one law for each of some groups of workers, against one for each worker."""
+    whole, apart = _best(together), _best(each)
+    if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
+        return _alike(stage, members, together[whole])
+    # Wilks, and Hogg for ends: twice the gain is chi-squared, with the degrees of the other laws.
+    from scipy.stats import chi2
+
+    gain = 2 * sum(one.log_likelihood for one in each[apart])
+    gain -= 2 * sum(one.log_likelihood for one in together[apart])
+    return float(chi2.sf(max(gain, 0.0), (len(each[apart]) - len(members)) * degrees(apart)))
+
+
+def _alike(stage: Stage, members: Sequence[Workers], laws: Sequence[Estimate]) -> float:
+    """p-value of Kruskal and Wallis: whether each worker is as slow, in its group's law, as the others in theirs."""
+    from scipy.stats import kruskal
+
+    places = np.empty(len(stage.durations))
+    for who, one in zip(members, laws, strict=True):
+        mine = np.isin(stage.worker, who)
+        places[mine] = one.law.cdf(stage.durations[mine])
+    workers = sum(map(len, members))
+    found: Any = kruskal(*[places[stage.worker == w] for w in range(workers)])
+    return float(found.pvalue)

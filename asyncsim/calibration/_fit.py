@@ -1,0 +1,385 @@
+"""The result of every calibration: model, cluster, parameters, clusters as likely, checks, and a file."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim._checks import require_integer
+from asyncsim._description import NotRebuilt, describe, from_description
+from asyncsim.calibration._laws import Laws
+from asyncsim.calibration._model import Model, Parameter, Parameters
+from asyncsim.calibration._predictive import Check, Checks, compared, summary, together
+from asyncsim.calibration._summaries import CYCLE, Seen, summaries
+from asyncsim.calibration._transforms import FloatArray
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.store._files import read_json, require_format, write_json
+from asyncsim.trace import Trace
+
+FORMAT, FORMAT_VERSION = "asyncsim calibration", 3
+JUDGED = 64  # simulated logs by which a model is found not to fit
+KEPT = 300  # clusters that `sample` gives and files hold
+ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`
+
+
+class Log(NamedTuple):
+    """The log that was fitted."""
+
+    workers: int  # number of workers
+    commits: int  # number of commits
+    seconds: float  # its length
+    seen: Seen  # columns of times that it has
+    statistics: Mapping[str, float]  # name -> value of the statistics that `Fit.check` compares
+    checked: int  # how many of its first commits they are of
+
+
+class Evidence(NamedTuple):
+    """How far a fit can be trusted.
+
+    Attributes:
+        laws: "law of compute" and the like -> distance of the durations from the law; by likelihood.
+        widths: Name -> width of the interval over that of the prior's, in the coordinate in which it is fitted: 1
+            where the log says nothing. Above one half, the parameter is not identifiable. Of a `Model`.
+        coverage: Name -> share of 90 % intervals that held the truth, on simulations that were held back, before the
+            level of the intervals was corrected by it; by "npe".
+        held_back: Number of these simulations.
+        simulations: Number of all simulations from which the posterior was learned.
+    """
+
+    laws: Mapping[str, Check]
+    widths: Mapping[str, float] = {}
+    coverage: Mapping[str, float] = {}
+    held_back: int = 0
+    simulations: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """A user's `Model` as it was fitted: the cluster of the estimates, and those of draws of the parameters.
+
+    Attributes:
+        middle: The cluster of the estimates.
+        clusters: Those of the first draws.
+        draws: (count, p) values of the parameters.
+        parameters: Name -> `Parameter`.
+        priors: Name -> (low, high) of the prior; NaN for a time of a model that fits ratios only.
+        seen: Columns of times that the log has.
+    """
+
+    middle: Cluster
+    clusters: Sequence[Cluster]
+    draws: FloatArray
+    parameters: Parameters
+    priors: Mapping[str, tuple[float, float]]
+    seen: Seen
+
+    kind = "model"  # in files
+    mixed = ()
+    stages: Any = field(default_factory=dict, init=False)  # of laws that AIC chooses
+    jointly = True  # whether a check is of all statistics together as well
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Parameters that are not identifiable from the log."""
+        return tuple(name for name, one in self.parameters.items() if not one.identifiable)
+
+    @property
+    def shows_service(self) -> bool:
+        """Whether the log shows service, which limits more workers."""
+        return "serve_time" in self.seen
+
+    def cluster(self, workers: int) -> Cluster:
+        """The cluster of the estimates, with some number of workers."""
+        return _with_workers(self.middle, workers)
+
+    def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Cluster]:
+        """300 different clusters, and beyond that again from these."""
+        rounds = -(-count // len(self.clusters))
+        order = np.concatenate([generator.permutation(len(self.clusters)) for _ in range(rounds)])[:count]
+        return [_with_workers(self.clusters[i], workers) for i in order]
+
+    def statistics(self, trace: Trace) -> dict[str, float]:
+        """The statistics by which logs are compared."""
+        return compared_statistics(trace, self.seen)
+
+    def in_words(self) -> str:
+        """The parameters that are identified."""
+        return ", ".join(f"{name} {one.estimate:.3g}" for name, one in self.parameters.items() if one.identifiable)
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "hidden": self.hidden,
+            "cluster": describe(self.middle),
+            "clusters": [describe(one) for one in self.clusters],
+            "draws": self.draws,
+            "priors": self.priors,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "Clusters":
+        """From plain data."""
+        return cls(
+            middle=from_description(found["cluster"]),
+            clusters=[from_description(one) for one in found["clusters"]],
+            draws=np.array(found["draws"], np.float64),
+            parameters=Parameters({name: Parameter(**one) for name, one in found["parameters"].items()}),
+            priors={name: tuple(ends) for name, ends in found["priors"].items()},
+            seen=tuple(found["log"]["seen"]),
+        )
+
+
+KINDS = {kind.kind: kind for kind in (Laws, Clusters)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit:
+    """A cluster model fitted to a log, with intervals for its parameters; the result of `calibrate`, by every method.
+
+    Attributes:
+        method: "likelihood" or "npe".
+        model: The model as it was fitted: `Laws` that AIC chose, with their `stages`, or the `Clusters` of a `Model`.
+        log: The log's size, columns and statistics.
+        notes: Findings and warnings about the log, in sentences.
+        evidence: Widths of intervals, coverage, distances from the laws.
+        seed: Of everything that is drawn.
+    """
+
+    method: str
+    model: Laws | Clusters
+    log: Log
+    notes: tuple[str, ...]
+    evidence: Evidence
+    seed: int = 0
+    _kept: dict[int, Checks] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        hidden = f"; not identifiable: {', '.join(self.hidden)}" if self.hidden else ""
+        way = f"{self.evidence.simulations:,} simulations" if self.evidence.simulations else self.method
+        size = f"{self.workers} workers, {self.log.commits:,} commits"
+        return f"Fit({size}, by {way}: {self.model.in_words()}{hidden})"
+
+    @property
+    def workers(self) -> int:
+        """Number of workers of the log."""
+        return self.log.workers
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Stages, or parameters of a `Model`, that are not identifiable from the log."""
+        return self.model.hidden
+
+    @property
+    def draws(self) -> FloatArray:
+        """(count, p) values of the parameters of a `Model` that are as likely; none of laws that AIC chose."""
+        return self.model.draws
+
+    @property
+    def mixed(self) -> tuple[str, ...]:
+        """Stages whose durations are no draws of their law, because messages, queue and service are mixed in them."""
+        return self.model.mixed
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Name -> `Parameter`: the arguments of each law and each stage's "mean" and "cv", or those of a `Model`."""
+        return self.model.parameters
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster of the estimates."""
+        return self.with_workers(self.workers)
+
+    def with_workers(self, workers: int) -> Cluster:
+        """The same cluster with another number of workers.
+
+        The first workers are those of the log. More of them repeat these in order, so that classes keep their shares.
+
+        Raises:
+            ValueError: If `workers` is not an integer of at least 1.
+        """
+        return self.model.cluster(workers)
+
+    def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Cluster]:
+        """Draw clusters that are as likely, given the log.
+
+        By likelihood they are of its normal approximation, and where laws were chosen by AIC, other families occur as
+        often as their Akaike weights say. By "npe" they are of the neural posterior. Of a `Model` 300 are different,
+        and more repeat these.
+
+        Args:
+            count: How many.
+            seed: Of the draws; by default that of the calibration.
+            workers: Number of workers; by default as in the log.
+
+        Raises:
+            ValueError: If `count` or `workers` is not an integer of at least 1.
+        """
+        count = require_integer("count", count, least=1, remedy="200 show a band.")
+        generator = np.random.default_rng([self.seed if seed is None else seed, 2])
+        return self.model.sample(generator, count, self.workers if workers is None else workers)
+
+    def check(self, count: int = JUDGED) -> Checks:
+        """Compute predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.
+
+        Throughput, staleness, shares and inter-commit times; of a `Model` also the quantiles of the stages that the log
+        shows, and all statistics together (Hotelling's T²); by likelihood, the Kolmogorov-Smirnov distance of each
+        stage's durations from the law. Every log begins as the simulated ones do, at time 0 with all workers reading.
+
+        Args:
+            count: How many logs are simulated, each of as many commits (10 000 at most). Fewer than 64 are quicker;
+                if they speak against the model, 64 decide, as by default.
+
+        Returns:
+            Statistic -> `Check`; `.fits` says whether the model may have produced the log.
+
+        Raises:
+            ValueError: If `count` is below 8.
+
+        References:
+            Gelman, Meng and Stern 1996, "Posterior predictive assessment of model fitness via realized discrepancies".
+        """
+        count = require_integer("count", count, least=8, remedy="64 resolve small p-values.")
+        for logs in (count, max(count, JUDGED)):
+            if logs not in self._kept:
+                self._kept[logs] = self._checks(logs)
+            if self._kept[logs].fits:
+                break
+        return self._kept[logs]
+
+    def _checks(self, count: int) -> Checks:
+        """The checks by some number of simulated logs."""
+        clusters = self.sample(count, seed=self.seed + 1)
+        replicates = [
+            self.model.statistics(simulate(cluster, commits=self.log.checked, seed=self.seed + i))
+            for i, cluster in enumerate(clusters)
+        ]
+        log = dict(self.log.statistics)
+        all_at_once = {"all together": together(log, replicates)} if self.model.jointly else {}
+        return Checks({**compared(log, replicates), **all_at_once, **self.evidence.laws})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything as JSON, completely or not at all.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
+        evidence = self.evidence._asdict() | {"laws": {name: one._asdict() for name, one in self.evidence.laws.items()}}
+        content = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "kind": self.model.kind,
+            "method": self.method,
+            "seed": self.seed,
+            "log": self.log._asdict(),
+            "notes": self.notes,
+            "parameters": {name: parameter._asdict() for name, parameter in self.parameters.items()},
+            "evidence": evidence,
+            **self.model.as_json(),
+        }
+        write_json(path, content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Fit":
+        """Read a file that `save` wrote.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If it holds no calibration, or one of another version of asyncsim.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"`path` {str(path)!r} does not exist. Check the name.")
+        found = read_json(path)
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ValueError(f"`path` {str(path)!r} holds no calibration. Write one by `Fit.save`.")
+        require_format(f"`path` {str(path)!r}", found.get("version", 0), FORMAT_VERSION, "Calibrate again.")
+        try:
+            laws = {name: Check(**one) for name, one in found["evidence"].pop("laws").items()}
+            log = Log(**{**found["log"], "seen": tuple(found["log"]["seen"])})
+            return cls(
+                found["method"],
+                KINDS[found["kind"]].from_json(found),
+                log,
+                tuple(found["notes"]),
+                Evidence(laws, **found["evidence"]),
+                found["seed"],
+            )
+        except (KeyError, TypeError, IndexError, NotRebuilt) as error:
+            raise ValueError(f"`path` {str(path)!r} is damaged: {error!r}. Calibrate again.") from error
+
+
+def fit_of_model(
+    log: Trace,
+    used: Trace,
+    model: Model,
+    *,
+    estimate: Cluster,
+    draws: FloatArray,
+    parameters: Mapping[str, Parameter],
+    seen: Seen,
+    notes: Sequence[str],
+    **rest: Any,
+) -> Fit:
+    """The fit of a user's model, of which a check compares some first commits of the log, with the columns seen."""
+    priors = {
+        name: (np.nan, np.nan) if name in model.times else (one.low, one.high) for name, one in model.prior.items()
+    }
+    clusters = [model.cluster(row) for row in draws[:KEPT]]
+    made = Clusters(estimate, clusters, draws, Parameters(parameters), priors, seen)
+    facts = Log(log.workers, len(log), log.seconds, seen, compared_statistics(used, seen), len(used))
+    return Fit(model=made, log=facts, notes=tuple(notes), **rest)
+
+
+def beginning(log: Trace, commits: int) -> Trace:
+    """The first commits of a log, with all their columns."""
+    if commits >= len(log):
+        return log
+    columns = {name: column[:commits] for name, column in log.to_columns().items()}
+    return Trace.from_columns(columns, workers=log.workers)
+
+
+def unidentified(hidden: Sequence[str], widths: Mapping[str, float]) -> list[str]:
+    """Sentences about parameters that are hardly identifiable."""
+    return [
+        f"{name} is not identifiable from the log: its interval is {widths[name]:.2f} times as wide as that of the "
+        "prior."
+        for name in hidden
+    ]
+
+
+def compared_statistics(trace: Trace, seen: Seen) -> dict[str, float]:
+    """The statistics by which logs of a user's model are compared; of commits, only their order and times count."""
+    alone = Trace.from_commits(trace.worker, trace.commit_time, workers=trace.workers, start=0.0)
+    others = {name: value for name, value in summaries(trace, seen).items() if name.endswith(ENDINGS) and name != CYCLE}
+    kept = {name: value for name, value in others.items() if not name.startswith(("gap,", "share", "staleness,"))}
+    return {**summary(alone), **{f"{name} (log)": value for name, value in kept.items()}}
+
+
+def require_model(log: Trace, model: Model) -> None:
+    """Refuse a model of another size, whose clusters are no function of the parameters, or that no file could hold."""
+    if model.workers != log.workers:
+        raise ValueError(f"`model` must build clusters of {log.workers} workers, as the log has; got {model.workers}.")
+    middle = model.at(np.full(len(model.prior), 0.5))
+    first, second = model.cluster(middle), model.cluster(middle)
+    try:
+        from_description(describe(first))
+    except NotRebuilt as error:
+        raise ValueError(f"`build` must make clusters of the library's own parts: {error}.") from error
+    if describe(first) != describe(second):
+        remedy = "Draw nothing at random in it: unknown numbers belong in `prior`."
+        raise ValueError(f"`build` must give the same cluster for the same values; two calls gave two. {remedy}")
+
+
+def _with_workers(cluster: Cluster, workers: int) -> Cluster:
+    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    if workers == cluster.workers:
+        return cluster
+    network = replace(cluster.network, latency=_repeated(cluster.network.latency, workers))
+    return replace(cluster, workers=workers, compute=_repeated(cluster.compute, workers), network=network)
+
+
+def _repeated(laws: Any, workers: int) -> Any:
+    return [laws[i % len(laws)] for i in range(workers)] if isinstance(laws, tuple) else laws

@@ -1,0 +1,353 @@
+"""Laws chosen for the stages of a log, as a model: clusters, parameters with intervals, clusters as likely."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from asyncsim._checks import one_of, require_integer
+from asyncsim.calibration._choose import SIGNIFICANT, Group, StageFit, choose, require_family
+from asyncsim.calibration._estimate import DRAWS, Alternative, Estimate, draw_laws, draw_moments, moments
+from asyncsim.calibration._goodness import dependences, law_check
+from asyncsim.calibration._model import Parameter, Parameters
+from asyncsim.calibration._predictive import Check, summary
+from asyncsim.calibration._stages import Stage, Stages, first_jobs, stages_of
+from asyncsim.calibration._transforms import LEVEL, FloatArray, law_of, values_of
+from asyncsim.cluster import Cluster, Network, Server
+from asyncsim.delays import Constant, Delay
+from asyncsim.trace import Trace
+
+LIKELIHOOD, WHOLE_JOBS, NOT_OBSERVED = "likelihood", "likelihood of whole jobs", "not observed"
+MOST_APART = 10.0  # high over low of an interval, from which a parameter is not identifiable
+DRAWS_PER_WORKER = 400  # where each worker has a law of its own
+QUANTILES = 199  # of each stage's durations that are kept for a Q-Q picture
+LAW_MISFIT = 0.01
+STAGES = {"compute": "compute", "latency": "network.latency", "service": "server.service", "upload": "upload"}
+NO_DRAWS = np.zeros((0, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """The model that AIC chooses: a law, or one for each group of workers, for each stage that the log shows.
+
+    Attributes:
+        workers: Number of workers of the log.
+        stages: "compute", and "latency" and "service" where the log identifies them, as they were fitted; "upload" is
+            the time from finish to commit where it does not, and `contains` says whether a queue is in it.
+        slots: Commits in service at once.
+        separate: Whether workers pull in a request of their own.
+        hidden: Stages that are not identifiable from the log.
+        seed: Of the draws behind intervals.
+    """
+
+    workers: int
+    stages: Mapping[str, StageFit]
+    slots: int
+    separate: bool
+    hidden: tuple[str, ...]
+    seed: int
+
+    kind = "laws"  # in files
+    draws = NO_DRAWS  # laws are drawn when a sample is asked for
+    priors: ClassVar[dict[str, tuple[float, float]]] = {}
+    jointly = False  # whether a check is of all statistics together as well
+
+    @property
+    def shows_service(self) -> bool:
+        """Whether the log shows service, which limits more workers."""
+        return "service" not in self.hidden
+
+    @property
+    def mixed(self) -> tuple[str, ...]:
+        """Stages whose durations are no draws of their law, because messages, queue and service are mixed in them."""
+        contains = {name: self.stages[name].contains for name in ("service", "upload") if name in self.stages}
+        return tuple(name for name, parts in contains.items() if "queue" in parts or (name == "service" and parts))
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Name -> `Parameter`: the arguments of each law, and of each stage "mean" and "cv"."""
+        found = Parameters()
+        for name, stage in self.stages.items():
+            whole = name == "compute" and "queue" in stage.contains and "service" in self.hidden
+            parameters = _parameters(STAGES[name], stage, self.seed)
+            if name in self.mixed:
+                parameters = {key: one._replace(identifiable=False) for key, one in parameters.items()}
+            found |= {key: one._replace(method=WHOLE_JOBS if whole else LIKELIHOOD) for key, one in parameters.items()}
+        for name in self.hidden:
+            if name not in self.stages:
+                nan = float("nan")
+                found[f"{STAGES[name]}.mean"] = Parameter(nan, nan, nan, NOT_OBSERVED, False)
+        return found
+
+    def cluster(self, workers: int) -> Cluster:
+        """The cluster of highest likelihood, with some number of workers."""
+        laws = {name: [group.estimate.law for group in one.groups] for name, one in self.stages.items()}
+        return self._cluster(laws, workers)
+
+    def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Cluster]:
+        """Clusters drawn from the normal approximation of the likelihood, families by their Akaike weights."""
+        drawn = {
+            name: draw_laws([group.estimate for group in stage.groups], stage.alternatives, generator, count)
+            for name, stage in self.stages.items()
+        }
+        return [
+            self._cluster({name: [laws[i] for laws in groups] for name, groups in drawn.items()}, workers)
+            for i in range(count)
+        ]
+
+    def statistics(self, trace: Trace) -> dict[str, float]:
+        """The statistics by which logs are compared."""
+        return summary(trace)
+
+    def in_words(self) -> str:
+        """The law of each stage."""
+        return ", ".join(f"{name} {_in_words(stage)}" for name, stage in self.stages.items())
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        stages = {name: _stage_as_json(stage) for name, stage in self.stages.items()}
+        return {"stages": stages, "slots": self.slots, "separate": self.separate, "hidden": self.hidden}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "Laws":
+        """From plain data."""
+        return cls(
+            workers=found["log"]["workers"],
+            stages={name: _stage_from_json(stage) for name, stage in found["stages"].items()},
+            slots=found["slots"],
+            separate=found["separate"],
+            hidden=tuple(found["hidden"]),
+            seed=found["seed"],
+        )
+
+    def _cluster(self, laws: Mapping[str, list[Delay]], workers: int) -> Cluster:
+        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        groups = self.stages["compute"].groups
+        compute: Any = laws["compute"][0]
+        if len(groups) > 1:
+            law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
+            compute = [law_of_worker[w % self.workers] for w in range(workers)]
+        network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
+        service = laws["service"][0] if "service" in laws else laws["upload"][0] if "upload" in laws else Constant(0.0)
+        slots = max(self.slots, workers) if "upload" in laws else self.slots  # so that nobody waits
+        server = Server(slots=slots, service=service, atomic=not self.separate)
+        return Cluster(workers, compute, network=network, server=server)
+
+
+def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, list[str]]:
+    """Choose and fit a law for each stage of a log; also notes."""
+    laws = _laws(law)
+    found = stages_of(log)
+    notes = list(found.notes)
+    fitted = {
+        name: _fit(name, stage, log.workers, laws.get(name), by_worker and name == "compute", seed, notes)
+        for name in STAGES
+        if (stage := getattr(found, name)) is not None
+    }
+    for name in laws.keys() - fitted.keys():
+        raise ValueError(f"`law` of {name!r} must be left out; the log does not show its durations.")
+    notes += dependences(found.compute, fitted["compute"].groups, log.workers, _middle(log, found))
+    if found.hidden and found.compute.contains:
+        notes.append(_hidden(found))
+    return Laws(log.workers, fitted, found.slots, found.separate, found.hidden, seed), notes
+
+
+def _laws(law: Any) -> dict[str, str]:
+    if law is None:
+        return {}
+    if not isinstance(law, Mapping):
+        return {"compute": require_family("law", law)}
+    return {one_of("law", name, STAGES): require_family("law", law[name]) for name in law}
+
+
+def _fit(
+    name: str, stage: Stage, workers: int, law: str | None, by_worker: bool, seed: int, notes: list[str]
+) -> StageFit:
+    found = choose(stage, workers, law, by_worker=by_worker)
+    check = law_check(stage, found.groups, workers, seed)
+    if check is not None and check.p_value < LAW_MISFIT:
+        family = found.groups[0].estimate.family
+        notes.append(
+            f"No law fits {name}: the {'named' if law else 'best'}, {family}, has a p-value of {check.p_value:.1g}; "
+            "`delays.Empirical` takes the durations as they are."
+        )
+    notes += _unequal(name, found)
+    return found._replace(contains=stage.contains, law=check, quantiles=_quantiles(stage, found.groups))
+
+
+def _unequal(name: str, choice: StageFit) -> list[str]:
+    groups = choice.groups
+    ratio = "p-value of equal workers " + (f"{choice.p_equal:.1g}" if choice.p_equal >= 1e-12 else "below 1e-12")
+    if len(groups) == 1:
+        few = f"Workers differ in {name}, but have too few jobs to estimate how: one law is fitted to all ({ratio})."
+        return [few] if choice.p_equal < SIGNIFICANT else []
+    if len(groups) == 2 and groups[1].label == "slow":
+        slow = ", ".join(map(str, groups[1].workers[:12])) + (", …" if len(groups[1].workers) > 12 else "")
+        who = f"worker {slow} takes" if len(groups[1].workers) == 1 else f"workers {slow} take"
+        factor = groups[1].estimate.law.mean / groups[0].estimate.law.mean
+        return [f"Two classes of workers: {who} {factor:.2g} times as long as the others ({ratio})."]
+    means = [group.estimate.law.mean for group in groups]
+    return [f"Workers differ: means of {name} from {min(means):.3g} to {max(means):.3g} s ({ratio})."]
+
+
+def _hidden(found: Stages) -> str:
+    inside = f"compute contains it ({', '.join(found.compute.contains)})"
+    if found.upload is not None:
+        inside += f", or upload ({', '.join(found.upload.contains)})"
+    return (
+        f"Not identifiable from the log: {' and '.join(found.hidden)}. No time passes there, or {inside}; "
+        "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to identify them."
+    )
+
+
+def _quantiles(stage: Stage, groups: Sequence[Group]) -> Any:
+    """(2, shares) of the durations and of their laws, each worker's with the weight of its durations."""
+    shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    measured = np.quantile(stage.durations, shares)
+    counts = [int(np.isin(stage.worker, group.workers).sum()) for group in groups]
+    # Quantiles of a mixture: those of a sample of each law at equal shares, as large as the group.
+    fine = (np.arange(2000) + 0.5) / 2000
+    points, weights = [], []
+    for group, count in zip(groups, counts, strict=True):
+        points.append(_inverse(group.estimate.law, fine))
+        weights.append(np.full(len(fine), count / len(fine)))
+    values, mass = np.concatenate(points), np.concatenate(weights)
+    order = np.argsort(values)
+    middle = np.cumsum(mass[order]) - mass[order] / 2
+    return np.stack([measured, np.interp(shares, middle / mass.sum(), values[order])])
+
+
+def _inverse(law: Any, shares: Any) -> Any:
+    """Quantiles; for mixtures, which have none in closed form, from the cdf on a fine grid."""
+    if hasattr(law, "quantile"):
+        return law.quantile(shares)
+    spread = law.mean + 60 * np.sqrt(law.variance)
+    grid = np.concatenate([[0.0], np.geomspace(law.mean * 1e-4, spread, 20_000)])
+    return np.interp(shares, law.cdf(grid), grid)
+
+
+def _middle(log: Trace, found: Stages) -> Any:
+    """The middle of each job that `found.compute` holds, in its order."""
+    middle = (log.start_time + log.finish_time) / 2
+    extra = len(found.compute.durations) - len(log)
+    if extra < 0:
+        first = first_jobs(log)
+        middle, extra = middle[~first], len(found.compute.durations) - int((~first).sum())
+    return np.append(middle, np.full(max(extra, 0), log.seconds))
+
+
+def _parameters(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
+    """Of each group of workers; with several, also the mean of all."""
+    count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
+    generator = np.random.default_rng([seed, 3])
+    estimates = [group.estimate for group in stage.groups]
+    chosen = [one.draw(generator, count) for one in estimates]
+    both = draw_moments(estimates, stage.alternatives, generator, count)
+    averaged = len(stage.alternatives) > 1
+    workers = sum(len(group.workers) for group in stage.groups)
+    totals, estimate = np.zeros(count), 0.0
+    each: dict[str, Parameter] = {}
+    for i, group in enumerate(stage.groups):
+        dot = "" if group.label.startswith("[") or not group.label else "."
+        name = f"{prefix}{dot}{group.label}"
+        each |= _of_group(name, group.estimate, chosen[i], both[i], averaged=averaged)
+        share = len(group.workers) / workers
+        totals += share * both[i, :, 0]
+        estimate += share * group.estimate.law.mean
+    if len(stage.groups) == 1:
+        return each
+    return {f"{prefix}.mean": _parameter(estimate, totals, averaged=averaged)} | each
+
+
+def _of_group(
+    prefix: str, one: Estimate, laws: Sequence[Delay], both: FloatArray, *, averaged: bool
+) -> dict[str, Parameter]:
+    """Mean and cv, over all families if they were averaged, and the law's own arguments."""
+    drawn = np.array([values_of(one.family, law) for law in laws])
+    own = {
+        f"{prefix}.{name}": _parameter(value, drawn[:, i])
+        for i, (name, value) in enumerate(zip(one.names, one.values, strict=True))
+    }
+    derived = {
+        f"{prefix}.{name}": _parameter(value, both[:, i], averaged=averaged)
+        for i, (name, value) in enumerate(zip(("mean", "cv"), moments(one.law), strict=True))
+    }
+    if averaged:
+        return derived | {name: parameter for name, parameter in own.items() if name not in derived}
+    return {name: parameter for name, parameter in derived.items() if name not in own} | own
+
+
+def _parameter(estimate: float, drawn: FloatArray, *, averaged: bool = False) -> Parameter:
+    between = "linear" if np.isfinite(drawn).all() else "nearest"  # some laws have no variance
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=between).tolist()
+    if averaged:  # the chosen family may be less than half of all
+        low, high = min(low, estimate), max(high, estimate)
+    elif estimate >= drawn.max():  # the shortest duration: the law's own least can only be below it
+        low, high = float(np.quantile(drawn, 1 - LEVEL)), float(estimate)
+    elif estimate <= drawn.min():  # the longest one
+        low, high = float(estimate), float(np.quantile(drawn, LEVEL))
+    identifiable = bool(low == high or (low > 0 and high / low < MOST_APART))
+    return Parameter(float(estimate), low, high, LIKELIHOOD, identifiable)
+
+
+def _in_words(stage: StageFit) -> str:
+    if len(stage.groups) > 2:
+        means = [group.estimate.law.mean for group in stage.groups]
+        return f"{stage.groups[0].estimate.family}, means {min(means):.3g} to {max(means):.3g} s by worker"
+    words = [f"{group.estimate.family} of mean {group.estimate.law.mean:.3g} s" for group in stage.groups]
+    counts = [f"{len(group.workers)} {group.label}: " if group.label else "" for group in stage.groups]
+    return " and ".join(count + word for count, word in zip(counts, words, strict=True))
+
+
+def _stage_as_json(stage: StageFit) -> dict[str, Any]:
+    groups = [
+        {"label": group.label, "workers": group.workers, **_estimate_as_json(group.estimate)} for group in stage.groups
+    ]
+    alternatives = [
+        {"weight": one.weight, "laws": [*map(_estimate_as_json, one.estimates)]} for one in stage.alternatives
+    ]
+    law = None if stage.law is None else stage.law._asdict()
+    return {**stage._asdict(), "groups": groups, "law": law, "alternatives": alternatives}
+
+
+def _estimate_as_json(one: Estimate) -> dict[str, Any]:
+    return {
+        "law": one.family,
+        "arguments": dict(zip(one.names, one.values, strict=True)),
+        "covariance": one.covariance,
+        "jobs": one.jobs,
+        "log_likelihood": one.log_likelihood,
+    }
+
+
+def _stage_from_json(found: dict[str, Any]) -> StageFit:
+    groups = [Group(one["label"], tuple(one["workers"]), _estimate_from_json(one)) for one in found["groups"]]
+    alternatives = [
+        Alternative(one["weight"], tuple(map(_estimate_from_json, one["laws"]))) for one in found["alternatives"]
+    ]
+    return StageFit(
+        groups=tuple(groups),
+        contains=tuple(found["contains"]),
+        aic=found["aic"],
+        refused=found["refused"],
+        p_equal=_number(found["p_equal"]),
+        p_classes=_number(found["p_classes"]),
+        law=None if found["law"] is None else Check(**found["law"]),
+        quantiles=np.array(found["quantiles"], np.float64),
+        alternatives=tuple(alternatives),
+    )
+
+
+def _estimate_from_json(found: dict[str, Any]) -> Estimate:
+    values = tuple(float(value) for value in found["arguments"].values())
+    law_of(found["law"], values)
+    size = len(found["covariance"])
+    covariance = np.array(found["covariance"], np.float64).reshape(size, size)
+    likelihood = np.inf if found["log_likelihood"] is None else found["log_likelihood"]
+    return Estimate(found["law"], values, covariance, found["jobs"], likelihood)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,451 @@
+"""The exact likelihood of a log's durations under the clusters of a model, and the fit of highest likelihood."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim.calibration._constants import clusters_of, depends, is_constant, solve_constants, take_constants
+from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model, unidentified
+from asyncsim.calibration._goodness import by_worker, law_checks, unequal_workers
+from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
+from asyncsim.calibration._maximum import (
+    IMPOSSIBLE,
+    Maximum,
+    NoInteriorMaximum,
+    Shape,
+    at_bounds,
+    maximise,
+    shape_of,
+)
+from asyncsim.calibration._model import Model, Parameter
+from asyncsim.calibration._predictive import Check
+from asyncsim.calibration._stages import ROUNDING, stages_of
+from asyncsim.calibration._summaries import COLUMNS, seen_columns
+from asyncsim.calibration._terms import Shown, Term, laws_of, pieces, shown
+from asyncsim.calibration._transforms import HALF, LEVEL, NORMAL, FloatArray, Frame
+from asyncsim.cluster import Cluster
+from asyncsim.delays._per_worker import expand
+from asyncsim.trace import Trace
+
+SCREENED = 256  # clusters of the prior, among which the search begins
+STARTS = 4  # of these, from which it is maximised
+DRAWS = 1000
+MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
+FINE_DRAWS = 20_000  # by which intervals are read where errors are not normal
+FLAT_SD = 0.32  # of a uniform prior, in widths of its middle 90 %
+OTHER_PEAK = 2.0  # of the log-likelihood: another maximum no lower than that is said
+APART = 5.0  # standard errors, from which two maxima are not one
+MISFIT = 0.01  # p-value below which a law does not fit
+NO_CLUSTER = 1e6 * IMPOSSIBLE  # a cluster that `build` cannot make
+SMALLEST = 1e-300  # probability of outlasting a censored duration, so that its logarithm is finite
+BY_SIMULATION = 'Give `method="npe"`, which needs no density.'
+LOG_MORE = {
+    "compute": ("start_time", "finish_time"),
+    "latency": ("start_time", "arrive_time"),
+    "service": ("arrive_time", "serve_time"),
+}
+
+
+class Found(NamedTuple):
+    """The maximum and the likelihood around it."""
+
+    frame: Frame  # coordinates in which errors are nearly normal
+    shape: Shape  # the log-likelihood there
+    height: float  # its maximum
+    others: tuple[dict[str, float], ...]  # values at other maxima that are nearly as high
+    failed: int  # of the clusters of the prior that were tried, how many `build` cannot make
+
+
+def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
+    """Fit a model by the likelihood of the durations that a log shows; see `calibrate`."""
+    stages = stages_of(log)
+    cycle = log.workers * log.seconds / len(log)
+    require_model(log, model)
+    middle = model.cluster(model.at(np.full(len(model.names), 0.5)) * model.units(cycle))
+    _require_independent(middle)
+    seen = shown(log, middle, stages.compute)
+    _require_some(seen)
+    constants, terms = take_constants(seen.terms, clusters_of(model, cycle), ROUNDING * log.seconds)
+    _require_densities(terms, middle)
+    known = solve_constants(model, constants, cycle)
+    on = depends(model, cycle, lambda cluster: [laws_of(term.name, cluster) for term in terms], len(terms))
+    free = [name for name in model.names if name not in known and any(on[name])]
+    unseen = [name for name in model.names if name not in known and name not in free]
+    _require_told(known, free, seen)
+    others = {**_prior_values(model, unseen, 0.5, cycle), **known}
+    found = _highest(model, terms, free, others, cycle, seed) if free else None
+    generator = np.random.default_rng([seed, 8])
+    values = others if found is None else found.frame.values(found.shape.at)
+    draws = _draws(model, values, found, unseen, cycle, generator)
+    parameters = _parameters(model, values, found, unseen, known, cycle, generator)
+    widths = _widths(model, parameters, found, cycle)
+    parameters = {name: one._replace(identifiable=widths[name] <= HALF) for name, one in parameters.items()}
+    fitted = model.cluster([values[name] for name in model.names])
+    laws = {} if found is None else _laws(model, terms, found, fitted, seed)
+    if found is None and terms:
+        laws = _known_laws(terms, fitted, seed)
+    notes = [note for note in stages.notes if not note.startswith("The log lacks")]
+    notes += _unseen(seen, unseen) + _bounds(model, found) + _misfits(terms, fitted, laws) + _search(found)
+    used = beginning(log, MOST_CHECKED)
+    hidden = tuple(name for name, one in parameters.items() if not one.identifiable)
+    notes += unidentified([name for name in hidden if name not in unseen], widths)
+    return fit_of_model(
+        log,
+        used,
+        model,
+        estimate=fitted,
+        draws=draws,
+        parameters=parameters,
+        seen=seen_columns(used),
+        notes=notes,
+        method=LIKELIHOOD,
+        evidence=Evidence({f"law of {name}": check for name, check in laws.items()}, widths),
+        seed=seed,
+    )
+
+
+def log_likelihood(terms: Sequence[Term], cluster: Cluster) -> float:
+    """Σ log f(duration) + Σ log P(delay > censored) over all workers and stages, each by its own law."""
+    total, impossible = 0.0, 0
+    for term in terms:
+        for law, _, durations, censored in pieces(term, cluster):
+            if len(durations):
+                density = _density(law, durations)
+                finite = np.isfinite(density)
+                impossible += int((~finite).sum())
+                total += float(density.sum()) if finite.all() else 0.0
+            if len(censored):
+                total += float(np.log(np.maximum(1 - law.cdf(censored), SMALLEST)).sum())
+    return IMPOSSIBLE * (1 + impossible) if impossible or not math.isfinite(total) else total
+
+
+def _density(law: Any, durations: FloatArray) -> FloatArray:
+    return law.log_density(durations) if hasattr(law, "log_density") else np.full(len(durations), -np.inf)
+
+
+def _highest(
+    model: Model, terms: Sequence[Term], free: Sequence[str], others: Mapping[str, float], cycle: float, seed: int
+) -> Found:
+    """Maximise from the best of many clusters of the prior."""
+    search = Frame([model.axis(name, cycle, _bounded(model)) for name in free], model.names, others)
+    value = _value(model, terms, search)
+    shares = np.random.default_rng([seed, 6]).random((SCREENED, len(model.names)))
+    shares[0] = 0.5
+    rows = model.at(shares) * model.units(cycle)
+    starts = [search.to(dict(zip(model.names, row, strict=True))) for row in rows]
+    heights = np.array([value(x) for x in starts])
+    best = np.argsort(-heights)[:STARTS]
+    with np.errstate(all="ignore"):
+        maxima = sorted(
+            (maximise(value, starts[i], search.low, search.high) for i in best), key=lambda maximum: -maximum.height
+        )
+        maximum = maxima[0]
+        if maximum.height <= IMPOSSIBLE:
+            raise ValueError(_why_impossible(model, terms, search.values(maximum.at)))
+        try:
+            maximum = at_bounds(value, maximum, search.low, search.high)
+        except NoInteriorMaximum as error:
+            name = search.axes[error.place].name
+            raise ValueError(
+                f"`model` has its highest likelihood at {name}={search.values(maximum.at)[name]:.4g}, where a change "
+                "either way makes the log impossible. Give each end of a law a parameter of its own, or "
+                '`method="npe"`.'
+            ) from error
+        frame = Frame(
+            [model.axis(name, cycle, [free[bound.place] for bound in maximum.active]) for name in free],
+            model.names,
+            others,
+        )
+        at = np.clip(frame.to(search.values(maximum.at)), frame.low, frame.high)
+        there = Maximum(at, maximum.height, maximum.active)
+        scale = np.full(len(free), 0.1 / math.sqrt(sum(len(part) for term in terms for part in term.durations)))
+        shape = shape_of(_value(model, terms, frame), there, scale, FLAT_SD**-2, frame.low, frame.high)
+    return Found(
+        frame, shape, maximum.height, _others(search, frame, shape, maximum, maxima), int((heights == NO_CLUSTER).sum())
+    )
+
+
+def _bounded(model: Model) -> list[str]:
+    """Parameters whose coordinates have no end where they have: probabilities, at 0."""
+    return [name for name in model.names if model.is_probability(name)]
+
+
+def _value(model: Model, terms: Sequence[Term], frame: Frame) -> Any:
+    def value(x: FloatArray) -> float:
+        try:
+            cluster = model.cluster(list(frame.values(x).values()))
+        except ValueError:
+            return NO_CLUSTER
+        if cluster.workers != len(terms[0].durations):
+            return NO_CLUSTER
+        return log_likelihood(terms, cluster)
+
+    return value
+
+
+def _others(
+    search: Frame, frame: Frame, shape: Shape, maximum: Maximum, maxima: Sequence[Maximum]
+) -> tuple[dict[str, float], ...]:
+    """Maxima that are nearly as high, and far away in parameters that the log identifies."""
+    error = np.full(len(shape.at), np.inf)
+    error[shape.inner] = np.sqrt(np.diag(shape.covariance))
+    error[error > HALF * FLAT_SD] = np.inf
+    found: list[dict[str, float]] = []
+    for other in maxima:
+        values = search.values(other.at)
+        away = np.abs(frame.to(values) - shape.at) / error
+        if other.height > maximum.height - OTHER_PEAK and (away > APART).any():
+            found.append(values)
+    return tuple(found[:1])
+
+
+def _draws(
+    model: Model,
+    values: Mapping[str, float],
+    found: Found | None,
+    unseen: Sequence[str],
+    cycle: float,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """(DRAWS, p) values: of the normal approximation, and of the prior where the log shows nothing."""
+    columns = {name: np.full(DRAWS, value) for name, value in values.items()}
+    for name in unseen:
+        columns[name] = np.array([_prior_value(model, name, share, cycle) for share in generator.random(DRAWS)])
+    if found is not None:
+        drawn = found.shape.draw(generator, DRAWS, found.frame.low, found.frame.high)
+        for place, one in enumerate(found.frame.axes):
+            columns[one.name] = np.array([one.back(x) for x in drawn[:, place]])
+    return np.stack([columns[name] for name in model.names], axis=1)
+
+
+def _parameters(
+    model: Model,
+    values: Mapping[str, float],
+    found: Found | None,
+    unseen: Sequence[str],
+    known: Mapping[str, float],
+    cycle: float,
+    generator: np.random.Generator,
+) -> dict[str, Parameter]:
+    ends = {} if found is None else _intervals(found, generator)
+    parameters = {}
+    for name in model.names:
+        if name in unseen:
+            low, high = (_prior_value(model, name, share, cycle) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+            parameters[name] = Parameter(values[name], low, high, NOT_OBSERVED, False)
+        else:
+            low, high = (values[name], values[name]) if name in known else ends[name]
+            parameters[name] = Parameter(values[name], low, high, LIKELIHOOD, True)
+    return parameters
+
+
+def _intervals(found: Found, generator: np.random.Generator) -> dict[str, tuple[float, float]]:
+    """Name -> 90 % interval: normal, but of draws where a coordinate is at an active bound."""
+    shape, frame = found.shape, found.frame
+    active = {bound.place: bound.side for bound in shape.active}
+    if not active:
+        half = NORMAL * np.sqrt(np.diag(shape.covariance))
+        return {
+            one.name: (one.back(x - h), one.back(x + h)) for one, x, h in zip(frame.axes, shape.at, half, strict=True)
+        }
+    drawn = shape.draw(generator, FINE_DRAWS, frame.low, frame.high)
+    found_ends = {}
+    for place, one in enumerate(frame.axes):
+        side = active.get(place, 0)
+        shares = {0: ((1 - LEVEL) / 2, (1 + LEVEL) / 2), 1: (1 - LEVEL, 1.0), -1: (0.0, LEVEL)}[side]
+        low, high = np.quantile(drawn[:, place], shares).tolist()
+        ends = (low if side >= 0 else shape.at[place], high if side <= 0 else shape.at[place])
+        found_ends[one.name] = (one.back(ends[0]), one.back(ends[1]))
+    return found_ends
+
+
+def _widths(model: Model, parameters: Mapping[str, Parameter], found: Found | None, cycle: float) -> dict[str, float]:
+    """Name -> width of the interval over that of the middle 90 % of the prior, had it no ends."""
+    axes = {name: model.axis(name, cycle) for name in parameters}
+    axes |= {} if found is None else {one.name: one for one in found.frame.axes}
+    widths = {name: axes[name].to(one.high) - axes[name].to(one.low) for name, one in parameters.items()}
+    if found is not None:
+        normal = 2 * NORMAL * np.sqrt(np.diag(found.shape.covariance))
+        for place, width in zip(found.shape.inner, normal.tolist(), strict=True):
+            name = found.frame.axes[place].name
+            widths[name] = max(widths[name], width)
+    return widths
+
+
+def _laws(model: Model, terms: Sequence[Term], found: Found, fitted: Cluster, seed: int) -> dict[str, Check]:
+    """How far each stage is from its law, with the fit of parameters at no active bound accounted for."""
+    shape, inner = found.shape, found.shape.inner
+    steps = np.sqrt(np.diag(shape.covariance)) * 0.1 if inner else np.zeros(0)
+    scores = [np.zeros((sum(map(len, term.durations)), len(inner))) for term in terms]
+    for column, (place, step) in enumerate(zip(inner, steps, strict=True)):
+        ends = []
+        for side in (1, -1):
+            at = shape.at.copy()
+            at[place] += side * step
+            cluster = model.cluster(list(found.frame.values(at).values()))
+            ends.append([np.concatenate(by_worker(term, cluster, "log_density")) for term in terms])
+        for score, high, low in zip(scores, *ends, strict=True):
+            slope = (high - low) / (2 * step)
+            score[:, column] = np.where(np.isfinite(slope), slope, 0.0)
+    return law_checks(terms, fitted, scores, shape.covariance if inner else np.zeros((0, 0)), seed)
+
+
+def _known_laws(terms: Sequence[Term], fitted: Cluster, seed: int) -> dict[str, Check]:
+    """Of laws in which nothing was fitted."""
+    scores = [np.zeros((sum(map(len, term.durations)), 0)) for term in terms]
+    return law_checks(terms, fitted, scores, np.zeros((0, 0)), seed)
+
+
+def _require_independent(cluster: Cluster) -> None:
+    """Refuse clusters whose durations depend on each other or on time."""
+    if cluster.faults:
+        kind = type(cluster.faults[0]).__name__
+        raise ValueError(f"`model` has faults ({kind}), which change durations. Leave them out, or {BY_SIMULATION}")
+    network = cluster.network
+    if network.shared and (network.download_seconds or network.upload_seconds):
+        raise ValueError(f"`model` has a shared link, on which messages wait for each other. {BY_SIMULATION}")
+    for law in cluster.laws:
+        if not hasattr(law, "cdf"):
+            raise ValueError(
+                f"`model` computes by {law!r:.80}: durations that depend on when a job starts. {BY_SIMULATION}"
+            )
+
+
+def _require_some(seen: Shown) -> None:
+    if not seen.terms:
+        raise ValueError(
+            f"`log` shows no durations of {' or '.join(seen.missing)} by themselves, which the likelihood is of. "
+            f'Record {_more(seen.missing)}{_without(seen.missing)}, or give `method="npe"`.'
+        )
+
+
+def _more(missing: Sequence[str]) -> str:
+    names = {column for name in missing for column in LOG_MORE[name]}
+    *first, last = [f"`{name}`" for name in COLUMNS if name in names]
+    return f"{', '.join(first)} and {last}"
+
+
+def _without(missing: Sequence[str]) -> str:
+    """For a log that has the columns, and in which nothing takes time between them."""
+    parts = " and ".join(name for name in missing if name != "compute")
+    return f" (where they are recorded and equal, leave {parts} out of `model`)" if parts else ""
+
+
+def _require_densities(terms: Sequence[Term], cluster: Cluster) -> None:
+    for term in terms:
+        for law in dict.fromkeys(map(id, laws := expand(laws_of(term.name, cluster)[0], cluster.workers))):
+            one: Any = next(other for other in laws if id(other) == law)
+            if is_constant(one):
+                continue
+            try:
+                one.log_density(np.array([one.mean]))
+            except (AttributeError, TypeError, NotImplementedError) as error:
+                raise ValueError(
+                    f"`model` gives {term.name} a law without density, {one!r:.80}. Give its parts laws with spread, "
+                    'or `method="npe"`.'
+                ) from error
+
+
+def _require_told(known: Mapping[str, float], free: Sequence[str], seen: Shown) -> None:
+    if not known and not free:
+        names = ", ".join(term.name for term in seen.terms)
+        raise ValueError(
+            f"`model` has no parameter that affects the stages that the log shows ({names}). {BY_SIMULATION}"
+        )
+
+
+def _why_impossible(model: Model, terms: Sequence[Term], values: Mapping[str, float]) -> str:
+    """Which duration, of which worker, no cluster of the prior can produce."""
+    try:
+        cluster = model.cluster(list(values.values()))
+    except ValueError as error:
+        return f"`build` fails at every cluster of the prior that was tried: {error}"
+    for term in terms:
+        for law, workers, durations, _ in pieces(term, cluster):
+            bad = ~np.isfinite(_density(law, durations))
+            if not bad.any():
+                continue
+            place = int(bad.argmax())
+            worker = workers[int(np.searchsorted(np.cumsum([len(term.durations[w]) for w in workers]), place, "right"))]
+            value = float(durations[place])
+            remedy = (
+                "Leave such jobs out, or give a law that can, say `Exponential`."
+                if value == 0
+                else "Widen the prior, or give another law."
+            )
+            return (
+                f"`model` cannot produce the log: {term.name} of worker {worker} took {value:.6g} s, impossible with "
+                f"{law!r:.80} and with every other cluster of the prior that was tried. {remedy}"
+            )
+    return "`model` cannot produce the log. Widen the prior, or give other laws."
+
+
+def _unseen(seen: Shown, unseen: Sequence[str]) -> list[str]:
+    found = [
+        f"The log shows no {name} by itself: it is no part of the likelihood. Record {_more([name])}"
+        f'{_without([name])}, or give `method="npe"`.'
+        for name in seen.missing
+    ]
+    if unseen:
+        names = ", ".join(unseen)
+        found.append(
+            f"Nothing that the log shows depends on {names}: estimates are the middle of the prior, samples are drawn "
+            "from it."
+        )
+    return found
+
+
+def _bounds(model: Model, found: Found | None) -> list[str]:
+    """Parameters whose maximum is at an end of the prior."""
+    notes = []
+    for bound in () if found is None else found.shape.active:
+        if bound.given:
+            name = found.frame.axes[bound.place].name  # type: ignore[union-attr]
+            prior, end = model.prior[name], "greatest" if bound.side > 0 else "least"
+            value = prior.high if bound.side > 0 else prior.low
+            more = "" if model.is_probability(name) and value in (0, 1) else ": widen it, if there may be others"
+            notes.append(f"The likelihood is highest at the {end} value of the prior of {name}, {value:g}{more}.")
+    return notes
+
+
+def _misfits(terms: Sequence[Term], fitted: Cluster, laws: Mapping[str, Check]) -> list[str]:
+    notes = [
+        f"The model's law does not fit {name}: its distance from the log has a p-value of {check.p_value:.1g}."
+        for name, check in laws.items()
+        if check.p_value < MISFIT
+    ]
+    for term in terms:
+        p_value = unequal_workers(term, fitted) if term.name != "service" else 1.0
+        if p_value < MISFIT / 10:
+            notes.append(
+                f"Workers differ in {term.name} from the model (p-value {p_value:.1g}): give them laws of their own."
+            )
+    return notes
+
+
+def _search(found: Found | None) -> list[str]:
+    if found is None:
+        return []
+    notes = []
+    if found.failed:
+        notes.append(
+            f"`build` fails at {found.failed} of {SCREENED} clusters drawn from the prior, which were left out: narrow "
+            "the prior to possible values."
+        )
+    if not found.others:
+        return notes
+    values = ", ".join(f"{one.name}={found.others[0][one.name]:.4g}" for one in found.frame.axes)
+    return [
+        *notes,
+        f"The likelihood has another maximum, nearly as high, at {values}: intervals are of the highest alone.",
+    ]
+
+
+def _prior_value(model: Model, name: str, share: float, cycle: float) -> float:
+    return float(model.prior[name].quantile(share)) * (cycle if name in model.times else 1.0)
+
+
+def _prior_values(model: Model, names: Sequence[str], share: float, cycle: float) -> dict[str, float]:
+    return {name: _prior_value(model, name, share, cycle) for name in names}

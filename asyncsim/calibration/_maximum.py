@@ -1,0 +1,308 @@
+"""The maximum of a likelihood within bounds, and the normal approximation around it.
+
+A bound is active if the maximum is at it: an end of the range, or of the values that the data allow (a shortest
+delay is no longer than the shortest duration). Errors there are on one side only, exponential rather than normal;
+the others are normal, given it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Value = Callable[[FloatArray], float]
+
+IMPOSSIBLE = -1e15  # the logarithm of a likelihood of 0, or below: the more durations are impossible, the lower
+FEW = 8  # coordinates, up to which a simplex finds its way
+PER_COORDINATE = 150  # evaluations of a simplex
+SLOPE = 1e-6  # step of the gradients of the search, in widths of the prior
+NEAR = 0.02  # of the log-likelihood: a maximum so close to a bound is at it
+FAR = 0.02  # in widths of the prior, how far away walls are looked for
+INWARDS = 0.25  # widths of the prior, from which on a likelihood that is no lower is not highest at a bound
+ROUNDS = 4  # of the search along walls and between them
+STEP = 0.1  # of a second difference, in standard errors
+FALL = 0.5  # of the log-likelihood, by which a slope at an active bound is measured
+STEEP = 25.0  # standard deviations from its middle, from which on a normal tail is exponential
+FLAT = 1e-6  # a fall over the whole width that is none
+TIGHT = 1e-12  # relative distance from an active bound that counts as none
+ONE_SIDED = 100  # sweeps over coordinates at active bounds, where there are several
+
+
+class ActiveBound(NamedTuple):
+    """A coordinate whose maximum is at an active bound."""
+
+    place: int  # which
+    side: int  # 1 at an upper end, -1 at a lower one
+    given: bool  # whether it is the end of the given range; otherwise beyond it the data are impossible
+
+
+class NoInteriorMaximum(ValueError):
+    """A coordinate that cannot move either way, because the data are impossible on both sides."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(f"coordinate {place} has no interior maximum")
+        self.place = place
+
+
+class Maximum(NamedTuple):
+    """Where a likelihood is highest."""
+
+    at: FloatArray  # (p,) coordinates
+    height: float  # log-likelihood there
+    active: tuple[ActiveBound, ...] = ()  # the active bounds
+
+
+def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray) -> Maximum:
+    """Up from one point: a simplex, which walls do not mislead, then gradients."""
+    from scipy.optimize import minimize
+
+    at, ends = start, list(zip(low, high, strict=True))
+    loss = lambda x: -value(x)  # noqa: E731
+    if len(start) <= FEW:
+        options = {"maxfev": PER_COORDINATE * len(start), "xatol": 1e-6, "fatol": 1e-4, "adaptive": len(start) > 2}
+        simplex = _simplex(start, low, high)
+        at = minimize(loss, at, method="Nelder-Mead", bounds=ends, options={**options, "initial_simplex": simplex}).x
+    options = {"maxiter": 200, "ftol": 1e-14, "gtol": 1e-4}
+    slope = {"jac": "3-point", "options": {**options, "finite_diff_rel_step": SLOPE}}
+    found = minimize(loss, np.clip(at, low, high), method="L-BFGS-B", bounds=ends, **slope)
+    best = max((np.clip(found.x, low, high), at), key=value)
+    return Maximum(best, value(best))
+
+
+def at_bounds(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray) -> Maximum:
+    """The highest point near one that `maximise` found, with the active bounds that it is at."""
+    active: dict[int, ActiveBound] = {}
+    for _ in range(ROUNDS):
+        before, known = maximum.height, len(active)
+        for place in range(len(low)):
+            if place in active and active[place].given:
+                continue
+            bound, maximum = _bound(value, maximum, place, low, high)
+            if bound is not None:
+                active[place] = bound
+        maximum = _between(value, maximum, low, high, sorted(active))
+        if maximum.height - before < NEAR and len(active) == known:
+            break
+    walls = [bound.place for bound in active.values() if not bound.given]
+    if walls and maximise(value, maximum.at, low, high).height > maximum.height + NEAR:  # along several walls at once
+        raise NoInteriorMaximum(walls[0])
+    return maximum._replace(active=tuple(active[place] for place in sorted(active)))
+
+
+def _bound(
+    value: Value, maximum: Maximum, place: int, low: FloatArray, high: FloatArray
+) -> tuple[ActiveBound | None, Maximum]:
+    """The bound that a coordinate is at, and the point moved there."""
+    ends = {1: high[place], -1: low[place]}
+    heights = {side: value(_moved(maximum.at, place, end)) for side, end in ends.items()}
+    near = [side for side in (1, -1) if heights[side] >= maximum.height - NEAR]
+    if len(near) == 2:  # nothing depends on it
+        return None, maximum
+    if near:
+        side = near[0]
+        inside = _moved(maximum.at, place, ends[side] - side * min(INWARDS, (high[place] - low[place]) / 2))
+        other = _between(value, Maximum(inside, value(inside)), low, high, [place])
+        if other.height >= maximum.height - NEAR:  # along a ridge, which happens to end there
+            return None, other
+        return ActiveBound(place, side, True), Maximum(_moved(maximum.at, place, ends[side]), heights[side])
+    walls = {side: wall for side, end in ends.items() if (wall := _wall(value, maximum, place, side, end)) is not None}
+    if len(walls) == 2:
+        raise NoInteriorMaximum(place)
+    for side, wall in walls.items():
+        there = _moved(maximum.at, place, wall)
+        if value(there) >= maximum.height:
+            return ActiveBound(place, side, False), Maximum(there, value(there))
+    return None, maximum
+
+
+def _wall(value: Value, maximum: Maximum, place: int, side: int, end: float) -> float | None:
+    """The last possible value in a direction, if the next ones are impossible."""
+    inside, outside = maximum.at[place], maximum.at[place] + side * min(FAR, abs(end - maximum.at[place]))
+    if value(_moved(maximum.at, place, outside)) > IMPOSSIBLE:
+        return None
+    while abs(outside - inside) > TIGHT * max(1.0, abs(inside)):
+        middle = (inside + outside) / 2
+        if value(_moved(maximum.at, place, middle)) > IMPOSSIBLE:
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def _between(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray, fixed: Sequence[int]) -> Maximum:
+    """Up in the coordinates that are at no active bound."""
+    free = [place for place in range(len(low)) if place not in fixed]
+    if not free:
+        return maximum
+
+    def inner(x: FloatArray) -> float:
+        at = maximum.at.copy()
+        at[free] = x
+        return value(at)
+
+    found = maximise(inner, maximum.at[free], low[free], high[free])
+    at = maximum.at.copy()
+    at[free] = found.at
+    return Maximum(at, found.height) if found.height >= maximum.height else maximum
+
+
+class Shape(NamedTuple):
+    """A log-likelihood around its maximum: g·δ - ½ δ·H·δ, g being 0 except at active bounds."""
+
+    at: FloatArray  # (p,) the maximum
+    slope: FloatArray  # (p,) g, outwards
+    information: FloatArray  # (p, p) H
+    active: tuple[ActiveBound, ...]  # of the maximum
+
+    @property
+    def inner(self) -> list[int]:
+        """The coordinates that are at no active bound."""
+        active = {bound.place for bound in self.active}
+        return [place for place in range(len(self.at)) if place not in active]
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Of the inner coordinates, given the others."""
+        return np.asarray(np.linalg.inv(self.information[np.ix_(self.inner, self.inner)]), np.float64)
+
+    def draw(self, generator: np.random.Generator, count: int, low: FloatArray, high: FloatArray) -> FloatArray:
+        """(count, p) from exp(g·δ - ½ δ·H·δ) within the bounds: first of active bounds, then the others, given it."""
+        away = np.zeros((count, len(self.at)))
+        inner, outer = self.inner, [bound.place for bound in self.active]
+        if outer:
+            sides = np.array([bound.side for bound in self.active])
+            room = np.where(sides > 0, (self.at - low)[outer], (high - self.at)[outer])
+            away[:, outer] = -sides * self._one_sided(generator, count, inner, outer, sides, room)
+        if inner:
+            across = self.information[np.ix_(inner, outer)]
+            centre = -(away[:, outer] @ across.T) @ self.covariance if outer else np.zeros((count, len(inner)))
+            spread = np.linalg.cholesky(self.covariance)
+            away[:, inner] = centre + generator.standard_normal((count, len(inner))) @ spread.T
+            for _ in range(ROUNDS):  # draws out of bounds are repeated
+                out = ((self.at + away < low) | (self.at + away > high))[:, inner].any(axis=1)
+                fresh = centre + generator.standard_normal((count, len(inner))) @ spread.T
+                away[np.ix_(np.flatnonzero(out), np.array(inner))] = fresh[out]
+        return np.clip(self.at + away, low, high)
+
+    def _one_sided(
+        self,
+        generator: np.random.Generator,
+        count: int,
+        inner: list[int],
+        outer: list[int],
+        sides: NDArray[np.int64],
+        room: FloatArray,
+    ) -> FloatArray:
+        """(count, active) distances from the active, with density exp(-|g| t - ½ t·S·t) where the others are free."""
+        from scipy.special import ndtr, ndtri
+
+        h, across = self.information, self.information[np.ix_(inner, outer)]
+        s = h[np.ix_(outer, outer)] - (across.T @ self.covariance @ across if inner else 0.0)
+        s = s * np.outer(sides, sides)
+        slope = np.abs(self.slope[outer])
+        away = np.minimum(generator.exponential(size=(count, len(outer))) / np.maximum(slope, 1e-9), room)
+        for _ in range(ONE_SIDED if len(outer) > 1 else 1):
+            for i in range(len(outer)):
+                pull = slope[i] + away @ s[i] - away[:, i] * s[i, i]
+                sd = max(s[i, i], 1e-300) ** -0.5
+                if (pull * sd > STEEP).all():  # exponential, within the room
+                    pull = np.maximum(pull, FLAT / room[i])
+                    away[:, i] = -np.log1p(generator.random(count) * np.expm1(-pull * room[i])) / pull
+                else:  # the tail of a normal, by its inverse
+                    first, last = ndtr(-pull * sd), ndtr(-pull * sd - room[i] / sd)
+                    away[:, i] = sd * -ndtri(first - generator.random(count) * (first - last)) - pull * sd * sd
+        return np.clip(away, 0.0, room)
+
+
+def shape_of(
+    value: Value, maximum: Maximum, scale: FloatArray, floor: float, low: FloatArray, high: FloatArray
+) -> Shape:
+    """Slopes and second differences of a log-likelihood at its maximum."""
+    size, at = len(maximum.at), maximum.at
+    active = {bound.place: bound for bound in maximum.active}
+    steps, slope, information = np.array(scale, np.float64), np.zeros(size), np.zeros((size, size))
+    for place in range(size):
+        if place in active:
+            steps[place], slope[place], information[place, place] = _at_bound(value, maximum, active[place], low, high)
+        else:
+            steps[place], information[place, place] = _curvature(value, maximum, place, steps[place], low, high)
+    for i in range(size):
+        for j in range(i):
+            information[i, j] = information[j, i] = _mixed(value, at, i, j, steps, active)
+    inner = [place for place in range(size) if place not in active]
+    if inner:
+        information[np.ix_(inner, inner)] = _raised(information[np.ix_(inner, inner)], floor)
+    return Shape(at, slope, information, maximum.active)
+
+
+def _curvature(
+    value: Value, maximum: Maximum, place: int, step: float, low: FloatArray, high: FloatArray
+) -> tuple[float, float]:
+    """A step of a tenth of a standard error, and minus the second derivative, by central differences."""
+    most = (high[place] - low[place]) / 4
+    second = 0.0
+    for _ in range(ROUNDS):
+        step = min(step, most)
+        ends = [value(_moved(maximum.at, place, maximum.at[place] + side * step)) for side in (1, -1)]
+        while min(ends) <= IMPOSSIBLE and step > TIGHT:
+            step /= 4
+            ends = [value(_moved(maximum.at, place, maximum.at[place] + side * step)) for side in (1, -1)]
+        second = (2 * maximum.height - sum(ends)) / step**2
+        wanted = STEP / np.sqrt(second) if second > 0 else most
+        if abs(np.log(min(wanted, most) / step)) < 0.5:
+            break
+        step = min(wanted, most)
+    return step, max(second, 0.0)
+
+
+def _at_bound(
+    value: Value, maximum: Maximum, bound: ActiveBound, low: FloatArray, high: FloatArray
+) -> tuple[float, float, float]:
+    """A step inwards by which it falls a little; the slope outwards, and minus the second derivative."""
+    at = maximum.at[bound.place]
+    room = (at - low[bound.place]) if bound.side > 0 else (high[bound.place] - at)
+    fall = lambda step: maximum.height - value(_moved(maximum.at, bound.place, at - bound.side * step))  # noqa: E731
+    step = room / 4
+    while fall(step) > FALL and step > TIGHT * room:
+        step /= 2
+    first, second = fall(step), fall(2 * step)
+    slope, bend = (4 * first - second) / (2 * step), (second - 2 * first) / step**2
+    return step, bound.side * max(slope, 0.0), max(bend, 0.0)
+
+
+def _mixed(value: Value, at: FloatArray, i: int, j: int, steps: FloatArray, active: dict[int, ActiveBound]) -> float:
+    """Minus the mixed derivative, by central differences, and inwards where a coordinate is at an active bound."""
+    ways = [(-active[k].side, 0) if k in active else (1, -1) for k in (i, j)]
+    total, divisor = 0.0, 1.0
+    for a, sign in zip(ways[0], (1, -1), strict=True):
+        for b, other in zip(ways[1], (1, -1), strict=True):
+            height = value(_moved(_moved(at, i, at[i] + a * steps[i]), j, at[j] + b * steps[j]))
+            if height <= IMPOSSIBLE:
+                return 0.0
+            total += sign * other * height
+    for k, (first, last) in zip((i, j), ways, strict=True):
+        divisor *= (first - last) * steps[k]
+    return -total / divisor
+
+
+def _raised(information: FloatArray, floor: float) -> FloatArray:
+    """With no eigenvalue below a floor: directions that the data do not identify are as wide as the bounds."""
+    values, vectors = np.linalg.eigh(information)
+    return (vectors * np.maximum(values, floor)) @ vectors.T
+
+
+def _moved(at: FloatArray, place: int, to: float) -> FloatArray:
+    found = at.copy()
+    found[place] = to
+    return found
+
+
+def _simplex(start: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """The point and, in each coordinate, a tenth of a width away from it, to the side where there is more room."""
+    vertices = [start]
+    for place in range(len(start)):
+        side = 1 if high[place] - start[place] >= start[place] - low[place] else -1
+        vertices.append(_moved(start, place, start[place] + side * min(0.1, (high[place] - low[place]) / 4)))
+    return np.array(vertices)

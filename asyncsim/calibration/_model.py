@@ -1,0 +1,256 @@
+"""A model to be fitted: a cluster as a function of parameters, and their priors."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim._checks import did_you_mean, require_integer
+from asyncsim._description import describe, hash_of
+from asyncsim._priors import LogUniform, Prior, Uniform
+from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
+from asyncsim.cluster import Cluster, Network, Server
+from asyncsim.cluster.protocols import Asynchronous
+from asyncsim.delays import Constant, Exponential, Gamma
+
+Build = Callable[[Mapping[str, float]], Cluster]
+TOLD_APART = 64  # clusters, drawn from the prior, by which a model is known again
+
+
+class Parameter(NamedTuple):
+    """One number of the model.
+
+    Attributes:
+        estimate: Of highest likelihood; NaN if it is not identifiable from the log. By "npe": the median of the
+            posterior. Where no duration depends on a model's parameter, the median of the prior.
+        low, high: Ends of the 90 % interval; one of them is the estimate where this is the shortest or longest
+            duration itself. Of mean and cv, where the law was chosen by AIC, they count the other families too, by
+            Akaike weights; of the chosen law's own arguments they do not.
+        method: "likelihood"; "likelihood of whole jobs", where network, queue and service may be in them, because the
+            log identifies neither; "not observed"; of a model, also "npe".
+        identifiable: Whether the log identifies it: its interval spans less than a factor of ten. Of a model: it is at
+            most half as wide as that of the prior.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    method: str
+    identifiable: bool
+
+
+class Parameters(dict[str, Parameter]):
+    """Name -> parameter; an unknown name is refused with the nearest one."""
+
+    def __missing__(self, name: str) -> Parameter:
+        hint = did_you_mean(str(name), self)
+        raise KeyError(f"`parameters` has no {name!r}; it has {', '.join(self)}.{hint}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A cluster as a function of its unknown numbers, and a prior of each.
+
+    Args:
+        build: Called with name -> value; gives an `asyncsim.Cluster` with the log's number of workers.
+        prior: Name -> `LogUniform(low, high)` or `Uniform(low, high)`.
+        times: Names of the parameters that are times, if these are all that have a unit. Then only their ratios
+            matter: priors are read in units of the log's mean time from one commit of a worker to its next, and an
+            estimator that is kept serves logs on any scale.
+
+    Raises:
+        ValueError: If an argument does not fit, or the middle of the prior gives no asynchronous cluster.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> model = Model(
+        ...     lambda p: Cluster(workers=12, compute=Gamma(p["mean"], p["cv"])),
+        ...     prior={"mean": LogUniform(0.01, 100), "cv": Uniform(0.05, 1.5)},
+        ... )
+        >>> model.cluster([1.0, 0.5])
+        Cluster(12 workers, Gamma(mean=1.0, cv=0.5))
+    """
+
+    build: Build
+    prior: Mapping[str, Prior]
+    times: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not callable(self.build):
+            raise ValueError(f"`build` must be a function of name -> value; got {self.build!r:.60}. Give a lambda.")
+        if not isinstance(self.prior, Mapping) or not self.prior:
+            remedy = 'Give {"mean": LogUniform(0.01, 100)}.'
+            raise ValueError(f"`prior` must be a mapping from names to priors; got {self.prior!r:.60}. {remedy}")
+        for name, prior in self.prior.items():
+            if not isinstance(prior, Prior):
+                remedy = "Give LogUniform(low, high) or Uniform(low, high)."
+                raise ValueError(f"`prior` of {name!r} must be a distribution; got {prior!r:.60}. {remedy}")
+        object.__setattr__(self, "times", tuple(self.times))
+        for name in self.times:
+            if name not in self.prior:
+                hint = did_you_mean(name, self.prior, quote="")
+                raise ValueError(f"`times` must be names of `prior`; got {name!r}.{hint or ' Leave it out.'}")
+        self.cluster(self.at(np.full(len(self.prior), 0.5)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters."""
+        return tuple(self.prior)
+
+    @property
+    def workers(self) -> int:
+        """Number of workers of its clusters."""
+        return self.cluster(self.at(np.full(len(self.prior), 0.5))).workers
+
+    def at(self, shares: FloatArray) -> FloatArray:
+        """(…, p) values below which these shares of the prior lie."""
+        columns = [prior.quantile(shares[..., i]) for i, prior in enumerate(self.prior.values())]
+        return np.stack(columns, axis=-1)
+
+    def cluster(self, values: Any) -> Cluster:
+        """The cluster of some values, in the order of `names`.
+
+        Raises:
+            ValueError: If `build` fails, or gives anything but an asynchronous cluster.
+        """
+        given = dict(zip(self.names, map(float, values), strict=True))
+        try:
+            made = self.build(given)
+        except (Exception, SystemExit) as error:
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            what = f"{kind}{str(error).rstrip('.')}. Narrow the prior to values that it takes, or mend it."
+            if isinstance(error, KeyError) and error.args:
+                hint = did_you_mean(str(error.args[0]), given, quote="")
+                what = f"it asks for {error.args[0]!r}, which `prior` has not.{hint}"
+            raise ValueError(f"`build` fails at {_in_words(given)}: {what}") from error
+        if not isinstance(made, Cluster) or made.protocol != Asynchronous():
+            found = type(made).__name__ if not isinstance(made, Cluster) else repr(made.protocol)
+            raise ValueError(f"`build` must give an asynchronous asyncsim.Cluster; got {found}. Return one.")
+        return made
+
+    def in_words(self, values: Any) -> str:
+        """Some values with their names, as errors quote them."""
+        return _in_words(dict(zip(self.names, map(float, values), strict=True)))
+
+    def digest(self) -> str:
+        """Hash of the priors and of some clusters that it builds, whatever its code looks like."""
+        shares = np.random.default_rng(0).random((TOLD_APART, len(self.prior)))
+        clusters = [describe(self.cluster(values)) for values in self.at(shares)]
+        priors = [[name, type(one).__name__, one.low, one.high] for name, one in self.prior.items()]
+        return hash_of([priors, list(self.times), clusters])
+
+    def to_coordinates(self, values: FloatArray, cycle: FloatArray) -> FloatArray:
+        """(…, p) values as coordinates in which errors are nearly normal: logarithms, or logits of probabilities.
+
+        Args:
+            values: (…, p).
+            cycle: (…) the unit of times, for a model that names them.
+        """
+        columns = []
+        for i, (name, prior) in enumerate(self.prior.items()):
+            value = values[..., i] / (cycle if name in self.times else 1.0)
+            columns.append(_transform(prior).to(value))
+        return np.stack(columns, axis=-1)
+
+    def from_coordinates(self, coordinates: FloatArray, cycle: float = 1.0) -> FloatArray:
+        """The other way round, for one log."""
+        columns = []
+        for i, (name, prior) in enumerate(self.prior.items()):
+            value = _transform(prior).back(coordinates[..., i])
+            columns.append(value * (cycle if name in self.times else 1.0))
+        return np.stack(columns, axis=-1)
+
+    def is_probability(self, name: str) -> bool:
+        """Whether a parameter is fitted as a logit, which has no end where the probability has."""
+        return _transform(self.prior[name]) is LOGIT
+
+    def units(self, cycle: float) -> FloatArray:
+        """(p,) units of the prior's values: a cycle, in seconds, for `times`, and 1 for others."""
+        return np.array([cycle if name in self.times else 1.0 for name in self.names])
+
+    def axis(self, name: str, cycle: float, natural: Collection[str] = ()) -> Axis:
+        """The coordinate of a parameter; values of `natural` ones are neither logarithms nor logits.
+
+        Args:
+            name: Of the parameter.
+            cycle: The unit of `times`, in seconds.
+            natural: Names.
+
+        Example:
+            >>> one = default_model(4).axis("compute.cv", 1.0)
+            >>> one.back(one.to(0.5)), one.back(9.0)
+            (0.5, 1.5)
+        """
+        prior = self.prior[name]
+        transform = IDENTITY if name in natural else _transform(prior)
+        centre, low, high = (
+            float(transform.to(prior.quantile(share))) for share in (0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2)
+        )
+        is_time = name in self.times
+        ends = (prior.low / FAR, prior.high * FAR) if is_time else (prior.low, prior.high)
+        return Axis(name, transform, cycle if is_time else 1.0, centre, high - low, ends)
+
+    def within(self, values: FloatArray) -> FloatArray:
+        """(…, p) the nearest values within the prior; those of a model's `times` may have any."""
+        columns = [
+            values[..., i] if name in self.times else np.clip(values[..., i], prior.low, prior.high)
+            for i, (name, prior) in enumerate(self.prior.items())
+        ]
+        return np.stack(columns, axis=-1)
+
+    def allows(self, values: FloatArray) -> Any:
+        """(…) whether values lie within the prior; those of a model's `times` may have any."""
+        inside = np.ones(values.shape[:-1], np.bool_)
+        for i, (name, prior) in enumerate(self.prior.items()):
+            if name not in self.times:
+                inside &= (values[..., i] >= prior.low) & (values[..., i] <= prior.high)
+        return inside
+
+
+def default_model(workers: int) -> Model:
+    """The model of a log of commits alone: equal workers with gamma compute times, exponential latency each way,
+    and a server that takes a constant time, one commit after another.
+
+    Times are in units of the log's own scale, so that one estimator serves every log of as many workers and commits.
+
+    Example:
+        >>> default_model(12).cluster([0.8, 0.3, 0.05, 0.01])
+        Cluster(12 workers, Gamma(mean=0.8, cv=0.3), Network(latency=Exponential(mean=0.05)), \
+Server(service=Constant(value=0.01)))
+    """
+    workers = require_integer("workers", workers, least=1, remedy="Give that of the log.")
+    prior = {
+        "compute.mean": LogUniform(0.1, 1.0),
+        "compute.cv": Uniform(0.03, 1.5),
+        "network.latency.mean": LogUniform(1e-3, 0.3),
+        "server.service.mean": LogUniform(1e-3 / workers, 1.0 / workers),
+    }
+    times = ("compute.mean", "network.latency.mean", "server.service.mean")
+    return Model(_DefaultBuild(workers), prior, times)
+
+
+@dataclass(frozen=True)
+class _DefaultBuild:
+    """A class at module level, which travels to other processes without cloudpickle."""
+
+    workers: int
+
+    def __call__(self, p: Mapping[str, float]) -> Cluster:
+        return Cluster(
+            self.workers,
+            Gamma(p["compute.mean"], p["compute.cv"]),
+            network=Network(latency=Exponential(p["network.latency.mean"])),
+            server=Server(service=Constant(p["server.service.mean"])),
+        )
+
+
+def _transform(prior: Prior) -> Transform:
+    """The coordinate in which a parameter is fitted."""
+    if prior.low > 0:
+        return LOG
+    return LOGIT if prior.low == 0 and prior.high <= 1 else IDENTITY
+
+
+def _in_words(given: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in given.items())

@@ -1,0 +1,244 @@
+"""Durations of each stage of a job in a log: of computing, of messages and of service."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.calibration._log_warnings import departed, last_commits, log_warnings
+from asyncsim.calibration._transforms import FloatArray
+from asyncsim.trace import Fate, Trace
+from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
+
+LEAST_COMMITS = 30
+SURE = 1e-3  # p-value below which two columns depend on each other
+OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than which no server in order makes
+LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
+ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
+ROUNDING = 1e-9  # of the length of the log: durations below it are differences of equal times
+
+
+class Stage(NamedTuple):
+    """Durations of one stage."""
+
+    durations: FloatArray  # (jobs,) seconds, and whose
+    worker: NDArray[np.int32]  # (jobs,) seconds, and whose
+    censored: FloatArray = np.zeros(0)  # (others,) of jobs in flight at the end: how long they had lasted, and whose
+    censored_worker: NDArray[np.int32] = np.zeros(0, np.int32)
+    contains: tuple[str, ...] = ()  # other stages that may be in the durations
+
+
+class Stages(NamedTuple):
+    """All that a log shows."""
+
+    compute: Stage  # from start to finish of the computation
+    latency: Stage | None  # one way between worker and server; None if not identifiable
+    service: Stage | None  # from the server's taking up a commit to its application; None if not identifiable
+    slots: int  # the most commits that were in service at once
+    hidden: tuple[str, ...]  # names of the stages that are not identifiable
+    notes: tuple[str, ...]  # findings and warnings, in sentences
+    separate: bool  # whether workers pull in a request of their own, so that others commit in between
+    upload: Stage | None = None  # from finish to commit, if message, queue and service are not separable; else None
+
+
+def stages_of(trace: Trace) -> Stages:
+    """Take a log apart."""
+    _require_enough(trace)
+    notes: list[str] = []
+    compute = _compute(trace, notes)
+    latency = _latency(trace, notes)
+    service, slots = _service(trace, latency, notes)
+    upload = _upload(trace, latency, notes) if service is None else None
+    hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
+    notes += log_warnings(trace)
+    if trace.workers == 1:
+        notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
+    separate = bool((trace.pull_version != trace.version).any())
+    return Stages(compute, latency, service, slots, hidden, tuple(notes), separate, upload)
+
+
+def _require_enough(trace: Trace) -> None:
+    if len(trace) < LEAST_COMMITS:
+        remedy = "Record more: 100 for each worker give the mean within 5 % at a spread of 0.3."
+        raise ValueError(f"`log` must have {LEAST_COMMITS} commits or more; got {len(trace)}. {remedy}")
+    if _is_untimed(trace):
+        remedy = "Give `commit_time`, in seconds, to `Trace.from_commits` or as a column."
+        raise ValueError(f"`log` must have times, and its commits are numbered 1, 2, 3, … instead. {remedy}")
+    if trace.seconds <= 0 or trace.commit_time[0] == trace.seconds:
+        remedy = "Give the times, in seconds, with their fractions."
+        raise ValueError(f"`log` must have times that differ; all are {trace.seconds:g}. {remedy}")
+    if not 1 / LONGEST < trace.seconds < LONGEST:
+        remedy = "Give the times in another unit."
+        raise ValueError(f"`log` must have times that can be squared; its length is {trace.seconds:g} s. {remedy}")
+    if not trace.closes_step.all():
+        remedy = "Fit its parts by `asyncsim.delays.….fit`."
+        raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
+
+
+def _is_untimed(trace: Trace) -> bool:
+    """Whether the times are those by which `Trace.from_commits` replaces missing ones."""
+    counted = bool((trace.commit_time == np.arange(1.0, len(trace) + 1)).all())
+    return counted and bool((trace.finish_time == trace.commit_time).all())
+
+
+def _compute(trace: Trace, notes: list[str]) -> Stage:
+    durations = trace.finish_time - trace.start_time
+    contains = hidden_stages(trace)
+    kept = np.ones(len(trace), np.bool_)
+    first = first_jobs(trace)
+    if (durations[first] == 0).any():  # as `start="first"` makes it
+        kept = ~first
+        notes.append("The first job of each worker is left out: the log does not show when they began.")
+    rest = trace.unfinished
+    end = np.minimum(rest.end_time, trace.seconds)
+    lasted = end - np.minimum(rest.start_time, end)  # 0 where it never started
+    ended = rest.finish_time <= end
+    # A job counts if it computed: whole if it finished, as long as it lasted if it did not.
+    unended = ~ended & (lasted > 0) & np.isin(rest.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
+    unended &= ~(departed(trace)[rest.worker] & (rest.fate == Fate.IN_FLIGHT))  # nobody works on these
+    whole = np.concatenate([durations[kept], rest.finish_time[ended] - rest.start_time[ended]])
+    worker = np.concatenate([trace.worker[kept], rest.worker[ended]])
+    inferred, whose = _under_way(trace, durations)
+    censored = np.concatenate([lasted[unended], inferred])
+    return Stage(whole, worker, censored, np.concatenate([rest.worker[unended], whose]), contains)
+
+
+def _under_way(trace: Trace, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
+    """How long jobs had been computed that are under way at the end and that the log lacks, and whose they are."""
+    rest, last = trace.unfinished, last_commits(trace)
+    newer = rest.read_time >= last[rest.worker]
+    unknown = ~np.isin(np.arange(trace.workers), rest.worker[newer]) & ~departed(trace)
+    again = ~first_jobs(trace)
+    cycle = trace.commit_time - previous_commit(trace)
+    besides = float((cycle - durations)[again].mean()) if again.any() else 0.0
+    lasted = trace.seconds - last - besides
+    under_way = unknown & (lasted > ROUNDING * trace.seconds)
+    return lasted[under_way], np.flatnonzero(under_way).astype(np.int32)
+
+
+def first_jobs(trace: Trace) -> NDArray[np.bool_]:
+    """(commits,) whether a commit is its worker's first."""
+    first = np.zeros(len(trace), np.bool_)
+    first[np.unique(trace.worker, return_index=True)[1]] = True
+    return first
+
+
+def _latency(trace: Trace, notes: list[str]) -> Stage | None:
+    """The ways between worker and server that the log shows: to the worker, from it, or both."""
+    rounding = ROUNDING * trace.seconds
+    reads = ~trace.resumes_own & ~first_jobs(trace)  # who is there when the run begins need not ask
+    down, up = (trace.start_time - trace.read_time)[reads], trace.arrive_time - trace.finish_time
+    shows_down, shows_up = bool((down > rounding).any()), bool((up > rounding).any())
+    separate = bool((trace.pull_version != trace.version).any())
+    arrives = bool((trace.commit_time - trace.arrive_time > rounding).any())
+    if separate and shows_down:
+        notes.append("Workers pull in a request of their own: latency is that of the reads alone.")
+        return Stage(down, trace.worker[reads])
+    if separate or not (shows_down or (shows_up and arrives)):
+        return None  # up to the commit itself, a message cannot be separated from queue and service
+    if not shows_down:
+        return Stage(up, trace.worker)
+    if not shows_up or (not arrives and _differ(down, up)):
+        return Stage(down, trace.worker[reads])
+    notes += _clocks(trace, down, up[reads], trace.worker[reads])
+    return Stage(np.concatenate([down, up]), np.concatenate([trace.worker[reads], trace.worker]))
+
+
+def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Stage | None, int]:
+    """Service as far as the log shows it, and how many commits were in service at once."""
+    rounding = ROUNDING * trace.seconds
+    if (trace.commit_time - trace.serve_time > rounding).any():
+        return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace)
+    before = np.append(0.0, trace.commit_time[:-1])
+    if (trace.commit_time - trace.arrive_time > rounding).any():
+        notes.append("The log lacks `serve_time`: service is counted from the commit before, one at a time.")
+        return Stage(trace.commit_time - np.maximum(trace.arrive_time, before), trace.worker), 1
+    both_ways = latency is not None and len(latency.durations) > len(trace)
+    if both_ways or not (trace.commit_time - trace.finish_time > rounding).any():
+        return None, 1
+    if latency is None and is_queue_alone(trace):
+        notes.append(
+            "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
+            "commit before, one at a time, with which the log agrees."
+        )
+        return Stage(trace.commit_time - np.maximum(trace.finish_time, before), trace.worker), 1
+    if latency is None:
+        return None, 1
+    service = trace.commit_time - np.maximum(trace.finish_time + float(latency.durations.mean()), before)
+    notes.append(
+        "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
+        "commit before, less the mean latency, which is not exact."
+    )
+    kept = service > rounding
+    return Stage(service[kept], trace.worker[kept], contains=("upload",)), 1
+
+
+def _upload(trace: Trace, latency: Stage | None, notes: list[str]) -> Stage | None:
+    """From finish to commit, as one law without a queue, where neither message nor service is identifiable."""
+    durations = trace.commit_time - trace.finish_time
+    if latency is not None or not (durations > ROUNDING * trace.seconds).any():
+        return None
+    queue = waits_for_others(trace)
+    why = (
+        "grows with the number of commits that are on their way: there is a queue"
+        if queue
+        else "does not depend on the commits that are on their way, and counts as one law without a queue"
+    )
+    notes.append(f"The log lacks `arrive_time` and `serve_time`: the time from finish to commit {why}.")
+    return Stage(durations, trace.worker, contains=("upload", *("queue",) * queue, "service"))
+
+
+def _differ(first: FloatArray, second: FloatArray) -> bool:
+    from scipy.stats import ks_2samp
+
+    found: Any = ks_2samp(first, second)
+    return bool(found.pvalue < ALIKE)
+
+
+def _clocks(trace: Trace, down: FloatArray, up: FloatArray, worker: NDArray[np.int32]) -> list[str]:
+    """Workers whose clocks differ from the server's: one way seems as much longer as the other seems shorter."""
+    half = (down - up) / 2
+    found = []
+    means = np.array([half[worker == w].mean() if (worker == w).sum() > 2 else np.nan for w in range(trace.workers)])
+    if not np.isfinite(means).any():
+        return found
+    common = float(np.nanmedian(means))
+    for w in np.flatnonzero(np.isfinite(means)):
+        mine = half[worker == w]
+        error = float(mine.std()) / np.sqrt(len(mine))
+        off = means[w] - common
+        if abs(off) > 5 * error + ROUNDING * trace.seconds and abs(off) > 0.01 * float((down + up).mean() / 2):
+            sense = "ahead of" if off > 0 else "behind"
+            found.append(f"Worker {w}'s clock is {abs(off):.3g} s {sense} the server's: correct its times.")
+    spread = float(half.std()) / np.sqrt(len(half))
+    if abs(common) > 5 * spread + ROUNDING * trace.seconds:
+        found.append(
+            f"Messages take {2 * abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
+            "back: latency is the mean of both; a `bandwidth` could explain the difference."
+        )
+    return found
+
+
+def is_queue_alone(trace: Trace) -> bool:
+    """Whether a server with one place, to which messages take no time, may have made the times, and did."""
+    finish, commit = trace.finish_time, trace.commit_time
+    before = np.append(0.0, commit[:-1])
+    overtaken = float((np.diff(finish) < 0).mean())
+    service = commit - np.maximum(finish, before)
+    return overtaken <= OVERTAKEN and _p_value(service, before - finish) >= SURE and waits_for_others(trace)
+
+
+def waits_for_others(trace: Trace) -> bool:
+    """Whether the time from finish to commit is longer where more jobs are between the two."""
+    finish, commit = trace.finish_time, trace.commit_time
+    ahead = np.searchsorted(np.sort(finish), finish) - np.searchsorted(commit, finish, side="right")
+    return _p_value(commit - finish, ahead.astype(np.float64), greater=True) < SURE
+
+
+def _p_value(one: FloatArray, other: FloatArray, *, greater: bool = False) -> float:
+    """Of independence, by ranks; 1 where either does not vary."""
+    from scipy.stats import spearmanr
+
+    if np.ptp(one) == 0 or np.ptp(other) == 0:
+        return 1.0
+    return float(spearmanr(one, other, alternative="greater" if greater else "two-sided").pvalue)  # type: ignore[attr-defined]

@@ -1,0 +1,185 @@
+"""Durations in a log that are independent draws of the laws of a given cluster, one law for each worker.
+
+`stages` takes a log apart without a model; here the cluster is given, so that a time which the log lacks
+is distinguished from one that takes no time.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.calibration._stages import ROUNDING, Stage, first_jobs
+from asyncsim.calibration._transforms import FloatArray
+from asyncsim.cluster import Cluster
+from asyncsim.delays._per_worker import expand, is_zero
+from asyncsim.trace import Fate, Trace
+
+NONE, NOBODY = np.zeros(0), np.zeros(0, np.int32)
+
+
+class Term(NamedTuple):
+    """One part of the likelihood."""
+
+    name: str  # "compute", "download", "upload" or "service"
+    durations: tuple[FloatArray, ...]  # for each worker, (jobs,) seconds
+    censored: tuple[FloatArray, ...]  # for each worker, (others,) seconds that jobs had lasted which had not ended
+
+
+class Piece(NamedTuple):
+    """Durations of workers with one law."""
+
+    law: Any  # the law
+    workers: tuple[int, ...]  # their numbers
+    durations: FloatArray  # seconds, without the constant part: the bytes of a message
+    censored: FloatArray  # seconds, without the constant part: the bytes of a message
+
+
+class Shown(NamedTuple):
+    """The durations that a log shows of a cluster."""
+
+    terms: tuple[Term, ...]  # of the likelihood
+    missing: tuple[str, ...]
+
+
+def shown(log: Trace, cluster: Cluster, compute: Stage) -> Shown:
+    """Take a log apart as that of a cluster."""
+    times = _Times(log, cluster)
+    times.require_possible()
+    found = {
+        "compute": _grouped(log, compute.durations, compute.worker, compute.censored, compute.censored_worker)
+        if times.starts and times.finishes
+        else None,
+        "download": _downloads(log, times) if times.has_download and times.shows_download else None,
+        "upload": _grouped(log, times.up, log.worker) if times.uploads else None,
+        "service": _services(log, times),
+    }
+    terms = tuple(Term(name, *parts) for name, parts in found.items() if parts is not None)
+    wanted = {
+        "compute": found["compute"] is None,
+        "latency": (times.has_download or times.has_upload) and not (found["download"] or found["upload"]),
+        "service": not cluster.server.is_instant and found["service"] is None,
+    }
+    return Shown(terms, tuple(name for name, is_missing in wanted.items() if is_missing))
+
+
+def pieces(term: Term, cluster: Cluster) -> Iterator[Piece]:
+    """The durations by the laws of a cluster: together where workers share a law."""
+    laws, shift = laws_of(term.name, cluster)
+    if not isinstance(laws, tuple):
+        yield Piece(
+            laws, tuple(range(cluster.workers)), _joined(term.durations) - shift, _joined(term.censored) - shift
+        )
+        return
+    alike: dict[Any, list[int]] = {}
+    for worker, law in enumerate(laws):
+        alike.setdefault(law if type(law).__hash__ else id(law), []).append(worker)
+    for workers in alike.values():
+        mine = [_joined([column[w] for w in workers]) - shift for column in (term.durations, term.censored)]
+        yield Piece(laws[workers[0]], tuple(workers), *mine)
+
+
+def laws_of(name: str, cluster: Cluster) -> tuple[Any, float]:
+    """One law, or one for each worker; and the seconds that are added to each of its draws."""
+    network = cluster.network
+    if name == "compute":
+        return cluster.compute, 0.0
+    if name == "service":
+        return cluster.server.service, 0.0
+    return network.latency, network.download_seconds if name == "download" else network.upload_seconds
+
+
+class _Times:
+    """Which of a log's times are recorded, as far as the cluster determines it: a missing one equals the next."""
+
+    def __init__(self, log: Trace, cluster: Cluster) -> None:
+        network, server = cluster.network, cluster.server
+        self.log, self.cluster = log, cluster
+        self.rounding = ROUNDING * log.seconds
+        instant = all(map(is_zero, expand(network.latency, 1)))
+        self.pulls = not server.atomic and server.pull == "before_commit"
+        self.has_download = not instant or bool(network.download_seconds)
+        self.has_upload = not instant or bool(network.upload_seconds)
+        first = first_jobs(log)
+        self.reads = ~log.resumes_own & ~first  # who is there when the run begins need not ask
+        self.down = log.start_time - log.read_time
+        self.up = log.arrive_time - log.finish_time
+        self.shows_download = self._any(self.down[self.reads])
+        self.shows_service = self._any(log.commit_time - log.serve_time)
+        self.starts = not self.has_download or self.shows_download or not self.reads.any()  # they go on at once
+        self.arrives = self._recorded(log.arrive_time)
+        on_the_way = self.has_upload or (self.pulls and (self.has_download or not is_zero(server.pull_to_commit)))
+        later = log.arrive_time if self.arrives else log.serve_time
+        self.finishes = self._any(later - log.finish_time) if on_the_way else self._recorded(log.finish_time)
+        self.uploads = self.has_upload and not self.pulls and self.arrives and self._any(self.up)
+
+    def require_possible(self) -> None:
+        """Refuse a cluster that lacks a stage of the log."""
+        log, server = self.log, self.cluster.server
+        if not self.has_download and self.shows_download:
+            raise ValueError(_impossible("messages to the workers (`start_time` after `read_time`)", "network=…"))
+        if not self.has_upload and not self.pulls and self.arrives and self._any(self.up):
+            raise ValueError(_impossible("messages to the server (`arrive_time` after `finish_time`)", "network=…"))
+        if server.is_instant and self._any(log.commit_time - log.arrive_time):
+            raise ValueError(_impossible("service (`commit_time` after `arrive_time`)", "server=…"))
+
+    def _recorded(self, column: FloatArray) -> bool:
+        """Whether a time between the upload and the queue is one of its own."""
+        log, server = self.log, self.cluster.server
+        if server.is_instant:
+            return True
+        if not self.shows_service:
+            return self._any(log.commit_time - column)
+        before = log.commit_time[: -server.slots]
+        return self._any(log.serve_time - column) or not self._ties(column[server.slots :] - before)
+
+    def _any(self, durations: FloatArray) -> bool:
+        return bool((durations > self.rounding).any())
+
+    def _ties(self, durations: FloatArray) -> bool:
+        return bool((np.abs(durations) <= self.rounding).any())
+
+
+def _impossible(what: str, remedy: str) -> str:
+    return f"`log` shows {what}, and the clusters of `model` have none. Give them `{remedy}`."
+
+
+def _downloads(log: Trace, times: _Times) -> Any:
+    """With those that were under way at the end."""
+    rest, reads = log.unfinished, times.reads
+    seen = np.isin(rest.worker, log.worker) & ~rest.resumes_own & (rest.fate == Fate.IN_FLIGHT)
+    under_way = seen & (rest.start_time > log.seconds) & (rest.read_time < log.seconds)
+    lasted = log.seconds - rest.read_time[under_way]
+    return _grouped(log, times.down[reads], log.worker[reads], lasted, rest.worker[under_way])
+
+
+def _services(log: Trace, times: _Times) -> Any:
+    """From the beginning of service, or from when the only place there is was free and the commit was there."""
+    server = times.cluster.server
+    if server.is_instant:
+        return None
+    if times.shows_service:
+        return _grouped(log, log.commit_time - log.serve_time, log.worker)
+    there = log.arrive_time if times.arrives else None if times.has_upload or times.pulls else log.finish_time
+    if server.slots > 1 or there is None or not times.finishes:
+        return None
+    before = np.append(0.0, log.commit_time[:-1])
+    return _grouped(log, log.commit_time - np.maximum(there, before), log.worker)
+
+
+def _grouped(
+    log: Trace,
+    durations: FloatArray,
+    worker: NDArray[np.int32],
+    censored: FloatArray = NONE,
+    censored_worker: NDArray[np.int32] = NOBODY,
+) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
+    return (
+        tuple(durations[worker == w] for w in range(log.workers)),
+        tuple(censored[censored_worker == w] for w in range(log.workers)),
+    )
+
+
+def _joined(columns: Any) -> FloatArray:
+    return np.concatenate(columns) if len(columns) > 1 else columns[0]

@@ -1,0 +1,179 @@
+"""`asyncsim animate`: a run, or a schedule, moving."""
+
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from asyncsim._checks import did_you_mean
+from asyncsim.animation import Movie, animate
+from asyncsim.animation._movie import VIEWS
+from asyncsim.animation._paths import PRINCIPAL
+from asyncsim.cli._command import Command
+from asyncsim.cli._tags import RunFolder
+from asyncsim.cli._trace import load as load_trace
+from asyncsim.engine import Run, replay
+from asyncsim.engine._devices import use_all_cores
+from asyncsim.store import _places as places
+from asyncsim.store._labels import EXPERIMENT, PAGE, label_of
+from asyncsim.store._places import find_run
+from asyncsim.study._load import load
+from asyncsim.study._run import Result, headline, predicted_staleness
+
+NAME = "animate"
+KINDS = (".html", ".gif", ".mp4")
+TRACES = (".npz", ".csv")
+POINTS = ("central", "read")
+HELP = """Show a run moving: who reads, computes and commits, how stale everybody is, and what that does.
+
+RUN is the folder of a run or its tag; the folder of a comparison, whose rules are shown side by side where they share
+one schedule; or the file of a trace, .npz or .csv. What a landscape needs and the run did not record is replayed.
+"""
+
+
+class Target(click.ParamType):
+    """The name of a file, whose ending says of which kind it is."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path, or a usage error."""
+        path = Path(value)
+        if path.suffix.lower() not in KINDS or path.is_dir():
+            got = "is a folder" if path.is_dir() else f"ends in {path.suffix!r}"
+            raise click.UsageError(f"`--out` must end in {', '.join(KINDS[:-1])} or {KINDS[-1]}; {value!r} {got}.", ctx)
+        if not path.parent.is_dir():
+            raise click.UsageError(f"`--out` must be in a folder that exists; {str(path.parent)!r} does not.", ctx)
+        return path
+
+
+class View(click.ParamType):
+    """The name of a view."""
+
+    name = "view"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, or a usage error."""
+        if value not in VIEWS:
+            hint = did_you_mean(value, VIEWS, quote="'")
+            raise click.UsageError(f"`--view` must be {' or '.join(VIEWS)}; got {value!r}.{hint}", ctx)
+        return value
+
+
+@click.command(
+    NAME,
+    cls=Command,
+    help=HELP,
+    params=[
+        click.Argument(["run"], type=RunFolder(lambda text, what: Path(text))),
+        click.Option(
+            ["--view"],
+            type=View(),
+            metavar="VIEW",
+            help="landscape: the central variable's way, and where workers read; gravity: workers as masses around the "
+            "server. [landscape for two parameters, else gravity]",
+        ),
+        click.Option(["--start"], type=float, metavar="SECONDS", help="First second. [0]"),
+        click.Option(["--stop"], type=float, metavar="SECONDS", help="Last second. [the last commit's]"),
+        click.Option(
+            ["--principal"],
+            is_flag=True,
+            help="A landscape of a model of any size: the plane in which its central variable moves most.",
+        ),
+        click.Option(
+            ["--out"],
+            type=Target(),
+            metavar="FILE",
+            help="The page, or a .gif or .mp4 of the same. [movie.html in the folder of the run]",
+        ),
+        click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
+        click.Option(
+            ["--trust"],
+            is_flag=True,
+            help="Run the script that RUN was made by even if it has changed or may be another user's work.",
+        ),
+    ],
+)
+def command(
+    run: Path,
+    view: str | None,
+    start: float | None,
+    stop: float | None,
+    principal: bool,
+    out: Path | None,
+    show: bool,
+    trust: bool,
+) -> None:
+    """Animate a run."""
+    use_all_cores()
+    options: dict[str, Any] = {"start": start or 0.0, "stop": stop}
+    if principal:
+        view, options["directions"] = "landscape", PRINCIPAL
+    if run.suffix.lower() in TRACES and run.is_file():
+        movie, target = animate(load_trace(str(run)), view=view, title=run.name, **options), run.with_suffix(".html")
+    else:
+        found = places.find(str(run))
+        if not (view or start or stop or principal or out) and _has_page_only(found):
+            _show_page(f"Page in {found / PAGE}", found / PAGE, show)
+            return
+        folder = find_run(found)
+        movie, target = movie_of(load(folder, trust=trust), folder, view, options), folder / PAGE
+    target = out or target
+    {".html": movie.html, ".gif": movie.gif, ".mp4": movie.mp4}[target.suffix.lower()](target)
+    _show_page(f"{movie!r}\n\n{'Page' if target.suffix.lower() == '.html' else 'Movie'} in {target}", target, show)
+
+
+def _has_page_only(folder: Path) -> bool:
+    """Whether a folder holds a page and no run of which one is made: an experiment's, or what somebody saved there."""
+    label = label_of(folder)
+    return (label is None or label.name == EXPERIMENT) and (folder / PAGE).is_file()
+
+
+def _show_page(words: str, page: Path, show: bool) -> None:
+    click.echo(words)
+    if show:
+        webbrowser.open(page.resolve().as_uri())
+
+
+def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]) -> Movie:
+    """The movie of what a folder holds."""
+    if isinstance(found, Result):
+        title, subtitle = headline(found.scenario)
+        results = {found.scenario.rule.name: found}
+    elif isinstance(found, Mapping):
+        title, subtitle, results = f"{folder.name}: {len(found)} rules on one schedule", "", dict(found)
+    else:
+        raise ValueError(f"`RUN` {str(folder)!r} is an experiment, which holds no run. Give the folder of a run.")
+    first = next(iter(results.values()))
+    for name, other in results.items():
+        if not np.array_equal(first.trace.commit_time, other.trace.commit_time):
+            remedy = f"Give one of them: asyncsim animate {folder / name}"
+            raise ValueError(f"`RUN` {str(folder)!r} holds runs of different schedules. {remedy}")
+    runs = {name: result.run for name, result in results.items()}
+    sizes = {sum(leaf.size for leaf in _leaves(run)) for run in runs.values()}
+    if view == "landscape" and sizes != {2} and "directions" not in options:
+        remedy = "Give --principal for the plane in which it moves most, or --view gravity."
+        raise click.UsageError(f"`--view` landscape is for two parameters; this model has {max(sizes):,}. {remedy}")
+    if view == "landscape" or (view is None and sizes == {2}):
+        view, runs = "landscape", {name: recorded(result, sizes) for name, result in results.items()}
+    predicted = predicted_staleness(first.scenario, first.trace)
+    return animate(first.trace, runs, view=view, predicted=predicted, title=title, subtitle=subtitle, **options)
+
+
+def recorded(result: Result, sizes: set[int]) -> Run:
+    """The run with what a landscape needs: as it is, or replayed."""
+    run, scenario = result.run, result.scenario
+    if all(len(run.recorded_at.get(name, ())) == run.commits for name in POINTS):
+        return run
+    if max(sizes) > 2:
+        click.echo("Replaying, to record the central variable and where gradients were taken.", err=True)
+    return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=dict.fromkeys(POINTS, 1))
+
+
+def _leaves(run: Run) -> list[Any]:
+    import jax
+
+    return jax.tree.leaves(run.central)

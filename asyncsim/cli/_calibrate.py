@@ -1,0 +1,304 @@
+"""`asyncsim calibrate`: from a log to a cluster, with a table, a picture and a scenario that uses it."""
+
+import math
+import os
+import sys
+from contextlib import ExitStack, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asyncsim._metrics import number
+from asyncsim.calibration import Fit, Model, Parameter, calibrate, ladder, what_if
+from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
+from asyncsim.calibration._laws import WHOLE_JOBS
+from asyncsim.calibration._npe import LEAST_SIMULATIONS
+from asyncsim.calibration._predictive import Checks
+from asyncsim.calibration._simulations import ProcessesDied, SimulationProgress
+from asyncsim.calibration._transforms import CLASSES
+from asyncsim.calibration._what_if import own_part, scenario_script
+from asyncsim.cli._command import Command, Interrupted
+from asyncsim.cli._output import json_option, out_option, print_results, print_table
+from asyncsim.cli._progress import SimulationBar
+from asyncsim.cli._trace import START, TraceFile, load
+from asyncsim.plots import draw_band, draw_posterior, draw_quantiles, draw_title
+from asyncsim.plots.style import save_png
+from asyncsim.store._files import atomic_write, to_plain
+from asyncsim.store._folder import make_folder
+from asyncsim.study._load import importable, names_of
+
+DEFAULT = Path("runs", "calibrate")
+STORE = Path("runs", "calibrate,simulations")
+MOST_PANELS = 6  # parameters that are drawn
+SIZE = (10.0, 8.0)  # inches
+BEYOND = 3  # times the log's number of workers, up to which the picture asks what if
+LEAST_WIDTH = 0.005  # beside that of the prior, that is printed
+LABELS = {"throughput": "commits per second", "staleness": "mean staleness"}
+MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
+
+
+OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), json_option("the fit")]
+
+
+@click.command(cls=Command, params=OUTPUT)
+@click.argument("file", type=TraceFile())
+@click.option(
+    "--law",
+    metavar="NAME",
+    help=f"Law of the compute times: {', '.join(CLASSES)}. [the one of least AIC]",
+)
+@click.option(
+    "--model",
+    metavar="SCRIPT.py",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Script that defines `model`, an asyncsim.calibration.Model, to be fitted. [the laws of least AIC]",
+)
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="likelihood (of durations in the log), or npe (by simulation). [npe with a model, else as the columns allow]",
+)
+@click.option(
+    "--simulations",
+    type=click.IntRange(min=LEAST_SIMULATIONS),
+    default=SIMULATIONS,
+    help=f"Simulations, for npe. [{SIMULATIONS}]",
+)
+@click.option("--jobs", type=click.IntRange(min=0), help="Processes that simulate. [one for each core]")
+@click.option(
+    "--store",
+    metavar="DIR",
+    default=str(STORE),
+    help=f"Folder of simulations, for other logs of the same model too. [{STORE}]",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of intervals and checks. [0]")
+@click.option("--quick", is_flag=True, help="Leave out what is simulated: the check of the model, and what if.")
+@START
+def command(
+    file: str,
+    law: str | None,
+    model: str | None,
+    method: str | None,
+    simulations: int,
+    jobs: int | None,
+    store: str,
+    seed: int,
+    quick: bool,
+    start: Any,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Fit a cluster to the log in FILE: laws, their parameters with 90 % intervals, and those not identified.
+
+    FILE is a CSV log with the columns worker and commit_time; start_time, finish_time, arrive_time and serve_time let
+    it separate computing, messages and service. The folder gets fit.json, calibration.png and scenario.py, which
+    simulates more workers.
+
+    A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are kept: the same
+    command goes on after Ctrl-C, and another log of as many workers and commits takes seconds.
+
+    Give a model of your own by --model SCRIPT.py, with --method likelihood where the log has durations.
+    """
+    folder = Path(out or DEFAULT)
+    with SimulationBar() as bar, ExitStack() as stack:
+        try:
+            log = load(file, start)
+            require_writable(folder)
+            chosen = None
+            if model is not None:
+                stack.enter_context(importable(model))
+                stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
+                chosen = model_of(model)
+            fit = calibrate(
+                log,
+                chosen,
+                method=method,
+                law=law,
+                simulations=simulations,
+                seed=seed,
+                jobs=jobs,
+                store=store,
+                progress=bar.update,
+            )
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        except ProcessesDied as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt as stopped:
+            raise Interrupted(_stopped(bar.latest, store), stopped) from stopped
+    checks = None if quick else fit.check()
+    make_folder(folder)
+    fit.save(folder / "fit.json")
+    kept = write_script(folder, Path(file).name, fit.workers)
+    numbers, refusal = None, ""
+    if not quick:
+        try:
+            numbers = what_if(fit, ladder(1, max(BEYOND * fit.workers, 4)), seed=seed)
+        except ValueError as error:  # the fit is printed all the same
+            refusal = str(error)
+    save_png(folder / "calibration.png", partial(draw, fit, numbers, Path(file).name), SIZE)
+    print_results(as_json_of(fit, checks, refusal), as_json, lambda: show(fit, checks, folder, kept, refusal))
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder where nothing can be written, before minutes of simulation; it is made afterwards."""
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(f"`out` {str(folder)!r} cannot be written to. Choose another folder.")
+
+
+def model_of(path: str) -> Model:
+    """The model that a script defines."""
+    found = names_of(path).get("model")
+    if isinstance(found, Model):
+        return found
+    other = "no `model`" if found is None else f"a `model` of type {type(found).__name__}"
+    raise ValueError(f"{path} defines {other}. Write `model = asim.calibration.Model(build, prior={{…}})`.")
+
+
+def _stopped(latest: SimulationProgress | None, store: str) -> str:
+    if latest is None:
+        return "Stopped before the first simulation."
+    return f"Stopped; {latest.done:,} of {latest.total:,} simulations are kept in {store}. The same command goes on."
+
+
+def as_json_of(fit: Fit, checks: Checks | None, refusal: str = "") -> Any:
+    """Parameters, notes, checks, and why other numbers of workers are refused, as plain data."""
+    parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
+    judged = None if checks is None else {name: check._asdict() for name, check in checks.items()}
+    fits = None if checks is None else checks.fits
+    content: dict[str, Any] = {"method": fit.method, "parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
+    if fit.evidence.widths:
+        content["widths"] = fit.evidence.widths
+    if fit.evidence.coverage:
+        content |= {name: getattr(fit.evidence, name) for name in ("coverage", "held_back", "simulations")}
+    return to_plain({**content, "checks": judged, "fits": fits, "refusal": refusal or None})
+
+
+def write_script(folder: Path, log: str, workers: int) -> bool:
+    """Write scenario.py unless there is one that somebody changed; whether such a one was kept."""
+    path, text = folder / "scenario.py", scenario_script(log, str(folder), workers)
+    if path.exists() and own_part(path.read_text(encoding="utf-8")) != own_part(text):
+        return True
+    atomic_write(path, lambda file: file.write(text.encode()))
+    return False
+
+
+def show(fit: Fit, checks: Checks | None, folder: Path, kept: bool, refusal: str = "") -> None:
+    """The table, the notes, and the files."""
+    click.echo(f"{fit.log.commits:,} commits by {fit.workers:,} workers in {number(fit.log.seconds)} s\n")
+    for name, stage in fit.model.stages.items():
+        families = {group.estimate.family for group in stage.groups}
+        own = min((stage.aic[name] for name in families if name in stage.aic), default=math.nan)
+        beside = sorted((value, other) for other, value in stage.aic.items() if other not in families)[:2]
+        worse = ", ".join(f"{other} {value - own:+.3g}" for value, other in beside)
+        click.echo(f"{name}: {', '.join(sorted(families))}{f' (AIC of the next: {worse})' if worse else ''}")
+    if fit.evidence.widths:
+        click.echo(_way(fit))
+    click.echo()
+    rows = [
+        (name, number(one.estimate), number(one.low), number(one.high), _identified(one), *_learned(fit, name))
+        for name, one in list(fit.parameters.items())[:MOST_ROWS]
+    ]
+    more = ("identified", *("width / prior",) * bool(fit.evidence.widths), *("coverage",) * bool(fit.evidence.coverage))
+    print_table(("parameter", "estimate", "5 %", "95 %", *more), rows, folded=(0,))
+    if fit.evidence.coverage:
+        click.echo(
+            "\nCoverage: share of the posterior's 90 % intervals that held the truth, in "
+            f"{fit.evidence.held_back:,} simulations that were held back. The intervals above are corrected by it."
+        )
+    if len(fit.parameters) > MOST_ROWS:
+        click.echo(f"and {len(fit.parameters) - MOST_ROWS:,} more in fit.json")
+    if any(len(stage.alternatives) > 1 for stage in fit.model.stages.values()):
+        click.echo("\nIntervals of mean and cv count the other laws too, by their Akaike weights.")
+    for note in fit.notes:
+        click.echo(f"\n{note}")
+    if checks is not None:
+        click.echo(f"\n{_judgement(checks)}")
+    click.echo(f"\nFit, picture and scenario in {folder}" + ("; your changed scenario.py was kept" if kept else ""))
+    if refusal:
+        click.echo(f"No answer for other numbers of workers: {refusal}")
+        return
+    click.echo(f"What if there were more workers: asyncsim run {folder / 'scenario.py'} --workers {2 * fit.workers}")
+
+
+def _way(fit: Fit) -> str:
+    """How a model was fitted."""
+    columns = ", ".join(name.removesuffix("_time") for name in fit.log.seen)
+    if fit.evidence.simulations:
+        return f"by {fit.evidence.simulations:,} simulations, from {columns} times"
+    return f"by the likelihood of the durations, from {columns} times"
+
+
+def draw(fit: Fit, numbers: Any, log: str, figure: Any) -> None:
+    """Quantiles of each stage above, or the posterior of each parameter; throughput and staleness below."""
+    grid = figure.add_gridspec(1 if numbers is None else 2, 1)
+    (_draw_stages if fit.model.stages else _draw_parameters)(fit, figure, grid[0, 0])
+    if numbers is not None:
+        _draw_what_if(fit, numbers, figure, grid[1, 0])
+    _title(fit, log, figure)
+
+
+def _draw_stages(fit: Fit, figure: Any, place: Any) -> None:
+    for cell, (name, stage) in zip(place.subgridspec(1, len(fit.model.stages)), fit.model.stages.items(), strict=True):
+        ax = figure.add_subplot(cell)
+        draw_quantiles(ax, *stage.quantiles)
+        families = sorted({group.estimate.family for group in stage.groups})
+        ax.set(title=f"{name}: {', '.join(families)}")
+
+
+def _draw_parameters(fit: Fit, figure: Any, place: Any) -> None:
+    """The posterior of each parameter, and where the prior ends."""
+    shown = list(fit.parameters)[:MOST_PANELS]
+    for i, (cell, name) in enumerate(zip(place.subgridspec(1, len(shown)), shown, strict=True)):
+        ax, one = figure.add_subplot(cell), fit.parameters[name]
+        draw_posterior(ax, fit.draws[:, i], fit.model.priors[name], (one.low, one.high), identifiable=one.identifiable)
+        ax.set(xlabel=name, yticks=[])
+        ax.set_title("" if one.identifiable else "not identifiable", fontsize="small")
+
+
+def _draw_what_if(fit: Fit, numbers: Any, figure: Any, place: Any) -> None:
+    for cell, (name, label) in zip(place.subgridspec(1, 2), LABELS.items(), strict=True):
+        ax = figure.add_subplot(cell)
+        predicted = numbers[f"predicted_{name}"]
+        ends = [numbers[f"{name}{end}"] for end in ("_low", "", "_high")]
+        known = predicted if all(map(math.isfinite, predicted)) else None
+        draw_band(ax, numbers["workers"], *ends, theory=known)
+        ax.axvline(fit.workers, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
+        ax.set(ylabel=label, ylim=(0, None))
+        ax.legend(fontsize="small")
+
+
+def _title(fit: Fit, log: str, figure: Any) -> None:
+    hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
+    size = f"{fit.log.commits:,} commits, {fit.workers:,} workers"
+    draw_title(figure, f"A cluster fitted to {log}", f"{size}{hidden}")
+
+
+def _judgement(checks: Checks) -> str:
+    worst = min(checks, key=lambda name: checks[name].p_value)
+    if checks.fits:
+        least = f"the least p-value is {number(checks[worst].p_value)} ({worst})"
+        return f"The model produces such logs: of {len(checks)} statistics, {least}."
+    parts = [
+        f"{name}: {number(checks[name].log)} in the log, {number(checks[name].mean)} by the model"
+        for name in checks.suspect
+    ]
+    return f"The model does NOT produce such logs ({'; '.join(parts)}). Log more columns, or name another law."
+
+
+def _identified(parameter: Parameter) -> str:
+    if not parameter.identifiable:
+        return "no"
+    return "of whole jobs" if parameter.method == WHOLE_JOBS else "yes"
+
+
+def _learned(fit: Fit, name: str) -> tuple[str, ...]:
+    """The width of the interval over the prior's, and the coverage of intervals."""
+    widths, coverage = fit.evidence.widths, fit.evidence.coverage
+    if not widths:
+        return ()
+    width = f"{widths[name]:.2f}" if widths[name] >= LEAST_WIDTH or not widths[name] else "< .01"
+    return (width, f"{coverage[name]:.2f}") if coverage else (width,)

@@ -1,0 +1,154 @@
+"""Commands that suggest what was meant, and whose errors and warnings are one line and an exit status."""
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from asyncsim._checks import nearest
+from asyncsim.cli import _interrupts as interrupts
+
+TRACEBACK = "ASYNCSIM_TRACEBACK"
+MOST_LETTERS = 1000  # of a message, which may quote what somebody typed
+HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
+CONTEXT = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda token: token.replace("_", "-")}
+
+
+class Command(click.Command):
+    """A command that suggests a flag for one that it does not have, and takes `-h` and `--learning_rate` as well."""
+
+    def __init__(self, *arguments: Any, context_settings: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        super().__init__(*arguments, context_settings={**CONTEXT, **(context_settings or {})}, **settings)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What click does, with better suggestions."""
+        words = list(args)  # click consumes the list
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            # Of "-lr", click names only "-l".
+            word = next((word for word in words if word.startswith(error.option_name)), error.option_name)
+            option = word.partition("=")[0]
+            visible = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
+            flags = [flag for param in visible for flag in param.opts if flag.startswith("--")]
+            raise click.UsageError(f"No such option {option!r}.{suggestion(meant_flag(option, flags))}", ctx) from None
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click leaves it out where a flag lacks its value
+            raise
+
+
+class Group(click.Group):
+    """A group that suggests a command for one that it does not have."""
+
+    command_class = Command
+
+    def __init__(self, *arguments: Any, files: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*arguments, context_settings=CONTEXT, no_args_is_help=False, **settings)
+        self.files = files
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """What click does, with better suggestions."""
+        name, known = args[0], self.list_commands(ctx)
+        if name in known or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        forgotten = next((command for suffix, command in self.files.items() if name.endswith(suffix)), None)
+        if forgotten is not None:
+            meant: str | None = f"{forgotten} {name}"
+        elif name in ("help", "version"):
+            meant = f"--{name}"
+        else:
+            meant = nearest(name.lower(), known)
+        raise click.UsageError(f"No such command {name!r}.{suggestion(meant)}", ctx)
+
+
+def meant_flag(option: str, flags: Iterable[str]) -> str | None:
+    """The flag that was probably meant by one that there is not, or None."""
+    meant = nearest(option.strip("-"), [flag.removeprefix("--") for flag in flags])
+    return meant and f"--{meant}"
+
+
+def suggestion(meant: str | None) -> str:
+    """The question that ends an error message, or nothing."""
+    return "" if meant is None else f" Did you mean {meant!r}?"
+
+
+class Interrupted(click.ClickException):
+    """Ctrl-C or SIGTERM, with a line that says how to continue."""
+
+    def __init__(self, message: str, error: KeyboardInterrupt) -> None:
+        super().__init__(message)
+        self.status = interrupts.exit_status(error)
+
+
+def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+    """Run a command and return its exit status; an error becomes one line on standard error."""
+    try:
+        # Not `command.main`, which prints an empty line on Ctrl-C.
+        with warnings_in_one_line(), command.make_context(name, list(arguments)) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+        return 0
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains on its way out
+        return 1
+    except (Exception, KeyboardInterrupt) as error:
+        interrupts.quit_from_now_on()  # all that can be kept is
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        message, status = explain(error)
+        click.echo(f"Error: {in_one_line(message)}", err=True)
+        return status
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Show a warning to the user without the place in the code that it comes from; others as Python does."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
+        if category is UserWarning:
+            click.echo(f"Warning: {in_one_line(str(message))}", err=True)
+        else:
+            shown(message, category, *where, **further)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
+
+
+def in_one_line(message: str) -> str:
+    """A message without line breaks, and without its middle if it is very long: the remedy stands at the end."""
+    line, half = " ".join(message.split()), MOST_LETTERS // 2
+    return line if len(line) <= MOST_LETTERS else f"{line[: half - 1]}…{line[-half:]}"
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """The line and the exit status for an error."""
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx is not None else "asyncsim"
+        message = error.format_message()
+        return f"{message}{'' if message.endswith(('.', '?')) else '.'} See: {where} --help", error.exit_code
+    if isinstance(error, Interrupted):
+        return error.format_message(), error.status
+    if isinstance(error, click.ClickException):
+        return error.format_message(), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted.", interrupts.exit_status(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}", 1
+    if isinstance(error, MemoryError):
+        return f"Out of memory. {error}".strip(), 1
+    if isinstance(error, (OSError, ValueError, ImportError)):
+        return str(error), 1
+    return f"{type(error).__name__}: {error}. {HINT}", 1

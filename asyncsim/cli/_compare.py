@@ -1,0 +1,91 @@
+"""`asyncsim compare`: in what runs differ, as a table and a picture."""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from asyncsim._metrics import cell, metric, spaced, text
+from asyncsim.cli._command import Command
+from asyncsim.cli._costs import cost_options
+from asyncsim.cli._output import json_option, out_option, print_columns, print_results
+from asyncsim.cli._tags import RunFolder
+from asyncsim.costs import Power, Price
+from asyncsim.plots._side_by_side import draw_side_by_side, size_of
+from asyncsim.plots.style import save_png
+from asyncsim.store._files import write_json
+from asyncsim.store._folder import make_folder
+from asyncsim.store._places import find_run
+from asyncsim.study._compare import TIMES, Contrast, contrast, curves, members, short_names
+
+NAME = "compare"
+OUT = str(Path("runs", NAME))
+LONGEST = 24  # characters of a value, so that three runs fit a line
+HELP = """Compare runs: their scenarios, their results, and their losses in a picture.
+
+RUN is the folder of a run or a comparison, or a tag; give two or more.
+"""
+
+
+@click.command(
+    NAME,
+    cls=Command,
+    help=HELP,
+    params=[
+        click.Argument(["run"], nargs=-1, required=True, type=RunFolder(lambda text, what: Path(text))),
+        out_option(OUT, "Folder for the picture and the numbers."),
+        *cost_options(),
+        json_option("the differences"),
+    ],
+)
+def command(run: tuple[Path, ...], out: str | None, power: Power | None, price: Price | None, as_json: bool) -> None:
+    """Compare runs."""
+    texts = dict.fromkeys(map(str, run))
+    try:
+        found = contrast(members(short_names([(text, find_run(text)) for text in texts])), power, price)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    folder = Path(out or OUT)
+    make_folder(folder)
+    title = f"{len(found.folders)} runs" if len(found.folders) > 2 else " and ".join(found.folders)
+    lines = curves(found.folders, power, price)
+    page = partial(draw_side_by_side, curves=lines, title=title, subtitle=differing_settings(found))
+    save_png(folder / f"{NAME}.png", page, size_of(lines))
+    numbers = {
+        "runs": {name: str(path.absolute()) for name, path in found.folders.items()},
+        "scenarios": found.scenarios,
+        "results": found.results,
+    }
+    write_json(folder / f"{NAME}.json", numbers)
+
+    def show() -> None:
+        print_contrast(found)
+        click.echo(f"\nPicture and numbers in {folder}")
+
+    print_results(numbers, as_json, show)
+
+
+def print_contrast(found: Contrast) -> None:
+    """A table of the fields in which the scenarios differ, and one of the results."""
+    names = list(found.folders)
+    scenarios = {spaced(field): [_cut(cell(of[name])) for name in names] for field, of in found.scenarios.items()}
+    results = {metric(key).label: [_cut(text(key, of[name])) for name in names] for key, of in found.results.items()}
+    for head, table in (("scenario", scenarios), ("result", results)):
+        if not table:
+            click.echo(f"The {head}s are the same.\n")
+            continue
+        columns = {name: [values[place] for values in table.values()] for place, name in enumerate(names)}
+        print_columns({head: [*table], **columns}, [head])
+        click.echo()
+    times = [metric(name).label for name in TIMES if name in found.results]
+    click.echo(f"The same in all: {len(found.same)} fields. Of real time: {', '.join(times)}.")
+
+
+def differing_settings(found: Contrast) -> str:
+    """The fields in which the scenarios differ, by their last names."""
+    fields = [field.rpartition(".")[2] for field in found.scenarios if not field.startswith("record.")]
+    return f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
+
+
+def _cut(shown: str) -> str:
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

@@ -1,0 +1,256 @@
+"""`asyncsim completion`: a script by which a shell completes commands, fields, rules and tags, and a function `warp`.
+
+The script holds every word that the commands know. Only tags are looked up when somebody completes a line.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import click
+
+from asyncsim.cli._command import Command
+from asyncsim.cli._vocabulary import Words, make_vocabulary
+
+FILES = "/files/"  # stands for the names of files, which the shell itself lists
+TAGGED = {"script": "tags files", "run": "tags files", "tag": "tags", "file": "files"}  # argument -> what it may be
+HELP = """Print a script by which a shell completes commands, fields, rules and tags.
+
+The script also defines `warp NAME`, which changes into the folder of a tag. Save it once, and again after an upgrade:
+
+\b
+  asyncsim completion bash > ~/.asyncsim.bash  # and in ~/.bashrc:
+                                               # . ~/.asyncsim.bash
+  asyncsim completion zsh > ~/.asyncsim.zsh    # and in ~/.zshrc, after
+                                               # compinit: . ~/.asyncsim.zsh
+  asyncsim completion fish > ~/.config/fish/conf.d/asyncsim.fish
+"""
+BASH = """\
+_asyncsim() {
+    local IFS=$'\\n' cur="${COMP_WORDS[COMP_CWORD]}" last="${COMP_WORDS[COMP_CWORD-1]}"
+    local command= word flags= switches= inner= takes= values= name
+    [ "$cur" = = ] && cur=  # bash takes `--rule=gem` for three words
+    [ "$last" = = ] && last="${COMP_WORDS[COMP_CWORD-2]}"
+    last="${last//_/-}"
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        case "$word" in -* | =) continue ;; esac
+        [ -z "$command" ] && command="$word" && continue
+        case "$command $word" in @PAIRS@) command="$command $word" ;; esac
+        break
+    done
+    case "$command" in
+@COMMANDS@
+    esac
+    case "$command $last" in
+@VALUES@
+    esac
+    COMPREPLY=()
+    if [[ " $flags " == *" $last "* && " $switches " != *" $last "* ]]; then
+        [ "$values" = @FILES@ ] && takes=files || takes=
+        inner="$values"
+    elif [[ "$cur" == -* ]]; then
+        inner="$flags" takes= cur="${cur//_/-}"
+    fi
+    for word in ${inner// /$IFS}; do
+        [[ "$word" == "$cur"* ]] && COMPREPLY+=("$word")
+    done
+    [ -n "$takes" ] && compopt -o filenames
+    [[ "$takes" == tags* ]] && for name in $("$1" tags --names 2>/dev/null); do
+        [[ "$name" == "$cur"* ]] && COMPREPLY+=("$name")
+    done
+    [[ "$takes" == *files ]] && COMPREPLY+=($(compgen -f -- "$cur"))
+}
+complete -o nosort -F _asyncsim asyncsim
+"""
+ZSH = """\
+_asyncsim() {
+    local command= word last="${words[CURRENT-1]}" switches= takes= values=
+    local -a flags inner tags
+    [[ "$PREFIX" == --*=* ]] && last="${PREFIX%%=*}" && compset -P '*='
+    last="${last//_/-}"
+    for word in "${(@)words[2,CURRENT-1]}"; do
+        [[ "$word" == -* ]] && continue
+        [[ -z "$command" ]] && command="$word" && continue
+        case "$command $word" in @PAIRS@) command="$command $word" ;; esac
+        break
+    done
+    case "$command" in
+@COMMANDS@
+    esac
+    case "$command $last" in
+@VALUES@
+    esac
+    if (( ${flags[(I)$last(|:*)]} )) && [[ " $switches " != *" $last "* ]]; then
+        if [[ "$values" == @FILES@ ]]; then _files; else compadd -- ${=values}; fi
+    elif [[ "$PREFIX" == -* ]]; then
+        _describe -o option flags
+    else
+        (( $#inner )) && _describe word inner
+        [[ "$takes" == tags* ]] && tags=(${(f)"$(asyncsim tags --names 2>/dev/null)"}) && compadd -a tags
+        [[ "$takes" == *files ]] && _files
+    fi
+}
+compdef _asyncsim asyncsim
+"""
+FISH = """\
+function __asyncsim_at --description 'Whether the command is one of these'
+    set -l names (string match --invert -- '-*' (commandline -opc)[2..])
+    set -l command "$names[1]"
+    if contains -- "$names[1] $names[2]" @PAIRS@
+        set command "$names[1] $names[2]"
+    end
+    contains -- "$command" $argv
+end
+function __asyncsim_tags
+    string match --quiet -- '-*' (commandline -ct); or asyncsim tags --names 2>/dev/null
+end
+complete --command asyncsim --erase
+complete --command asyncsim --no-files
+@COMMANDS@
+"""
+WARP = """\
+warp() {  # change into the folder of a tag
+    local place
+    place="$(asyncsim path "$@")" || return
+    [ -d "$place" ] || place="$(dirname "$place")"
+    cd "$place"
+}
+"""
+WARPS = {
+    "bash": WARP
+    + """\
+_warp_completion() {
+    local IFS=$'\\n' name
+    COMPREPLY=()
+    compopt -o filenames
+    for name in $(asyncsim tags --names 2>/dev/null); do
+        [[ "$name" == "${COMP_WORDS[COMP_CWORD]}"* ]] && COMPREPLY+=("$name")
+    done
+}
+complete -F _warp_completion warp
+""",
+    "zsh": WARP
+    + """\
+_warp_completion() {
+    local -a names
+    names=(${(f)"$(asyncsim tags --names 2>/dev/null)"})
+    compadd -a names
+}
+compdef _warp_completion warp
+""",
+    "fish": """\
+function warp --description 'Change into the folder of a tag'
+    set -l place (asyncsim path $argv); or return
+    test -d "$place"; or set place (dirname "$place")
+    cd "$place"
+end
+complete --command warp --erase
+complete --command warp --no-files --arguments '(asyncsim tags --names 2>/dev/null)'
+""",
+}
+
+
+class Entry(NamedTuple):
+    """The words that may follow a command: flag -> help and values, those that take no value, argument -> help."""
+
+    flags: dict[str, tuple[str, list[str]]]
+    switches: list[str]
+    inner: dict[str, str]
+    takes: str
+
+
+def entries(words: Words) -> dict[str, Entry]:
+    """Command, "" for none yet -> what may follow it."""
+    commands = {name: entry["help"] for name, entry in words.items() if " " not in name}
+    top = {flag: ("", []) for flag in ("--help", "--version")}
+    found = {"": Entry(top, [*top], commands, "")}
+    for name, entry in words.items():
+        options, known = entry["options"], {}
+        for flag, one in options.items():
+            values = one.get("values") or []
+            known[flag] = (one["help"], [FILES] if values == "file" else values)
+        switches = [flag for flag, one in options.items() if one.get("is_flag")]
+        inner = {key.removeprefix(f"{name} "): one["help"] for key, one in words.items() if key.startswith(f"{name} ")}
+        kind = entry["argument"]
+        inner |= dict.fromkeys(kind, "") if isinstance(kind, list) else {}
+        found[name] = Entry(known, switches, inner, TAGGED.get(kind, "") if isinstance(kind, str) else "")
+    return found
+
+
+def bash(known: dict[str, Entry]) -> str:
+    """The script for bash."""
+    return _filled(BASH, known, lambda words: _quoted(" ".join(words)))
+
+
+def zsh(known: dict[str, Entry]) -> str:
+    """The script for zsh, which shows explanations too."""
+
+    def listed(words: dict[str, str]) -> str:
+        return f"({' '.join(_quoted(f'{word}:{help}' if help else word) for word, help in words.items())})"
+
+    return _filled(ZSH, known, listed)
+
+
+def _filled(script: str, known: dict[str, Entry], listed: Callable[[dict[str, str]], str]) -> str:
+    commands, where = [], {}
+    for name, entry in known.items():
+        flags = {flag: help for flag, (help, _) in entry.flags.items()}
+        parts = [f"flags={listed(flags)}", f"switches={_quoted(' '.join(entry.switches))}"]
+        parts += [f"inner={listed(entry.inner)}"] if entry.inner else []
+        parts += [f"takes={_quoted(entry.takes)}"] if entry.takes else []
+        commands.append(f"        {_quoted(name)}) {' '.join(parts)} ;;")
+        for flag, (_, values) in entry.flags.items():
+            if values:
+                where.setdefault(" ".join(values), []).append(_quoted(f"{name} {flag}"))
+    cases = [f"        {' | '.join(places)}) values={_quoted(values)} ;;" for values, places in where.items()]
+    pairs = " | ".join(_quoted(name) for name in known if " " in name)
+    return _with(script, PAIRS=pairs, COMMANDS="\n".join(commands), VALUES="\n".join(cases), FILES=_quoted(FILES))
+
+
+def fish(known: dict[str, Entry]) -> str:
+    """The script for fish, in whose own language every option is a line."""
+    where: dict[str, list[str]] = {}
+    for name, entry in known.items():
+        lines = []
+        for flag, (help, values) in entry.flags.items():
+            of = f"--long-option {flag.removeprefix('--')}" + (f" --description {_quoted(help)}" if help else "")
+            if values == [FILES]:
+                of += " --require-parameter --force-files"
+            elif flag not in entry.switches:
+                of += " --exclusive" + (f" --arguments {_quoted(' '.join(values))}" if values else "")
+            lines.append(of)
+        for word, help in entry.inner.items():
+            lines.append(f"--arguments {_quoted(word)}" + (f" --description {_quoted(help)}" if help else ""))
+        if "tags" in entry.takes:
+            lines.append("--arguments '(__asyncsim_tags)'")
+        if "files" in entry.takes:
+            lines.append("--force-files")
+        for line in lines:
+            where.setdefault(line, []).append(name)
+    rules = (f"{_condition(names)} {line}" for line, names in where.items())
+    pairs = " ".join(_quoted(name) for name in known if " " in name)
+    return _with(FISH, PAIRS=pairs, COMMANDS="\n".join(f"complete --command asyncsim {rule}" for rule in rules))
+
+
+def _condition(names: Iterable[str]) -> str:
+    words = " ".join(f'"{name}"' for name in names)
+    return f"--condition '__asyncsim_at {words}'"
+
+
+def _with(script: str, **parts: str) -> str:
+    for name, text in parts.items():
+        script = script.replace(f"@{name}@", text)
+    return script
+
+
+def _quoted(text: str) -> str:
+    """The text in single quotes, in which no shell replaces anything."""
+    return "'{}'".format(text.replace("\\", "").replace("'", "’"))
+
+
+SHELLS: dict[str, Callable[[dict[str, Entry]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+@click.command("completion", cls=Command, help=HELP, params=[click.Argument(["shell"], type=click.Choice([*SHELLS]))])
+def command(shell: str) -> None:
+    """Print the script for a shell."""
+    click.echo(SHELLS[shell](entries(make_vocabulary())) + WARPS[shell], nl=False)

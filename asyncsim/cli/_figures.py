@@ -1,0 +1,149 @@
+"""`asyncsim figures`: the paper's figures, their numbers, and which of its claims hold."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asyncsim.cli._command import Command, Interrupted
+from asyncsim.cli._output import json_option, out_option, print_results
+from asyncsim.cli._progress import Bar, SweepBar
+from asyncsim.cli._script import import_from_clone
+from asyncsim.engine._devices import use_all_cores
+from asyncsim.study.figures import SUMMARY, FigureSet, MadeFigure, in_words
+
+SCALES = ("quick", "paper")
+OUT = str(Path("runs", "figures", "SCALE"))
+HELP = """Compute and draw the paper's figures, and judge its claims by the numbers.
+
+NAME: figure1 to figure10, energy, stability, staleness, assumptions, gap, gap_runs; all of them by default. Existing
+results are reused, and an interrupted run continues where it stopped.
+
+At scale quick, a small network learns digits, in minutes. At scale paper, the paper's network learns MNIST, from the
+folder that ASYNCSIM_DATA names, in hours; figures 7, 9 and 10 use images in ImageNet's format from the folder that
+ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
+"""
+
+
+def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) -> list[MadeFigure]:
+    """Make the figures under a progress bar that names figure and seed; summary.md is written even if one fails."""
+    made: list[MadeFigure] = []
+    if figure_set.scale == "paper":
+        say_how_long(figure_set, names)
+    if jobs is not None:
+        with SweepBar() as bar:
+            figure_set.replay(names, jobs, bar.update)
+    try:
+        with Bar() as bar:
+            for name in names:
+                bar.expect(name)
+                made.append(figure_set.make(name, partial(bar.update_figure, name)))
+                bar.close(name)
+                click.echo(f"{name}: {state_of(made[-1])}", err=True)
+    finally:
+        figure_set.conclude(made)
+    return made
+
+
+def say_how_long(figure_set: FigureSet, names: tuple[str, ...]) -> None:
+    """Say what has to be replayed and how long that takes here; nothing if all runs exist."""
+    ahead = figure_set.estimate(names)
+    if ahead.runs:
+        words = in_words(ahead.seconds)
+        click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
+
+
+def say_what_is_not_used(figure_set: FigureSet) -> None:
+    """Say that runs of other versions are there, if they are."""
+    unused = figure_set.cache().unused()
+    if unused:
+        words = "runs that other versions kept, which are not used and may be deleted"
+        click.echo(f"{unused[0].parent} holds {words}: {unused[0].name}, {len(unused)} in all.", err=True)
+
+
+def state_of(made: MadeFigure) -> str:
+    """What was done for a figure, in words."""
+    if made.computed:
+        return f"computed {len(made.computed)} seed{'s' if len(made.computed) > 1 else ''}"
+    return "drawn again" if made.drawn else "there already"
+
+
+def show(made: list[MadeFigure]) -> None:
+    """Print one line per claim."""
+    claims = [(figure.name, claim.answer, claim.says) for figure in made for claim in figure.claims]
+    widths = [max((len(line[place]) for line in claims), default=0) for place in (0, 1)]
+    for name, answer, says in claims:
+        click.echo(f"{name:<{widths[0]}}  {answer:<{widths[1]}}  {says}")
+
+
+def claims_of(made: list[MadeFigure]) -> dict[str, Any]:
+    """The claims as JSON can hold them."""
+    return {figure.name: {"claims": [claim._asdict() for claim in figure.claims]} for figure in made}
+
+
+def show_titles(titles: dict[str, str]) -> None:
+    """Print one line per figure."""
+    width = max(map(len, titles))
+    for name, title in titles.items():
+        click.echo(f"{name:<{width}}  {title}")
+
+
+@click.command(
+    "figures",
+    cls=Command,
+    help=HELP,
+    params=[
+        click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
+        click.Option(["--list", "listed"], is_flag=True, help="Only list the figures, a line each."),
+        click.Option(["--scale"], type=click.Choice(SCALES), default="quick", help="How large. [quick]"),
+        out_option(OUT),
+        click.Option(["--seeds"], type=click.IntRange(min=1), default=3, help="How many seeds: 0, 1, … [3]"),
+        click.Option(
+            ["--jobs"],
+            type=click.IntRange(min=1),
+            help="Processes that compute the runs. [this one, with all cores for each large run]",
+        ),
+        json_option("the claims, or with --list the titles,"),
+        click.Option(["--force"], is_flag=True, help="Discard what was computed for these figures, and start anew."),
+    ],
+)
+def command(
+    names: tuple[str, ...],
+    listed: bool,
+    scale: str,
+    out: str | None,
+    seeds: int,
+    jobs: int | None,
+    as_json: bool,
+    force: bool,
+) -> None:
+    """Make figures, or list them."""
+    place = out or OUT.replace("SCALE", scale)
+    figure_set = import_from_clone("figures.catalogue").figure_set(Path(place), scale, seeds)
+    try:
+        names = tuple(dict.fromkeys(names)) or tuple(figure_set.figures)
+        titles = {name: figure_set.find(name).TITLE for name in names}
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if listed:
+        print_results(titles, as_json, lambda: show_titles(titles))
+        return
+    use_all_cores()
+    try:
+        with figure_set.lease():
+            say_what_is_not_used(figure_set)
+            if force:
+                figure_set.forget(names)
+            made = make_all(figure_set, names, jobs)
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt as stopped:
+        again = "without --force, the same command" if force else "the same command"
+        raise Interrupted(f"Interrupted; {again} continues from there.", stopped) from stopped
+
+    def show_results() -> None:
+        show(made)
+        click.echo(f"\nPictures and numbers in {place}, the numbers of the claims in {Path(place, SUMMARY)}")
+
+    print_results(claims_of(made), as_json, show_results)

@@ -1,0 +1,144 @@
+"""A flag for each field of a study, and a help that shows those that count."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import click
+
+from asyncsim._fields import Field
+from asyncsim.cli._command import Command
+from asyncsim.scenario._catalogue import all_fields, named_fields
+from asyncsim.scenario._components import KINDS
+
+METAVARS = {
+    "integer": "INTEGER",
+    "number": "NUMBER",
+    "law": "MEAN|LAW",
+    "switch": "true|false",
+    "integers": "INTEGER,…",
+    "numbers": "NUMBER,…",
+    "text": "NAME",
+    "names": "NAME[=N],…",
+}
+OTHER_FLAGS = """For the flags of another rule, law, protocol or workload, name it and ask for --help, as in
+`--rule agn --help`, or use --help-for NAME."""
+
+
+class FieldType(click.ParamType):
+    """Converts the text of a flag to the field's kind."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.name = field.kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value that the text stands for, or a usage error."""
+        try:
+            return self.field.parse(value)
+        except ValueError as error:
+            if self.field.choices:  # whose message names the field
+                raise click.UsageError(str(error), ctx) from error
+            self.fail(str(error), param, ctx)
+
+
+class FieldCommand(Command):
+    """A command with a flag for each field of something, whose help shows them in groups."""
+
+    def __init__(
+        self,
+        *,
+        fields: Callable[..., Iterable[Field]],
+        others: Iterable[Field],
+        options: Sequence[click.Option],
+        **settings: Any,
+    ) -> None:
+        self.fields = fields
+        self.shown = [field.name for field in fields()]
+        hidden = [field_option(field, hidden=True) for field in others if field.name not in self.shown]
+        super().__init__(params=[*map(field_option, fields()), *options, *hidden], **settings)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What click does, with the components that are named kept for the help."""
+        named = components_named(args)
+        ctx.meta[__name__] = {field: name for field, name in named.items() if field in self.shown}
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One section per group, in the order in which the groups first appear, then the options."""
+        try:
+            fields = list(self.fields(**ctx.meta.get(__name__, {})))
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
+        for group in dict.fromkeys(field.group for field in fields):
+            write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
+        known = {field.name for field in fields}.union(self.shown)
+        rest = [param for param in self.get_params(ctx) if param.name not in known]
+        write_options("Options", rest, ctx, formatter)
+
+
+def write_options(
+    title: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """A section of a help, without what is hidden."""
+    records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
+    with formatter.section(title):
+        formatter.write_dl(records)
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field."""
+    return f"--{name.replace('_', '-')}"
+
+
+def field_option(field: Field, hidden: bool = False) -> click.Option:
+    """The flag of a field, with its choices and its present value in the help."""
+    help = field.help
+    if field.choices:
+        choices = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
+        help = f"{help} {choices}."
+    help = help if field.value is None else f"{help} [{field.show()}]"
+    names = [flag_of(field.name), field.name]
+    return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)
+
+
+def components_named(arguments: Sequence[str]) -> dict[str, str]:
+    """The laws, protocols, rules and workloads that a command line names."""
+    flags = {flag_of(name): name for name in (*(kind.field for kind in KINDS), "cluster")}
+    found = {}
+    for word, following in pairwise([*arguments, ""]):
+        flag, equals, value = word.partition("=")
+        if flag in flags:
+            found[flags[flag]] = value if equals else following
+    return found
+
+
+def help_for_option() -> click.Option:
+    """The flag `--help-for NAME`, which prints the flags of a rule, law, protocol or workload and leaves."""
+
+    def show(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+        if name is None or ctx.resilient_parsing:
+            return
+        try:
+            sections = _sections(name)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
+        formatter = ctx.make_formatter()
+        for title, fields in sections.items():
+            if fields:
+                write_options(title, map(field_option, fields), ctx, formatter)
+            else:
+                formatter.write_text(f"{title}: no flags of its own.")
+        click.echo(formatter.getvalue().strip())
+        ctx.exit()
+
+    help = "Show the flags of a rule, law, protocol or workload, or with `all` every flag there is, and exit."
+    return click.Option(["--help-for"], metavar="NAME", is_eager=True, expose_value=False, callback=show, help=help)
+
+
+def _sections(name: str) -> Mapping[str, Sequence[Field]]:
+    """Title -> fields, of the components of a name or of all."""
+    if name != "all":
+        return {f"With {flag_of(field)} {name}": fields for field, fields in named_fields(name).items()}
+    every = all_fields()
+    return {group: [f for f in every if f.group == group] for group in dict.fromkeys(f.group for f in every)}

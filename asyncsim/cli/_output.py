@@ -1,0 +1,176 @@
+"""Results as a person or a program reads them: the folder they go to, JSON, and tables."""
+
+import json
+import os
+import shutil
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asyncsim._metrics import KEYS, NOTABLE, SHORT, is_notable, metric, own_metrics, text
+
+WIDTH = 80  # characters of a line where nobody says how wide it is
+NARROWEST = 40  # characters below which a table is not squeezed any more
+LEAST_FOLDED = 12  # characters to which a column of text is squeezed
+
+
+class Folder(click.ParamType):
+    """The name of a folder, which need not exist."""
+
+    name = "folder"
+
+    def __init__(self, default: str) -> None:
+        self.default = default
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, or a usage error."""
+        if not value.strip():
+            raise click.UsageError(f"`--out` must name a folder; got {value!r}. Leave it out for {self.default}.", ctx)
+        if reason := self._obstacle(value):
+            raise click.UsageError(f"`--out` must name a folder; {value!r} {reason}. Choose another name.", ctx)
+        return value
+
+    @staticmethod
+    def _obstacle(value: str) -> str:
+        """Why there can be no such folder, as far as that can be seen before anything is computed."""
+        for place in (Path(value), *Path(value).parents):
+            try:
+                os.lstat(place)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # to the folder above
+            except OSError as error:
+                return f"cannot be one: {error.strerror}"
+            except ValueError:
+                return "holds a NUL byte"
+            if place.is_dir():
+                break
+            return "is a file" if place == Path(value) else f"would be in the file {str(place)!r}"
+        return ""
+
+
+def out_option(default: str, help: str = "Folder for the results.") -> click.Option:
+    """The flag `--out`, whose value is None where it is not given."""
+    return click.Option(["--out"], type=Folder(default), metavar="DIR", help=f"{help} [{default}]")
+
+
+def json_option(what: str) -> click.Option:
+    """The flag `--json`, passed on as `as_json`."""
+    return click.Option(["--json", "as_json"], is_flag=True, help=f"Print {what} as one JSON object.")
+
+
+def print_results(results: Any, as_json: bool, show: Callable[[], None]) -> None:
+    """One JSON object on standard output and nothing else, or what a person reads."""
+    if as_json:
+        click.echo(json.dumps(results, allow_nan=False))
+    else:
+        show()
+
+
+def print_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    flush: Iterable[int] = (0,),
+    folded: Iterable[int] = (),
+    broken: bool = True,
+    most: Mapping[int, int] | None = None,
+) -> None:
+    """Print a table without lines; numbers are never cut, whatever the width of the terminal."""
+    flush, folded, heads = set(flush), set(folded), heads or [""] * len(rows[0])
+    gap = " " * (3 if len(heads) <= 3 else 2)
+    full = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    widths = [min(width, (most or {}).get(place, width)) for place, width in enumerate(full)]
+    words = [head.split() if broken else [head] for head in heads]
+    least = [max(map(len, [*head, *column]), default=0) for head, *column in zip(words, *rows, strict=True)]
+    least = [min(width, LEAST_FOLDED) if place in folded else width for place, width in enumerate(least)]
+    room = max(NARROWEST, width()) - len(gap) * (len(heads) - 1)
+    while sum(widths) > room:
+        spare = [width - smallest for width, smallest in zip(widths, least, strict=True)]
+        if max(spare) <= 0:
+            break
+        widths[spare.index(max(spare))] -= 1
+    bold = "NO_COLOR" not in os.environ
+    for number, row in enumerate([heads, *rows] if any(heads) else rows):
+        for line in _lines(row, widths, flush, gap):
+            click.echo(click.style(line, bold=True) if bold and number == 0 and any(heads) else line)
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], flush: Collection[int], gap: str) -> Iterator[str]:
+    """The lines of a row whose cells are broken at blanks."""
+    wrap = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
+    cells = [wrap(cell, max(width, 1)) for cell, width in zip(row, widths, strict=True)]
+    for parts in zip_longest(*cells, fillvalue=""):
+        aligned = (
+            part.ljust(width) if place in flush else part.rjust(width)
+            for place, (part, width) in enumerate(zip(parts, widths, strict=True))
+        )
+        yield gap.join(aligned).rstrip()
+
+
+def print_columns(columns: Mapping[str, Sequence[str]], texts: Collection[str] = (), repeated: int = 1) -> None:
+    """Print columns as one table, or as several where they do not fit; each begins with the first `repeated` ones."""
+    for part, group in enumerate(parts(columns, repeated=repeated)):
+        if part:
+            click.echo()
+        flush = [place for place, name in enumerate(group) if name in texts]
+        print_table([*group], list(zip(*group.values(), strict=True)), flush=flush, folded=range(len(group)))
+
+
+def parts(
+    columns: Mapping[str, Sequence[str]], most: int | None = None, repeated: int = 1
+) -> list[dict[str, Sequence[str]]]:
+    """Columns in groups that fit a line; each group begins with the first `repeated` columns."""
+    first = {name: columns[name] for name in [*columns][:repeated]}
+    groups = [first]
+    for name in [*columns][repeated:]:
+        group = {**groups[-1], name: columns[name]}
+        if len(group) > repeated + 1 and width_of(group) > (most or width()):
+            group = {**first, name: columns[name]}
+            groups.append(group)
+        groups[-1] = group
+    return groups
+
+
+def width_of(columns: Mapping[str, Sequence[str]]) -> int:
+    """Characters that columns take, with the space between them."""
+    return sum(2 + max(map(len, [*title.split(), *column])) for title, column in columns.items())
+
+
+def width() -> int:
+    """Characters of a line: those of the terminal or of COLUMNS, 80 where there is neither."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """Print a line for each number of a run, with its meaning."""
+    found = [(name, metric(name)) for name in (*KEYS, *own_metrics([summary]))]
+    rows = [(one.label, text(name, summary[name]), one.meaning) for name, one in found]
+    rows = rows if width() >= WIDTH else [row[:2] for row in rows]
+    print_table((), rows, flush=range(3))
+
+
+def print_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a row for each scenario."""
+    names = ["commits", "mean_staleness", *SHORT, *own_metrics(summaries.values()), "commits_per_second"]
+    columns = {"scenario": [*summaries]}
+    for name in names:
+        values = [summary.get(name) for summary in summaries.values()]
+        if any(is_notable(name, value) for value in values):
+            columns[metric(name).label] = [text(name, value) for value in values]
+    print_columns(columns, ["scenario", *(metric(name).label for name in NOTABLE)])
+
+
+def print_numbers(summary: Mapping[str, Any]) -> None:
+    """Print lists of one length as the columns of a table, and single values as lines below it."""
+    lists = {name: value for name, value in summary.items() if isinstance(value, list)}
+    columns = {metric(name).label: [text(name, one) for one in value] for name, value in lists.items()}
+    if any(columns.values()):
+        print_columns(columns)
+    for name, value in summary.items():
+        if name not in lists:
+            click.echo(f"{metric(name).label}: {text(name, value)}")

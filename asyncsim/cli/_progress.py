@@ -1,0 +1,166 @@
+"""The progress bar, on standard error, and only on a terminal."""
+
+import time
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import click
+from rich import progress as rich_progress
+from rich.console import Console
+
+from asyncsim.cluster._simulation import Simulated
+from asyncsim.engine import Progress
+from asyncsim.study._sweep import SweepProgress
+
+if TYPE_CHECKING:  # else a run imports all that calibrations need
+    from asyncsim.calibration._simulations import SimulationProgress
+
+SILENT = 3.0  # seconds that a computation may take without a word where there is no terminal
+
+
+class Line(NamedTuple):
+    """A line of the bar: when its first report came, and the commits that had been done then."""
+
+    task: rich_progress.TaskID
+    begun: float | None = None
+    first: int = 0
+
+
+class _Shown:
+    """A progress bar, shown within its context."""
+
+    def __init__(self, *columns: rich_progress.ProgressColumn) -> None:
+        console = Console(stderr=True)
+        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+
+class _OneLine(_Shown):
+    """A bar of a single line, with the time that passed and the time left."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            rich_progress.TextColumn("{task.fields[state]}"),
+            rich_progress.BarColumn(bar_width=30),
+            rich_progress.TimeElapsedColumn(),
+            rich_progress.TimeRemainingColumn(compact=True),
+        )
+        self.task = self.bar.add_task("", total=None, state="preparing")
+
+
+class Bar(_Shown):
+    """A progress bar for one replay after another, with the latest report."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(bar_width=30),
+            rich_progress.TextColumn("{task.fields[state]}"),
+            rich_progress.TimeRemainingColumn(compact=True),
+        )
+        self.latest: Progress | None = None
+        self._lines: dict[str, Line] = {}
+
+    def expect(self, name: str) -> None:
+        """Add a line for work that has begun."""
+        self._lines[name] = Line(self.bar.add_task(name, total=None, state="preparing"))
+
+    def close(self, name: str) -> None:
+        """Remove the lines of finished work: that of this name, and those whose names begin with it and a comma."""
+        for other in [other for other in self._lines if other.split(",")[0] == name]:
+            self.bar.remove_task(self._lines.pop(other).task)
+
+    def simulate(self, name: str, simulated: Simulated) -> None:
+        """Show how far the schedule of a replay has come, which is not yet the replay."""
+        if name not in self._lines:
+            self.expect(name)
+        state = f"schedule: {simulated.commits:,} commits in {simulated.seconds:.4g} simulated seconds"
+        self.bar.update(self._lines[name].task, completed=simulated.share, total=1.0, state=state)
+
+    def update(self, name: str, progress: Progress) -> None:
+        """Show how far a replay has come."""
+        self.latest = progress
+        if name not in self._lines:
+            self.expect(name)
+        line, now = self._lines[name], time.monotonic()
+        if line.begun is None:
+            line = self._lines[name] = Line(line.task, now, progress.done)
+            self.bar.reset(line.task, total=progress.total)  # what was measured of the schedule does not count
+        state = [f"{progress.done:,} of {progress.total:,} commits"]
+        seconds = now - (line.begun or now)
+        if seconds > 0:
+            state.append(f"{(progress.done - line.first) / seconds:,.0f}/s")
+        if progress.loss is not None:
+            state.append(f"loss {progress.loss:.4g}")
+        self.bar.update(line.task, completed=progress.done, total=progress.total, state="  ".join(state))
+
+    def update_figure(self, name: str, seed: int, scenario: object, progress: Progress) -> None:
+        """Show how far one of a figure's replays has come; they share a line."""
+        del scenario  # The figure and the seed are enough.
+        if self.latest is None or progress.done <= self.latest.done:
+            self.close(name)  # another replay: its speed is measured anew
+        self.update(f"{name}, seed {seed}", progress)
+
+
+class StageBar(_OneLine):
+    """A progress bar for one stage of work after another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage = ""
+        self.begun = time.monotonic()
+        self.said = not self.bar.disable
+
+    def update(self, stage: str, share: float) -> None:
+        """Show what is under way, and how far it has come; without a terminal, say once that it takes long."""
+        if stage != self.stage:  # whose speed is its own
+            self.bar.reset(self.task, total=1.0)
+            self.stage = stage
+        self.bar.update(self.task, completed=share, state=stage)
+        seconds = time.monotonic() - self.begun
+        if not self.said and seconds >= SILENT:
+            self.said = True
+            click.echo(f"{stage.capitalize()}, {share:.0%} done after {seconds:.0f} s.", err=True)
+
+
+class SweepBar(_OneLine):
+    """A progress bar for many runs, with the latest report."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latest: SweepProgress | None = None
+        self.before = 0
+
+    def update(self, progress: SweepProgress) -> None:
+        """Show how far a sweep has come."""
+        if self.latest is None:  # what was there before says nothing about the speed
+            self.bar.reset(self.task, total=progress.total - progress.done - progress.failed)
+            self.before = progress.done + progress.failed
+        self.latest = progress
+        failed = f", {progress.failed:,} failed" if progress.failed else ""
+        state = f"{progress.done:,} of {progress.total:,} runs{failed}"
+        self.bar.update(self.task, completed=progress.done + progress.failed - self.before, state=state)
+
+
+class SimulationBar(_OneLine):
+    """A progress bar for the simulations of a calibration, with the latest report."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latest: SimulationProgress | None = None
+
+    def update(self, progress: "SimulationProgress") -> None:
+        """Show how far the simulations have come, and then that networks learn from them."""
+        if self.latest is None:  # what was kept before says nothing about the speed
+            self.bar.reset(self.task, total=progress.total - progress.done)
+        self.latest = progress
+        if progress.stage == "simulating":
+            state = f"{progress.done:,} of {progress.total:,} simulations"
+            self.bar.update(self.task, completed=progress.new, state=state)
+        else:
+            self.bar.update(self.task, total=None, state=f"{progress.stage} from {progress.total:,} simulations")

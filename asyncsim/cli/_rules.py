@@ -1,0 +1,126 @@
+"""`asyncsim rules`: every update rule and every compressor in a table, or one of them in detail."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from asyncsim._checks import did_you_mean
+from asyncsim._families import FAMILIES
+from asyncsim._fields import arguments, described_arguments
+from asyncsim.cli._command import Command
+from asyncsim.cli._output import json_option, print_results, print_table
+from asyncsim.rules._citations import citation
+
+SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
+COMPRESSED = "--compressor NAME compresses what a rule sends:"
+NOTE = """`asyncsim rules NAME` explains one, with its arguments;
+`asyncsim run SCENARIO.py --rule NAME` runs it."""
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Arguments that must be given, the others with their defaults, the first line of the docstring, and so on."""
+    constructor = constructor_named(name)
+    defaults = {key: parameter.default for key, parameter in arguments(constructor).items()}
+    return {
+        "required": [key for key, value in defaults.items() if value is inspect.Parameter.empty],
+        "defaults": {key: value for key, value in defaults.items() if value is not inspect.Parameter.empty},
+        "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
+        "made_for": getattr(constructor_named(name), "purpose", None),
+        "citation": getattr(constructor, "publication", None),
+    }
+
+
+def constructor_named(name: str) -> Callable[..., Any]:
+    """The constructor of a rule or a compressor."""
+    return FAMILIES["rules"].get(name) or FAMILIES["compressors"][name]
+
+
+def explain(name: str) -> dict[str, Any]:
+    """What `describe` says, and in full: the formula and remarks, what each argument means, and the publication."""
+    documentation = inspect.getdoc(constructor_named(name)) or ""
+    helps = described_arguments(documentation)
+    sections = SECTION.split(documentation)
+    titled = dict(zip(sections[1::2], sections[2::2], strict=True))
+    return {
+        "name": name,
+        **describe(name),
+        "description": sections[0].partition("\n")[2].strip(),
+        "arguments": {key: helps.get(key, "") for key in arguments(constructor_named(name))},
+        "references": " ".join(titled.get("References", "").split()),
+        "bibtex": None if getattr(constructor_named(name), "publication", None) is None else citation(name),
+    }
+
+
+def show_table(described: dict[str, dict[str, Any]]) -> None:
+    """Print a table of rules, and one of compressors."""
+    look: dict[str, Any] = {"flush": (0, 1, 2), "folded": (1, 2), "most": {2: 21}}
+    print_table(("rule", "what it does", "made for"), list(rows(described)), **look)
+    click.echo(f"\n{COMPRESSED}\n")
+    listed = [(name, describe(name)) for name in sorted(FAMILIES["compressors"])]
+    shown = [(name, found["summary"], ", ".join(found["defaults"])) for name, found in listed]
+    print_table(("compressor", "what it does", "arguments"), shown, **look)
+    click.echo(f"\n{NOTE}")
+
+
+def rows(described: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Name, first line, and what the rule was made for."""
+    return ((name, found["summary"], found["made_for"] or "") for name, found in described.items())
+
+
+def show_rule(found: dict[str, Any]) -> None:
+    """Print everything about one rule."""
+    formatter = click.get_current_context().make_formatter()
+    formatter.write(_wrapped(f"{found['name']}: {found['summary']}", formatter.width))
+    if found["made_for"]:
+        formatter.write(f"\n\n{_wrapped('Made for: ' + found['made_for'] + '.', formatter.width)}")
+    formatter.write(f"\n\n{paragraphs(found['description'], formatter.width)}\n")
+    with formatter.section("Arguments"):
+        formatter.write_dl([(key, _argument_help(key, found)) for key in found["arguments"]])
+    with formatter.section("Source"):
+        formatter.write_text(found["references"])
+    click.echo("\n".join(filter(None, (formatter.getvalue(), found["bibtex"]))))
+
+
+def _argument_help(key: str, found: dict[str, Any]) -> str:
+    default = "must be given" if key in found["required"] else _shown(found["defaults"][key])
+    return f"{found['arguments'][key]} [{default}]"
+
+
+def _shown(default: Any) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def paragraphs(text: str, width: int) -> str:
+    """The paragraphs of a docstring, broken anew to a width; lists keep a line for each item."""
+    blocks = []
+    for block in text.replace("`", "").split("\n\n"):
+        items = re.split(r"\n(?=- )", block)
+        blocks.append("\n".join(_wrapped(item, width) for item in items))
+    return "\n\n".join(blocks)
+
+
+def _wrapped(text: str, width: int) -> str:
+    hanging = "  " if text.startswith("- ") else ""
+    return click.wrap_text(" ".join(text.split()), width, subsequent_indent=hanging)
+
+
+@click.command("rules", cls=Command, params=[json_option("the rules")])
+@click.argument("name", required=False)
+def command(name: str | None, as_json: bool) -> None:
+    """List update rules and compressors, or explain the one with this NAME.
+
+    Any of them can be chosen by the flags --rule and --compressor of a scenario, and its arguments are flags there.
+    """
+    if name is None:
+        listed = {name: describe(name) for name in sorted(FAMILIES["rules"])}
+        print_results(listed, as_json, lambda: show_table(listed))
+        return
+    known = (*FAMILIES["rules"], *FAMILIES["compressors"])
+    if name not in known:
+        hint = did_you_mean(name.lower().replace("-", "_"), known, quote="'")
+        raise click.UsageError(f"There is no rule {name!r}.{hint} `asyncsim rules` lists them.")
+    found = explain(name)
+    print_results(found, as_json, lambda: show_rule(found))

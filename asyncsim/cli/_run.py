@@ -1,0 +1,261 @@
+"""`asyncsim run`: the command line of a study."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from asyncsim import _memory as memory
+from asyncsim.cli._command import Command, Interrupted
+from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
+from asyncsim.cli._output import (
+    json_option,
+    out_option,
+    print_comparison,
+    print_numbers,
+    print_results,
+    print_summary,
+)
+from asyncsim.cli._progress import Bar
+from asyncsim.cli._source import Source, find_source, place_of
+from asyncsim.engine import ReplayInterrupted
+from asyncsim.engine._devices import use_all_cores
+from asyncsim.scenario import Scenario
+from asyncsim.scenario._catalogue import all_fields
+from asyncsim.store import tags
+from asyncsim.store._labels import REPORT_PAGE, RUN, label_of, members_of
+from asyncsim.store._origin import Origin
+from asyncsim.study import Comparison, Experiment, Result, compare, run
+from asyncsim.study._load import Study
+
+HELP = """Simulate a scenario, replay it, and keep its summary, its numbers and a picture.
+
+SCENARIO.py is a script that defines `scenario = asim.Scenario(...)`, or a `comparison` or an `experiment`; or else the
+folder of a run, or its tag, which goes on where it stopped. Each of its fields can be set by a flag, as in
+
+\b
+  asyncsim run SCENARIO.py --workers 30 --rule downpour --learning-rate 0.1
+
+\b
+  asyncsim run SCENARIO.py --help              its flags, with present values
+  asyncsim run SCENARIO.py --rule agn --help   the same with another rule
+  asyncsim run --help-for agn                  flags of a rule, a law, …
+  asyncsim run --help-for all                  every flag there is
+  asyncsim rules                               the rules
+"""
+LONG = 120.0  # seconds that are worth a word beforehand
+FLAGS = ("--json", "--html", "--force", "--help", "-h")  # all other options take a value
+
+
+class RunCommand(click.Command):
+    """`asyncsim run`: its flags are those of the script that it is given."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Load the script, and parse the rest of the line with the flags that its fields ask for."""
+        place = find_script(args)
+        if place is None:
+            return self._without_script().make_context(info_name, args, parent, **extra)
+        path, args = args[place], [*args[:place], *args[place + 1 :]]
+        use_all_cores()
+        with click.Context(self, parent, info_name):  # so that errors can name the command
+            command = study_command(find_source(path))
+        return command.make_context(f"{info_name} {path}", args, parent, **extra)
+
+    def _without_script(self) -> Command:
+        def missing(**given: Any) -> None:
+            raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
+
+        return Command(
+            name="run",
+            params=[*output_options("runs/<name of the script>"), help_for_option()],
+            help=HELP,
+            options_metavar="SCENARIO.py [OPTIONS]",
+            callback=missing,
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )
+
+
+command = RunCommand("run", help=HELP)
+
+
+def output_options(default: str) -> list[click.Option]:
+    """Where results go."""
+    out_help = "Folder for the results; if it holds this very study, existing results are reused."
+    force_help = "Start anew; what the folder holds is replaced at the end."
+    tag_help = "A name by which the folder is found again; see `asyncsim tag`."
+    return [
+        out_option(f"{default}, and what is changed", out_help),
+        click.Option(["--tag"], type=NewTag(), metavar="NAME", help=tag_help),
+        json_option("the summary"),
+        click.Option(["--html"], is_flag=True, help="Write report.html too: curves with values, the whole timeline."),
+        click.Option(["--force"], is_flag=True, help=force_help),
+    ]
+
+
+class NewTag(click.ParamType):
+    """The name of a tag that is to be made."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, or a usage error."""
+        try:
+            return tags.require_name(value)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
+
+
+def study_command(source: Source) -> FieldCommand:
+    """The command that runs a study, with a flag for each of its fields."""
+    study, name = source.study, source.folder.name
+    has_components = not isinstance(study, Experiment)
+
+    def callback(out: str | None, tag: str | None, as_json: bool, html: bool, force: bool, **given: Any) -> None:
+        changes = {key: value for key, value in given.items() if value is not None}
+        try:
+            changed = study.override(**changes)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        if html and isinstance(study, Experiment):
+            raise click.UsageError("`--html` is for scenarios and comparisons; an experiment draws its report itself.")
+        place = out or str(place_of(source, changed, changes))
+        with tagged(tag, place):
+            run_study(changed, name, place, as_json, force, source.origin.with_changes(changes), html=html)
+
+    return FieldCommand(
+        name=name,
+        fields=study.fields if has_components else lambda **components: study.fields(),
+        others=all_fields(),
+        options=[*output_options(str(source.folder)), *([help_for_option()] if has_components else [])],
+        help=f"Run the {type(study).__name__.lower()} of {source.shown}. Present values stand in brackets.",
+        epilog=OTHER_FLAGS if has_components else None,
+        callback=callback,
+    )
+
+
+class Finished(NamedTuple):
+    """What a study gave."""
+
+    summary: dict[str, Any]
+    show: Callable[[Any], None]
+    recomputed: bool
+    results: Mapping[str, Result] = {}
+
+
+@contextmanager
+def tagged(name: str | None, folder: str) -> Iterator[None]:
+    """Tag the folder at the end of the block, or once it is interrupted; refuse at once what is another's tag."""
+    if name is None:
+        yield
+        return
+    held = tags.every().get(name)
+    if held is not None and os.path.realpath(held.place) != os.path.realpath(folder):
+        raise ValueError(tags.taken(held).replace("move the tag (`--move`)", "forget it (`asyncsim untag`)"))
+    try:
+        yield
+    finally:
+        if label_of(Path(folder)) is not None:
+            tags.add(folder, name, move=held is not None)
+
+
+def run_study(
+    study: Study, name: str, out: str, as_json: bool, force: bool, origin: Origin, *, html: bool = False
+) -> None:
+    """Run a study with a progress bar, and print what it gave."""
+    use_all_cores()  # here for a script that is a program of its own
+    with Bar() as bar:
+        if isinstance(study, Experiment):
+            finished = run_experiment(study, name, out, force, bar, origin)
+        else:
+            with explained_interrupts(bar, force):
+                finished = run_replays(study, name, out, force, bar, origin)
+    if html:
+        from asyncsim.study._run import write_html
+
+        for result in finished.results.values():
+            assert result.folder is not None
+            write_html(result, result.folder / REPORT_PAGE)
+
+    def show() -> None:
+        finished.show(finished.summary)
+        found = "" if finished.recomputed else ", found there (--force computes them again)"
+        click.echo(f"\nResults in {out}{found}")
+
+    print_results(finished.summary, as_json, show)
+
+
+def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, bar: Bar, origin: Origin) -> Finished:
+    """Run a scenario, or all of a comparison."""
+    tell_duration(study, out, force)
+    if isinstance(study, Comparison):
+        bar.expect(next(iter(study.scenarios)))
+        results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force, origin=origin)
+        summaries = {key: result.summary for key, result in results.items()}
+        recomputed = any(result.recomputed for result in results.values())
+        return Finished(summaries, print_comparison, recomputed, results)
+    bar.expect(name)
+    update, simulate = partial(bar.update, name), partial(bar.simulate, name)
+    result = run(study, out, progress=update, simulating=simulate, force=force, origin=origin)
+    return Finished(result.summary, print_summary, result.recomputed, {"": result})
+
+
+def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
+    """Say on standard error what takes minutes, unless results are there: the progress bar comes with the replay."""
+    scenarios = study.scenarios if isinstance(study, Comparison) else {"": study}
+    members = members_of(Path(out))
+    todo = [one for name, one in scenarios.items() if force or not (members.get(name, Path(out, name)) / RUN).is_file()]
+    for scenario in todo:
+        scenario.require_memory()
+    seconds = sum(scenario.expected_seconds for scenario in todo)
+    if seconds >= LONG:
+        click.echo(f"This takes at least {memory.duration(seconds)}.", err=True)
+
+
+def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar: Bar, origin: Origin) -> Finished:
+    """Run an experiment."""
+    bar.expect(name)
+    try:
+        findings = experiment.run(out, force=force, origin=origin)
+    except KeyboardInterrupt as stopped:
+        again = (
+            "The same command goes on with the runs that are done"
+            if experiment.has_store
+            else ("An experiment starts anew; nothing was kept")
+        )
+        raise Interrupted(f"Interrupted. {again}.", stopped) from stopped
+    return Finished(findings.summary, print_numbers, findings.recomputed)
+
+
+@contextmanager
+def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
+    """Ctrl-C as an error that says how to continue."""
+    again = "without --force, the same command continues" if force else "the same command continues"
+    try:
+        yield
+    except ReplayInterrupted as stopped:
+        total = stopped.run.commits if bar.latest is None else bar.latest.total
+        done = f"Interrupted after {stopped.run.commits:,} of {total:,} commits"
+        raise Interrupted(f"{done}; {again} from there.", stopped) from stopped
+    except KeyboardInterrupt as stopped:
+        if bar.latest is None:
+            raise Interrupted("Interrupted. Nothing has been replayed by this command.", stopped) from stopped
+        raise Interrupted(f"Interrupted; {again} from what has been saved.", stopped) from stopped
+
+
+def find_script(arguments: Iterable[str], flags: Iterable[str] = FLAGS) -> int | None:
+    """Place of the script among the arguments: the first that is neither a flag nor a flag's value."""
+    value_follows = False
+    for place, argument in enumerate(arguments):
+        if value_follows:
+            value_follows = False
+        elif argument.startswith("-"):
+            value_follows = argument not in flags and "=" not in argument
+        else:
+            return place
+    return None

@@ -1,0 +1,259 @@
+"""`asyncsim runs` and `show`: what folders keep, from their small files alone."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asyncsim._checks import did_you_mean
+from asyncsim._metrics import KEYS, SHORT, is_notable, metric, text
+from asyncsim.cli._command import Command
+from asyncsim.cli._output import json_option, print_comparison, print_numbers, print_results, print_summary, print_table
+from asyncsim.cli._tags import RunFolder, tags_by_place
+from asyncsim.store import _listing as listing
+from asyncsim.store import _places as places
+from asyncsim.store._info import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, RunInfo, read_info
+from asyncsim.store._lease import host_of, in_words, is_here
+from asyncsim.store._listing import WHEN, Row
+from asyncsim.store._places import again, value_text
+from asyncsim.store.tags import quoted
+
+LONGEST = 60  # characters of a value
+KIND, IMPORT = "kind", "import"  # entries that say to what the others belong, and from where it comes
+REMARKS = {INTERRUPTED: "interrupted", DAMAGED: "damaged"}
+DEFAULT = "runs"
+NUMBERS = ("commits", *SHORT)
+HEADS = ("name", "swept", "tags", "rule", "workers", *(metric(name).label for name in NUMBERS), "when", "state")
+NUMERIC = range(HEADS.index("workers"), HEADS.index("when"))  # columns of numbers
+HELP = """List the runs below FOLDER, a folder or a tag; runs/ by default.
+
+FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when; `asyncsim show RUN` shows
+what a run has.
+
+\b
+  asyncsim runs --rule gem --sort final_loss
+  asyncsim runs --where "workers>10" --where "state=complete"
+  asyncsim runs --where "when>2026-11-01" --json
+"""
+
+
+@click.command(
+    "runs",
+    cls=Command,
+    help=HELP,
+    params=[
+        click.Argument(["folder"], required=False, type=RunFolder(lambda text, what: text)),
+        click.Option(["--rule"], metavar="NAME", help="Only runs of this rule."),
+        click.Option(
+            ["--where"], multiple=True, metavar="CONDITION", help='Only these, as in "workers>10"; may be repeated.'
+        ),
+        click.Option(["--sort"], metavar="FIELD", default="when", help="In this order. [when]"),
+        click.Option(["--reverse"], is_flag=True, help="The largest, or the latest, first."),
+        json_option("all that is known of the runs"),
+    ],
+)
+def command(
+    folder: str | None, rule: str | None, where: tuple[str, ...], sort: str, reverse: bool, as_json: bool
+) -> None:
+    """List the runs below a folder."""
+    top = Path(DEFAULT) if folder is None else _top(folder)
+    everything = listing.rows(top, tags_by_place())
+    try:
+        conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
+        for one in conditions:
+            listing.require_field("--where", one.field, everything)
+        order = listing.require_field("--sort", sort, everything)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    found = [row for row in everything if all(one.holds(row.values) for one in conditions)]
+    found = listing.sort(found, order, reverse)
+    results = {"folder": str(top.absolute()), "runs": [as_plain(row) for row in found]}
+    print_results(_finite(results), as_json, lambda: print_runs(found, everything, top, rule))
+
+
+def _top(folder: str) -> Path:
+    """The folder that is listed, by its path or its tag."""
+    try:
+        top = places.find(folder, what="FOLDER")
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if not top.is_dir():
+        raise click.UsageError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
+    return top
+
+
+def print_runs(found: list[Row], everything: list[Row], top: Path, rule: str | None) -> None:
+    """Print a line per run."""
+    if not found:
+        rules = {row.values["rule"] for row in everything if "rule" in row.values}
+        hint = "" if rule is None or rule in rules else did_you_mean(rule, rules, quote="'")
+        of = f" like that, of {len(everything)}" if everything else ""
+        click.echo(f"There are no runs below {str(top)!r}{of}.{hint}", err=True)
+        return
+    columns = zip(*map(cells, found), strict=True)
+    shown = {place: column for place, column in enumerate(columns) if any(column)}
+    flush = [at for at, place in enumerate(shown) if place not in NUMERIC]
+    rows = list(zip(*shown.values(), strict=True))
+    print_table([HEADS[place] for place in shown], rows, flush=flush, broken=False)
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """The line of a run; a cell without news is empty."""
+    values, when = row.values, row.values[WHEN][: len("2026-01-01 00:00")]
+    if row.kept.kind != "scenario" or row.kept.state == DAMAGED:
+        what = {"comparison": f"{len(row.kept.description.get('scenarios', {}))} scenarios"}.get(row.kept.kind)
+        numbers = [""] * len(NUMERIC)
+        return (row.name, "", ", ".join(row.tags), what or row.kept.kind, *numbers, when, _state(row.kept))
+    return (
+        row.name,
+        ",".join(f"{name}={value_text(value)}" for name, value in row.swept.items()),
+        ", ".join(row.tags),
+        str(values.get("rule", "")),
+        str(values.get("workers", "")),
+        *(_number(name, values.get(name)) for name in NUMBERS),
+        when,
+        _state(row.kept),
+    )
+
+
+def _state(kept: RunInfo) -> str:
+    """The state, and the host if that is another one."""
+    return kept.state if not kept.holder or is_here(kept.holder) else f"{kept.state} on {host_of(kept.holder)}"
+
+
+def as_plain(row: Row) -> dict[str, Any]:
+    """All that is known of a run, as JSON can hold it."""
+    return {
+        "name": row.name,
+        "folder": str(row.kept.folder.absolute()),
+        "tags": list(row.tags),
+        "swept": row.swept,
+        "kind": row.kept.kind,
+        "state": row.kept.state,
+        "when": datetime.fromtimestamp(row.kept.when).astimezone().isoformat(timespec="seconds"),
+        "digest": row.kept.digest,
+        "rule": row.values.get("rule"),
+        "workers": row.values.get("workers"),
+        "commits": row.values.get("commits"),
+        "summary": row.kept.summary,
+        row.kept.kind: row.kept.description,
+    }
+
+
+def _finite(results: Any) -> Any:
+    """The results without numbers that JSON does not have, which a file that was changed by hand may hold."""
+    return json.loads(json.dumps(results), parse_constant=lambda name: None)
+
+
+def _number(name: str, value: Any) -> str:
+    known = isinstance(value, (int, float)) and is_notable(name, value)
+    return text(name, value) if known else ""
+
+
+@click.command("show", cls=Command, params=[json_option("summary, scenario and origin")])
+@click.argument("run", type=RunFolder())
+def show(run: Path, as_json: bool) -> None:
+    """Print the summary and the scenario of RUN, a folder or a tag."""
+    kept = read_info(run)
+    assert kept is not None, "RunFolder has seen it"
+    names = tags_by_place().get(os.path.realpath(run), [])
+    results = {
+        "folder": str(run.absolute()),
+        "tags": names,
+        "kind": kept.kind,
+        "state": kept.state,
+        "digest": kept.digest,
+        "summary": kept.summary,
+        kept.kind: kept.description,
+        "origin": kept.origin,
+    }
+    print_results(results, as_json, lambda: print_kept(kept, names))
+
+
+def print_kept(kept: RunInfo, names: list[str]) -> None:
+    """Print what a folder keeps."""
+    tagged = f", tagged {', '.join(names)}" if names else ""
+    click.echo(f"{kept.folder}: {kept.kind}{tagged}")
+    if kept.digest is not None:
+        click.echo(_came_from(kept.origin))
+    if kept.state == RUNNING:
+        click.echo(f"{in_words(kept.holder)} is at work there")
+    elif kept.digest is None:
+        click.echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
+    elif kept.state != COMPLETE:
+        click.echo(f"{REMARKS.get(kept.state, 'no results yet')}; go on with it: asyncsim run {_quoted(kept.folder)}")
+    elif kept.kind == "scenario" and kept.summary.keys() >= set(KEYS):
+        click.echo()
+        print_summary(kept.summary)
+    elif kept.kind == "comparison":
+        click.echo()
+        print_comparison(kept.summary)
+    else:
+        click.echo()
+        print_numbers(kept.summary)
+    for group, rows in groups(kept.settings):
+        click.echo(f"\n{group}")
+        width = max(len(name) for name, _ in rows)
+        for name, value in rows:
+            click.echo(f"  {name:<{width}}  {value}")
+
+
+def groups(description: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """A description in groups of lines: what it is, its value."""
+    nested = {name: value for name, value in description.items() if isinstance(value, Mapping) and name != "record"}
+    for name, value in nested.items():
+        rows = [(key, text) for key, text in leaves(value) if text]
+        if rows:
+            yield name, rows
+    rest = {name: value for name, value in description.items() if name not in nested and value is not None}
+    if rest:
+        yield "study", [*leaves(rest)]
+
+
+def leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """The values of a description with their paths, those of laws and of lists in one line."""
+    for key, one in value.items():
+        name = f"{before}{key}"
+        if key == KIND:
+            if not str(one).startswith("cluster."):  # of which there is one of each
+                yield f"{before}name", str(one).rpartition(".")[2]
+        elif isinstance(one, Mapping) and str(one.get(KIND)).startswith("cluster."):
+            yield from leaves(one, f"{name}.")
+        elif isinstance(one, Mapping) and not any(isinstance(v, Mapping) for v in one.values()):
+            yield name, _cut(_in_line(one))
+        elif isinstance(one, Mapping):
+            yield from leaves(one, f"{name}.")
+        elif one is not None:
+            yield name, _cut(_text(one))
+
+
+def _in_line(one: Mapping[str, Any]) -> str:
+    """A law, a fault or strides in one line."""
+    kind = [str(one[KIND]).rpartition(".")[2]] if KIND in one else []
+    rest = [f"{key} {_text(v)}" for key, v in one.items() if key not in (KIND, IMPORT) and v is not None]
+    return ", ".join([*kind, *rest]) or "none"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"({_in_line(one)})" if isinstance(one, Mapping) else _text(one) for one in value) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _came_from(origin: Mapping[str, Any]) -> str:
+    """The date and the command, as far as they are known."""
+    if "date" not in origin:
+        return "from an unknown date and command"
+    return f"{origin['date'].replace('T', ' ')[:16]}  {origin.get('command', '')}"
+
+
+def _quoted(folder: Path) -> str:
+    return quoted(str(folder))

@@ -1,0 +1,97 @@
+"""What `asyncsim run` runs, and into which folder: a script, the folder of a run, or its tag."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from asyncsim.cli._script import load, similar_script
+from asyncsim.store import _places as places
+from asyncsim.store import tags
+from asyncsim.store._files import to_plain
+from asyncsim.store._labels import LABELS, STORE, label_of
+from asyncsim.store._origin import Origin
+from asyncsim.store._places import folder_name
+from asyncsim.study._load import Stored, Study, load_study
+
+RUNS = "runs"  # the folder of all default folders
+
+
+class Source(NamedTuple):
+    """A study, and where it came from."""
+
+    study: Study  # the study
+    shown: str  # what somebody typed for it
+    origin: Origin  # its script, and what was changed in it
+    base: Path  # folder to whose name what is changed is added
+    folder: Path  # where its results go if nothing is changed
+    told: Mapping[str, Any] = {}  # what was changed before, which belongs in the name of a changed one
+
+
+def find_source(text: str) -> Source:
+    """The study of a script, or else that of a folder or a tag."""
+    if Path(text).is_file() and Path(text).name not in LABELS:
+        return of_script(load(text), text)
+    if Path(text).is_dir() or text in tags.every():
+        return of_stored(load_study(_find_run(text)), text)
+    return of_script(load(text), text)  # which says what was probably meant
+
+
+def _find_run(text: str) -> Path:
+    try:
+        return places.find_run(text, what="SCENARIO.py")
+    except ValueError as error:
+        script = similar_script(text)
+        hint = f" Did you mean {script!r}?" if script and Path(text).is_dir() else ""
+        message = str(error) if not hint else f"SCENARIO.py must be a script; {text!r} is a folder.{hint}"
+        raise click.UsageError(message, click.get_current_context(silent=True)) from error
+
+
+def of_script(study: Study, path: str) -> Source:
+    """The study of a script."""
+    place = Path(RUNS, Path(path).stem)
+    return Source(study, path, Origin(Path(path)), place, place)
+
+
+def of_stored(stored: Stored, text: str) -> Source:
+    """The study of a folder. One that is changed goes beside it."""
+    folder, told = near(stored.folder), stored.origin.changes
+    base, script = folder, stored.origin.script
+    if label_of(folder.parent) is not None or (folder.parent / STORE).is_file():  # in a comparison or a sweep
+        parent = Path(os.path.abspath(folder.parent))
+        base, told = near(parent.with_name(f"{parent.name},{folder.name}")), {}
+    elif script is not None and folder_name(script.stem, told, stored.study.digest) == folder.name:
+        base = folder.with_name(script.stem)
+    else:
+        told = {}
+    return Source(stored.study, text, stored.origin, base, folder, told)
+
+
+def near(folder: Path) -> Path:
+    """A path from the working directory, if the folder lies in it."""
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) and folder != here else folder
+
+
+def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path:
+    """The folder for a study with some fields changed."""
+    if changed.digest == source.study.digest:
+        return source.folder
+    named = {**source.told, **_effective(source.study, changed, changes)}
+    order = {field.name: place for place, field in enumerate(changed.fields())}
+    named = {name: named[name] for name in sorted(named, key=lambda name: order.get(name, len(order)))}
+    return source.base.with_name(folder_name(source.base.name, named, changed.digest))
+
+
+def _effective(study: Study, changed: Study, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The changes without those that gave a field the value that it had, if that makes no difference."""
+    before = {field.name: to_plain(field.value) for field in study.fields()}
+    rest = {name: value for name, value in changes.items() if name not in before or before[name] != to_plain(value)}
+    if len(rest) == len(changes):
+        return changes
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which were shown when all was changed
+        return rest if study.override(**rest).digest == changed.digest else changes

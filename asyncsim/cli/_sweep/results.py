@@ -1,0 +1,341 @@
+"""`asyncsim sweep status`, `table` and `plot`: what a store holds, as tables, as JSON and in a picture."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import click
+import numpy as np
+
+from asyncsim._checks import did_you_mean
+from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, is_notable, metric, spaced, text
+from asyncsim.cli._command import Command
+from asyncsim.cli._costs import cost_options
+from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
+from asyncsim.costs import Power, Price
+from asyncsim.scenario._lanes import LANES
+from asyncsim.store import _places as places
+from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
+from asyncsim.store._files import to_plain
+from asyncsim.study._best import SEEDS, best, is_better_larger, medians, require_numbers, values_at
+from asyncsim.study._store import Store, open_store
+from asyncsim.study.table import DIGEST, STATUS, SweepTable, table_of
+
+QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head
+SHOWN = 40  # rows of a table in a terminal
+STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> what is said of its runs
+
+
+class StoreName(click.ParamType):
+    """The folder of a store that exists."""
+
+    name = "folder"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Store:
+        """The store, or a usage error."""
+        try:
+            return open_store(places.find(value, what="STORE"), create=False)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
+
+
+def store_command(name: str, callback: Callable[..., None], y_help: str, *options: click.Option) -> Command:
+    """A command on a store, which takes a measured column y and whether larger is better."""
+    return Command(
+        name,
+        params=[
+            click.Argument(["store"], type=StoreName(), metavar="STORE"),
+            *options,
+            click.Option(["--y"], default="final_loss", metavar="COLUMN", help=f"{y_help} [final_loss]"),
+            click.Option(
+                ["--largest/--smallest", "largest"],
+                default=None,
+                help="Which value of --y is the best. [known for a loss, an error and an accuracy]",
+            ),
+            json_option("the results"),
+        ],
+        callback=callback,
+        help=callback.__doc__,
+    )
+
+
+def asked(store: Store, power: Power | None = None, price: Price | None = None) -> SweepTable:
+    """The table of all scenarios that a store was asked for."""
+    if not (sweeps := store.sweeps()):
+        raise click.ClickException(f"The store {str(store.path)!r} was asked for nothing yet.")
+    return table_of(store, sweeps, power, price)
+
+
+def show_settings(table: SweepTable, by: str = "final_loss") -> None:
+    """A row for each setting: quartiles over the seeds."""
+    settings = medians(table, by)
+    click.echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
+    names = [*settings.fields, "runs", *QUARTILES]
+    rows = sorted(range(settings.rows), key=lambda row: [_in_order(settings[name][row]) for name in settings.fields])
+    print_rows({name: settings[name][rows] for name in names}, settings.fields, by)
+
+
+def _in_order(value: Any) -> Any:
+    """What a column is sorted by; a number that does not exist comes last."""
+    return (math.inf if value != value else value) if isinstance(value, np.floating) else value
+
+
+def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
+    """A line with the best setting of the runs that are done; empty if none has a value."""
+    done = table[STATUS] == DONE
+    finished = SweepTable({name: column[done] for name, column in table.items()}, table.fields)
+    try:
+        require_numbers("--y", by, table)
+        chosen = best(finished, by, largest=largest) if finished.rows else finished
+        word = "highest" if is_better_larger(by, largest) else "lowest"
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if not chosen.rows or math.isnan(chosen["median"][0]):
+        return ""
+    values = {name: chosen[name][0].item() for name in chosen.fields}
+    setting = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in values.items() if value not in ("", None))
+    runs = int(chosen["runs"][0])
+    of = f", median of {runs:,} runs" if runs > 1 else ""
+    where = f": {setting}" if setting else ""
+    return f"\nThe {word} {metric(by).label} so far, {text(by, chosen['median'][0].item())}{of}{where}."
+
+
+def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) -> None:
+    """Print the first rows of a table whose quartiles are of `by`; parts of a wide one begin with the fields."""
+    rows = len(next(iter(table.values())))
+    known = table[STATUS] == DONE if STATUS in table else np.ones(rows, bool)
+    columns: dict[str, list[str]] = {}
+    texts: list[str] = []
+    for name, column in table.items():
+        label = QUARTILES.get(name) or (spaced(name) if name in fields else metric(name).label)
+        of = cell if name in fields else partial(text, by if name in QUARTILES else name)
+        shown = known if name in METRICS else np.ones(rows, bool)
+        columns[label] = [of(value) if there else ABSENT for value, there in zip(column.tolist(), shown, strict=True)]
+        columns[label] = columns[label][:SHOWN]
+        texts += [label] if column.dtype.kind not in "iuf" else []
+    repeated = len(fields)
+    if len(parts(columns)) > 1 and width_of(dict([*columns.items()][:repeated])) > width() / 2:  # no room for results
+        columns = {"row": [str(number + 1) for number in range(min(rows, SHOWN))], **columns}
+        repeated = 1
+    print_columns(columns, texts, max(repeated, 1))
+    if rows > SHOWN:
+        click.echo(f"… and {rows - SHOWN:,} more rows (--csv FILE for all)")
+
+
+def as_records(table: SweepTable) -> dict[str, Any]:
+    """The table as JSON can hold it."""
+    return {"fields": table.fields, "columns": {name: to_plain(column) for name, column in table.items()}}
+
+
+def showable(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[str, int]]:
+    """The runs that have all of these fields, which some rules lack, and field -> number of runs without it."""
+    there = {name: has_value(table[name]) for name in names}
+    kept = np.logical_and.reduce(list(there.values()))
+    columns = {name: column[kept] for name, column in table.items()}
+    fields = [name for name in table.fields if name in names or len(set(_comparable(columns[name]))) > 1]
+    return SweepTable(columns, fields), {name: int((~has).sum()) for name, has in there.items() if not has.all()}
+
+
+def chosen_among(settings: SweepTable, shown: Sequence[str]) -> list[str]:
+    """The other fields of which a point of the picture has several values, so that the best of them is drawn."""
+    free = [name for name in settings.fields if name not in shown]
+    points: dict[tuple[object, ...], list[int]] = {}
+    for row in range(settings.rows):
+        points.setdefault(values_at(settings, shown, row), []).append(row)
+    found = dict.fromkeys(free, 0)
+    for rows in points.values():
+        values = {name: {value for row in rows for value in values_at(settings, [name], row)} for name in free}
+        # A field that only one of the rules has is no choice of its own: the rule is.
+        several = [name for name in free if len(values[name] - {None, ""}) > 1]
+        for name in several or [name for name in free if len(values[name]) > 1]:
+            found[name] += 1
+    return [name for name in free if found[name]]
+
+
+def has_value(column: np.ndarray) -> np.ndarray:
+    """Where a column holds anything: a number that exists, or a text."""
+    if column.dtype.kind == "f":
+        return ~np.isnan(column)
+    return column != "" if column.dtype.kind == "U" else np.ones(len(column), bool)
+
+
+def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
+    """The state of runs without a value -> their number; they count as the worst."""
+    without = ~has_value(table[y])
+    states, diverged = table[STATUS][without], has_value(table["diverged_at"])[without]
+    done = states == DONE
+    found = {
+        "diverged": done & diverged,
+        **{word: states == state for state, word in STATES.items()},
+        f"without {metric(y).label}": done & ~diverged,
+    }
+    return {words: int(which.sum()) for words, which in found.items() if which.any()}
+
+
+def not_shown(lacking: Mapping[str, int], lost: Mapping[str, int]) -> str:
+    """Runs that are left out, and runs that count as worst, in words; empty if there are neither."""
+    left_out = [f"{_runs(count)} without {spaced(name)} left out" for name, count in lacking.items()]
+    worst = " and ".join(f"{count:,} {words}" for words, count in lost.items())
+    return "; ".join([*left_out, *([f"{worst}, which counts as worst"] if worst else [])])
+
+
+def _runs(count: int) -> str:
+    return f"{count:,} run{'s' * (count != 1)}"
+
+
+def _comparable(column: np.ndarray) -> list[object]:
+    return [None if value != value else value for value in column.tolist()]
+
+
+def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
+    """Count the runs of a sweep that are done, running, failed and missing, and say why some failed."""
+    table = asked(store)
+    counts = {state: int((table[STATUS] == state).sum()) for state in (DONE, RUNNING, FAILURE, MISSING)}
+    failed = [str(digest) for digest in table[DIGEST][table[STATUS] == FAILURE]]
+    reasons = {digest: (store.failure(digest) or {}).get("reason") for digest in failed}
+    line = "" if as_json else best_line(table, y, largest)
+
+    def show() -> None:
+        print_table((), [(state, f"{count:,}") for state, count in counts.items()])
+        by_reason: dict[str, list[str]] = {}
+        for digest, reason in reasons.items():
+            by_reason.setdefault(str(reason or "for an unknown reason"), []).append(digest)
+        for reason, digests in list(by_reason.items())[:SHOWN]:
+            count = f" ({len(digests):,} runs, of which this is the first)" if len(digests) > 1 else ""
+            click.echo(f"\nfailed: {_setting(table, digests[0])}\n  {reason}{count}")
+        if line:
+            click.echo(line)
+        if failed:
+            click.echo("\nThe whole tracebacks are in the folder `failed`; --retry-failed tries again.")
+
+    print_results({**counts, "reasons": reasons}, as_json, show)
+
+
+def _setting(table: SweepTable, digest: str) -> str:
+    """The fields of a run, in words."""
+    row = table[DIGEST].tolist().index(digest)
+    values = ((name, cell(table[name][row].item())) for name in table.fields)
+    return ", ".join(f"{name} {value}" for name, value in values if value not in ("", ABSENT)) or digest
+
+
+STATUS_COMMAND = store_command("status", status, "Column by which the best run is chosen.")
+
+
+def show_table(
+    store: Store,
+    csv: str | None,
+    power: Power | None,
+    price: Price | None,
+    y: str,
+    largest: bool | None,
+    as_json: bool,
+) -> None:
+    """Print a row for each run: the fields in which the runs differ, its results, and its state."""
+    table = asked(store, power, price)
+    if csv is not None:
+        table.to_csv(csv)
+        click.echo(f"{table.rows:,} rows in {csv}", err=as_json)
+        if not as_json:
+            return
+
+    line = "" if as_json else best_line(table, y, largest)
+
+    def show() -> None:
+        measured = [name for name in dict.fromkeys((y, *SHORT)) if any(map(partial(is_notable, name), table[name]))]
+        lanes = [LANES] if LANES in table and LANES not in table.fields else []
+        spent = [name for name in SPENT if name in table]
+        names = dict.fromkeys([*table.fields, *measured, *spent, *lanes, STATUS, DIGEST])
+        print_rows({name: table[name] for name in names}, table.fields, y)
+        if line:
+            click.echo(line)
+
+    print_results(as_records(table), as_json, show)
+
+
+CSV = click.Option(["--csv"], metavar="FILE", help="Write the table with all digits to FILE, such as all.csv.")
+TABLE_COMMAND = store_command("table", show_table, "Column by which the best run is chosen.", CSV, *cost_options())
+
+
+def plot(
+    store: Store,
+    x: str,
+    y: str,
+    by: Sequence[str],
+    heat: bool,
+    largest: bool | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Draw a measured quantity against a field, with quartiles over the seeds."""
+    from asyncsim.plots._sweep import SIZE, draw_sweep_page
+    from asyncsim.plots.style import save_png
+
+    table = asked(store)
+    names = [name for one in by for name in one.split(",") if name]
+    try:
+        _require_axes(table, x, y, names, heat)
+        table, lacking = showable(table, [x, *names])
+        _require_values(table, x, y, names)
+        lost = unmeasured(table, y)
+        larger = is_better_larger(y, largest)
+        settings = medians(table, y, largest=larger)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    place = out or str(store.path / f"{y}_against_{'_'.join([x, *names])}.png")
+
+    over = sorted({int(count) for count in settings["runs"]})
+    seeds = f"{over[0]:,}" if len(over) == 1 else f"{over[0]:,} to {over[-1]:,}"
+    free = chosen_among(settings, [x, *names])
+    best_of = f"best of {', '.join(map(spaced, free))}" if free else ""
+    details = [f"{seeds} run{'s' * (over[-1] != 1)} at each point", best_of, not_shown(lacking, lost)]
+    draw = partial(draw_sweep_page, settings=settings, x=x, y=y, by=names, heat=heat, largest=larger)
+    save_png(place, partial(draw, subtitle="; ".join(filter(None, details))), SIZE)
+    chosen = best(table, y, per=[name for name in names if name in settings.fields], largest=larger)
+    records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
+    print_results(records, as_json, lambda: _show_best(chosen, y, larger, place, not_shown(lacking, lost)))
+
+
+def _show_best(chosen: SweepTable, y: str, larger: bool, place: str, remark: str) -> None:
+    click.echo(f"The {'highest' if larger else 'lowest'} {metric(y).label}, quartiles over the seeds:")
+    names = [*chosen.fields, "runs", *QUARTILES, "at_the_edge"]
+    print_rows({name: chosen[name] for name in names}, chosen.fields, y)
+    if remark:
+        click.echo(f"\n{remark[0].upper()}{remark[1:]}.")
+    click.echo(f"\nPicture in {place}")
+
+
+def _require_axes(table: SweepTable, x: str, y: str, names: Sequence[str], heat: bool) -> None:
+    require_numbers("--y", y, table)
+    fields = [name for name in table.fields if name not in SEEDS]
+    for flag, name in (("--x", x), *(("--by", name) for name in names)):
+        if name not in fields:
+            known = ", ".join(fields) or "none"
+            hint = did_you_mean(name, fields)
+            raise ValueError(f"`{flag}` must be a field in which the runs differ, here {known}; got {name!r}.{hint}")
+    if x in names or len(set(names)) < len(names):
+        raise ValueError(f"`--x` and `--by` must name different fields; got {', '.join([x, *names])}.")
+    if heat and len(names) != 1:
+        raise ValueError(f"`--heat` needs one other field for the vertical axis, `--by FIELD`; got {len(names)}.")
+
+
+def _require_values(table: SweepTable, x: str, y: str, names: Sequence[str]) -> None:
+    if not table.rows:
+        raise ValueError(
+            f"`--x` and `--by` must be fields that some run has together; none has {', '.join([x, *names])}."
+        )
+    if not has_value(table[y]).any():
+        what = ", ".join(f"{count:,} {words}" for words, count in unmeasured(table, y).items())
+        raise ValueError(f"`--y` {y!r} is not there in any of these {table.rows:,} runs: {what}.")
+
+
+PLOT_COMMAND = store_command(
+    "plot",
+    plot,
+    "Column on the vertical axis.",
+    click.Option(["--x"], required=True, metavar="FIELD", help="Field on the horizontal axis, such as learning_rate."),
+    click.Option(["--by"], multiple=True, metavar="FIELD", help="Field of which each value is a line; repeatable."),
+    click.Option(["--heat"], is_flag=True, help="Draw colours over two fields, --x and --by, instead of lines."),
+    click.Option(["--out"], metavar="FILE", help="The picture. [<y>_against_<x>.png in STORE]"),
+)
+COMMANDS = {"status": STATUS_COMMAND, "table": TABLE_COMMAND, "plot": PLOT_COMMAND}

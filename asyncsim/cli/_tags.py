@@ -1,0 +1,118 @@
+"""`asyncsim tag`, `untag`, `retag`, `tags` and `path`: names by which commands and people find folders again."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asyncsim.cli._command import Command
+from asyncsim.cli._output import json_option, print_results
+from asyncsim.store import _places as places
+from asyncsim.store import tags as kept
+
+
+class TagName(click.ParamType):
+    """The name of a tag, which need not exist."""
+
+    name = "name"
+
+
+class RunFolder(click.ParamType):
+    """The folder of a run, by its path or its tag; `find` makes a path of the text, or raises a ValueError."""
+
+    name = "run"
+
+    def __init__(self, find: Callable[..., Path | str] = places.find_run) -> None:
+        self.find = find
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        """The path; an error of one line if there is none."""
+        return self.find(value, what=f"`{param.human_readable_name}`" if param is not None else "`RUN`")
+
+
+def tags_by_place() -> dict[str, list[str]]:
+    """Real path -> tags; none, with a warning, if their file cannot be read."""
+    try:
+        return kept.names_by_place()
+    except (OSError, ValueError) as error:
+        warnings.warn(str(error), stacklevel=2)
+        return {}
+
+
+@click.command(cls=Command)
+@click.argument("run", type=RunFolder(places.find))
+@click.argument("name", required=False)
+@click.option("--move", is_flag=True, help="Take the tag from the place for which it stands now.")
+def tag(run: Path, name: str | None, move: bool) -> None:
+    """Give RUN the tag NAME, by default the name of its folder.
+
+    RUN is a folder or a file. Wherever a command takes a run, it then takes NAME; a file or folder of that name in the
+    working directory goes first, and a warning says so. The tag of another place is not taken from it, except with
+    --move. Tags are kept in the user's data folder, or where ASYNCSIM_TAGS says.
+    """
+    made = kept.add(run, name, move=move)
+    click.echo(f"{made.name} → {made.place}")
+
+
+@click.command(cls=Command)
+@click.argument("name", type=TagName())
+def untag(name: str) -> None:
+    """Forget the tag NAME; its folder stays."""
+    gone = kept.remove(name)
+    click.echo(f"{gone.name} is no longer a tag of {gone.place}")
+
+
+@click.command(cls=Command)
+@click.argument("old", type=TagName())
+@click.argument("new")
+def retag(old: str, new: str) -> None:
+    """Give the tag OLD the name NEW."""
+    made = kept.rename(old, new)
+    click.echo(f"{made.name} → {made.place}")
+
+
+@click.command("tags", cls=Command, params=[json_option("the tags")])
+@click.option("--names", is_flag=True, help="Print the names alone, a line each.")
+def command(names: bool, as_json: bool) -> None:
+    """List the tags and where they lead.
+
+    A tag is dangling if nothing is at its place any more, and changed if the folder holds another study than when it
+    was tagged.
+    """
+    found = kept.every()
+    if names:
+        click.echo("".join(f"{name}\n" for name in found), nl=False)
+        return
+    states = {name: tag.state for name, tag in found.items()}
+
+    def show() -> None:
+        width = max(map(len, found), default=0)
+        for name, tag in found.items():
+            click.echo(f"{name:<{width}}  {tag.place}{_remark(tag, states[name])}")
+        if not found:
+            click.echo("There are no tags. Give a run one: asyncsim tag RUN NAME", err=True)
+
+    listed: dict[str, Any] = {
+        name: {"path": str(tag.place), "state": states[name], "date": tag.date} for name, tag in found.items()
+    }
+    print_results(listed, as_json, show)
+
+
+@click.command(cls=Command)
+@click.argument("name", type=TagName())
+def path(name: str) -> None:
+    """Print the folder for which the tag NAME stands, as in `cd "$(asyncsim path NAME)"`."""
+    found = kept.get(name)
+    place = kept.place_of(name)
+    if found.state == kept.CHANGED:
+        warnings.warn(kept.changed(found), stacklevel=2)
+    click.echo(place)
+
+
+def _remark(tag: kept.Tag, state: str) -> str:
+    if state != kept.DANGLING:
+        return "  (changed: holds another study than when it was tagged)" if state == kept.CHANGED else ""
+    moved = kept.moved_to(tag)
+    return "  (dangling)" if moved is None else f"  (dangling; seems to have moved to {moved})"

@@ -1,0 +1,296 @@
+"""`asyncsim staleness` and `asyncsim stability`: what theory predicts, next to a simulation."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+
+from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._fields import Field, described_arguments, settings
+from asyncsim._metrics import number, percent, spaced
+from asyncsim.cli._kinds import KIND, KINDS, fields_of_kind, shown
+from asyncsim.cli._options import FieldCommand, flag_of
+from asyncsim.cli._output import json_option, out_option, print_results, print_table
+from asyncsim.cli._progress import StageBar
+from asyncsim.cluster import Cluster
+from asyncsim.delays import Exponential, Gamma, fleet
+from asyncsim.engine._devices import use_all_cores
+from asyncsim.plots import draw_shares, draw_stability, draw_staleness_by_worker, draw_title
+from asyncsim.plots.style import save_png
+from asyncsim.reports.stability import LimitsMap, Progress, Question, limits_map, stability_report
+from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
+from asyncsim.scenario._catalogue import all_fields
+from asyncsim.scenario._clusters import network_and_server_fields, rebuild_cluster
+from asyncsim.scenario._components import (
+    PROTOCOL,
+    law_component,
+    protocol_component,
+)
+from asyncsim.scenario._override import unknown_field
+from asyncsim.store._files import write_json
+from asyncsim.store._folder import make_folder
+from asyncsim.theory._arguments import WHERE, momentum_and_place
+
+
+class Shown(NamedTuple):
+    """A report as JSON, as a table on standard output, and as a picture of `size` inches."""
+
+    numbers: dict[str, Any]
+    print: Callable[[], None]
+    draw: Callable[[Any], object]
+    size: tuple[float, float]
+
+
+def report_command(
+    name: str,
+    help: str,
+    fields: Callable[..., Iterable[Field]],
+    answer: Callable[[dict[str, Any], Callable[[str, float], None]], Shown],
+    others: Iterable[Field],
+) -> FieldCommand:
+    """The command that answers a question about a cluster with numbers and a picture; a ValueError is wrong usage."""
+    default = Path("runs", name)
+
+    def callback(out: str | None, as_json: bool, **given: Any) -> None:
+        use_all_cores()
+        with StageBar() as bar:
+            try:
+                report = answer({field: value for field, value in given.items() if value is not None}, bar.update)
+            except ValueError as error:
+                raise click.UsageError(str(error)) from error
+            folder = Path(out or default)
+            make_folder(folder)
+            save_png(folder / f"{name}.png", report.draw, report.size)
+        write_json(folder / f"{name}.json", report.numbers)
+
+        def show() -> None:
+            report.print()
+            click.echo(f"\nPicture and numbers in {folder}")
+
+        print_results(report.numbers, as_json, show)
+
+    return FieldCommand(
+        name=name,
+        fields=fields,
+        others=others,
+        options=[out_option(str(default), "Folder for the picture and the numbers."), json_option("the numbers")],
+        help=help,
+        epilog="For the flags of another law or protocol, name it and ask for --help, as in `--compute pareto --help`.",
+        callback=callback,
+    )
+
+
+STALENESS_HELP = "Predict how stale the gradients of a cluster are, and compare with a simulation."
+CLUSTER = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
+FLEET = (
+    Field("service", "number", "Mean seconds of a commit at the server, exponential; 0 takes no time.", "Cluster", 0.0),
+    Field("slow", "integer", "Number of slow workers.", "Cluster", 0),
+    Field("slowness", "number", "How many times as long as the others they take.", "Cluster", 2.0),
+)
+STUDY = (
+    Field("commits", "integer", "Commits that count, after the warm-up.", "Study", 100_000),
+    Field("seed", "integer", "Seed of the simulation.", "Study", 0),
+)
+ROWS = {"mean": "mean", "sd": "standard deviation", "median": "median", "p99": "99 %"}
+SIZE = (7.2, 4.4)  # inches, of one panel
+SIZE_OF_TWO = (9.6, 4.4)
+
+
+def staleness_fields(**components: str) -> list[Field]:
+    """Every flag but those of the output, with usual values, for these components."""
+    if components.get(KIND.name) in KINDS:
+        return [*fields_of_kind(components[KIND.name]), *STUDY]
+    workers = described_arguments(Cluster.__doc__ or "")["workers"]
+    return [
+        KIND,
+        Field("workers", "integer", workers, "Cluster", CLUSTER.workers),
+        *law_component(CLUSTER.compute).fields(components.get("compute")),
+        *protocol_component(CLUSTER.protocol).fields(components.get("protocol")),
+        *(field for field in network_and_server_fields(CLUSTER) if field.name != "service"),
+        *FLEET,
+        *STUDY,
+    ]
+
+
+def cluster_of(given: dict[str, Any]) -> Cluster:
+    """The cluster that the flags ask for: the usual one with some fields changed."""
+    changes = dict(given)
+    workers = require_integer("workers", changes.pop("workers", CLUSTER.workers), least=1, remedy="Use one or more.")
+    law = law_component(CLUSTER.compute).rebuild(changes)
+    protocol = protocol_component(CLUSTER.protocol).rebuild(changes)
+    slow, slowness = changes.pop("slow", 0), changes.pop("slowness", 2.0)
+    mean = require_not_negative("service", changes.pop("service", 0.0), remedy="Give a mean in seconds.")
+    if mean:
+        changes["service"] = Exponential(mean)
+    compute = fleet.two_classes(law, workers, slow, slowness) if slow else law
+    cluster = rebuild_cluster(CLUSTER, changes, workers=workers, compute=compute, protocol=protocol)
+    for name in changes:
+        known = [field.name for field in staleness_fields()]
+        raise ValueError(unknown_field(name, (law_component(law), protocol_component(protocol)), known))
+    return cluster
+
+
+def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) -> Shown:
+    """The staleness of the cluster that the flags ask for."""
+    del progress  # It takes a second or two.
+    study = {field.name: given.pop(field.name, field.value) for field in STUDY}
+    kind = given.pop(KIND.name, KIND.value)
+    if kind in KINDS:
+        return Shown(*shown(kind, given, **study))
+    report = staleness_report(cluster_of(given), **study)
+    size = SIZE_OF_TWO if has_unequal_workers(report.cluster) else SIZE
+    return Shown(report.numbers, partial(print_staleness, report), partial(draw_staleness_page, report), size)
+
+
+def print_staleness(report: StalenessReport) -> None:
+    """A table of what theory predicts and what the simulation gave, and below it on which assumption."""
+    found, known = report.numbers, report.known
+    predicted = found["predicted"] or {"mean": known.mean}
+    rows = [(label, number(predicted.get(key)), number(found["simulated"][key])) for key, label in ROWS.items()]
+    print_table(("staleness", "predicted", "simulated"), rows)
+    click.echo()
+    if report.pmf is not None:
+        chance = f"as many independent commits would give about {number(found['total_variation_by_chance'])}"
+        click.echo(f"Total variation between the two: {number(found['total_variation'])}; {chance}")
+    click.echo(f"Theory: {known.reason}")
+    warm_up = f"after a warm-up of {report.warm_up:,}"
+    if report.warm_up < found["warm_up_needed"]:
+        warm_up += f", which is too short: the common start matters for some {found['warm_up_needed']:,}"
+    click.echo(f"Simulated: {found['commits']:,} commits, {warm_up}")
+
+
+def draw_staleness_page(report: StalenessReport, figure: Any) -> None:
+    """The distribution, and the means of the workers where their laws differ."""
+    cluster = report.cluster
+    unequal = has_unequal_workers(cluster)
+    panels = figure.subplots(1, 2, squeeze=False)[0] if unequal else [figure.subplots()]
+    shares = np.bincount(report.staleness) / len(report.staleness)
+    draw_shares(panels[0], shares, predicted=report.pmf)
+    if unequal:
+        draw_staleness_by_worker(panels[1], report.trace, predicted=predicted_worker_means(cluster))
+        panels[0].set_title("All commits")
+        panels[1].set_title("Worker by worker")
+    draw_title(figure, *headline(report))
+
+
+def headline(report: StalenessReport) -> tuple[str, str]:
+    """Two lines that say what was simulated."""
+    cluster = report.cluster
+    parts = [settings(law_component(cluster.laws[0]).fields())]
+    if has_unequal_workers(cluster):
+        parts[0] += ", and others for other workers"
+    if cluster.protocol != CLUSTER.protocol:
+        parts.append(settings(protocol_component(cluster.protocol).fields()))
+    if not cluster.server.is_instant:
+        parts.append(f"service, mean {cluster.server.service.mean:g}")
+    what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
+    return f"Staleness of {cluster.workers} workers, {what}", "; ".join(parts)
+
+
+def has_unequal_workers(cluster: Cluster) -> bool:
+    """Whether some workers have another law than the first."""
+    return any(law != cluster.laws[0] for law in cluster.laws)
+
+
+OF_CLUSTERS = [field for field in all_fields() if field.group == "Cluster"]
+OF_ALL_KINDS = {field.name: field for kind in KINDS for field in fields_of_kind(kind)} | {
+    f.name: f for f in OF_CLUSTERS
+}
+staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of, OF_ALL_KINDS.values())
+
+
+STABILITY_HELP = """Predict which step sizes are stable and how far noise moves x, and compare with a simulation.
+
+On a quadratic only κ = step size times curvature counts, and of the compute times only the shape, not the mean.
+"""
+QUESTION = Question(workers=16, compute=Exponential(1.0))
+RULE = (
+    Field("momentum", "number", "Momentum μ in [0, 1).", "Rule", QUESTION.momentum),
+    Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
+    Field("kappa", "number", "Another κ at which to give the floor, besides half the limit.", "Study"),
+)
+MAP_SIZE = (6.6, 5.0)  # inches
+NOT_HERE = {field.name for field in (*network_and_server_fields(), *PROTOCOL.argument_fields("k_async"))} | {"protocol"}
+LINES = {"mean square": "stability_limit", "round robin": "constant_delay_limit"}  # of the picture: label -> limit
+
+
+def stability_fields(**components: str) -> list[Field]:
+    """Every flag but those of the output, with usual values, for these components."""
+    workers = described_arguments(Cluster.__doc__ or "")["workers"]
+    law = law_component(QUESTION.compute).fields(components.get("compute"))
+    return [Field("workers", "integer", workers, "Cluster", QUESTION.workers), *law, *RULE]
+
+
+def question_of(given: Mapping[str, Any]) -> Question:
+    """The cluster and the rule that the flags ask for: the usual ones with some fields changed."""
+    changes = dict(given)
+    workers = require_integer("workers", changes.pop("workers", QUESTION.workers), least=1, remedy="Use one or more.")
+    momentum, where = changes.pop("momentum", QUESTION.momentum), changes.pop("where", QUESTION.where)
+    momentum, where = momentum_and_place(momentum, where)
+    compute = law_component(QUESTION.compute).rebuild(changes)
+    for name in changes:
+        if name in NOT_HERE:
+            raise ValueError(
+                f"`{name}` has no place here: theory knows the limits of workers that commit at once, without network, "
+                f"queue or protocol. `asyncsim staleness {flag_of(name)} {changes[name]}` shows the staleness with it, "
+                "and a sweep over `learning_rate` the step sizes that stay bounded."
+            )
+        raise ValueError(unknown_field(name, (law_component(compute),), [field.name for field in stability_fields()]))
+    return Question(workers, compute, momentum, where)
+
+
+def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
+    """The stability of the cluster and the rule that the flags ask for."""
+    kappa = given.pop("kappa", None)
+    question = question_of(given)
+    if kappa is not None:
+        require_positive("kappa", kappa, remedy="Give step size times curvature.")
+    report = stability_report(question, [] if kappa is None else [kappa], progress)
+    return Shown(report, partial(print_stability, report), partial(draw_stability_page, question, progress), MAP_SIZE)
+
+
+def print_stability(report: Mapping[str, Any]) -> None:
+    """A table of what is predicted and what was simulated, and below it what the numbers are."""
+    print_table(("", "predicted", "simulated"), list(stability_rows(report)))
+    click.echo("\nκ is step size × curvature. Floors and energies: per unit of the variance of a raw update's noise.")
+    if report["note"] is not None:
+        click.echo(f"Theory: {report['note']}")
+
+
+def stability_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The lines of the table: what it is, predicted, simulated."""
+    predicted, simulated = report["predicted"], report["simulated"]
+    yield "limit of κ, in mean square", number(predicted["stability_limit"]), ""
+    yield "limit of κ, of single runs", "", _with_error(simulated, "almost_sure_limit")
+    yield "limit of κ, of a round robin", number(predicted["constant_delay_limit"]), ""
+    if predicted["mean_limit"] is not None:
+        yield "limit of κ, of the mean only", number(predicted["mean_limit"]), ""
+    for kappa, share in zip(simulated["bounded_kappa"], simulated["bounded_share"], strict=True):
+        yield f"runs that stay bounded at κ = {number(kappa)}", "", percent(share)
+    for place, kappa in enumerate(predicted["kappa"]):
+        for key in ("noise_floor", "kinetic_energy"):
+            label = f"{spaced(key)} at κ = {number(kappa)}"
+            yield label, number(predicted[key][place]), _with_error(simulated, key, place)
+
+
+def draw_stability_page(question: Question, progress: Progress, figure: Any) -> None:
+    """The map over numbers of workers, with the limits that theory knows."""
+    found: LimitsMap = limits_map(question, progress)
+    lines = {label: np.array([row[name] for row in found.limits], float) for label, name in LINES.items()}
+    known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
+    draw_stability(figure.subplots(), found.workers, found.kappas, found.share, limits=known)
+    momentum = f", momentum {question.momentum:g} kept by the {question.where}" if question.momentum else ""
+    draw_title(figure, "Which step sizes stay bounded", f"{question.compute!r}{momentum}")
+
+
+def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None) -> str:
+    mean, error = simulated[key], simulated[f"{key}_error"]
+    if place is not None:
+        mean, error = mean[place], error[place]
+    return number(mean) if mean is None else f"{number(mean)} ± {error:.2g}"
+
+
+stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, OF_CLUSTERS)

@@ -1,0 +1,247 @@
+"""`asyncsim trace`: check a trace, look at it, and write it in another format."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from asyncsim._checks import did_you_mean, finite
+from asyncsim._metrics import metric, number, percent
+from asyncsim.cli._command import Group, suggestion
+from asyncsim.cli._costs import cost_as_json, cost_options, show_cost, size_options
+from asyncsim.cli._output import json_option, print_results, print_table
+from asyncsim.costs import Power, Price
+from asyncsim.costs import cost as cost_of
+from asyncsim.plots import draw_time_budget
+from asyncsim.plots.style import save_png
+from asyncsim.reports._trace import Prediction, TraceReport, trace_report
+from asyncsim.store import _places as places
+from asyncsim.store._info import read_info
+from asyncsim.store._labels import TRACE
+from asyncsim.study._spent import sizes_in
+from asyncsim.trace import Statistics, Trace
+from asyncsim.trace._start import Start
+
+FORMATS: dict[str, tuple[str, Callable[[Trace, str], None]]] = {
+    "csv": (".csv", lambda trace, path: trace.to_csv(path)),
+    "chrome": (".json", lambda trace, path: trace.to_chrome(path)),
+    "npz": (".npz", lambda trace, path: trace.save(path)),
+}
+
+ALL_STAGES = ("download", "upload", "queue", "service")  # what is in a computation in a log of commits alone
+PLOT_SIZE = (7.2, 4.4)  # inches
+
+LABELS = {
+    "mean_staleness": metric("mean_staleness").label,
+    "staleness_sd": "sd of staleness",
+    "commits_per_second": "commits per second",
+    "at_server": "commits at the server, mean",
+    "utilisation": "workers computing, share of time",
+    "knee": "workers that saturate the server",
+}
+
+
+class TraceFile(click.ParamType):
+    """A trace, .npz or .csv, or the folder of a run that has one; by its path or its tag."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path of the file, or a usage error."""
+        try:
+            place = places.find(value, what="FILE")
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if not place.is_dir():
+            return str(place)
+        if not (place / TRACE).is_file():
+            inside = sorted(place.glob(f"*/{TRACE}"))
+            hint = suggestion(str(inside[0].parent) if inside else None)
+            self.fail(f"FILE must be a trace, .npz or .csv; the folder {value!r} has no {TRACE}.{hint}", param, ctx)
+        return str(place / TRACE)
+
+
+class StartTime(click.ParamType):
+    """A number of seconds, or the word first."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """The number or the word, or a usage error."""
+        if value == "first":
+            return value
+        try:
+            return finite("start", float(value))
+        except ValueError:
+            self.fail(f"got {value!r}. Give a number of seconds, or first for the log's earliest time.", param, ctx)
+
+
+START = click.option(
+    "--start",
+    type=StartTime(),
+    metavar="SECONDS|first",
+    help="When the run of a CSV log began, in the log's own time, such as Unix time; first: its earliest time. [0, "
+    "where that can be]",
+)
+
+
+@click.group("trace", cls=Group, files={".npz": "asyncsim trace info", ".csv": "asyncsim trace info"})
+def command() -> None:
+    """Check a trace, compare it with theory, or export it.
+
+    FILE is a trace as asyncsim writes it (.npz), the folder of a run or its tag, or a CSV file: an exported trace, or
+    the log of a real cluster. A log needs the columns worker and commit_time, and may have any of the others.
+    """
+
+
+@command.command()
+@click.argument("file", type=TraceFile())
+@START
+def check(file: str, start: Start) -> None:
+    """Check every invariant of the trace in FILE; exit with status 1 if one is violated."""
+    click.echo(f"ok: {_in_one_line(load(file, start))}")
+
+
+@command.command(params=[json_option("the report")])
+@click.argument("file", type=TraceFile())
+@START
+def info(file: str, start: Start, as_json: bool) -> None:
+    """Summarise the trace in FILE, next to predictions of theory."""
+    report = trace_report(load(file, start))
+    print_results(report.as_json(), as_json, lambda: show_report(report))
+
+
+@command.command()
+@click.argument("file", type=TraceFile())
+@click.argument("out")
+@click.option("--format", "format_name", metavar="FORMAT", help="csv, chrome or npz. [from the suffix of OUT]")
+@START
+def export(file: str, out: str, format_name: str | None, start: Start) -> None:
+    """Write the trace in FILE to OUT: .csv, .json (Chrome trace events, for Perfetto) or .npz."""
+    write = _writer(out, format_name)
+    write(load(file, start), out)
+    click.echo(f"Wrote {out}")
+
+
+PLOT = click.Option(["--plot"], metavar="FILE", help="Draw each worker's time in parts, as a PNG.")
+
+
+@command.command(params=[*size_options(), *cost_options(), PLOT, json_option("the cost")])
+@click.argument("file", type=TraceFile())
+@START
+def cost(
+    file: str,
+    start: Start,
+    message_bytes: int | None,
+    parameter_bytes: int | None,
+    power: Power | None,
+    price: Price | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Account for the cost of the run in FILE: the workers' time in parts, bytes, energy and money."""
+    trace = load(file, start)
+    kept = read_info(Path(file).parent) if Path(file).name == TRACE else None
+    sizes: dict[str, Any] = {} if kept is None else sizes_in(trace, kept.summary)
+    given = {"message_bytes": message_bytes, "parameter_bytes": parameter_bytes}
+    sizes |= {name: size for name, size in given.items() if size is not None}
+    known = all(name in sizes for name in given)
+    found = cost_of(trace, **{**dict.fromkeys(given, 0), **sizes}, power=power, price=price)
+    if plot is not None:
+        save_png(plot, lambda figure: draw_time_budget(figure.subplots(), found), PLOT_SIZE)
+    print_results(cost_as_json(found, known), as_json, lambda: show_cost(found, known))
+
+
+def load(file: str, start: Start = None) -> Trace:
+    """The trace in a file, CSV if its name says so; the times of a CSV file count from `start`."""
+    if Path(file).suffix.lower() == ".csv":
+        return Trace.from_csv(file, start=start)
+    if start is not None:
+        raise click.UsageError(f"`--start` is for CSV logs; got {file!r}, whose times begin at 0. Leave it out.")
+    return Trace.load(file)
+
+
+def show_report(report: TraceReport) -> None:
+    """Print a table of what was measured and what theory predicts, and the assumptions below it."""
+    assumptions: list[str] = []
+    rows = []
+    for name, measured, predicted in report_rows(report):
+        if predicted is not None and predicted.assumes not in assumptions:
+            assumptions.append(predicted.assumes)
+        note = "" if predicted is None else f"{number(predicted.value)} ({assumptions.index(predicted.assumes) + 1})"
+        rows.append((name, measured, note))
+    print_table(("", "measured", "predicted"), rows, folded=(0,))
+    if assumptions:
+        click.echo("\nPredicted where the trace does not contradict these assumptions:")
+    for place, assumes in enumerate(assumptions, start=1):
+        click.echo(f"({place}) {assumes}")
+
+
+def report_rows(report: TraceReport) -> list[tuple[str, str, Prediction | None]]:
+    """The lines of the table: what it is, what was measured, and a prediction or None."""
+    found = report.statistics
+    lines: list[tuple[str, str, Prediction | None]] = [
+        ("workers", f"{found.workers:,}", None),
+        ("commits", f"{found.commits:,}", None),
+        ("steps", f"{found.steps:,}", None),
+        ("seconds", number(found.seconds), None),
+    ]
+    for key, label in LABELS.items():
+        if key in report.measured or key in report.predicted:
+            lines.append((label, number(report.measured.get(key, math.nan)), report.predicted.get(key)))
+    return [*lines, *((*line, None) for line in _details(found))]
+
+
+def _details(found: Statistics) -> list[tuple[str, str]]:
+    tau = found.staleness
+    quantiles = ", ".join(number(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
+    share = found.by_worker.share
+    by_group = found.by_group.items()
+    lines = [
+        *_compute(found),
+        ("steps per second", number(found.steps_per_second)),
+        ("staleness: median, 90, 99, 100 %", quantiles),
+        *((f"staleness of {name}: mean, max", f"{number(own.mean)}, {number(own.max)}") for name, own in by_group),
+        ("commits waiting, in service, mean", f"{number(found.waiting)}, {number(found.in_service)}"),
+        ("wasted computation, share of time", percent(found.wasted)),
+        ("a worker's share of the commits", f"{percent(float(share.min()))} to {percent(float(share.max()))}"),
+    ]
+    for what, counts in (("jobs not committed", found.fates), ("faults", found.faults)):
+        text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+        lines.append((what, text or "0"))
+    return lines
+
+
+def _compute(found: Statistics) -> list[tuple[str, str]]:
+    """Durations of computations, and what else may be in them as far as the trace can tell."""
+    times = found.compute
+    lines = [("compute time: mean, cv", f"{number(times.mean)}, {number(times.cv)}")]
+    if times.contains and len(times.contains) < len(ALL_STAGES):
+        lines.append(("may be in compute time", ", ".join(times.contains)))
+    elif times.contains:
+        lines.append(("may be in compute time", "network, queue, service"))
+    for label, of_workers in (("mean", times.by_worker_mean), ("cv", times.by_worker_cv)):
+        known = of_workers[np.isfinite(of_workers)]
+        if found.workers > 1 and len(known):
+            lines.append((f"{label} of compute time, by worker", f"{number(known.min())} to {number(known.max())}"))
+    return lines
+
+
+def _in_one_line(trace: Trace) -> str:
+    staleness = f", mean staleness {number(float(trace.staleness.mean()))}" if len(trace) else ""
+    rest = f"jobs not committed: {len(trace.unfinished):,}, faults: {len(trace.faults):,}"
+    size = f"{len(trace):,} commits in {trace.steps:,} steps by {trace.workers:,} workers"
+    return f"{size}, {number(trace.seconds)} s{staleness}; {rest}"
+
+
+def _writer(out: str, format_name: str | None) -> Callable[[Trace, str], None]:
+    if format_name is not None and format_name not in FORMATS:
+        hint = did_you_mean(format_name, FORMATS, quote="'")
+        raise click.UsageError(f"`--format` must be one of {', '.join(FORMATS)}; got {format_name!r}.{hint}")
+    for name, (suffix, write) in FORMATS.items():
+        if name == format_name or (format_name is None and Path(out).suffix.lower() == suffix):
+            return write
+    raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")

@@ -1,0 +1,329 @@
+"""The server's decisions: which gradient counts, when a step is complete, who may read, whose job is stopped."""
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from math import fsum
+from operator import attrgetter
+from struct import Struct
+from typing import Any, Protocol
+
+import numpy as np
+
+from asyncsim.cluster._random_streams import Clock
+from asyncsim.cluster.protocols import CommitProtocol, Terms
+from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
+from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
+
+INFINITY = float("inf")
+ROUNDING = 1e-12  # relative, of a sum of inverses
+ENDS = ("worker", "read_version", "read_time", "end_version", "end_time", "fate")  # what every end of a job says
+BLOCK = 1 << 20  # bytes of such rows, until they are taken apart
+
+_commit_values = attrgetter(*COMMIT_COLUMNS)
+_commit_row = Struct(f"={len(COMMIT_COLUMNS)}d").pack
+_END = np.dtype([(name, UNFINISHED_COLUMNS[name]) for name in ENDS])
+_end_row = Struct("=" + "".join(_END[name].char for name in ENDS)).pack
+
+
+class Schedule(Clock, Protocol):
+    """What a coordinator needs of the event loop: the time, and events that can `succeed`."""
+
+    def event(self) -> Any:
+        """An event that a worker can wait for."""
+        ...
+
+
+class Job:
+    """One job of one worker, from its read to its end."""
+
+    __slots__ = (*(COMMIT_COLUMNS | UNFINISHED_COLUMNS), "pull_time")
+
+    worker: int
+    read_version: int
+    version: int
+    pull_version: int
+    closes_step: bool
+    read_time: float
+    start_time: float
+    finish_time: float
+    arrive_time: float
+    serve_time: float
+    commit_time: float
+    state_lost: bool
+    resumes_own: bool
+    pull_time: float
+    end_version: int
+    end_time: float
+    fate: Fate
+
+    def __init__(
+        self, worker: int, read_version: int, read_time: float, state_lost: bool, resumes_own: bool = False
+    ) -> None:
+        self.worker = worker
+        self.read_version = read_version
+        self.read_time = read_time
+        self.state_lost = state_lost
+        self.resumes_own = resumes_own
+        self.pull_version = -1  # the version at the commit
+        self.start_time = INFINITY
+        self.finish_time = INFINITY
+
+
+class Log:
+    """What happened, in compact arrays: rows of numbers for commits, columns in their types for all else."""
+
+    def __init__(self) -> None:
+        self.commits = bytearray()
+        self.ends = bytearray()  # rows that are not yet in the columns
+        self.unfinished = {name: array(_END[name].char) for name in ENDS}
+        self.own: list[int] = []  # rows of the unfinished whose worker went on from its own value: few, mostly none
+        self.work: dict[str, array[float]] = {}  # start and finish, once a job did not start at its read or did finish
+        self.faults = {name: array("d") for name in FAULT_COLUMNS}
+        self.count = 0
+
+    def commit(self, job: Job, version: int, closes_step: bool, now: float) -> None:
+        """The job takes effect: a row in the order of `COMMIT_COLUMNS`."""
+        self.count += 1
+        job.version = version
+        job.closes_step = closes_step
+        job.commit_time = now
+        if job.pull_version < 0:
+            job.pull_version = version
+        self.commits += _commit_row(*_commit_values(job))
+
+    def end(self, job: Job, version: int, now: float, fate: Fate) -> None:
+        """The job never commits."""
+        if self.work or job.start_time != job.read_time or job.finish_time < INFINITY:
+            self._end_work(job)
+        if job.resumes_own:
+            self._take_apart()
+            self.own.append(len(self.unfinished["worker"]))
+        self.ends += _end_row(job.worker, job.read_version, job.read_time, version, now, fate)
+        if len(self.ends) >= BLOCK:
+            self._take_apart()
+
+    def _take_apart(self) -> None:
+        """Move the rows of jobs that never commit into the columns."""
+        rows = np.frombuffer(self.ends, _END)
+        for name, column in self.unfinished.items():
+            column.frombytes(rows[name].tobytes())
+        self.ends = bytearray()
+
+    def _end_work(self, job: Job) -> None:
+        if not self.work:
+            self._take_apart()
+            read_time = self.unfinished["read_time"]
+            self.work = {"start_time": read_time[:], "finish_time": array("d", [INFINITY]) * len(read_time)}
+        self.work["start_time"].append(job.start_time)
+        self.work["finish_time"].append(job.finish_time)
+
+    def fault(self, *, kind: Fault, worker: int, start_time: float, end_time: float) -> None:
+        """Something went wrong."""
+        row = {"kind": kind, "worker": worker, "start_time": start_time, "end_time": end_time}
+        for name, values in self.faults.items():
+            values.append(row[name])
+
+    def trace(self, workers: int) -> Trace:
+        """The checked trace. Nothing can be logged afterwards: the arrays are its columns."""
+        self._take_apart()
+        unfinished = {name: np.asarray(column) for name, column in (self.unfinished | self.work).items()}
+        if not self.work:
+            read_time = unfinished["read_time"]
+            unfinished |= {"start_time": read_time, "finish_time": np.broadcast_to(INFINITY, read_time.shape)}
+        if self.own:
+            unfinished["resumes_own"] = np.isin(np.arange(len(unfinished["worker"])), self.own)
+        commits: dict[str, Any] = _columns(self.commits, COMMIT_COLUMNS)
+        self.commits = bytearray()  # twice the size of the columns, no longer needed
+        trace = Trace(
+            workers=workers,
+            **commits,
+            unfinished=Unfinished(**unfinished),
+            faults=Faults(**_in_order(self.faults)),
+        )
+        trace.check()
+        return trace
+
+
+def _columns(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, np.ndarray]:
+    """Columns of rows of numbers that lie one after another."""
+    table = np.frombuffer(rows).reshape(-1, len(types))
+    return {name: table[:, place].astype(dtype) for place, (name, dtype) in enumerate(types.items())}
+
+
+def _in_order(faults: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The columns of the faults, in the order in which they began."""
+    order = np.argsort(np.asarray(faults["start_time"]), kind="stable")
+    return {name: np.asarray(faults[name])[order].astype(dtype) for name, dtype in FAULT_COLUMNS.items()}
+
+
+def why_stuck(protocol: CommitProtocol, present: list[bool]) -> str:
+    """Remedy for a cluster that never makes another commit."""
+    down = [worker for worker, is_up in enumerate(present) if not is_up]
+    if down:
+        return f"{protocol!r} goes on waiting while {len(down)} workers are down, the first of them {down[0]}."
+    return f"Correct {protocol!r} or the delays."
+
+
+class Coordinator:
+    """Follows the terms of a protocol."""
+
+    def __init__(self, env: Schedule, terms: Terms, workers: int, log: Log) -> None:
+        self.env = env
+        self._collect, self._limit, self._wait, cancel, self._slack, self._in_turn, self._balance = terms
+        self._stop_at = self._limit if cancel else None  # staleness
+        self.log = log
+        self.version = 0
+        self.jobs: dict[int, Job] = {}
+        self.present = [True] * workers
+        self._collected = 0  # commits in the step so far
+        self._of_worker: Counter[int] = Counter()  # commits in the step so far, where a step takes all workers
+        self._stop: dict[int, Callable[[], None]] = {}
+        self._waiting: dict[int, Any] = {}
+        self._contributed: set[int] = set()
+        self._readers: defaultdict[int, set[int]] = defaultdict(set)  # version -> who read it, to cancel their jobs
+        self._clock = [0] * workers  # commits of each worker, as stale synchronous parallel counts them
+        self._clocks = Counter({0: workers})  # clock -> present workers
+        self._slowest = 0  # the lowest clock of a present worker
+        self._turn = 0
+
+    def enrol(self, worker: int, stop: Callable[[], None]) -> None:
+        """A worker introduces itself: `stop` ends its running job, so that it goes on with another."""
+        self._stop[worker] = stop
+
+    def may_read(self, worker: int) -> bool:
+        """Whether the protocol lets the worker read now."""
+        if self._slack is not None and self._clock[worker] - self._slowest > self._slack:
+            return False
+        return worker not in self._contributed
+
+    def may_commit(self, worker: int) -> bool:
+        """Whether it is the worker's turn, or turns do not matter."""
+        return not self._in_turn or self._turn == worker
+
+    def wait(self, worker: int) -> Any:
+        """What a worker that may not go on waits for; then it has to ask again."""
+        self._waiting[worker] = event = self.env.event()
+        return event
+
+    def read(self, worker: int, state_lost: bool = False) -> Job:
+        """The worker reads the present version: its next job."""
+        version = self.version
+        self.jobs[worker] = job = Job(worker, version, self.env.now, state_lost)
+        if self._stop_at is not None:
+            self._readers[version].add(worker)
+        return job
+
+    def resume_own(self, last: Job) -> Job:
+        """The worker of this commit goes on from what it had pulled plus its own message: its next job."""
+        version = last.pull_version + last.closes_step
+        self.jobs[last.worker] = job = Job(last.worker, version, last.pull_time, False, resumes_own=True)
+        if self._stop_at is not None:
+            self._readers[version].add(last.worker)
+        return job
+
+    def commit(self, job: Job) -> bool:
+        """A message takes effect, or is dropped because it is too old; returns whether it counts."""
+        limit = self._limit
+        if limit is not None and self.version - job.read_version >= limit:
+            self.end(job, Fate.DROPPED)
+            return False
+        del self.jobs[job.worker]
+        self._collected += 1
+        if self._balance is None:
+            closes_step = self._collected >= self._collect
+        else:
+            self._of_worker[job.worker] += 1
+            closes_step = self._is_balanced(self._balance)
+        self.log.commit(job, self.version, closes_step, self.env.now)
+        if self._slack is not None:
+            self._move_clock(job.worker, self._clock[job.worker] + 1)
+        if self._in_turn:
+            self._pass_turn()
+        if closes_step:
+            self._close_step()
+        elif self._wait:
+            self._contributed.add(job.worker)
+        return True
+
+    def end(self, job: Job, fate: Fate) -> None:
+        """A job ends without a commit."""
+        del self.jobs[job.worker]
+        self.log.end(job, self.version, self.env.now, fate)
+
+    def leave(self, worker: int) -> None:
+        """A worker goes down: nobody waits for it."""
+        self.present[worker] = False
+        self._waiting.pop(worker, None)
+        if self._slack is not None:
+            self._clocks[self._clock[worker]] -= 1
+            self._find_slowest()
+        if self._in_turn and self._turn == worker:
+            self._pass_turn()
+
+    def join(self, worker: int) -> None:
+        """A worker is back; having been away does not put it behind."""
+        self.present[worker] = True
+        if self._slack is not None:
+            self._clock[worker] = max(self._clock[worker], self._slowest)
+            self._clocks[self._clock[worker]] += 1
+            self._find_slowest()
+        if self._in_turn and not self.present[self._turn]:
+            self._pass_turn()
+
+    def end_all(self) -> None:
+        """The run is over: log the jobs that are in flight."""
+        for job in self.jobs.values():
+            self.log.end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
+
+    def _is_balanced(self, least: int) -> bool:
+        """Whether every worker has contributed to the step, and the harmonic mean of the numbers is least/n or more."""
+        n = len(self.present)
+        if len(self._of_worker) < n:
+            return False
+        return least <= n or least * fsum(1 / count for count in self._of_worker.values()) <= n * n * (1 + ROUNDING)
+
+    def _close_step(self) -> None:
+        self.version += 1
+        self._collected = 0
+        self._of_worker.clear()
+        if self._stop_at is not None:
+            self._stop_readers(self.version - self._stop_at)
+        if self._contributed:
+            contributed = sorted(self._contributed)
+            self._contributed = set()
+            self._wake(contributed)
+
+    def _stop_readers(self, version: int) -> None:
+        """Stop the jobs that read this version and have not ended."""
+        jobs = self.jobs
+        for worker in sorted(self._readers.pop(version, ())):
+            if worker in jobs and jobs[worker].read_version == version:
+                self._stop[worker]()
+
+    def _move_clock(self, worker: int, clock: int) -> None:
+        self._clocks[self._clock[worker]] -= 1
+        self._clock[worker] = clock
+        self._clocks[clock] += 1
+        self._find_slowest()
+
+    def _find_slowest(self) -> None:
+        """If the clock of the slowest present worker has grown, some may read now. (It never falls: see `join`.)"""
+        before = self._slowest
+        while not self._clocks[self._slowest] and any(self.present):
+            del self._clocks[self._slowest]
+            self._slowest += 1
+        if self._slowest > before:
+            self._wake([worker for worker in self._waiting if self.may_read(worker)])
+
+    def _pass_turn(self) -> None:
+        workers = len(self.present)
+        following = ((self._turn + places) % workers for places in range(1, workers + 1))
+        self._turn = next((worker for worker in following if self.present[worker]), self._turn)
+        self._wake([self._turn])
+
+    def _wake(self, workers: Iterable[int]) -> None:
+        for worker in workers:
+            event = self._waiting.pop(worker, None)
+            if event is not None:
+                event.succeed()

@@ -1,0 +1,431 @@
+"""A pipeline: one model cut into stages, through which micro-batches pass forwards and then backwards (SimPy).
+
+Every stage computes on one device and holds the parameters of its layers. A stage updates them right after each of its
+backward passes (asynchronous schedules), or once all micro-batches of a mini-batch are through (synchronous ones).
+
+**Why a row of the trace is a micro-batch.** Stages apply their updates at different times, but each of them in the
+order of the micro-batches, because nothing overtakes. So after its k-th update, a stage's parameters depend on
+micro-batches 0 … k - 1 alone, and "version v of stage s" is well defined without a clock: the trace's version v has the
+parameters of every stage after its v-th update. Row m then applies micro-batch m's update to all stages at once, and
+what remains of the schedule is how many updates stage s had made when micro-batch m's forward pass read its parameters:
+that is `group_read_version[m, s]`. The backward pass uses the same parameters again (weight stashing). The replay is
+exact for every rule that treats the parameters of one stage without those of another.
+
+The times of the trace are those of the first stage, which reads first and updates last: a row's `read_time` is when its
+forward pass begins, its `commit_time` when its backward pass ends there. A worker of the trace is one of the slots that
+micro-batches in flight take in turn.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, repeat
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from simpy import Environment
+from simpy.events import Event, ProcessGenerator
+
+from asyncsim import _memory as memory
+from asyncsim._checks import one_of, require_integer
+from asyncsim.cluster._coordinator import INFINITY
+from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
+from asyncsim.delays import Delay, scaled
+from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_laws
+from asyncsim.trace import Trace, Unfinished
+
+ASYNCHRONOUS = ("pipedream", "concurrent")
+SYNCHRONOUS = ("1f1b", "gpipe")
+SCHEDULES = (*ASYNCHRONOUS, *SYNCHRONOUS)
+BACKWARD = 2.0  # times a forward pass, which it repeats for inputs and for parameters
+BYTES = 64  # of one micro-batch at one stage, at least
+TOLERANCE = 1e-9  # relative: a sum of means that is a whole number up to rounding
+
+REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
+
+FORWARDS, BACKWARDS = True, False
+NAMES = {FORWARDS: "forward", BACKWARDS: "backward"}
+Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the share of what was asked for
+
+
+@dataclass(frozen=True, repr=False)
+class Pipeline:
+    """A model in stages, and who computes when.
+
+    Args:
+        stages: Number of stages S, at least 1.
+        forward: Law of the time that a forward pass of one micro-batch takes at a stage: one law for all stages, or a
+            sequence of one law per stage.
+        backward: The same for a backward pass; by default twice the forward law.
+        transfer: Law of the time that activations or gradients take from one stage to the next; by default none.
+        schedule: What a stage does next.
+
+            - "pipedream": one forward and one backward pass in turn, after S - 1 - s forward passes at the beginning
+              of stage s = 0, …, S - 1. Every micro-batch is a step.
+            - "concurrent": forward and backward passes at the same time, each as soon as there is one to do (pipelined
+              backpropagation; the schedule of PipeMare). Every micro-batch is a step.
+            - "1f1b": as "pipedream", but a mini-batch is a step, and the next begins when all of it is through.
+            - "gpipe": all forward passes of a mini-batch, then all backward passes.
+        micro_batches: Micro-batches in a mini-batch, M; for "1f1b" and "gpipe" only.
+        in_flight: For "concurrent", the most micro-batches on their way at once; by default as many as keep the slowest
+            pass busy on average.
+
+    Raises:
+        ValueError: If an argument does not fit.
+
+    Example:
+        >>> from asyncsim.delays import Constant, Exponential
+        >>> Pipeline(stages=4, forward=Exponential(1.0))
+        Pipeline(4 stages, pipedream, forward Exponential(mean=1.0), backward Exponential(mean=2.0))
+
+        Staleness by stage, from the first to the last, once the pipeline is full:
+
+        >>> from asyncsim.cluster import simulate
+        >>> trace = simulate(Pipeline(stages=4, forward=Exponential(1.0)), commits=100)
+        >>> trace.groups, trace.group_staleness[-1].tolist()
+        (('stage0', 'stage1', 'stage2', 'stage3'), [3, 2, 1, 0])
+        >>> pipeline = Pipeline(stages=4, forward=Constant(1.0), backward=Constant(1.0), schedule="concurrent")
+        >>> simulate(pipeline, commits=100).group_staleness[-1].tolist()
+        [7, 5, 3, 1]
+
+        A synchronous pipeline has no staleness, but its stages wait, here (S - 1)/(M + S - 1) of the time:
+
+        >>> pipeline = Pipeline(stages=4, forward=Constant(1.0), schedule="1f1b", micro_batches=6)
+        >>> int(simulate(pipeline, commits=60).staleness.max()), round(pipeline.timetable(60).idle, 6)
+        (0, 0.333333)
+
+    References:
+        Narayanan et al. 2019, "PipeDream: Generalized Pipeline Parallelism for DNN Training".
+        Huang et al. 2019, "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism".
+        Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
+    """
+
+    stages: int
+    forward: Delay | Sequence[Delay]
+    backward: Delay | Sequence[Delay] | None = None
+    transfer: Delay = ZERO
+    schedule: str = "pipedream"
+    micro_batches: int | None = None
+    in_flight: int | None = None
+
+    def __post_init__(self) -> None:
+        stages = require_integer("stages", self.stages, least=1, remedy="Use one stage or more.")
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "forward", _checked_passes("forward", self.forward, stages))
+        if self.backward is not None:
+            object.__setattr__(self, "backward", _checked_passes("backward", self.backward, stages))
+        if not isinstance(self.transfer, Delay):
+            raise ValueError(
+                f"`transfer` must be a law of delays; got {self.transfer!r:.60}. Give `Constant(0.1)`, say."
+            )
+        one_of("schedule", self.schedule, SCHEDULES)
+        self._check_number("micro_batches", SYNCHRONOUS, required=self.schedule in SYNCHRONOUS)
+        self._check_number("in_flight", ("concurrent",), required=False)
+
+    def __repr__(self) -> str:
+        """One line: the stages, the schedule and the laws; what is as by default is left out."""
+        words = [f"{self.stages} stage{'s' * (self.stages > 1)}", self.schedule]
+        if self.micro_batches is not None:
+            words.append(f"{self.micro_batches} micro-batches")
+        if self.in_flight is not None:
+            words.append(f"{self.in_flight} in flight")
+        words += [f"forward {_brief(self.forward)}", f"backward {_brief(self.backward_law)}"]
+        if not is_zero(self.transfer):
+            words.append(f"transfer {self.transfer!r}")
+        return f"Pipeline({', '.join(words)})"
+
+    def _check_number(self, name: str, schedules: Sequence[str], *, required: bool) -> None:
+        value = getattr(self, name)
+        if value is None and not required:
+            return
+        if self.schedule not in schedules:
+            wanted = " or ".join(map(repr, schedules))
+            raise ValueError(f"`{name}` must be left out with the schedule {self.schedule!r}; it belongs to {wanted}.")
+        value = require_integer(name, value, least=1, remedy="Give a whole number, say 8.")
+        object.__setattr__(self, name, value)
+
+    @property
+    def backward_law(self) -> Delay | Sequence[Delay]:
+        """Law of the backward passes: `backward`, or twice the forward law where it is None."""
+        if self.backward is not None:
+            return self.backward
+        twice = tuple(scaled(law, BACKWARD) for law in expand(self.forward, self.stages))
+        return twice if isinstance(self.forward, tuple) else twice[0]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the parameter groups of a trace: the stages, unless they all update at the same time."""
+        return () if self.schedule in SYNCHRONOUS else tuple(f"stage{stage}" for stage in range(self.stages))
+
+    @property
+    def workers(self) -> int:
+        """The most micro-batches in flight, which are the workers of a trace."""
+        if self.schedule == "concurrent":
+            return self._room() if self.in_flight is None else self.in_flight
+        if self.schedule == "pipedream":
+            return self.stages
+        assert self.micro_batches is not None
+        return self.micro_batches if self.schedule == "gpipe" else min(self.stages, self.micro_batches)
+
+    @property
+    def slowest(self) -> float:
+        """Mean time of the pass that takes longest, in seconds."""
+        return max(self._passes())
+
+    def _passes(self) -> list[float]:
+        """Mean times of all passes."""
+        laws = (*expand(self.forward, self.stages), *expand(self.backward_law, self.stages))
+        return [law.mean for law in laws]  # type: ignore[union-attr]
+
+    def _room(self) -> int:
+        """Micro-batches under way if nobody waits: the time of one, over the time between two."""
+        whole = sum(self._passes()) + 2 * (self.stages - 1) * self.transfer.mean
+        return int(np.ceil(whole / self.slowest * (1 - TOLERANCE)))
+
+    def timetable(self, commits: int, seed: int = 0) -> "Timetable":
+        """When every stage computed what, for the first micro-batches.
+
+        Args:
+            commits: Micro-batches, at least 1.
+            seed: Seed of the times.
+
+        Raises:
+            ValueError: If an argument does not fit, or a delay is negative or not finite.
+
+        Example:
+            >>> from asyncsim.delays import Constant
+            >>> table = Pipeline(stages=2, forward=Constant(1.0)).timetable(3)
+            >>> table.forward_start.T.tolist(), table.backward_start.T.tolist()
+            ([[0.0, 1.0, 6.0], [1.0, 4.0, 7.0]], [[4.0, 7.0, 10.0], [2.0, 5.0, 8.0]])
+        """
+        running = Running(self, seed)
+        running.run(commits=_checked_commits(commits, self.stages))
+        return running.timetable(running.done)
+
+    def simulate(
+        self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
+    ) -> Trace:
+        """What `asyncsim.simulate` calls, with checked arguments."""
+        running = Running(self, seed)
+        if commits is not None:
+            running.run(commits=_checked_commits(commits, self.stages), report=progress)
+        else:
+            assert seconds is not None
+            size = seconds / self.slowest * self.stages * BYTES
+            memory.require(size, f"`seconds` of {seconds:g}", "Use fewer.")
+            running.run(seconds=seconds, report=progress)
+        return running.trace()
+
+
+class Timetable(NamedTuple):
+    """When every stage computed what, arrays of shape (micro-batches, stages), in seconds.
+
+    Attributes:
+        forward_start, forward_end: Forward passes.
+        backward_start, backward_end: Backward passes.
+    """
+
+    forward_start: NDArray[np.float64]
+    forward_end: NDArray[np.float64]
+    backward_start: NDArray[np.float64]
+    backward_end: NDArray[np.float64]
+
+    @property
+    def seconds(self) -> float:
+        """When the last of these passes ended; 0 if there is none."""
+        return float(self.backward_end.max(initial=0.0))
+
+    @property
+    def idle(self) -> float:
+        """Share of the time, of a stage on average, in which it computed nothing of this; NaN if no time passes.
+
+        The bubble of a pipeline. With the schedule "concurrent", a stage that computes two passes at once counts twice.
+        """
+        busy = float((self.forward_end - self.forward_start + self.backward_end - self.backward_start).sum())
+        return 1 - busy / (self.seconds * self.forward_start.shape[1]) if self.seconds else float("nan")
+
+    @property
+    def read_version(self) -> NDArray[np.int64]:
+        """(micro-batches, stages), how many backward passes a stage had ended when it began a forward pass.
+
+        One that ended at that very moment counts.
+        """
+        pairs = zip(self.backward_end.T, self.forward_start.T, strict=True)
+        return np.stack([np.searchsorted(ends, starts, side="right") for ends, starts in pairs], axis=1)
+
+
+class Running:
+    """A running pipeline: every stage is a SimPy process, or two with the schedule "concurrent"."""
+
+    def __init__(self, pipeline: Pipeline, seed: int) -> None:
+        self.env = env = Environment()
+        self.pipeline = pipeline
+        self.seed = seed
+        stages = range(pipeline.stages)
+        # By direction: how many micro-batches have arrived at a stage that it has not begun, which it takes in order,
+        # and the event for which it waits, if it does.
+        self.arrived = {way: [0] * pipeline.stages for way in (FORWARDS, BACKWARDS)}
+        self.waited: dict[bool, list[Event | None]] = {way: [None] * pipeline.stages for way in self.arrived}
+        self.times: dict[str, list[list[float]]] = {name: [[] for _ in stages] for name in Timetable._fields}
+        self.delays = {
+            FORWARDS: [self._delays(s, law, None) for s, law in enumerate(self._laws(pipeline.forward))],
+            BACKWARDS: [
+                self._delays(s, law, Purpose.BACKWARD) for s, law in enumerate(self._laws(pipeline.backward_law))
+            ],
+        }
+        self.transfers = {
+            way: [self._delays(s, pipeline.transfer, Purpose.TRANSFER, int(way)) for s in stages]
+            for way in (FORWARDS, BACKWARDS)
+        }
+        self.delivered = {way: [0.0 for _ in stages] for way in (FORWARDS, BACKWARDS)}
+        concurrent = pipeline.schedule == "concurrent"
+        # The first stage waits for a slot where the schedule does not bound the micro-batches under way.
+        self.arrived[FORWARDS][0] = pipeline.workers if concurrent else 0
+        for stage in stages:
+            for orders in (repeat(FORWARDS), repeat(BACKWARDS)) if concurrent else (order(pipeline, stage),):
+                env.process(self._stage(stage, orders))
+
+    @property
+    def done(self) -> int:
+        """Micro-batches that are through."""
+        return len(self.times["backward_end"][0])
+
+    def run(self, commits: float = INFINITY, seconds: float = INFINITY, report: Report | None = None) -> None:
+        """Run until this number of micro-batches is through, or until the end of this time, inclusive."""
+        env = self.env
+        through = self.times["backward_end"][0]
+        while len(through) < commits and env.peek() <= seconds:
+            for _ in repeat(None, REPORT_EVERY):
+                if len(through) >= commits or env.peek() > seconds:
+                    break
+                env.step()
+            if report is not None:
+                report(len(through), float(env.now), max(len(through) / commits, float(env.now) / seconds))
+
+    def timetable(self, micro_batches: int) -> Timetable:
+        """The passes of the first micro-batches, which must be through."""
+        shape = micro_batches, self.pipeline.stages
+        passes = {name: [column[:micro_batches] for column in columns] for name, columns in self.times.items()}
+        return Timetable(**{name: np.array(columns).T.reshape(shape) for name, columns in passes.items()})
+
+    def trace(self) -> Trace:
+        """What has happened until now, as a trace."""
+        pipeline, table = self.pipeline, self.timetable(self.done)
+        rows = np.arange(self.done, dtype=np.int32)
+        begun = np.array(self.times["forward_start"][0])
+        under_way = np.arange(self.done, len(begun))
+        read = np.searchsorted(table.backward_end[:, 0], begun, side="right")
+        step = pipeline.micro_batches or 1
+        grouped = {}
+        if pipeline.schedule in ASYNCHRONOUS:
+            grouped = {"groups": pipeline.groups, "group_read_version": table.read_version.astype(np.int32)}
+        end = table.backward_end[:, 0]
+        return Trace(
+            workers=pipeline.workers,
+            worker=rows % pipeline.workers,
+            read_version=(read[: self.done] // step).astype(np.int32),
+            version=rows // step,
+            pull_version=rows // step,
+            closes_step=rows % step == step - 1,
+            read_time=begun[: self.done],
+            start_time=begun[: self.done],
+            finish_time=end,
+            arrive_time=end,
+            commit_time=end,
+            unfinished=Unfinished(
+                worker=(under_way % pipeline.workers).astype(np.int32),
+                read_version=(read[under_way] // step).astype(np.int32),
+                read_time=begun[under_way],
+            ),
+            **grouped,
+        )
+
+    def _laws(self, laws: Delay | Sequence[Delay] | None) -> Sequence[Delay]:
+        return expand(laws, self.pipeline.stages)  # type: ignore[type-var, return-value]
+
+    def _delays(self, stage: int, law: Delay, purpose: Purpose | None, place: int = 0) -> Iterator[float]:
+        generator = compute_stream(self.seed, stage) if purpose is None else stream(self.seed, stage, purpose, place)
+        return draw_delays(self.env, stage, law, generator)
+
+    def _stage(self, stage: int, orders: Iterator[bool]) -> ProcessGenerator:
+        """What a stage does, in this order of forward and backward passes."""
+        env, times, last = self.env, self.times, self.pipeline.stages - 1
+        concurrent = self.pipeline.schedule == "concurrent"
+        starts = {way: times[f"{name}_start"][stage].append for way, name in NAMES.items()}
+        ends = {way: times[f"{name}_end"][stage].append for way, name in NAMES.items()}
+        delays = {way: self.delays[way][stage] for way in NAMES}
+        for way in orders:
+            if way is BACKWARDS or stage > 0 or concurrent:
+                arrived = self.arrived[way]
+                if not arrived[stage]:
+                    self.waited[way][stage] = event = env.event()
+                    yield event
+                arrived[stage] -= 1
+            starts[way](env.now)
+            yield env.timeout(next(delays[way]))
+            ends[way](env.now)
+            if way is FORWARDS:
+                self._send(FORWARDS, stage + 1) if stage < last else self._arrive(BACKWARDS, stage)
+            elif stage > 0:
+                self._send(BACKWARDS, stage - 1)
+            elif concurrent:
+                self._arrive(FORWARDS, 0)
+
+    def _arrive(self, way: bool, stage: int) -> None:
+        """Let a stage begin one micro-batch more."""
+        self.arrived[way][stage] += 1
+        event = self.waited[way][stage]
+        if event is not None:
+            self.waited[way][stage] = None
+            event.succeed()
+
+    def _send(self, way: bool, stage: int) -> None:
+        """Let something arrive at a stage after its transfer, and after all that was sent there before it."""
+        now = self.env.now
+        after = max(now + next(self.transfers[way][stage]), self.delivered[way][stage])
+        self.delivered[way][stage] = after
+        if after == now:
+            self._arrive(way, stage)
+        else:
+            self.env.timeout(after - now).callbacks.append(lambda _: self._arrive(way, stage))  # type: ignore[union-attr]
+
+
+def order(pipeline: Pipeline, stage: int) -> Iterator[bool]:
+    """The passes of a stage that does one at a time, without end: forwards or not."""
+    behind = pipeline.stages - 1 - stage
+    batch = pipeline.micro_batches
+    if batch is None:
+        yield from repeat(FORWARDS, behind)
+        for _ in count():
+            yield from (FORWARDS, BACKWARDS)
+        return
+    first = batch if pipeline.schedule == "gpipe" else min(behind, batch)
+    for _ in count():
+        yield from repeat(FORWARDS, first)
+        for _ in range(batch - first):
+            yield from (FORWARDS, BACKWARDS)
+        yield from repeat(BACKWARDS, first)
+
+
+def _checked_commits(commits: int, stages: int) -> int:
+    commits = require_integer("commits", commits, least=1, remedy="Ask for one micro-batch or more.")
+    memory.require(commits * stages * BYTES, f"`commits` of {commits} in {stages} stages", "Use fewer.")
+    return commits
+
+
+def _brief(laws: Delay | Sequence[Delay] | None) -> str:
+    return repr(laws) if isinstance(laws, Delay) else "of each stage its own"
+
+
+def _checked_passes(name: str, laws: Delay | Sequence[Delay] | None, stages: int) -> Delay | tuple[Delay, ...]:
+    """One law, or one for each stage, none of which is always 0."""
+    checked = require_laws(name, laws)
+    if isinstance(checked, tuple) and len(checked) != stages:
+        raise ValueError(
+            f"`{name}` must have one law per stage; got {len(checked)} for {stages} stages. Give one law for all or as "
+            "many as `stages`."
+        )
+    for law in expand(checked, stages):
+        if not law.mean > 0:
+            raise ValueError(f"`{name}` must take time; got {law!r:.60}. Give a law with a positive mean.")
+    return checked

@@ -1,0 +1,245 @@
+"""From a cluster to its trace: the event loop."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from simpy.core import EmptySchedule
+
+from asyncsim._checks import require_integer, require_positive
+from asyncsim.cluster._coordinator import INFINITY
+from asyncsim.cluster._cost import collector_paused, expected_commits, require_memory, require_workers
+from asyncsim.cluster._fast_path import FastPath, FastQueue
+from asyncsim.cluster._full import Full
+from asyncsim.cluster._model import Cluster
+from asyncsim.cluster._no_network import NoNetwork
+from asyncsim.trace import Trace
+from asyncsim.trace._columns import MOST_COMMITS
+
+# After so many events without a commit, or at one simulated time, a cluster counts as stuck. Every worker may need
+# several before the first commit: to start, to compute, to send, to queue.
+PATIENCE = 1_000_000
+PATIENCE_PER_WORKER = 20
+
+_POSITIVE = "Ask for a positive simulated time."
+REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
+
+Simulation = FastPath | NoNetwork | Full
+
+
+class Simulated(NamedTuple):
+    """How far a simulation has come."""
+
+    commits: int  # commits so far
+    seconds: float  # simulated time so far
+    share: float  # the part of the commits or seconds that were asked for, from 0 to 1
+
+
+Report = Callable[[Simulated], None]
+
+
+class OwnSchedule(Protocol):
+    """A kind of cluster that makes its own trace: `Pipeline`, `Rollouts`, or one of the user's.
+
+    Its method is called with exactly one of `commits` and `seconds`, and also with `progress` if it has such an
+    argument, a function of the commits, the seconds and the share of what was asked for. Where it has no attribute
+    `workers`, a `Scenario` counts those of the trace.
+    """
+
+    @property
+    def simulate(self) -> Callable[..., Trace]:
+        """The trace: `simulate(*, commits: int | None, seconds: float | None, seed: int) -> Trace`."""
+        ...
+
+
+def simulate(
+    cluster: Cluster | OwnSchedule,
+    *,
+    commits: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    progress: Report | None = None,
+) -> Trace:
+    """Run the cluster: who read, computed and committed what, and when.
+
+    All workers have version 0 at time 0. Events at the same time are handled first-in, first-out, so that equal
+    constant delays give an exact round robin; a law with spread is the jitter that breaks such ties. Worker w draws
+    from streams of its own, which depend on (seed, w) and the purpose alone: adding a worker leaves the others' delays
+    as they were, and a longer run begins with the shorter one.
+
+    Args:
+        cluster: The cluster to run; or a pipeline, of which a commit is a micro-batch; or rollouts, of which a commit
+            is a group; or an object of your own with a method `simulate(*, commits, seconds, seed)`.
+        commits: Stop after this many commits. Give this or `seconds`.
+        seconds: Stop after the commits up to this simulated time, inclusive; before the first one, the trace
+            is empty and holds n jobs in flight.
+        seed: Seed of the delays, an integer of at least 0.
+        progress: Called with a `Simulated(commits, seconds, share)` every few tenths of a second.
+
+    Returns:
+        A checked trace. Jobs that did not commit are in `trace.unfinished`, faults in `trace.faults`.
+
+    Raises:
+        ValueError: If an argument does not fit, or this machine does not have the memory for it; if a delay is
+            negative, NaN or infinite (named by worker, value and simulated time); if `seconds` would never pass,
+            because a worker's delays are zero or too short for a trace to hold the commits; or if `commits` never
+            come, say because a protocol waits for workers that are down.
+
+    Example:
+        >>> from asyncsim.delays import Constant
+        >>> trace = simulate(Cluster(workers=3, compute=Constant(2.0)), commits=7)
+        >>> trace.worker.tolist(), trace.staleness.tolist()
+        ([0, 1, 2, 0, 1, 2, 0], [0, 1, 2, 2, 2, 2, 2])
+        >>> trace.seconds
+        6.0
+    """
+    if not isinstance(cluster, Cluster):
+        return _of_another_kind(cluster, commits, seconds, seed, progress)
+    if cluster.network.limits_bytes and cluster.network.message_bytes is None:
+        raise ValueError(
+            f"`message_bytes` must be given with a finite `bandwidth`; got None with {cluster.network.bandwidth:g} "
+            "bytes per second. Give the network 4 times the number of parameters."
+        )
+    seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
+    require_workers(cluster)
+    with collector_paused():
+        return run(_simulation(cluster, seed), commits, seconds, progress)
+
+
+def require_cluster(cluster: Any) -> None:
+    """Refuse what cannot be simulated."""
+    if isinstance(cluster, Cluster) or {"commits", "seconds", "seed"} <= _arguments(cluster):
+        return
+    raise ValueError(
+        f"`cluster` must be an asyncsim.Cluster; got {cluster!r:.60}. Give `Cluster(workers, compute)`, a Pipeline, "
+        "Rollouts, or an object with a method `simulate(self, *, commits, seconds, seed)`."
+    )
+
+
+def _arguments(cluster: Any) -> set[str]:
+    """Names of the arguments of the method `simulate`, if there is one."""
+    method = None if isinstance(cluster, type) else getattr(cluster, "simulate", None)
+    return set(inspect.signature(method).parameters) if callable(method) else set()
+
+
+def _of_another_kind(
+    cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int, progress: Report | None
+) -> Trace:
+    """The checked trace of a cluster that makes it itself."""
+    require_cluster(cluster)
+    _require_one_length(commits, seconds)
+    if commits is not None:
+        commits = _checked_commits(commits)
+    if seconds is not None:
+        seconds = require_positive("seconds", seconds, remedy=_POSITIVE)
+    seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
+    given: dict[str, Any] = {"commits": commits, "seconds": seconds, "seed": seed}
+    if progress is not None and "progress" in _arguments(cluster):
+        given["progress"] = lambda *far: progress(Simulated(*far))
+    with collector_paused():
+        trace = cluster.simulate(**given)
+    if not isinstance(trace, Trace):
+        kind = type(cluster).__name__
+        raise ValueError(f"`simulate` of {kind} must give a Trace; got {type(trace).__name__}. Make one by `Trace(…)`.")
+    trace.check()
+    return trace
+
+
+def _simulation(cluster: Cluster, seed: int) -> Simulation:
+    if cluster.takes_fast_path:
+        return FastPath(cluster, seed)
+    if cluster.takes_fast_queue:
+        return FastQueue(cluster, seed)
+    return NoNetwork(cluster, seed) if cluster.has_no_network else Full(cluster, seed)
+
+
+def run(simulation: Simulation, commits: int | None, seconds: float | None, progress: Report | None = None) -> Trace:
+    """The trace of a simulation that runs for some commits or seconds; see `simulate`."""
+    if commits is not None and seconds is None:
+        commits = _checked_commits(commits)
+        require_memory(simulation.cluster, commits, None)
+        _run_commits(simulation, commits, progress)
+    elif seconds is not None and commits is None:
+        seconds = _checked_seconds(seconds, simulation.cluster)
+        require_memory(simulation.cluster, None, seconds)
+        _run_seconds(simulation, seconds, progress)
+    else:
+        _require_one_length(commits, seconds)
+    return simulation.trace()
+
+
+def _require_one_length(commits: int | None, seconds: float | None) -> None:
+    if (commits is None) == (seconds is None):
+        raise ValueError(
+            f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
+            "Ask for a number of commits or for a simulated time."
+        )
+
+
+def _run_commits(simulation: Simulation, commits: int, progress: Report | None) -> None:
+    patience, idle = _patience(simulation), 0
+    events = min(REPORT_EVERY, patience)
+    try:
+        while (done := len(simulation)) < commits:
+            simulation.advance(events, commits=commits, seconds=INFINITY)
+            idle = idle + events if len(simulation) == done else 0
+            if idle >= patience:
+                raise EmptySchedule
+            if progress is not None:
+                progress(Simulated(len(simulation), float(simulation.now), len(simulation) / commits))
+    except EmptySchedule:
+        raise ValueError(
+            f"`commits` never come: the cluster is stuck after {len(simulation)} of {commits}, at time "
+            f"{float(simulation.now):g}. {simulation.why_stuck()}"
+        ) from None
+
+
+def _run_seconds(simulation: Simulation, seconds: float, progress: Report | None) -> None:
+    patience, idle = _patience(simulation), 0
+    events = min(REPORT_EVERY, patience)
+    while simulation.peek() <= seconds:
+        now = simulation.now
+        simulation.advance(events, commits=INFINITY, seconds=seconds)
+        if progress is not None:
+            progress(Simulated(len(simulation), float(simulation.now), float(simulation.now) / seconds))
+        if simulation.peek() > seconds:
+            return
+        idle = idle + events if simulation.now == now else 0
+        if idle >= patience:
+            raise ValueError(
+                f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "
+                "not zero, or use `commits`."
+            )
+        if len(simulation) > MOST_COMMITS:
+            raise ValueError(f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}. Use fewer.")
+
+
+def _patience(simulation: Simulation) -> int:
+    return max(PATIENCE, PATIENCE_PER_WORKER * simulation.cluster.workers)
+
+
+def _checked_commits(commits: int) -> int:
+    commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
+    if commits > MOST_COMMITS:
+        raise ValueError(f"`commits` must be at most {MOST_COMMITS}; got {commits}. Make several traces.")
+    return commits
+
+
+def _checked_seconds(seconds: float, cluster: Cluster) -> float:
+    """Refuse seconds that never pass: zero delays, or more commits than a trace can count."""
+    seconds = require_positive("seconds", seconds, remedy=_POSITIVE)
+    if not cluster.takes_fast_path:
+        return seconds  # what limits the commits is not known beforehand
+    for worker, law in enumerate(cluster.laws):
+        if law.mean == 0:
+            raise ValueError(
+                f"`seconds` never pass while worker {worker} has only zero delays; got {seconds} "
+                f"and {law!r}. Use `commits` instead."
+            )
+    expected = expected_commits(cluster, None, seconds)
+    if expected > MOST_COMMITS:
+        raise ValueError(
+            f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}, about {expected:.2g} "
+            "commits. Use fewer seconds or longer delays."
+        )
+    return seconds

@@ -1,0 +1,194 @@
+"""Rollout engines and a trainer as one component, and what its arguments mean."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from asyncsim import _checks as checks
+from asyncsim import _memory as memory
+from asyncsim._component import Component
+from asyncsim.cluster._cost import collector_paused
+from asyncsim.cluster.rollouts._ledger import Ledger
+from asyncsim.cluster.rollouts._running import Prompt, Report, Running, Settings
+from asyncsim.delays import Delay
+from asyncsim.delays._per_worker import ZERO, expand, require_laws
+from asyncsim.trace import Trace
+
+BYTES = 60  # of one sample, at least
+
+
+def _whole(name: str, value: Any) -> int:
+    return checks.require_integer(name, value, least=1, remedy="Give a whole number, for example 8.")
+
+
+def _law(name: str, value: Any) -> Delay:
+    if not isinstance(value, Delay):
+        raise ValueError(f"`{name}` must be a law of delays; got {value!r:.60}. Give `Constant(1.0)`, for example.")
+    return value
+
+
+def _lead(name: str, value: Any) -> float:
+    return checks.require_not_negative(name, value, remedy="Give steps, for example 1, or None for no bound.")
+
+
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise ValueError(f"`{name}` must be a function of a ticket and its groups; got {value!r:.60}. Give None, say.")
+    return value
+
+
+def _age(name: str, value: Any) -> int:
+    return checks.require_integer(name, value, least=0, remedy="Give a number of versions, or None for no bound.")
+
+
+class Rollouts(Component):
+    """Asynchronous reinforcement learning: slots generate samples with older weights while a trainer makes steps.
+
+    Slots generate groups of samples, a group for one prompt. A complete group waits in a queue. The trainer takes
+    `batch` groups at the beginning of a step, and the version grows at its end. From then on all slots generate with
+    the new weights, and samples under way continue (in-flight update). At equal times a step ends before a sample does;
+    at an update the version grows first, then groups are aborted, then free slots start samples, then the trainer
+    looks for the next step.
+
+    *Staleness* of a trained sample is the version at its step minus the version of the weights with which it started;
+    that of a group counts from the start of its first sample.
+
+    Args:
+        slots: C, samples that are generated at the same time, at least 1.
+        group: S, samples of a group.
+        batch: b, groups of a step, which therefore trains B = b·S samples.
+        generate: Law of the generation time of a sample in seconds: one law, or one per slot for unequal engines.
+        train: Law of the time of a step in seconds.
+        reward: Law of the time from the end of a group's last sample until the group is in the queue, in seconds.
+        refill: "sample": a slot is free when its sample ends, completes the group that is being opened first, and then
+            opens another. "group": S slots generate a group together and are free when its longest sample ends.
+        lead: η, how many steps generation may lead: another group may be opened while fewer than ⌊(v + η + 1)·b⌋ have
+            been opened, where v is the version and groups that were dropped do not count. None: no bound.
+        order: Which complete groups a step takes. "completion": those that were complete first. "submission": in the
+            order of opening, and the step waits for them. "window": complete groups move into a list, again and again
+            the oldest complete one among `window` groups from the oldest that has not moved, and steps take the list in
+            turn. "freshest": those with the largest read version, ties by completion.
+        window: W, groups, for the order "window" only.
+        capacity: Groups that the queue holds, at least `batch`; one that enters a full queue drops the one that entered
+            first. None: no bound.
+        max_age: K: when the trainer looks, groups that are complete and more than K versions old are dropped. None: no
+            bound.
+        stale: "drop": `max_age` concerns complete groups. "abort": at each update, also those under way.
+        sync: Law of the time that new weights take to the slots, in seconds.
+        during_sync: "pause": the trainer and all generation stop for that time, and the version grows after it.
+            "continue": nothing stops, and slots generate with older weights for that time.
+        prompt: Factor of the generation times of a group's samples, by its prompt: `(ticket, j) -> factors`, where
+            `j` are numbers of a ticket's groups, counted from 0 in the order of opening, as an array. A ticket is the
+            worker in the trace. None: all groups have the same law. See `workloads.Bits.prompts`.
+
+    Raises:
+        ValueError: If an argument does not fit.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> rollouts = Rollouts(
+        ...     slots=96, group=4, batch=8, lead=2.0,
+        ...     generate=asim.delays.LogNormal(mean=1.0, cv=1.0), train=asim.delays.Constant(1.0),
+        ... )
+        >>> trace = asim.simulate(rollouts, commits=800)  # a row of the trace is a group
+        >>> trace.steps, bool(trace.staleness[80:].mean() <= 2.0)
+        (100, True)
+        >>> summary = rollouts.ledger(commits=800).summary(warm_up=10)
+        >>> round(summary["group_staleness"] - float(trace.staleness[80:].mean()), 9)
+        0.0
+
+    References:
+        Fu et al. 2025, "AReaL: A Large-Scale Asynchronous Reinforcement Learning System for Language Reasoning",
+        arXiv 2505.24298.
+    """
+
+    slots: Annotated[int, _whole]
+    group: Annotated[int, _whole]
+    batch: Annotated[int, _whole]
+    generate: Delay | Sequence[Delay]
+    train: Annotated[Delay, _law]
+    reward: Annotated[Delay, _law] = ZERO
+    refill: Literal["sample", "group"] = "sample"
+    lead: Annotated[float, _lead] | None = None
+    order: Literal["completion", "submission", "window", "freshest"] = "completion"
+    window: Annotated[int, _whole] = 1
+    capacity: Annotated[int, _whole] | None = None
+    max_age: Annotated[int, _age] | None = None
+    stale: Literal["drop", "abort"] = "drop"
+    sync: Annotated[Delay, _law] = ZERO
+    during_sync: Literal["pause", "continue"] = "pause"
+    prompt: Annotated[Prompt, _function] | None = None
+
+    def check(self) -> None:
+        """Refuse arguments that do not fit together."""
+        laws = require_laws("generate", self.generate)
+        object.__setattr__(self, "generate", laws)
+        if isinstance(laws, tuple) and len(laws) != self.slots:
+            remedy = "Give one law for all or as many as `slots`."
+            raise ValueError(f"`generate` must have one law per slot; got {len(laws)} for {self.slots} slots. {remedy}")
+        for law in laws if isinstance(laws, tuple) else (laws,):
+            if not law.mean > 0:
+                raise ValueError(f"`generate` must take time; got {law!r:.60}. Give a law with a positive mean.")
+        if self.refill == "group" and self.slots % self.group:
+            remedy = "Use as many slots as fit whole groups, or refill='sample'."
+            raise ValueError(
+                f"`slots` must be a multiple of `group` with refill='group'; got {self.slots} for groups of "
+                f"{self.group}. {remedy}"
+            )
+        if self.window != 1 and self.order != "window":
+            raise ValueError(
+                f"`window` must be left out with order={self.order!r}; got {self.window}. Use order='window'."
+            )
+        if self.capacity is not None and self.capacity < self.batch:
+            raise ValueError(
+                f"`capacity` must be at least `batch`, or no step begins; got {self.capacity} for steps of "
+                f"{self.batch} groups. Use {self.batch} or more."
+            )
+        if self.stale == "abort" and self.max_age is None:
+            raise ValueError("`max_age` must be given with stale='abort'; got None. Give a number of versions.")
+
+    def ledger(self, commits: int, seed: int = 0) -> Ledger:
+        """Simulate until a number of groups are trained, with one row a sample.
+
+        Args:
+            commits: Trained groups, at least 1. The last step is whole.
+            seed: Seed of the times, an integer of at least 0; `asyncsim.simulate` has the same times for it.
+
+        Raises:
+            ValueError: If an argument does not fit, a time is negative or not finite, or the groups never come.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> law = asim.delays.Constant(1.0)
+            >>> ledger = Rollouts(slots=1, group=2, batch=1, generate=law, train=law, lead=0).ledger(commits=2)
+            >>> ledger.start.tolist(), ledger.end.tolist(), ledger.steps.update.tolist()
+            ([0.0, 1.0, 3.0, 4.0], [1.0, 2.0, 4.0, 5.0], [3.0, 6.0])
+        """
+        seed = checks.require_integer("seed", seed, least=0, remedy="Give the run another seed.")
+        running = Running(self._settings(), seed)
+        with collector_paused():
+            running.run(commits=self._checked_commits(commits))
+        return running.ledger()
+
+    def simulate(
+        self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
+    ) -> Trace:
+        """What `asyncsim.simulate` calls, with checked arguments."""
+        running = Running(self._settings(), seed)
+        if commits is not None:
+            commits = self._checked_commits(commits)
+            running.run(commits=commits, report=progress)
+        else:
+            assert seconds is not None
+            running.run(seconds=seconds, report=progress)
+        return running.trace(commits)
+
+    def _settings(self) -> Settings:
+        """The arguments as the schedule reads them."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in Settings._fields}
+        values["generate"] = expand(self.generate, self.slots)
+        return Settings(**values)
+
+    def _checked_commits(self, commits: int) -> int:
+        commits = checks.require_integer("commits", commits, least=1, remedy="Ask for one group or more.")
+        memory.require(commits * self.group * BYTES, f"`commits` of {commits} groups of {self.group}", "Use fewer.")
+        return commits

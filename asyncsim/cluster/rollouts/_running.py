@@ -1,0 +1,403 @@
+"""The schedule of rollouts, as SimPy events: a sample ends, a reward is known, a step ends, weights arrive."""
+
+import math
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from simpy import Environment
+from simpy.core import EmptySchedule
+from simpy.events import URGENT, Event, Timeout
+
+from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays, stream
+from asyncsim.cluster.rollouts._ledger import Ledger, Steps
+from asyncsim.cluster.rollouts._orders import queue_of
+from asyncsim.delays import Delay
+from asyncsim.delays._per_worker import is_zero
+from asyncsim.trace import NEVER, Fate, Trace, Unfinished
+
+INFINITY = math.inf
+REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
+PATIENCE = 1_000_000  # events without a step, and
+PATIENCE_PER_SLOT = 20  # as many for each slot, after which the rollouts count as stuck
+ROUNDING = 1e-9  # of an admitted number of groups, which is a whole number up to rounding
+
+UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # besides CANCELLED and DROPPED, what becomes of a group
+BLOCK = 64  # groups of a ticket whose factors are asked for together
+Report = Callable[[int, float, float], None]  # groups, seconds, and the share of what was asked for
+Prompt = Callable[[int, NDArray[np.int64]], NDArray[np.float64]]  # (ticket, its groups) -> factors
+
+
+class Settings(NamedTuple):
+    """The arguments of `Rollouts`, with one law for each slot."""
+
+    slots: int
+    group: int
+    batch: int
+    generate: Sequence[Delay]
+    train: Delay
+    reward: Delay
+    refill: str
+    lead: float | None
+    order: str
+    window: int
+    capacity: int | None
+    max_age: int | None
+    stale: str
+    sync: Delay
+    during_sync: str
+    prompt: Prompt | None
+
+
+class _Urgent(Event):
+    """A timeout that comes before all others of its time."""
+
+    def __init__(self, env: Environment, delay: float, value: Any, callback: Callable[[Event], None]) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, value
+        self.callbacks = [callback]
+        env.schedule(self, URGENT, delay)
+
+
+class Running:
+    """Running rollouts. A *place* generates on its own: a slot, or S slots with refill="group"."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        self.settings = settings
+        self.env = env = Environment()
+        self.lengths = ComputeDelays(env, settings.generate, seed)
+        self.train = self._delays(settings.train, seed, Purpose.TRAIN)
+        self.reward = self._delays(settings.reward, seed, Purpose.REWARD)
+        self.sync = self._delays(settings.sync, seed, Purpose.SYNC)
+        self.pauses = settings.during_sync == "pause" and not is_zero(settings.sync)
+        self.continues = settings.during_sync == "continue" and not is_zero(settings.sync)
+        self.place_slots = settings.group if settings.refill == "group" else 1
+        self.idle = deque(range(settings.slots // self.place_slots))
+        self.queue = queue_of(settings.order, settings.window)
+        self.version = self.weights = 0
+        self.stop = INFINITY  # the version at which nothing goes on
+        self.admitted = self._admitted()
+        self.counted = 0  # groups opened and not dropped
+        self.unstarted = 0  # samples of the group that is being opened
+        self.outstanding = 0  # samples started and neither trained nor dropped
+        self.busy = self.paused = False
+        self.pause = 0.0  # seconds in all, that under way included
+        self.batch: list[int] = []  # groups of the step under way
+        self.free_tickets: deque[tuple[int, int]] = deque()  # with the version that a job must have read to take one
+        self.tickets = 0
+        self.factors: list[Iterator[float]] = []  # of generation times, group by group of every ticket
+        self.factor = 1.0  # of the group that is being opened
+        self.youngest = 0  # groups below this number are not under way, or not older than `max_age`
+        # Columns of samples, groups and steps.
+        self.sample_group, self.slot, self.sample_read = array("q"), array("q"), array("q")
+        self.start, self.end, self.due_pause = array("d"), array("d"), array("d")
+        self.first_sample, self.read, self.ticket, self.left = array("q"), array("q"), array("q"), array("q")
+        self.finish, self.ready, self.ready_version = array("d"), array("d"), array("q")
+        self.step, self.fate, self.end_version, self.end_time = array("q"), array("b"), array("q"), array("d")
+        self.begin, self.computed, self.update, self.arrival = array("d"), array("d"), array("d"), array("d")
+        self.outstanding_after, self.queue_after = array("q"), array("q")
+        self.trained = array("q")  # groups in the order of training
+        self._fill()
+
+    def run(self, commits: float = INFINITY, seconds: float = INFINITY, report: Report | None = None) -> None:
+        """Run until this number of groups is trained, or until the end of this time, inclusive."""
+        env, batch = self.env, self.settings.batch
+        self.stop = math.ceil(commits / batch) if commits < INFINITY else INFINITY
+        patience = max(PATIENCE, PATIENCE_PER_SLOT * self.settings.slots)
+        steps, without = 0, 0
+        try:
+            while self.version < self.stop and env.peek() <= seconds:
+                for _ in repeat(None, REPORT_EVERY):
+                    if self.version >= self.stop or env.peek() > seconds:
+                        break
+                    env.step()
+                without = without + REPORT_EVERY if self.version == steps else 0
+                steps = self.version
+                if without >= patience:
+                    raise EmptySchedule
+                if report is not None:
+                    share = max(steps * batch / commits, float(env.now) / seconds)
+                    report(int(min(steps * batch, commits)), float(env.now), min(share, 1.0))
+        except EmptySchedule:
+            raise ValueError(
+                f"`commits` never come: no step ends after {self.version} steps, at time {float(env.now):g}. "
+                "Raise `lead`, `max_age` or `capacity`."
+            ) from None
+
+    def ledger(self) -> Ledger:
+        """All samples that have started."""
+        group = np.array(self.sample_group, np.int64)
+        dropped = np.isin(np.array(self.fate), (Fate.CANCELLED, Fate.DROPPED))
+        return Ledger(
+            slots=self.settings.slots,
+            group_size=self.settings.group,
+            steps=Steps(
+                begin=np.array(self.begin)[: self.version],
+                computed=np.array(self.computed)[: self.version],
+                update=np.array(self.update),
+                # Weights that arrive after newer ones come with these.
+                weights=np.minimum.accumulate(np.array(self.arrival)[::-1])[::-1],
+                outstanding=np.array(self.outstanding_after, np.int64),
+                queue=np.array(self.queue_after, np.int64),
+            ),
+            group=group,
+            slot=np.array(self.slot, np.int64),
+            start=np.array(self.start),
+            end=np.array(self.end),
+            read_version=np.array(self.sample_read, np.int64),
+            ready_version=np.array(self.ready_version, np.int64)[group],
+            trained_version=np.where(np.array(self.fate) == TRAINED, np.array(self.step), -1)[group],
+            dropped_version=np.where(dropped, np.array(self.end_version), -1)[group],
+            drop_time=np.where(dropped, np.array(self.end_time), np.inf)[group],
+        )
+
+    def trace(self, commits: int | None = None) -> Trace:
+        """The groups that were trained, or the first of them, as a trace."""
+        batch = self.settings.batch
+        trained = np.array(self.trained, np.int64)[:commits]
+        fate = np.array(self.fate)
+        step = np.array(self.step, np.int64)[trained]
+        update, read = np.array(self.update), np.array(self.read, np.int64)
+        start = np.array(self.start)[np.array(self.first_sample, np.int64)]
+        # With weights that arrive late, a group read when they were the newest ones, before its start.
+        read_time = np.minimum(start, np.append(update, np.inf)[np.minimum(read, len(update))])
+        rest = np.ones(len(fate), bool)
+        rest[trained] = False
+        others = np.flatnonzero(rest)
+        others = others[np.argsort(np.array(self.end_time)[others], kind="stable")]
+        in_flight = ~np.isin(fate[others], (Fate.CANCELLED, Fate.DROPPED))
+
+        def of(column: "array[Any]", groups: NDArray[np.int64]) -> NDArray[Any]:
+            return np.array(column)[groups]
+
+        return Trace(
+            workers=max(self.tickets, 1),
+            worker=of(self.ticket, trained).astype(np.int32),
+            read_version=read[trained].astype(np.int32),
+            version=step.astype(np.int32),
+            pull_version=step.astype(np.int32),
+            closes_step=np.arange(len(trained)) % batch == batch - 1,
+            read_time=read_time[trained],
+            start_time=start[trained],
+            finish_time=of(self.finish, trained),
+            arrive_time=of(self.ready, trained),
+            serve_time=np.array(self.begin)[step],
+            commit_time=update[step],
+            unfinished=Unfinished(
+                worker=of(self.ticket, others).astype(np.int32),
+                read_version=read[others].astype(np.int32),
+                read_time=read_time[others],
+                start_time=start[others],
+                finish_time=of(self.finish, others),
+                end_version=np.where(in_flight, NEVER, of(self.end_version, others)).astype(np.int32),
+                end_time=np.where(in_flight, np.inf, of(self.end_time, others)),
+                fate=np.where(in_flight, Fate.IN_FLIGHT, fate[others]).astype(np.int8),
+            ),
+        )
+
+    def _delays(self, law: Delay, seed: int, purpose: Purpose) -> Iterator[float]:
+        return draw_delays(self.env, 0, law, stream(seed, 0, purpose))
+
+    def _admitted(self) -> float:
+        """Groups that may have been opened at this version, those that were dropped not counted."""
+        lead, batch = self.settings.lead, self.settings.batch
+        return INFINITY if lead is None else math.floor((self.version + lead + 1) * batch * (1 + ROUNDING))
+
+    def _fill(self) -> None:
+        """Free places complete the group that is being opened, then open others as far as these are admitted."""
+        if self.paused:
+            return
+        idle, each = self.idle, self.place_slots
+        while idle:
+            if not self.unstarted:
+                if self.counted >= self.admitted:
+                    return
+                self._open()
+            place = idle.popleft()
+            for slot in range(place * each, place * each + each):
+                self._start(slot)
+
+    def _open(self) -> None:
+        """Open a group, which holds a ticket from now on."""
+        free = self.free_tickets
+        if free and free[0][0] <= self.weights:
+            ticket = free.popleft()[1]
+        else:
+            ticket = self.tickets
+            self.tickets += 1
+            if self.settings.prompt is not None:
+                self.factors.append(_factors(self.settings.prompt, ticket))
+        if self.factors:
+            self.factor = next(self.factors[ticket])
+        self.counted += 1
+        self.unstarted = self.settings.group
+        self.first_sample.append(len(self.start))
+        self.read.append(self.weights)
+        self.ticket.append(ticket)
+        self.left.append(self.settings.group)
+        self.finish.append(INFINITY)
+        self.ready.append(INFINITY)
+        self.ready_version.append(-1)
+        self.step.append(-1)
+        self.fate.append(UNDER_WAY)
+        self.end_version.append(-1)
+        self.end_time.append(INFINITY)
+
+    def _start(self, slot: int) -> None:
+        """Start a sample of the group that is being opened."""
+        row = len(self.start)
+        self.unstarted -= 1
+        self.outstanding += 1
+        self.start.append(self.env.now)
+        self.end.append(INFINITY)
+        self.due_pause.append(self.pause)
+        self.sample_group.append(len(self.read) - 1)
+        self.sample_read.append(self.weights)
+        self.slot.append(slot)
+        seconds = self.lengths.next(slot) * self.factor
+        Timeout(self.env, seconds, row).callbacks.append(self._end_sample)  # type: ignore[union-attr]
+
+    def _end_sample(self, event: Event) -> None:
+        row: int = event._value
+        group = self.sample_group[row]
+        if self.fate[group] == Fate.CANCELLED:
+            return
+        if late := self.pause - self.due_pause[row]:
+            self.due_pause[row] = self.pause
+            Timeout(self.env, late, row).callbacks.append(self._end_sample)  # type: ignore[union-attr]
+            return
+        self.end[row] = now = self.env.now
+        left = self.left[group] = self.left[group] - 1
+        if self.place_slots == 1 or not left:
+            self.idle.append(self.slot[row] // self.place_slots)
+        if not left:
+            self.finish[group] = now
+            if seconds := next(self.reward):
+                Timeout(self.env, seconds, group).callbacks.append(self._reward)  # type: ignore[union-attr]
+            else:
+                self._enter(group)
+        self._fill()
+
+    def _reward(self, event: Event) -> None:
+        if self.fate[event._value] != Fate.CANCELLED:
+            self._enter(event._value)
+            self._fill()
+
+    def _enter(self, group: int) -> None:
+        """A complete group enters the queue, and a trainer that is free looks."""
+        queue = self.queue
+        if len(queue) == self.settings.capacity:
+            self._drop(queue.first, Fate.DROPPED)
+        self.ready[group] = self.env.now
+        self.ready_version[group] = self.version
+        queue.enter(group, self.read[group])
+        if not self.busy:
+            self._look((group,))
+
+    def _look(self, entered: Sequence[int]) -> None:
+        """Drop those of these groups that are too old, and begin a step if there are enough."""
+        if self.settings.max_age is not None:
+            oldest = self.version - self.settings.max_age
+            for group in entered:
+                if self.read[group] < oldest:
+                    self._drop(group, Fate.DROPPED)
+        if self.queue.ready < self.settings.batch:
+            return
+        self.batch = self.queue.take(self.settings.batch)
+        for group in self.batch:
+            self.step[group] = self.version
+        self.busy = True
+        self.begin.append(self.env.now)
+        _Urgent(self.env, next(self.train), None, self._end_step)
+
+    def _end_step(self, event: Event) -> None:
+        del event
+        self.computed.append(self.env.now)
+        seconds = next(self.sync)
+        if self.pauses and seconds:
+            self.paused = True
+            self.pause += seconds
+            _Urgent(self.env, seconds, None, lambda _: self._update())
+        elif self.continues and seconds:
+            _Urgent(self.env, seconds, self.version + 1, self._arrive)
+            self._update(late=True)
+        else:
+            self._update()
+
+    def _arrive(self, event: Event) -> None:
+        """Slots have the weights of a version."""
+        self.arrival[event._value - 1] = self.env.now
+        self.weights = max(self.weights, event._value)
+
+    def _update(self, *, late: bool = False) -> None:
+        """The version grows, and slots have the new weights, or later."""
+        self.version += 1
+        self.arrival.append(INFINITY if late else self.env.now)
+        self.weights = self.weights if late else self.version
+        for group in self.batch:
+            self.fate[group] = TRAINED
+            self.free_tickets.append((self.version, self.ticket[group]))
+        self.trained.extend(self.batch)
+        self.outstanding -= self.settings.batch * self.settings.group
+        self.update.append(self.env.now)
+        self.outstanding_after.append(self.outstanding)
+        self.queue_after.append(len(self.queue))
+        self.busy = self.paused = False
+        self.admitted = self._admitted()
+        if self.version >= self.stop:
+            return
+        if self.settings.stale == "abort":
+            self._abort()
+        self._fill()
+        self._look(tuple(self.queue.entered))
+        self._fill()
+
+    def _abort(self) -> None:
+        """Drop groups under way that are too old; read versions do not decrease from group to group."""
+        assert self.settings.max_age is not None
+        oldest = self.version - self.settings.max_age
+        while self.youngest < len(self.read) and self.read[self.youngest] < oldest:
+            group = self.youngest
+            self.youngest += 1
+            if self.fate[group] != UNDER_WAY or self.ready_version[group] >= 0:
+                continue
+            first = self.first_sample[group]
+            running = [row for row in self._rows(group) if self.end[row] == INFINITY]
+            for row in running:
+                self.end[row] = self.env.now
+            if self.place_slots == 1:
+                self.idle.extend(self.slot[row] for row in running)
+            elif running:
+                self.idle.append(self.slot[first] // self.place_slots)
+            self._drop(group, Fate.CANCELLED)
+
+    def _rows(self, group: int) -> range:
+        """The samples of a group that have started."""
+        last = group == len(self.read) - 1
+        first = self.first_sample[group]
+        return range(first, len(self.start) if last else self.first_sample[group + 1])
+
+    def _drop(self, group: int, fate: Fate) -> None:
+        if group == len(self.read) - 1:
+            self.unstarted = 0
+        self.outstanding -= len(self._rows(group))
+        self.counted -= 1
+        self.fate[group] = fate
+        self.end_time[group] = self.env.now
+        self.end_version[group] = self.version
+        self.free_tickets.append((self.version, self.ticket[group]))
+        self.queue.discard(group)
+
+
+def _factors(prompt: Prompt, ticket: int) -> Iterator[float]:
+    """The factors of a ticket's groups without end."""
+    for first in count(0, BLOCK):
+        block = np.asarray(prompt(ticket, np.arange(first, first + BLOCK)), np.float64)
+        if block.shape != (BLOCK,) or not (np.isfinite(block) & (block > 0)).all():
+            found = f"{block!r:.60} for ticket {ticket}"
+            raise ValueError(f"`prompt` must return one positive, finite factor for each group; got {found}.")
+        yield from block.tolist()

@@ -1,0 +1,132 @@
+"""What a compressor is: it replaces an update by one that takes fewer bytes to send."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim._checks import require_positive
+from asyncsim._families import Named
+
+Params = Any  # any pytree of floating-point arrays, or of their shapes and dtypes (`jax.ShapeDtypeStruct`)
+State = Any  # any pytree
+
+BITS = 8  # in a byte
+
+
+@dataclass(frozen=True)
+class Compressor(Named, ABC, family="compressors"):
+    """A map C from an update to what the server makes of a message of fewer bytes.
+
+    A compressor is *unbiased* with variance ω if E[C(x)] = x and E‖C(x) - x‖² ≤ ω·‖x‖², and a *contraction* with δ in
+    (0, 1] if E‖C(x) - x‖² ≤ (1 - δ)·‖x‖², for every x. An unbiased one becomes a contraction with δ = 1/(1 + ω) when it
+    is divided by 1 + ω. Error feedback needs a contraction.
+
+    A compressor of your own is a frozen dataclass that derives from this class; its code stands in a module, not in a
+    closure, so that equal compressors share a compiled program.
+
+    Attributes:
+        publication: Key of its publication in `citations.bib`, or None.
+        draws: Whether `compress` draws from its key.
+        unbiased: Whether E[C(x)] = x.
+        whole: Whether C treats all parameters as one vector; False if it looks at each tensor's shape.
+    """
+
+    publication: ClassVar[str | None] = None
+    draws: ClassVar[bool] = False
+    unbiased: ClassVar[bool] = False
+    whole: ClassVar[bool] = True
+
+    def start(self, params: Params) -> State:
+        """What a worker keeps for its compressor at the beginning; nothing, as a rule."""
+        del params  # Most compressors remember nothing.
+        return ()
+
+    @abstractmethod
+    def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
+        """C(update), of the same structure and dtypes, and what the worker keeps; `key` is () without `draws`."""
+
+    @abstractmethod
+    def bytes(self, params: Params) -> int:
+        """Bytes of the message that stands for an update of parameters like these."""
+
+    def omega(self, params: Params) -> float | None:
+        """ω for updates of parameters like these; None for a compressor that is not unbiased."""
+        del params  # Biased, unless it says otherwise.
+        return None
+
+    def delta(self, params: Params) -> float:
+        """δ for updates of parameters like these: of C itself, or of C/(1 + ω) if it is unbiased."""
+        omega = self.omega(params)
+        assert omega is not None, "A biased compressor has a δ of its own."
+        return 1 / (1 + omega)
+
+
+@dataclass(frozen=True)
+class Identity(Compressor):
+    """C(x) = x: no compression, bit for bit, for comparison.
+
+    ω = 0, δ = 1; as many bytes as the update.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> params = {"w": jax.ShapeDtypeStruct((10, 5), "float32")}
+        >>> asim.compressors.Identity().bytes(params), asim.compressors.Identity().delta(params)
+        (200, 1.0)
+    """
+
+    publication: ClassVar[str] = "karimireddy2019feedback"
+    unbiased: ClassVar[bool] = True
+
+    def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
+        """The update itself."""
+        del key  # Nothing is drawn.
+        return update, state
+
+    def bytes(self, params: Params) -> int:
+        """Every number in full."""
+        return bytes_of(params)
+
+    def omega(self, params: Params) -> float:
+        """Nothing is lost."""
+        del params  # Whatever they are.
+        return 0.0
+
+
+def size_of(params: Params) -> int:
+    """Number of parameters."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def bytes_of(params: Params) -> int:
+    """Bytes of all parameters, each number in full.
+
+    Example:
+        >>> bytes_of({"w": jnp.zeros((2, 3), "float32"), "b": jnp.zeros(3, "bfloat16")})
+        30
+    """
+    leaves = jax.tree.leaves(params)
+    if not leaves or not all(hasattr(leaf, "size") and hasattr(leaf, "dtype") for leaf in leaves):
+        raise ValueError(f"`params` must be a pytree of arrays, at least one; got {params!r:.60}.")
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
+
+def widest(params: Params) -> Any:
+    """The dtype in which single numbers, such as a norm, are sent: the widest of the parameters'."""
+    return jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(params)))
+
+
+def packed(bits: float) -> int:
+    """Whole bytes that hold a number of bits."""
+    return ceil(bits / BITS)
+
+
+def checked_fraction(name: str, value: Any) -> float:
+    """A share of the parameters, in (0, 1]."""
+    share = require_positive(name, value, remedy="Give a share of the parameters, such as 0.01.")
+    if share > 1:
+        raise ValueError(f"`{name}` must be at most 1, all parameters; got {value!r}. Give 0.01 for one in a hundred.")
+    return share

@@ -1,0 +1,156 @@
+"""Quantisation: every number is sent, with fewer bits."""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+
+from asyncsim._checks import require_integer
+from asyncsim._trees import widen
+from asyncsim.compressors._compressor import Compressor, Params, State, packed, size_of, widest
+
+UNSIGNED = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}  # bytes -> integers of as many
+
+
+@dataclass(frozen=True)
+class QSGD(Compressor):
+    """Round every |x_i|/‖x‖ at random to one of the levels 0, 1/s, 2/s, …, 1, so that its mean is right.
+
+    C(x)_i = ‖x‖₂·sign(x_i)·ξ_i with ξ_i = (l + 1)/s with probability s·|x_i|/‖x‖₂ - l, else l/s, where l is the level
+    below. ‖x‖ is the norm of all tensors together. Unbiased; ω = min(d/s², √d/s), lemma 3.1. A message carries the norm
+    and ⌈log₂(2s + 1)⌉ bits for each sign and level. The publication's variable-length (Elias) code takes fewer where
+    most levels are 0; it is not counted here.
+
+    Args:
+        levels: s ≥ 1; 1 is ternary.
+
+    Raises:
+        ValueError: If it is not a whole number of at least 1.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> compressor = asim.compressors.QSGD(levels=1)
+        >>> compressor.compress(jax.random.key(0), jnp.array([0.0, -4.0]), ())[0].tolist()
+        [0.0, -4.0]
+        >>> params = jax.ShapeDtypeStruct((10_000,), "float32")
+        >>> asim.compressors.QSGD(7).bytes(params), round(asim.compressors.QSGD(7).omega(params), 2)
+        (5004, 14.29)
+
+    References:
+        Alistarh, Grubic, Li, Tomioka and Vojnovic 2017, "QSGD: Communication-efficient SGD via gradient quantization
+        and encoding".
+    """
+
+    publication: ClassVar[str] = "alistarh2017qsgd"
+
+    levels: int = 1
+    draws: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        remedy = "1 sends a sign or nothing of each number."
+        object.__setattr__(self, "levels", require_integer("levels", self.levels, least=1, remedy=remedy))
+
+    def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
+        """The numbers at their levels."""
+        narrow, tree = ravel_pytree(update)
+        vector = widen(narrow)
+        norm = jnp.linalg.norm(vector)
+        scaled = self.levels * jnp.abs(vector) / jnp.where(norm == 0, 1, norm)
+        below = jnp.floor(scaled)
+        level = below + (jax.random.uniform(key, vector.shape, jnp.float32) < scaled - below)
+        return tree((norm / self.levels * jnp.sign(vector) * level).astype(narrow.dtype)), state
+
+    def bytes(self, params: Params) -> int:
+        """The norm, and a sign and a level of every number."""
+        return widest(params).itemsize + packed(size_of(params) * (2 * self.levels).bit_length())
+
+    def omega(self, params: Params) -> float:
+        """min(d/s², √d/s)."""
+        size = size_of(params)
+        return min(size / self.levels**2, sqrt(size) / self.levels)
+
+
+@dataclass(frozen=True)
+class ScaledSign(Compressor):
+    """Send the signs, and the mean magnitude: C(x) = (‖x‖₁/d)·sign(x), over all tensors together.
+
+    Biased; ‖C(x) - x‖² = (1 - ‖x‖₁²/(d·‖x‖₂²))·‖x‖², so δ = 1/d at worst, where a single number is not 0; it is 2/π in
+    the mean for many independent normal numbers. The sign of 0 is +1. A message carries one bit for each number and
+    the mean magnitude.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> asim.compressors.ScaledSign().compress((), jnp.array([3.0, -1.0]), ())[0].tolist()
+        [2.0, -2.0]
+        >>> asim.compressors.ScaledSign().bytes(jax.ShapeDtypeStruct((1000,), "float32"))
+        129
+
+    References:
+        Karimireddy, Rebjock, Stich and Jaggi 2019, "Error feedback fixes SignSGD and other gradient compression
+        schemes"; Seide et al. 2014, with a mean for each sign.
+    """
+
+    publication: ClassVar[str] = "karimireddy2019feedback"
+
+    def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
+        """The signs, times the mean magnitude."""
+        del key  # Nothing is drawn.
+        vector, tree = ravel_pytree(update)
+        scale = widen(jnp.abs(vector)).mean().astype(vector.dtype)
+        return tree(jnp.where(vector < 0, -scale, scale)), state
+
+    def bytes(self, params: Params) -> int:
+        """One bit a number, and the mean magnitude."""
+        return widest(params).itemsize + packed(size_of(params))
+
+    def delta(self, params: Params) -> float:
+        """1/d."""
+        return 1 / size_of(params)
+
+
+@dataclass(frozen=True)
+class Natural(Compressor):
+    """Round every number at random to one of the two nearest powers of 2, so that its mean is right.
+
+    With 2^a ≤ |x_i| ≤ 2^(a+1), C(x)_i = sign(x_i)·2^(a+1) with probability |x_i|/2^a - 1, else sign(x_i)·2^a. Unbiased;
+    ω = 1/8, whatever d is. A message carries a sign and an exponent of each number: 9 bits of a float32 or bfloat16, 12
+    of a float64, 6 of a float16. Numbers below the smallest normal one become 0.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> asim.compressors.Natural().compress(jax.random.key(0), jnp.array([4.0, -0.75]), ())[0].tolist()
+        [4.0, -0.5]
+        >>> asim.compressors.Natural().bytes(jax.ShapeDtypeStruct((1000,), "float32"))
+        1125
+
+    References:
+        Horváth, Ho, Horváth, Sahu, Canini and Richtárik 2022, "Natural compression for distributed deep learning".
+    """
+
+    publication: ClassVar[str] = "horvath2022natural"
+    draws: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+
+    def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
+        """The powers of 2: a number without its mantissa, or twice that."""
+        vector, tree = ravel_pytree(update)
+        mantissa = jnp.finfo(vector.dtype).nmant
+        bits = lax.bitcast_convert_type(vector, UNSIGNED[vector.dtype.itemsize])
+        below = lax.bitcast_convert_type(bits >> mantissa << mantissa, vector.dtype)
+        rest = (bits & ((1 << mantissa) - 1)).astype(vector.dtype) / 2**mantissa
+        up = jax.random.uniform(key, vector.shape, jnp.float32) < rest
+        return tree(jnp.where(up, 2 * below, below)), state
+
+    def bytes(self, params: Params) -> int:
+        """A sign and an exponent of every number."""
+        return sum(packed(leaf.size * (1 + jnp.finfo(leaf.dtype).nexp)) for leaf in jax.tree.leaves(params))
+
+    def omega(self, params: Params) -> float:
+        """1/8."""
+        del params  # Whatever they are.
+        return 1 / 8

@@ -1,0 +1,182 @@
+"""The cost of a trace, of a rollout ledger or of a pipeline's timetable."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim._checks import require_integer, require_not_negative
+from asyncsim.cluster._pipeline import Timetable
+from asyncsim.cluster.rollouts._ledger import Ledger
+from asyncsim.costs._budget import time_budget
+from asyncsim.costs._power import Power
+from asyncsim.costs._price import Price
+from asyncsim.costs._result import PARTS, Cost
+from asyncsim.costs._traffic import messages_by, shows_pulls
+from asyncsim.trace import Trace
+from asyncsim.trace._spans import Spans, union
+from asyncsim.trace._statistics import hidden_stages
+from asyncsim.trace._tables import end_of_trace
+
+
+class Usage(NamedTuple):
+    """What is paid for: the time of each worker and the number of messages."""
+
+    duration: float
+    commits: int
+    seconds: dict[str, np.ndarray]
+    contains: tuple[str, ...]
+    updates: int  # messages of `message_bytes`, to the server
+    answers: int  # and from it
+    parameters: int  # messages of `parameter_bytes`, from the server
+
+
+def cost(
+    trace: Trace | Ledger | Timetable,
+    *,
+    message_bytes: int,
+    parameter_bytes: int,
+    power: Power | None = None,
+    price: Price | None = None,
+    seconds: float | None = None,
+    pulls: bool | None = None,
+) -> Cost:
+    """Bytes, idle time, energy and money of a run, from its trace alone.
+
+    *Time.* Each worker's time is split into waiting, download, compute, upload, queue, service and down. The sum is n·T
+    exactly, up to rounding. What a recorded log does not show stands under the name of what contains it: see
+    `Cost.contains`. All jobs count, also those that never committed.
+
+    *Bytes.* Up: an update for each commit, each message that was dropped on arrival and each that was lost on its way.
+    Down: the parameters for each read but the first of a worker (at the beginning everyone has them) and those where
+    the worker resumes from its own value; and once more for each update sent, where workers pull in a request of its
+    own.
+
+    *Energy and money.* See `Power` and `Price`.
+
+    The workers of a trace of a `Pipeline` or of `Rollouts` are places for micro-batches or groups, not machines. Give
+    the timetable or the ledger instead, whose workers are the stages or the slots:
+
+    - `Pipeline.timetable`: a stage computes or waits. Activations go up and gradients go down, both of `message_bytes`,
+      between neighbouring stages; `parameter_bytes` is not used.
+    - `Rollouts.ledger`: a slot generates ("compute"), pauses for new weights ("download") or waits, until the last
+      step. `message_bytes` is the size of a sample, sent when its group is complete. `parameter_bytes` is what one
+      update sends to all engines together. The trainer is the server of `Power` and `Price`. One step then costs
+      (n_T·p_T + n_R·p_R)·period, with `server_per_hour` n_T·p_T and `per_hour` n_R·p_R over the number of slots.
+
+    Args:
+        trace: The trace; or a rollout ledger, or a pipeline's timetable.
+        message_bytes: Size of an update, an integer; see `sizes`.
+        parameter_bytes: Size of the parameters, an integer.
+        power: The power of the machines; by default `joules` is None.
+        price: The prices; by default `money` is None.
+        seconds: When to stop counting; by default at the end of the trace, its last finite time.
+        pulls: Whether workers pull before they commit, in a request of its own; by default whether the trace shows it,
+            which it does unless no commit of another worker ever came between the pull and the commit.
+
+    Returns:
+        See `Cost`.
+
+    Raises:
+        ValueError: If a size or `seconds` is out of range, or `seconds` or `pulls` is given for anything but a trace.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> network = asim.Network(latency=asim.delays.Constant(0.125))
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0), network=network)
+        >>> power, price = asim.Power(busy=300, idle=60), asim.Price(per_hour=2.0)
+        >>> spent = asim.cost(
+        ...     asim.simulate(cluster, commits=20), message_bytes=10, parameter_bytes=1000, power=power, price=price
+        ... )
+        >>> spent
+        Cost(2 workers for 12.38 s; 80.8% computing; 200 bytes up, 20,000 down; 6285 J; money 0.01375)
+        >>> {name: round(float(part.sum()), 9) for name, part in spent.seconds.items() if part.any()}
+        {'download': 2.25, 'compute': 20.0, 'upload': 2.5}
+    """
+    message = require_integer("message_bytes", message_bytes, least=0, remedy="Give the bytes of an update.")
+    size = require_integer("parameter_bytes", parameter_bytes, least=0, remedy="Give the bytes of all parameters.")
+    usage = usage_of(trace, seconds, pulls)
+    up, down = usage.updates * message, usage.answers * message + usage.parameters * size
+    workers, busy = len(usage.seconds["compute"]), float(usage.seconds["compute"].sum())
+    joules = money = None
+    if power is not None:
+        joules = float(power.joules(workers=workers, duration=usage.duration, busy_seconds=busy, bytes_sent=up + down))
+    if price is not None:
+        money = price.money(duration=usage.duration, down=usage.seconds["down"], bytes_sent=up + down)
+    return Cost(
+        workers=workers,
+        duration=usage.duration,
+        commits=usage.commits,
+        seconds=usage.seconds,
+        contains=usage.contains,
+        bytes_up=up,
+        bytes_down=down,
+        joules=joules,
+        money=money,
+    )
+
+
+def usage_of(trace: Trace | Ledger | Timetable, seconds: float | None, pulls: bool | None) -> Usage:
+    """What was used, whatever it costs."""
+    if isinstance(trace, Trace):
+        return _of_trace(trace, seconds, pulls)
+    for name, value in (("seconds", seconds), ("pulls", pulls)):
+        if value is not None:
+            raise ValueError(f"`{name}` must be left out for a {type(trace).__name__}; got {value!r}. Give a trace.")
+    return _of_ledger(trace) if isinstance(trace, Ledger) else _of_timetable(trace)
+
+
+def _of_trace(trace: Trace, seconds: float | None, pulls: bool | None) -> Usage:
+    end = end_of_trace(trace)
+    if seconds is not None:
+        end = min(end, require_not_negative("seconds", seconds, remedy="Give seconds from the start of the run."))
+    up, down = messages_by(trace, end, shows_pulls(trace) if pulls is None else pulls)
+    return Usage(
+        duration=end,
+        commits=int(np.count_nonzero(trace.commit_time <= end)),
+        seconds=time_budget(trace, end),
+        contains=hidden_stages(trace),
+        updates=int(up),
+        answers=0,
+        parameters=int(down),
+    )
+
+
+def _of_ledger(ledger: Ledger) -> Usage:
+    update, computed = ledger.steps.update, ledger.steps.computed
+    end = float(update[-1]) if len(update) else 0.0
+    generated = np.bincount(ledger.slot, ledger.seconds_between(0.0, end), ledger.slots)
+    paused = np.full(ledger.slots, float((update - computed).sum()))
+    return Usage(
+        duration=end,
+        commits=int(np.count_nonzero(ledger.trained_version >= 0)) // ledger.group_size,
+        seconds=_parts(end, compute=generated, download=paused),
+        contains=(),
+        updates=int(np.count_nonzero(ledger.ready_version >= 0)),
+        answers=0,
+        parameters=int(np.count_nonzero(np.isfinite(ledger.steps.weights))),
+    )
+
+
+def _of_timetable(table: Timetable) -> Usage:
+    micro_batches, stages = table.forward_start.shape
+    stage = np.tile(np.arange(stages, dtype=np.int32), 2 * micro_batches)
+    starts = np.concatenate([table.forward_start, table.backward_start]).ravel()
+    ends = np.concatenate([table.forward_end, table.backward_end]).ravel()
+    busy = union(Spans(stage, starts, ends), np.arange(stages, dtype=np.int32), 0.0, table.seconds)
+    transfers = micro_batches * (stages - 1)
+    return Usage(
+        duration=table.seconds,
+        commits=micro_batches,
+        seconds=_parts(table.seconds, compute=np.bincount(busy.worker, busy.end - busy.start, stages)),
+        contains=(),
+        updates=transfers,
+        answers=transfers,
+        parameters=0,
+    )
+
+
+def _parts(end: float, **known: np.ndarray) -> dict[str, np.ndarray]:
+    """All parts of the time, of which those that are not known are zero, and the rest is waiting."""
+    rest = np.maximum(end - np.sum([*known.values()], axis=0), 0.0)
+    found = {**{name: np.zeros(len(rest)) for name in PARTS}, **known, "waiting": rest}
+    return {name: found[name] for name in PARTS}

@@ -1,0 +1,74 @@
+"""The prices of machines and of traffic."""
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._component import Component
+
+HOUR = 3600.0  # seconds
+GIGABYTE = 1e9  # bytes
+_ROUNDING = 1e-9  # relative: a duration that is a whole number of billing units up to rounding
+
+
+def _price(name: str, value: Any) -> float:
+    return require_not_negative(name, value, remedy="Give a price in your currency, for example 2.5.")
+
+
+def _unit(name: str, value: Any) -> float:
+    return require_positive(name, value, remedy="Give seconds, for example 60, or None for no rounding.")
+
+
+class Price(Component):
+    """The prices from which the money follows that a run costs, in any currency.
+
+    Idle time is paid. The time of each machine is rounded up to the billing unit.
+
+    Args:
+        per_hour: Price of one worker for an hour.
+        egress_per_gigabyte: Price of 10⁹ bytes sent, in either direction.
+        billing_seconds: The billing unit, for example 60; None for no rounding.
+        server_per_hour: Price of the server for an hour; of rollouts, that of all machines of the trainer.
+        spot: Whether workers are spot instances, which cost nothing while they are down.
+
+    Raises:
+        ValueError: If a price is negative or not finite, or the billing unit is not positive.
+
+    Example:
+        Two workers, one of which was up for half of the hour:
+
+        >>> import numpy as np
+        >>> spot = Price(per_hour=2.0, spot=True)
+        >>> spot.money(duration=3600.0, down=np.array([0.0, 1800.0]), bytes_sent=0)
+        3.0
+    """
+
+    per_hour: Annotated[float, _price]
+    egress_per_gigabyte: Annotated[float, _price] = 0.0
+    billing_seconds: Annotated[float, _unit] | None = None
+    server_per_hour: Annotated[float, _price] = 0.0
+    spot: bool = False
+
+    def money(self, *, duration: float, down: np.ndarray, bytes_sent: int) -> float:
+        """The price of a run.
+
+        Args:
+            duration: Seconds from its beginning to its end.
+            down: (workers,) seconds for which each worker was down.
+            bytes_sent: Bytes in both directions.
+        """
+        paid = self._rounded(duration - down if self.spot else np.full(len(down), duration))
+        server = self.server_per_hour * float(self._rounded(np.array(duration)))
+        return (self.per_hour * float(paid.sum()) + server) / HOUR + self._of_bytes(bytes_sent)
+
+    def money_so_far(self, *, up_seconds: Any, duration: Any, bytes_sent: Any) -> Any:
+        """The same without rounding, from the seconds for which all workers together were paid; also of arrays."""
+        return (self.per_hour * up_seconds + self.server_per_hour * duration) / HOUR + self._of_bytes(bytes_sent)
+
+    def _of_bytes(self, bytes_sent: Any) -> Any:
+        return self.egress_per_gigabyte * bytes_sent / GIGABYTE
+
+    def _rounded(self, seconds: np.ndarray) -> np.ndarray:
+        unit = self.billing_seconds
+        return seconds if unit is None else unit * np.ceil(seconds / unit * (1 - _ROUNDING))

@@ -1,0 +1,229 @@
+"""What a data set is: inputs and labels for training and for testing, made from its arguments when they are needed."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim._checks import require_integer
+from asyncsim._component import Component, arguments
+from asyncsim._families import Named
+from asyncsim.store._files import digest
+
+KEPT = 3  # data sets whose contents were asked for last
+_kept: "OrderedDict[Any, Contents]" = OrderedDict()
+
+
+class Contents(NamedTuple):
+    """All that a data set holds."""
+
+    name: str
+    train_inputs: np.ndarray
+    train_labels: np.ndarray
+    test_inputs: np.ndarray
+    test_labels: np.ndarray
+    classes: int
+
+
+class Dataset(Component, Named, family="datasets"):
+    """A classification problem: `Dataset(name, train_inputs, …)` of your own arrays, or a class that loads them.
+
+    Other kinds of numbers are converted if that loses nothing but digits. The arrays are read-only. A class of your
+    own annotates its arguments and has a method `load`, which returns a name, the four arrays and the number of
+    classes. A process loads equal arguments once, and a pickle holds the arguments only.
+
+    Args:
+        name: Its name, in summaries and files.
+        train_inputs: (examples, …) float32, at least one axis after the first.
+        train_labels: (examples,) int32, from 0 to `classes` - 1.
+        test_inputs: Like `train_inputs`, with examples of the same shape.
+        test_labels: Like `train_labels`.
+        classes: Number of classes.
+
+    Raises:
+        ValueError: If shapes or labels do not match, or an input is not finite.
+
+    Example:
+        >>> points = np.linspace(-1.0, 1.0, 20).reshape(10, 2)
+        >>> halves = Dataset("halves", points, np.arange(10) >= 5, points, np.arange(10) >= 5, classes=2)
+        Traceback (most recent call last):
+        ValueError: `train_labels` must be integers; got bool. Number the classes from 0.
+        >>> labels = np.repeat([0, 1], 5)
+        >>> halves = Dataset("halves", points, labels, points[::2], labels[::2], classes=2)
+        >>> described = halves.describe()
+        >>> described["train"], described["test"], described["shape"], described["fingerprint"]
+        (10, 5, [2], 'd34cec4a8008e622')
+    """
+
+    name = ""  # of a class the name in `by_name`, of a data set that in summaries and files
+
+    def __init__(
+        self, name: str, train_inputs: Any, train_labels: Any, test_inputs: Any, test_labels: Any, classes: int
+    ) -> None:
+        raise NotImplementedError  # its objects are `Arrays`
+
+    def load(self) -> Iterable[Any]:
+        """Name, training inputs and labels, test inputs and labels, and number of classes."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `load`.")
+
+    def files(self) -> Iterable[Path]:
+        """The files that `load` reads; after a change in them it is called again."""
+        return ()
+
+    def check(self) -> None:
+        """Load the contents, so that an error comes where the data set is created."""
+        object.__setattr__(self, "name", self.contents.name)
+
+    @cached_property
+    def contents(self) -> Contents:
+        """All that the data set holds."""
+        told = [(str(file), file.stat()) for file in self.files()]
+        key = self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in told)
+        if key not in _kept:
+            _kept[key] = checked_contents(*self.load())
+            while len(_kept) > KEPT:
+                _kept.popitem(last=False)
+        _kept.move_to_end(key)
+        found, expected = _kept[key], vars(self).get("fingerprint")
+        if expected not in (None, _fingerprint(found)):
+            raise ValueError(f"{self!r} holds other data here than where it was pickled. Give both the same files.")
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Arguments and name, with the fingerprint if it is known; the contents are loaded again."""
+        return {
+            name: vars(self)[name] for name in (*arguments(type(self)), "name", "fingerprint") if name in vars(self)
+        }
+
+    @cached_property
+    def train_inputs(self) -> np.ndarray:
+        """(examples, …) float32."""
+        return self.contents.train_inputs
+
+    @cached_property
+    def train_labels(self) -> np.ndarray:
+        """(examples,) int32."""
+        return self.contents.train_labels
+
+    @cached_property
+    def test_inputs(self) -> np.ndarray:
+        """(test examples, …) float32."""
+        return self.contents.test_inputs
+
+    @cached_property
+    def test_labels(self) -> np.ndarray:
+        """(test examples,) int32."""
+        return self.contents.test_labels
+
+    @cached_property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.contents.classes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return self.train_inputs.shape[1:]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """First digits of the SHA-256 of the arrays: equal for equal data, whatever file they came from."""
+        return _fingerprint(self.contents)
+
+    def describe(self) -> dict[str, Any]:
+        """Name, sizes and fingerprint as plain data."""
+        return {
+            "name": self.name,
+            "train": len(self.train_inputs),
+            "test": len(self.test_inputs),
+            "shape": list(self.shape),
+            "classes": int(self.classes),
+            "fingerprint": self.fingerprint,
+        }
+
+
+class Arrays(Dataset, abstract=True):
+    """A data set that holds its arrays; `Dataset(…)` makes it."""
+
+    name: str = field()
+    train_inputs: Any = field()
+    train_labels: Any = field()
+    test_inputs: Any = field()
+    test_labels: Any = field()
+    classes: int = field()  # type: ignore[assignment]
+
+    def check(self) -> None:
+        """Convert the arrays, and refuse those that do not match."""
+        for name, value in self.contents._asdict().items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def contents(self) -> Contents:
+        """The arguments."""
+        return checked_contents(*(getattr(self, name) for name in Contents._fields))
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+
+Dataset._instead = Arrays
+Arrays.__name__ = Dataset.__name__  # in messages; `__qualname__` says where it is
+
+
+def checked_contents(
+    name: str, train_inputs: Any, train_labels: Any, test_inputs: Any, test_labels: Any, classes: int
+) -> Contents:
+    """The contents of a data set, converted and read-only."""
+    classes = require_integer("classes", classes, least=1, remedy="Give the number of different labels.")
+    inputs, labels = {"train": train_inputs, "test": test_inputs}, {"train": train_labels, "test": test_labels}
+    for part in inputs:
+        inputs[part] = _checked_inputs(f"{part}_inputs", inputs[part])
+        labels[part] = _checked_labels(f"{part}_labels", labels[part], len(inputs[part]), classes)
+    shape, found = inputs["train"].shape[1:], inputs["test"].shape[1:]
+    if found != shape:
+        raise ValueError(f"`test_inputs` must have examples of the shape of `train_inputs`, {shape}; got {found}.")
+    return Contents(name, inputs["train"], labels["train"], inputs["test"], labels["test"], classes)
+
+
+def _fingerprint(contents: Contents) -> str:
+    return digest(*(part for array in contents[1:5] for part in (repr((array.shape, array.dtype.str)), array)))
+
+
+def _checked_inputs(name: str, values: Any) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore"):  # found below, with an error of our own
+            inputs = np.asarray(values, np.float32)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be one array of numbers; got {type(values).__name__}.") from None
+    if inputs.ndim < 2 or not inputs.size:
+        raise ValueError(
+            f"`{name}` must have shape (examples, …) with at least one example of at least one number; "
+            f"got {inputs.shape}."
+        )
+    if not np.isfinite([inputs.min(), inputs.max()]).all():  # unlike isfinite(inputs), needs no memory
+        raise ValueError(f"`{name}` must be finite as float32; remove or replace the other values.")
+    return _read_only(inputs)
+
+
+def _checked_labels(name: str, values: Any, examples: int, classes: int) -> np.ndarray:
+    labels = np.asarray(values)
+    if labels.shape != (examples,):
+        raise ValueError(f"`{name}` must have shape ({examples},), one label per input; got {labels.shape}.")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"`{name}` must be integers; got {labels.dtype}. Number the classes from 0.")
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"`{name}` must lie from 0 to `classes` - 1, here {classes - 1}; "
+            f"got {labels.min()} to {labels.max()}. Number the classes from 0."
+        )
+    return _read_only(labels.astype(np.int32, copy=False))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,142 @@
+"""Photographs in one folder per class, the format of ImageNet."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim.datasets._dataset import Dataset
+from asyncsim.datasets._sources import keep_absolute
+
+# ImageNet's, red, green and blue, on a scale from 0 to 1, rounded as is customary.
+MEANS, STANDARD_DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+ENDINGS = (".jpeg", ".jpg", ".png")
+MARGIN = 256 / 224  # the shorter side before the centre is cut out, over its width
+GIB = 2**30
+
+
+class ImageFolder(Dataset):
+    """Images from `path/train/CLASS/` and `path/val/CLASS/`, all of them in memory.
+
+    An image is resized so that its shorter side is 256/224 of `size`, and its centre of `size` × `size` pixels is
+    taken. There is no augmentation: every epoch sees the same pixels. They are (value / 255 - mean) / standard
+    deviation, with ImageNet's mean and standard deviation of their channel. Classes are numbered in the order of their
+    folders' names.
+
+    Args:
+        path: Folder with `train` and `val`. Files end in .JPEG, .jpg or .png, in any case.
+        size: Width and height of an example.
+        classes: Number of classes to take, the first by name; None for all.
+        per_class: Largest number of images of a class to take from either half, the first by name; None for all.
+        limit_gib: Largest memory that the images may take, in GiB. An image of 224 × 224 pixels takes 0.0006.
+
+    Raises:
+        FileNotFoundError: If a folder is missing or holds no images.
+        ValueError: If the two halves differ in their classes, a file is not an image, or there are too many images.
+
+    Example:
+        >>> ImageFolder("no/such/folder")
+        Traceback (most recent call last):
+        FileNotFoundError: 'no/such/folder/train' holds no class folders with images ...
+    """
+
+    path: str | os.PathLike[str]
+    size: int = 224
+    _: KW_ONLY
+    classes: int | None = None  # type: ignore[assignment]
+    per_class: int | None = None
+    limit_gib: float = 8.0
+
+    def check(self) -> None:
+        """Load the images; `classes` becomes their number."""
+        object.__setattr__(
+            self, "size", checks.require_integer("size", self.size, least=1, remedy="AlexNet reads 224.")
+        )
+        super().check()
+        keep_absolute(self)
+        object.__setattr__(self, "classes", self.contents.classes)
+
+    @cached_property
+    def halves(self) -> tuple[dict[str, list[Path]], dict[str, list[Path]]]:
+        """Class name -> its images, to train and to test on."""
+        folder = Path(self.path).expanduser()
+        train, test = (_files(folder / part, self.classes, self.per_class) for part in ("train", "val"))
+        if train.keys() != test.keys():
+            odd, place = min(train.keys() ^ test.keys()), os.fspath(self.path)
+            raise ValueError(f"{place!r} must have the same classes in train and val; {odd!r} is in one only.")
+        return train, test
+
+    def files(self) -> Iterator[Path]:
+        """All images."""
+        return (file for half in self.halves for files in half.values() for file in files)
+
+    def load(self) -> tuple[Any, ...]:
+        """Read all images."""
+        train, test = self.halves
+        _require_room([*train.values(), *test.values()], self.size, self.limit_gib)
+        name = f"{Path(self.path).name}-{self.size}x{self.size}x3"
+        return name, *_read(train, self.size), *_read(test, self.size), len(train)
+
+
+def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str, list[Path]]:
+    """Class name -> its images, both in order."""
+    for name, value in (("classes", classes), ("per_class", per_class)):
+        if value is not None:
+            checks.require_integer(name, value, least=1, remedy="Leave it out for all.")
+    folders = sorted(entry for entry in folder.iterdir() if entry.is_dir())[:classes] if folder.is_dir() else []
+    found = {one.name: sorted(f for f in one.iterdir() if f.suffix.lower() in ENDINGS)[:per_class] for one in folders}
+    empty = next((name for name, files in found.items() if not files), None)
+    if empty is not None:
+        raise FileNotFoundError(
+            f"{str(folder / empty)!r} holds no images ({', '.join(ENDINGS)}). Add some or remove it."
+        )
+    if not found:
+        raise FileNotFoundError(
+            f"{str(folder)!r} holds no class folders with images ({', '.join(ENDINGS)}). Put each class in one."
+        )
+    return found
+
+
+def _require_room(files: Iterable[list[Path]], size: int, limit_gib: float) -> None:
+    limit = checks.require_positive("limit_gib", limit_gib, remedy="Use 8, say.")
+    images = sum(map(len, files))
+    needed = images * size * size * 3 * 4 / GIB
+    if needed > limit:
+        raise ValueError(
+            f"`limit_gib` must be at least what the {images} images take, {needed:.3g} GiB; got {limit:g}. "
+            "Take fewer images, with `per_class` or `classes`, or raise it."
+        )
+
+
+def _read(files: dict[str, list[Path]], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Normalised images (n, size, size, 3) and labels."""
+    paths = [path for group in files.values() for path in group]
+    inputs = np.empty((len(paths), size, size, 3), np.float32)
+    for image, path in zip(inputs, paths, strict=True):
+        image[:] = _pixels(path, size)
+    inputs /= 255  # in place: there may be no room for a second copy
+    inputs -= np.array(MEANS, np.float32)
+    inputs /= np.array(STANDARD_DEVIATIONS, np.float32)
+    return inputs, np.repeat(np.arange(len(files)), [len(group) for group in files.values()])
+
+
+def _pixels(path: Path, size: int) -> Any:
+    """The middle of an image, (size, size, 3) bytes."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as file:
+            image = file.convert("RGB")
+    except (OSError, SyntaxError) as error:  # Pillow raises either for damaged files
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"{str(path)!r} is not a whole image: {reason}. Fetch it again.") from None
+    scale = size * MARGIN / min(image.size)
+    width, height = (max(size, round(side * scale)) for side in image.size)
+    left, top = (width - size) // 2, (height - size) // 2
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(resized.crop((left, top, left + size, top + size)))

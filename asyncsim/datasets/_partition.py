@@ -1,0 +1,378 @@
+"""A data set shared out to workers: alike, by labels, by Dirichlet shares of the labels, or by quantity."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim.datasets._dataset import Contents, Dataset
+from asyncsim.datasets._parts import Parts, span
+from asyncsim.store._files import digest
+
+EQUAL: Literal["equal"] = "equal"
+SIZES = "sizes"  # what a worker's gradient counts: as much as any other's, or as its examples
+STREAM = 0x9A27  # keeps the random numbers apart from those that others draw from the same seed
+MOST_ALPHA = 1e12  # all shares are equal to six digits
+LEAST_CV, MOST_CV = 1e-6, 1e6  # of sizes that are equal, or of which one is all; beyond them numbers overflow
+OWN = "own"  # `by` of a partition that the caller made, in words
+USUAL = (("least", 1), ("seed", 0), ("weighting", EQUAL))
+SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: smaller ones never become an example
+MOST_SCALINGS = 100  # of a table of shares; what is missing after them is moved one example at a time
+
+
+class Partition(Dataset):
+    """A data set whose training examples are shared out to workers: disjoint parts, none empty, nothing left over.
+
+    Whatever takes a data set takes it. `len` is the number of workers, and `partition[w]` has the numbers of worker w's
+    training examples. The test examples are everybody's.
+
+    Ways to do it:
+        - "iid": Shuffled and cut into equal parts (sizes differ by at most one).
+        - "dirichlet": The examples of each label are shared out by Dirichlet(α, …, α) over the workers: the smaller α,
+          the fewer workers have a label. Sizes differ as well.
+        - "mixture": Parts of one size, for each of which the shares of the labels are drawn from Dirichlet(α, …, α).
+          All shares are then scaled together until the parts use every example once, and the parts are dealt out at
+          random. With k equally frequent labels and n workers, n well above k, the variance of a share is
+          (1 - 1/n)·(1/k)(1 - 1/k)/(kα + 1) for every worker. Fewer workers are more alike, because a part larger than a
+          label cannot consist of that label alone. (Published code deals out worker by worker, so that the last ones
+          get the labels that are left over.)
+        - "labels": Every worker has examples of as many different labels. Who has which is dealt out evenly at random,
+          and those who have a label share its examples evenly.
+        - "quantity": Shuffled, and cut into parts whose sizes are in the ratio of gamma variables with coefficient of
+          variation `cv`: Dirichlet(1/cv²) shares.
+
+    A part that would have fewer than `least` examples is filled up from the largest one, label by label. (Published
+    code draws again until none is too small, which ends for few workers only.)
+
+    Args:
+        data: The data set; one that was shared out already is shared out anew.
+        workers: Number of workers.
+        by: "dirichlet", "mixture", "labels", "quantity" or "iid"; or the worker of each training example, (examples,)
+            integers, for data that have owners.
+        alpha: Concentration α > 0, with "dirichlet" and "mixture".
+        labels: Different labels of each worker, with "labels".
+        cv: Coefficient of variation of the sizes, with "quantity"; 0 for equal sizes.
+        least: Examples that every worker has at least. For mini-batches of b, give b or more.
+        weighting: What a worker's gradient counts: "equal", as much as every other's; or "sizes", its share of the
+            examples times the number of workers, so that a rule that treats workers alike learns from examples alike.
+        seed: Seed of whatever is drawn.
+
+    Raises:
+        ValueError: If there are more workers than examples, or an argument is out of range.
+
+    Example:
+        >>> from asyncsim.datasets import Digits
+        >>> shared = Partition(Digits(), workers=5, by="labels", labels=2)
+        >>> shared
+        Partition(digits, 5 workers, 284 to 289 examples each, by='labels', labels=2)
+        >>> (shared.label_counts > 0).sum(axis=1).tolist(), shared.smallest
+        ([2, 2, 2, 2, 2], 284)
+        >>> shared = partition(Digits(), workers=20, by="dirichlet", alpha=0.1, least=16)
+        >>> len(shared), shared.smallest, int(shared.sizes.sum())
+        (20, 16, 1438)
+        >>> most = shared.label_counts.max(axis=1) / shared.sizes  # the share of a worker's commonest label
+        >>> bool(np.median(most) > 0.5)
+        True
+
+    References:
+        Yurochkin et al. 2019, "Bayesian nonparametric federated learning of neural networks" (Dirichlet shares of each
+        label); Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution for federated visual
+        classification" (a mixture for each worker); Li, Diao, Chen and He 2022, "Federated learning on non-IID data
+        silos: an experimental study" (labels, quantity).
+    """
+
+    data: Dataset
+    workers: int
+    by: str | Sequence[int] | np.ndarray = "dirichlet"
+    alpha: float = 0.1
+    labels: int = 2
+    cv: float = 1.0
+    least: int = 1
+    weighting: Literal["equal", "sizes"] = EQUAL
+    seed: int = 0
+
+    def check(self) -> None:
+        """Refuse arguments that do not fit, and share the examples out."""
+        whole = _whole(self.data)
+        checked = {
+            "data": whole,
+            "workers": checks.require_integer("workers", self.workers, least=1, remedy="Give that of the cluster."),
+            "least": checks.require_integer("least", self.least, least=1, remedy="Every worker needs an example."),
+            "seed": checks.require_integer("seed", self.seed, least=0, remedy="Give a whole number."),
+        }
+        _require_enough(len(whole.train_labels), checked["workers"], checked["least"])
+        if isinstance(self.by, str):
+            checks.one_of("by", self.by, WAYS)
+            checked |= {name: _checked(name, getattr(self, name)) for name in ("alpha", "labels", "cv")}
+            if self.by == "labels":
+                _require_labels(checked["labels"], whole, checked["workers"])
+        else:
+            checked["by"] = _owners(self.by, whole, checked["workers"])
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        super().check()
+        self.parts  # noqa: B018
+
+    @cached_property
+    def contents(self) -> Contents:
+        """Those of the data set."""
+        return self.data.contents
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Numbers of the training examples that each worker has."""
+        known, rng = self.data.train_labels, np.random.default_rng((STREAM, self.seed))
+        if isinstance(self.by, str):
+            argument = ARGUMENTS[self.by]
+            value = {} if argument is None else {argument: getattr(self, argument)}
+            owner = filled(WAYS[self.by](rng, known, self.workers, **value), known, self.workers, self.least, rng)
+        else:
+            owner = np.asarray(self.by)
+        return Parts(np.argsort(owner, kind="stable"), np.cumsum([0, *np.bincount(owner)]))
+
+    def __len__(self) -> int:
+        return self.workers
+
+    def __getitem__(self, worker: int) -> np.ndarray:
+        return self.parts[worker]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self.parts)
+
+    def __repr__(self) -> str:
+        told = {key: value for key, value in self.settings().items() if (key, value) not in USUAL}
+        shown = [self.name, f"{len(self)} workers", span(self.sizes), *(f"{key}={told[key]!r}" for key in told)]
+        return f"Partition({', '.join(shown)})"
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(workers,) training examples of each worker."""
+        return self.parts.sizes
+
+    @property
+    def smallest(self) -> int:
+        """Training examples of the worker that has fewest."""
+        return int(self.sizes.min())
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(workers,) what each worker's loss counts in the objective, in all 1."""
+        counted = self.sizes if self.weighting == SIZES else np.ones(len(self))
+        return counted / counted.sum()
+
+    @property
+    def label_counts(self) -> np.ndarray:
+        """(workers, classes) training examples of each label that each worker has."""
+        counts = np.zeros((len(self), int(self.classes)), np.int64)
+        np.add.at(counts, (self.parts.owner, self.train_labels[self.parts.order]), 1)
+        return counts
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """First digits of the SHA-256 of the data and of who has which."""
+        return digest(self.data.fingerprint, self.parts.fingerprint, self.weighting)
+
+    def describe(self) -> dict[str, Any]:
+        """As that of the data set, with the partition."""
+        return {**super().describe(), "partition": {"workers": len(self), **self.settings()}}
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments that matter, but for data and workers; `by` is "own" for owners that were given."""
+        if not isinstance(self.by, str):
+            return {"by": OWN, "weighting": self.weighting}
+        argument = ARGUMENTS[self.by]
+        names = ("by", *([] if argument is None else [argument]), "least", "seed", "weighting")
+        return {name: getattr(self, name) for name in names}
+
+
+def partition(
+    data: Dataset,
+    workers: int,
+    by: str | Sequence[int] | np.ndarray = "dirichlet",
+    alpha: float = 0.1,
+    labels: int = 2,
+    cv: float = 1.0,
+    least: int = 1,
+    weighting: Literal["equal", "sizes"] = EQUAL,
+    seed: int = 0,
+) -> Partition:
+    """Share the training examples out to workers: `Partition` of these arguments."""
+    return Partition(data, workers, by, alpha, labels, cv, least, weighting, seed)
+
+
+def _whole(data: object) -> Dataset:
+    """The data set before it was shared out."""
+    if not isinstance(data, Dataset):
+        raise ValueError(f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. Use Digits(), say.")
+    return data.data if isinstance(data, Partition) else data
+
+
+def iid(rng: np.random.Generator, known: np.ndarray, workers: int) -> np.ndarray:
+    """The owner of each example, of `known` labels: sizes differ by at most one."""
+    return rng.permutation(np.arange(len(known)) % workers)
+
+
+def by_dirichlet(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
+    """The owner of each example: Dirichlet shares of each label."""
+    owner = np.empty(len(known), np.int64)
+    for examples in _of_each_label(rng, known):
+        shares = rng.dirichlet(np.full(workers, alpha))
+        if not np.isfinite(shares).all():  # all gamma variables of a tiny α were rounded to 0: one worker has it all
+            shares = np.eye(workers)[rng.integers(workers)]
+        owner[examples] = _cut(shares, len(examples))
+    return owner
+
+
+def by_mixture(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
+    """The owner of each example: equal parts with Dirichlet shares of the labels, balanced so that all are used."""
+    groups = list(_of_each_label(rng, known))
+    sizes = np.bincount(np.arange(len(known)) % workers)
+    totals = np.array([len(examples) for examples in groups])
+    shape = (workers, len(groups))
+    # Logarithms of gamma variables of shape α, by those of shape α + 1: they do not underflow, however small α is.
+    drawn = np.log(rng.gamma(alpha + 1, size=shape)) + np.log1p(-rng.random(shape)) / alpha
+    counts = rng.permutation(_whole_table(_balanced(drawn, sizes, totals), totals))  # no worker is special
+    owner = np.empty(len(known), np.int64)
+    for examples, of_label in zip(groups, counts.T, strict=True):
+        owner[examples] = np.repeat(np.arange(workers), of_label)
+    return owner
+
+
+def _balanced(logarithms: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """A table with these sums of rows and, nearly, of columns: positive numbers whose rows and columns are scaled."""
+    logarithms = np.maximum(logarithms - logarithms.max(axis=1, keepdims=True), SMALLEST)
+    for _ in range(MOST_SCALINGS):
+        logarithms += (np.log(rows) - np.logaddexp.reduce(logarithms, axis=1))[:, None]
+        if np.abs(np.exp(logarithms).sum(axis=0) - columns).max() < 0.5:  # less than rounding adds
+            return np.exp(logarithms)
+        logarithms += np.log(columns) - np.logaddexp.reduce(logarithms, axis=0)
+    return np.exp(logarithms + (np.log(rows) - np.logaddexp.reduce(logarithms, axis=1))[:, None])
+
+
+def _whole_table(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The table in whole numbers: its sums of rows stay, and those of the columns become exact."""
+    counts = np.floor(table).astype(np.int64)
+    lacking = np.rint(table.sum(axis=1)).astype(np.int64) - counts.sum(axis=1)
+    rank = np.argsort(np.argsort(counts - table, axis=1), axis=1)
+    counts += rank < lacking[:, None]
+    surplus = counts.sum(axis=0) - columns
+    while surplus.any():  # one example moves from the fullest label to the emptiest, in the row where it is felt least
+        full, empty = int(surplus.argmax()), int(surplus.argmin())
+        felt = (table[:, full] - counts[:, full]) + (counts[:, empty] - table[:, empty])
+        row = int(np.where(counts[:, full] > 0, felt, np.inf).argmin())
+        counts[row, [full, empty]] += (-1, 1)
+        surplus[[full, empty]] += (-1, 1)
+    return counts
+
+
+def by_labels(rng: np.random.Generator, known: np.ndarray, workers: int, labels: int) -> np.ndarray:
+    """The owner of each example: as many labels for each worker, each label shared evenly by about as many workers."""
+    groups = list(_of_each_label(rng, known))
+    owners: list[list[int]] = [[] for _ in groups]
+    for worker in rng.permutation(workers).tolist():
+        crowded = np.array([len(group) for group in owners]) + rng.random(len(groups))  # ties are broken at random
+        for label in np.argsort(crowded)[:labels].tolist():
+            owners[label].append(worker)
+    owner = np.empty(len(known), np.int64)
+    for examples, of_label in zip(groups, owners, strict=True):
+        owner[examples] = np.array(of_label)[np.arange(len(examples)) % len(of_label)]
+    return owner
+
+
+def by_quantity(rng: np.random.Generator, known: np.ndarray, workers: int, cv: float) -> np.ndarray:
+    """The owner of each example: alike, but for the sizes."""
+    if not cv:
+        return iid(rng, known, workers)
+    amounts = rng.gamma(1 / cv**2, size=workers)
+    shares = amounts / amounts.sum() if amounts.sum() > 0 else np.eye(workers)[rng.integers(workers)]
+    return rng.permutation(_cut(shares, len(known)))
+
+
+def filled(owner: np.ndarray, labels: np.ndarray, workers: int, least: int, rng: np.random.Generator) -> np.ndarray:
+    """The owners when parts that are too small have been filled up from the largest, one label at a time."""
+    owner = owner.copy()
+    sizes = np.bincount(owner, minlength=workers)
+    while sizes.min() < least:
+        poor, rich = int(sizes.argmin()), int(sizes.argmax())
+        theirs = np.flatnonzero(owner == rich)
+        common = theirs[labels[theirs] == np.bincount(labels[theirs]).argmax()]
+        moved = rng.permutation(common)[: min(least - sizes[poor], sizes[rich] - least)]
+        owner[moved] = poor
+        sizes[poor] += len(moved)
+        sizes[rich] -= len(moved)
+    return owner
+
+
+WAYS: dict[str, Callable[..., np.ndarray]] = {
+    "dirichlet": by_dirichlet,
+    "mixture": by_mixture,
+    "labels": by_labels,
+    "quantity": by_quantity,
+    "iid": iid,
+}
+# The argument of each way.
+ARGUMENTS = {"dirichlet": "alpha", "mixture": "alpha", "labels": "labels", "quantity": "cv", "iid": None}
+
+
+def _of_each_label(rng: np.random.Generator, labels: np.ndarray) -> Iterator[np.ndarray]:
+    """The examples of each label that there is, shuffled."""
+    return (rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels))
+
+
+def _cut(shares: np.ndarray, examples: int) -> np.ndarray:
+    """(examples,) owners in ascending order, by shares."""
+    cuts = np.rint(np.cumsum(shares)[:-1] * examples).astype(np.int64)
+    return np.searchsorted(cuts, np.arange(examples), side="right")
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name == "alpha":
+        remedy = "0.1 gives most workers few labels, 100 makes them alike."
+        value = checks.require_positive("alpha", value, remedy=remedy)
+        return checks.at_most("alpha", value, MOST_ALPHA, remedy="Share the data out by 'iid'.")
+    if name == "cv":
+        value = checks.require_not_negative("cv", value, remedy="1 is usual; 0 gives equal sizes.")
+        value = checks.at_most("cv", value, MOST_CV, remedy="One worker has nearly all from 10 on.")
+        return value if value > LEAST_CV else 0.0
+    return checks.require_integer("labels", value, least=1, remedy="2 is usual.")
+
+
+def _require_labels(number: int, data: Dataset, workers: int) -> None:
+    there = len(np.unique(data.train_labels))
+    if number > there:
+        raise ValueError(f"`labels` must be at most the {there} labels that there are; got {number}. Use 'iid'.")
+    if number * workers < there:
+        raise ValueError(
+            f"`labels` must be at least {-(-there // workers)}, so that {workers} workers have all of the {there} "
+            f"labels; got {number}. Give more labels or more workers."
+        )
+
+
+def _require_enough(examples: int, workers: int, least: int) -> None:
+    if workers * least > examples:
+        each = "" if least == 1 else f" of at least {least} each"
+        raise ValueError(
+            f"`workers` must be at most {examples // least} for {examples} training examples in parts{each}; got "
+            f"{workers}. Use fewer workers or more data."
+        )
+
+
+def _owners(by: Any, data: Dataset, workers: int) -> np.ndarray:
+    """Owners that were given, checked."""
+    owner = np.asarray(by)
+    examples = len(data.train_labels)
+    if owner.shape != (examples,) or owner.dtype.kind not in "iu":
+        raise ValueError(
+            f"`by` must be one of {', '.join(map(repr, WAYS))}, or the worker of each of the {examples} training "
+            f"examples; got {owner.dtype} of shape {owner.shape}."
+        )
+    if owner.min() < 0 or owner.max() >= workers:
+        raise ValueError(
+            f"`by` must have workers from 0 to {workers - 1}; got {owner.min()} to {owner.max()}. Count from 0."
+        )
+    without = np.setdiff1d(np.arange(workers), owner)
+    if without.size:
+        raise ValueError(f"`by` must give every worker an example; worker {without[0]} has none. Use fewer workers.")
+    return owner.astype(np.int64)

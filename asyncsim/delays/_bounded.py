@@ -1,0 +1,174 @@
+"""Laws between two bounds: constant and uniform."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.delays import _fitting as fitting
+from asyncsim.delays._law import FloatArray, Law, keep_not_negative
+
+
+@dataclass(frozen=True)
+class Constant(Law):
+    """Every delay is `value`: with it, equal workers commit in an exact round robin.
+
+    Args:
+        value: The delay, in seconds; 0 is allowed.
+
+    Raises:
+        ValueError: If `value` is negative, NaN or infinite.
+
+    Example:
+        >>> law = Constant(2.0)
+        >>> law.mean, law.variance
+        (2.0, 0.0)
+    """
+
+    value: float
+    in_seconds: ClassVar[tuple[str, ...]] = ("value",)
+
+    def __post_init__(self) -> None:
+        keep_not_negative(self, value="Give the delay in seconds.")
+
+    @classmethod
+    def like(cls, mean: float, variance: float) -> dict[str, float]:
+        """The mean."""
+        del variance  # A constant has none.
+        return {"value": mean}
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Constant":
+        """The value itself, where all durations are equal.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are none, they differ, or a censored one is longer.
+
+        Example:
+            >>> Constant.fit([2.0, 2.0, 2.0])
+            Constant(value=2.0)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a constant law", spread=False)
+        low, high = float(measured.min()), float(np.concatenate([measured, unended]).max())
+        if high - low > fitting.EQUAL * high:
+            remedy = "Fit another law, such as `Gamma`."
+            raise ValueError(f"`durations` must be equal for a constant law; got {low:g} and {high:g}. {remedy}")
+        return cls(float(measured.mean()) if low < high else low)
+
+    @property
+    def mean(self) -> float:
+        """The value itself."""
+        return self.value
+
+    @property
+    def variance(self) -> float:
+        """Zero."""
+        return 0.0
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """1 where t >= value, else 0; the shape of `t`."""
+        return np.where(np.asarray(t) >= self.value, 1.0, 0.0)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """The value, for any `p` in [0, 1); the shape of `p`."""
+        return np.full(np.shape(p), self.value, dtype=np.float64)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` delays, shape (size,); the generator does not change."""
+        del generator  # Unused.
+        return np.full(size, self.value, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Uniform(Law):
+    """Delays spread evenly over [low, high]: mean (low + high) / 2, variance (high - low)² / 12.
+
+    Args:
+        low: The shortest delay, in seconds.
+        high: The longest delay, in seconds; equal to `low` gives a constant.
+
+    Raises:
+        ValueError: If a bound is negative, NaN or infinite, or if `low` exceeds `high`.
+
+    Example:
+        >>> law = Uniform(0.5, 1.5)
+        >>> law.mean, float(law.cdf(0.75))
+        (1.0, 0.25)
+    """
+
+    low: float
+    high: float
+    in_seconds: ClassVar[tuple[str, ...]] = ("low", "high")
+
+    def __post_init__(self) -> None:
+        keep_not_negative(self, low="Give the shortest delay in seconds.", high="Give the longest delay in seconds.")
+        if self.low > self.high:
+            raise ValueError(f"`low` must not exceed `high`; got {self.low!r} > {self.high!r}. Swap the two.")
+
+    @classmethod
+    def like(cls, mean: float, variance: float) -> dict[str, float]:
+        """Mean and spread; a spread with which delays would be negative is reduced."""
+        half = min(math.sqrt(3 * variance), mean)
+        return {"low": mean - half, "high": mean + half}
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Uniform":
+        """Maximum likelihood: from the shortest to the longest duration; longer if a censored one is.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is negative or not finite.
+
+        Example:
+            >>> Uniform.fit([1.0, 3.0, 2.5])
+            Uniform(low=1.0, high=3.0)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a uniform law")
+        low, high = float(measured.min()), float(measured.max())
+        if not (unended > low).any():
+            return cls(low, high)
+        least = max(high, float(unended.max()))
+        # The likelihood (high - low)^-n Π (high - c) falls at the latest where high - low exceeds n times the rest.
+        width = least - low
+        return fitting.maximise(
+            lambda x: cls(low, least + width * math.exp(x[0])), [-math.log(len(measured))], measured, unended
+        )
+
+    @property
+    def mean(self) -> float:
+        """(low + high) / 2."""
+        return self.low + (self.high - self.low) / 2
+
+    @property
+    def variance(self) -> float:
+        """(high - low)² / 12."""
+        return (self.high - self.low) * (self.high - self.low) / 12
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """(t - low) / (high - low), cut to [0, 1]; the shape of `t`."""
+        if self.low == self.high:
+            return Constant(self.low).cdf(t)
+        return np.clip((np.asarray(t, dtype=np.float64) - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """-log(high - low) from `low` to `high`, elsewhere minus infinity; the shape of `t`."""
+        t = np.asarray(t, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return np.where((t >= self.low) & (t <= self.high), -np.log(self.high - self.low), -np.inf)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """low + (high - low) p, for `p` in [0, 1); the shape of `p`."""
+        return self.low + (self.high - self.low) * np.asarray(p, dtype=np.float64)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return generator.uniform(self.low, self.high, size)

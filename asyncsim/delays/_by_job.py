@@ -1,0 +1,121 @@
+"""A law of jobs that are known beforehand: a worker's j-th job takes what its work asks for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim._checks import require_integer
+from asyncsim.delays._bounded import Constant
+from asyncsim.delays._law import Delay, FloatArray, from_zero, require_law
+
+ALWAYS = Constant(1.0)
+TYPICAL = 1000
+
+
+@dataclass(frozen=True)
+class ByJob:
+    """The j-th job that a worker begins to compute takes times(j), multiplied by a factor drawn from `noise`.
+
+    A simulation asks for job after job; jobs that are cancelled or lost count as well. Everywhere else the law is that
+    of a job picked at random from the first `typical` ones: its mean, variance, distribution and independent samples.
+
+    Args:
+        times: (m,) numbers of jobs, from 0, int64 -> (m,) seconds.
+        noise: Law of the factor: of mean 1 for a spread, `Constant(2.0)` for a worker that takes twice as long.
+        typical: How many jobs are looked at for the moments.
+
+    Raises:
+        ValueError: If an argument does not fit, or `times` returns another shape.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> law = ByJob(lambda job: 1.0 + job % 2)
+        >>> law.mean
+        1.5
+        >>> asim.simulate(asim.Cluster(workers=1, compute=law), commits=4).commit_time.tolist()
+        [1.0, 3.0, 4.0, 6.0]
+    """
+
+    times: Callable[[NDArray[np.int64]], FloatArray]
+    noise: Delay = ALWAYS
+    typical: int = TYPICAL
+    in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # by which it is scaled
+
+    def __post_init__(self) -> None:
+        if not callable(self.times):
+            remedy = "Give a function of the numbers of jobs."
+            raise ValueError(f"`times` must be a function; got {self.times!r:.60}. {remedy}")
+        require_law("noise", self.noise)
+        require_integer("typical", self.typical, least=1, remedy="1000 is usual.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again from the rest."""
+        return {name: value for name, value in vars(self).items() if name != "_typical"}
+
+    @property
+    def mean(self) -> float:
+        """Of the typical jobs."""
+        return float(self._typical.mean()) * self.noise.mean
+
+    @property
+    def variance(self) -> float:
+        """Of the typical jobs and of the noise: E t² E f² - (E t E f)²."""
+        second = float((self._typical**2).mean()) * (self.noise.variance + self.noise.mean**2)
+        return max(second - self.mean**2, 0.0)
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """Probability that one of the typical jobs takes at most `t`."""
+        at = from_zero(t)
+        values, counts = np.unique(self._typical, return_counts=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = self.noise.cdf(np.where(values > 0, at[..., None] / values, np.inf))
+        return np.where(np.asarray(t) >= 0, shares @ counts / counts.sum(), 0.0)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Times of jobs picked at random, shape (size,)."""
+        if not isinstance(self.noise, Constant) and size > 1:  # one after another, so that blocks do not matter
+            return np.concatenate([self.sample(generator, 1) for _ in range(size)])
+        picked = (generator.random(size) * len(self._typical)).astype(np.int64)
+        return self._typical[picked] * self._factors(generator, size)
+
+    def at(self, job: NDArray[np.int64]) -> FloatArray:
+        """(m,) seconds of these jobs without noise."""
+        found = np.asarray(self.times(job), np.float64)
+        if found.shape != job.shape:
+            remedy = "Return one time for each job."
+            raise ValueError(f"`times` must return shape {job.shape} for {len(job)} jobs; got {found.shape}. {remedy}")
+        return found
+
+    def _factors(self, generator: np.random.Generator, size: int) -> FloatArray | float:
+        return self.noise.value if isinstance(self.noise, Constant) else self.noise.sample(generator, size)
+
+    @cached_property
+    def _typical(self) -> FloatArray:
+        return self.at(np.arange(self.typical))
+
+
+class _Counting:
+    """A `ByJob` whose samples are those of one job after another."""
+
+    def __init__(self, law: ByJob) -> None:
+        self.law = law
+        self.mean, self.variance, self.cdf = law.mean, law.variance, law.cdf
+        self.done = 0
+
+    def __repr__(self) -> str:
+        return repr(self.law)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """The next `size` jobs."""
+        jobs = np.arange(self.done, self.done + size)
+        self.done += size
+        return self.law.at(jobs) * self.law._factors(generator, size)
+
+
+def from_start(law: Delay) -> Delay:
+    """The law as a worker draws from it, from its first job on."""
+    return _Counting(law) if isinstance(law, ByJob) else law

@@ -1,0 +1,158 @@
+"""The law of measured timings, resampled."""
+
+import csv
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim._checks import one_of, require_not_negative
+from asyncsim.delays._law import FloatArray
+
+
+@dataclass(frozen=True)
+class Empirical:
+    """Each delay is one of the measured values, all equally likely and drawn with replacement.
+
+    The mean and the variance (divided by the number of values, not by one less) are those of this law. The
+    values are kept sorted, so that the same measurements in another order are the same law.
+
+    Args:
+        values: Measured delays, in seconds, at least one (kept as a sorted tuple).
+
+    Raises:
+        ValueError: If there is no value, or one is negative, NaN, infinite or not a number (named by its position).
+
+    Example:
+        >>> law = Empirical([3.0, 1.0, 1.0, 3.0])
+        >>> law.mean, law.variance, float(law.cdf(1.0))
+        (2.0, 1.0, 0.5)
+    """
+
+    values: Sequence[float] | FloatArray
+    in_seconds: ClassVar[tuple[str, ...]] = ("values",)
+
+    def __post_init__(self) -> None:
+        values = self.values.tolist() if isinstance(self.values, np.ndarray) else self.values
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise ValueError(f"`values` must be a sequence of delays, at least one; got {values!r}. {_UNIT}")
+        checked = [require_not_negative(f"values[{i}]", value, remedy=_UNIT) for i, value in enumerate(values)]
+        object.__setattr__(self, "values", tuple(sorted(checked)))
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], *, column: str) -> "Empirical":
+        """Read measured timings from a CSV file whose first row names the columns.
+
+        Args:
+            path: The file, in UTF-8, columns separated by commas.
+            column: Name of the column with the timings, in seconds; if they are in milliseconds, use
+                `scaled(law, 0.001)`.
+
+        Returns:
+            The law of the timings.
+
+        Raises:
+            OSError: If the file cannot be read.
+            ValueError: If it is not such a file, lacks the column, or holds a timing that is not a finite number of
+                at least 0 (named by its row; the row of names is row 1).
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = Path(folder, "timings.csv")
+            ...     _ = path.write_text("worker,seconds\\n0,1.5\\n1,2.5\\n")
+            ...     Empirical.from_csv(path, column="seconds")
+            Empirical(values=(1.5, 2.5))
+        """
+        try:
+            timings = list(_read(Path(path), column))
+        except OSError as error:
+            raise OSError(error.errno, f"`path` {str(path)!r} could not be read: {error.strerror}. {_FORM}") from error
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(f"`path` {str(path)!r} is not a CSV file in UTF-8: {error}. {_FORM}") from error
+        if not timings:
+            raise ValueError(f"`path` {str(path)!r} holds no timings. {_FORM}")
+        return cls(timings)
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Empirical":
+        """The law of the durations themselves, each as likely as any other.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: Nothing: this law cannot tell how jobs go on that had not ended yet.
+
+        Raises:
+            ValueError: If there are none, one is negative or not finite, or some are censored.
+
+        Example:
+            >>> Empirical.fit([2.0, 1.0])
+            Empirical(values=(1.0, 2.0))
+        """
+        if len(np.asarray(censored)):
+            remedy = "Leave those jobs out, or fit another law."
+            raise ValueError(f"`censored` must be empty for measured timings; got {np.size(censored)}. {remedy}")
+        return cls(np.asarray(durations, dtype=np.float64).tolist())
+
+    @cached_property
+    def _sorted(self) -> FloatArray:
+        return np.asarray(self.values, dtype=np.float64)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values."""
+        return self._moments[0]
+
+    @property
+    def variance(self) -> float:
+        """Mean squared deviation of the values from their mean."""
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        """Mean and variance: a cached property is not what `Delay` asks for, to a type checker."""
+        mean = math.fsum(self.values) / len(self.values)
+        return mean, math.fsum((value - mean) ** 2 for value in self.values) / len(self.values)
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """Share of the values that are at most `t`; the shape of `t`."""
+        return np.asarray(np.searchsorted(self._sorted, t, side="right") / len(self.values))
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """The smallest value whose `cdf` is at least `p`, for `p` in [0, 1); the shape of `p`."""
+        place = np.ceil(np.asarray(p, dtype=np.float64) * len(self.values)).astype(int) - 1
+        return self._sorted[np.maximum(place, 0)]
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return self._sorted[generator.integers(len(self.values), size=size)]
+
+
+_UNIT = "Give measured delays in seconds."
+_FORM = "Give a CSV file whose first row names the columns."
+
+
+def _read(path: Path, column: str) -> Iterator[float]:
+    with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte-order mark
+        reader = csv.DictReader(file)
+        if reader.fieldnames:
+            one_of("column", column, reader.fieldnames)
+        for row in reader:
+            place = f"`path` {path.name!r}, row {reader.line_num}, column {column!r}"
+            yield _timing(row[column], place)
+
+
+def _timing(text: str | None, place: str) -> float:
+    try:
+        timing = float(text or "")
+    except ValueError:
+        timing = math.nan
+    if not (math.isfinite(timing) and timing >= 0):
+        raise ValueError(f"{place}, must be a finite number of at least 0; got {text!r}. Correct or remove the row.")
+    return timing

@@ -1,0 +1,396 @@
+"""Laws that draw each delay from one of several laws: mixtures, stragglers, the hyper-exponential."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim.delays import _fitting as fitting
+from asyncsim.delays._exponential import Exponential
+from asyncsim.delays._gamma import Gamma
+from asyncsim.delays._law import Delay, FloatArray, keep_positive, require_law
+from asyncsim.delays._scaling import Scaled, scaled
+
+SLOW_SHARES = (0.03, 0.15)  # first guesses of the share of stragglers
+LEAST_PER_COMPONENT = 10  # durations
+MOST_ROUNDS = 500  # of expectation and maximisation
+CONVERGED = 1e-9  # gain of the log-likelihood per duration
+
+
+class Mixed(ABC):
+    """What follows from the components, which are pairs of a probability and a law.
+
+    Every delay takes its own random numbers from the generator, one delay after another, so that drawing in
+    blocks changes nothing. If all components have a quantile function, these are two uniform numbers per delay:
+    one chooses the component, the other is its p. Otherwise a uniform number chooses and the component draws,
+    one delay at a time, about ten times as slowly.
+    """
+
+    @property
+    @abstractmethod
+    def components(self) -> tuple[tuple[float, Delay], ...]:
+        """Probability and law of each component."""
+
+    @property
+    def mean(self) -> float:
+        """Σ p · mean."""
+        return sum(p * law.mean for p, law in self._leaves)
+
+    @property
+    def variance(self) -> float:
+        """Σ p · (variance + (mean - overall mean)²)."""
+        mean = self.mean
+        return sum(p * (law.variance + (law.mean - mean) * (law.mean - mean)) for p, law in self._leaves)
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """Σ p · cdf; the shape of `t`."""
+        return np.asarray(sum(p * law.cdf(t) for p, law in self._leaves))
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """log Σ p · density, if every component has one; the shape of `t`."""
+        laws: list[tuple[float, Any]] = list(self._leaves)
+        with np.errstate(under="ignore"):
+            return np.logaddexp.reduce([math.log(p) + law.log_density(t) for p, law in laws], axis=0)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        laws: list[Any] = [law for _, law in self._leaves]
+        bounds = np.cumsum([p for p, _ in self._leaves])[:-1]  # where in [0, 1] one law ends and the next begins
+        if not all(_has_quantile(law) for law in laws):
+            draws = (laws[_choose(bounds, generator.random())].sample(generator, 1)[0] for _ in range(size))
+            return np.fromiter(draws, dtype=np.float64, count=size)
+        choice, p = generator.random((size, 2)).T
+        which = _choose(bounds, choice)
+        delays = np.empty(size)
+        for index, law in enumerate(laws):
+            mine = which == index
+            delays[mine] = law.quantile(p[mine])
+        return delays
+
+    @cached_property
+    def _leaves(self) -> list[tuple[float, Delay]]:
+        """Probabilities and laws that can occur, with mixtures among them resolved into their components."""
+        return [(p, law) for p, law in _flattened(self) if p > 0]  # 0 times an infinite variance would be NaN
+
+
+@dataclass(frozen=True)
+class Mixture(Mixed):
+    """Each delay is drawn from one of the laws, law k with probability `weights[k]`.
+
+    Args:
+        weights: Probability of each law; they sum to 1 (kept as a tuple).
+        laws: The laws (kept as a tuple); mixtures among them are allowed.
+
+    Raises:
+        ValueError: If the weights are negative or do not sum to 1, if one of `laws` is not a law of delays, or if
+            there are not as many weights as laws.
+
+    Example:
+        >>> from asyncsim.delays import Constant, Exponential
+        >>> law = Mixture(weights=(0.75, 0.25), laws=(Constant(1.0), Exponential(mean=3.0)))
+        >>> law.mean, law.variance
+        (1.5, 3.0)
+    """
+
+    weights: Sequence[float]
+    laws: Sequence[Delay]
+    in_seconds: ClassVar[tuple[str, ...]] = ("laws",)
+
+    def __post_init__(self) -> None:
+        laws = tuple(require_law("laws", law) for law in _listed(self.laws))
+        _keep_components(self, "weights", "laws", laws)
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "Mixture":
+        """Maximum likelihood of a mixture of gamma laws, by expectation and maximisation.
+
+        It begins with equal shares of the sorted durations and finds the highest likelihood near there.
+
+        Args:
+            durations: (jobs,) measured, in seconds; ten or more for each law.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+            components: How many laws.
+
+        Raises:
+            ValueError: If there are too few, all are equal, or one is not positive and finite.
+
+        Example:
+            >>> fast, slow = Gamma(1.0, 0.1).quantile, Gamma(5.0, 0.1).quantile
+            >>> shares = np.linspace(0.01, 0.99, 50)
+            >>> law = Mixture.fit(np.concatenate([fast(shares), slow(shares)]))
+            >>> [round(one.mean, 1) for one in law.laws], [round(weight, 2) for weight in law.weights]
+            ([1.0, 5.0], [0.5, 0.5])
+        """
+        measured, unended = _many(durations, censored, "a mixture of gamma laws", components, positive=True)
+        parts = [Gamma.fit(part) for part in _shares(measured, components)]
+        return _improved(
+            measured,
+            unended,
+            lambda weights, laws: cls(weights, laws),
+            [1 / components] * components,
+            parts,
+            _weighted_gamma,
+        )
+
+    @property
+    def components(self) -> tuple[tuple[float, Delay], ...]:
+        """Probability and law of each component."""
+        return tuple(zip(self.weights, self.laws, strict=True))
+
+
+@dataclass(frozen=True)
+class HyperExponential(Mixed):
+    """Each delay is exponential, its mean `means[k]` with probability `probabilities[k]`: a cv of at least 1.
+
+    Args:
+        probabilities: Probability of each mean; they sum to 1 (kept as a tuple).
+        means: Means of the exponential laws, in seconds (kept as a tuple).
+
+    Raises:
+        ValueError: If the probabilities are negative or do not sum to 1, if a mean is not finite and positive,
+            or if there are not as many probabilities as means.
+
+    Example:
+        >>> law = HyperExponential(probabilities=(0.5, 0.5), means=(1.0, 3.0))
+        >>> law.mean, law.variance
+        (2.0, 6.0)
+    """
+
+    probabilities: Sequence[float]
+    means: Sequence[float]
+    in_seconds: ClassVar[tuple[str, ...]] = ("means",)
+
+    def __post_init__(self) -> None:
+        means = tuple(require_positive("means", mean, remedy="Give them in seconds.") for mean in _listed(self.means))
+        _keep_components(self, "probabilities", "means", means)
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "HyperExponential":
+        """Maximum likelihood, by expectation and maximisation.
+
+        Args:
+            durations: (jobs,) measured, in seconds; ten or more for each mean.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+            components: How many means.
+
+        Raises:
+            ValueError: If there are too few, all are equal, or one is negative or not finite.
+
+        Example:
+            >>> law = HyperExponential((0.3, 0.7), (9.0, 1.0))
+            >>> found = HyperExponential.fit(law.sample(np.random.default_rng(0), 20_000))
+            >>> [round(mean) for mean in found.means], [round(p, 1) for p in found.probabilities]
+            ([1, 9], [0.7, 0.3])
+        """
+        measured, unended = _many(durations, censored, "a hyper-exponential law", components)
+        parts = [Exponential(float(part.mean()) or float(measured.mean())) for part in _shares(measured, components)]
+        return _improved(
+            measured,
+            unended,
+            lambda shares, laws: cls(shares, [law.mean for law in laws]),
+            [1 / components] * components,
+            parts,
+            _weighted_exponential,
+        )
+
+    @property
+    def components(self) -> tuple[tuple[float, Delay], ...]:
+        """Probability and exponential law of each mean."""
+        return tuple((p, Exponential(mean)) for p, mean in zip(self.probabilities, self.means, strict=True))
+
+
+@dataclass(frozen=True)
+class Straggler(Mixed):
+    """Some jobs take `factor` times as long: mean law.mean · (1 + probability · (factor - 1)).
+
+    Args:
+        law: Law of the delays, and of the slow ones before they are multiplied by `factor`.
+        probability: Probability that a job is slow, in [0, 1].
+        factor: How many times as long a slow job takes, positive.
+
+    Raises:
+        ValueError: If `law` is not a law of delays, `probability` is outside [0, 1], or `factor` is not finite and
+            positive.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> round(Straggler(Gamma(mean=1.0, cv=0.3), probability=0.05, factor=10.0).mean, 9)
+        1.45
+    """
+
+    law: Delay
+    probability: float
+    factor: float
+    in_seconds: ClassVar[tuple[str, ...]] = ("law",)
+
+    def __post_init__(self) -> None:
+        require_law("law", self.law)
+        object.__setattr__(self, "probability", _probability("probability", self.probability))
+        keep_positive(self, factor="10 makes a slow job ten times as long.")
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Straggler":
+        """Maximum likelihood of stragglers among jobs of a gamma law.
+
+        The highest of those that are found from a few first guesses of how many jobs are slow.
+
+        Args:
+            durations: (jobs,) measured, in seconds, twenty or more.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are too few, all are equal, or one is not positive and finite.
+
+        Example:
+            >>> law = Straggler(Gamma(mean=1.0, cv=0.2), probability=0.1, factor=5.0)
+            >>> found = Straggler.fit(law.sample(np.random.default_rng(0), 2000))
+            >>> round(found.law.mean, 1), round(found.probability, 1), round(found.factor)
+            (1.0, 0.1, 5)
+        """
+        measured, unended = _many(durations, censored, "a law with stragglers", 2, positive=True)
+
+        def build(x: FloatArray) -> "Straggler":
+            return cls(Gamma(math.exp(x[0]), math.exp(x[1])), fitting.probability(x[2]), 1 + math.exp(x[3]))
+
+        found = []
+        for share in SLOW_SHARES:
+            cut = float(np.quantile(measured, 1 - share))
+            usual = Gamma.fit(measured[measured <= cut])
+            factor = float(measured[measured >= cut].mean()) / usual.mean
+            start = [math.log(usual.mean), math.log(usual.cv), fitting.coordinate_of(share)]
+            found.append(fitting.maximise(build, [*start, math.log(max(factor - 1, 0.1))], measured, unended))
+        return max(found, key=lambda law: fitting.log_likelihood(law, measured, unended))
+
+    @property
+    def components(self) -> tuple[tuple[float, Delay], ...]:
+        """The law itself and the slow one."""
+        return (1 - self.probability, self.law), (self.probability, scaled(self.law, self.factor))
+
+
+def _flattened(law: Delay) -> list[tuple[float, Delay]]:
+    if not isinstance(law, Mixed):
+        return [(1.0, law)]
+    return [(p * inner, leaf) for p, part in law.components for inner, leaf in _flattened(part)]
+
+
+def _has_quantile(law: Any) -> bool:
+    while isinstance(law, Scaled):
+        law = law.law
+    return hasattr(law, "quantile")
+
+
+def _choose(bounds: FloatArray, uniform: Any) -> Any:
+    return np.searchsorted(bounds, uniform, side="right")
+
+
+def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]) -> None:
+    """Check the probabilities of a frozen law, and keep them and what they belong to as tuples."""
+    probabilities = _probabilities(shares, getattr(law, shares))
+    if len(probabilities) != len(values):
+        raise ValueError(
+            f"`{shares}` and `{others}` must be as many; got {len(probabilities)} and {len(values)}. "
+            "Give one of each per law."
+        )
+    object.__setattr__(law, shares, probabilities)
+    object.__setattr__(law, others, values)
+
+
+def _probability(name: str, value: object) -> float:
+    probability = require_not_negative(name, value, remedy="Give a probability, from 0 to 1.")
+    if probability > 1:
+        raise ValueError(f"`{name}` must be at most 1; got {value!r}. Give a probability, from 0 to 1.")
+    return probability
+
+
+def _probabilities(name: str, values: object) -> tuple[float, ...]:
+    probabilities = tuple(_probability(name, value) for value in _listed(values))
+    if not math.isclose(math.fsum(probabilities), 1.0, rel_tol=1e-9):
+        raise ValueError(f"`{name}` must sum to 1; got {probabilities}. Divide them by their sum.")
+    return probabilities
+
+
+def _listed(values: Any) -> tuple[Any, ...]:
+    many = values.ndim if isinstance(values, np.ndarray) else isinstance(values, Sequence)
+    return tuple(values) if many else (values,)
+
+
+def _many(
+    durations: ArrayLike, censored: ArrayLike, law: str, components: int, *, positive: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """As `fitting.observed`, and at least ten per component."""
+    components = require_integer("components", components, least=1, remedy="Two is usual.")
+    measured, unended = fitting.observed(durations, censored, law=law, positive=positive)
+    least = LEAST_PER_COMPONENT * components
+    if len(measured) < least:
+        remedy = "Measure more jobs, or fit a law with fewer arguments."
+        raise ValueError(f"`durations` must be at least {least} for {law}; got {len(measured)}. {remedy}")
+    return measured, unended
+
+
+def _shares(durations: FloatArray, components: int) -> list[FloatArray]:
+    """The sorted durations in equal shares, each with some spread."""
+    shares = np.array_split(np.sort(durations), components)
+    return [part if part[-1] > part[0] * (1 + fitting.EQUAL) else durations for part in shares]
+
+
+def _improved(
+    durations: FloatArray,
+    censored: FloatArray,
+    build: Callable[[list[float], list[Any]], Any],
+    weights: list[float],
+    laws: list[Any],
+    refit: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, Any], Any],
+) -> Any:
+    """Expectation and maximisation until the likelihood hardly grows; `refit` fits one component to weighted times."""
+    before = -math.inf
+    with np.errstate(divide="ignore", under="ignore"):
+        for _ in range(MOST_ROUNDS):
+            done = np.stack([math.log(p) + law.log_density(durations) for p, law in zip(weights, laws, strict=True)])
+            rest = np.stack([p * (1 - law.cdf(censored)) for p, law in zip(weights, laws, strict=True)])
+            total = np.logaddexp.reduce(done, axis=0)
+            outlasted = np.maximum(rest.sum(axis=0), fitting.SMALLEST)
+            likelihood = float(total.sum() + np.log(outlasted).sum())
+            if likelihood - before <= CONVERGED * len(durations):
+                break
+            before = likelihood
+            mine, unended = np.exp(done - total), rest / outlasted
+            shares = (mine.sum(axis=1) + unended.sum(axis=1)) / (len(durations) + len(censored))
+            if shares.min() * len(durations) < 1:  # a law that explains less than one job explains nothing
+                break
+            weights = (shares / shares.sum()).tolist()
+            laws = [
+                refit(durations, mine[k], censored, unended[k], law)  # censored jobs end as this law expects
+                for k, law in enumerate(laws)
+            ]
+    order = np.argsort([law.mean for law in laws])
+    return build([weights[k] for k in order], [laws[k] for k in order])
+
+
+def _weighted_exponential(
+    durations: FloatArray, weights: FloatArray, censored: FloatArray, unended: FloatArray, law: Exponential
+) -> Exponential:
+    rest = unended @ (censored + law.mean)  # memoryless: what is left is as long as a whole one
+    return Exponential(float(weights @ durations + rest) / float(weights.sum() + unended.sum()))
+
+
+def _weighted_gamma(
+    durations: FloatArray, weights: FloatArray, censored: FloatArray, unended: FloatArray, law: Gamma
+) -> Gamma:
+    ends = np.array([_expected(law, c) for c in censored]).reshape(len(censored), 2)
+    whole = float(weights.sum() + unended.sum())
+    mean = float(weights @ durations + unended @ ends[:, 0]) / whole
+    excess = math.log(mean) - float(weights @ np.log(durations) + unended @ ends[:, 1]) / whole
+    return Gamma(mean, fitting.gamma_shape(max(excess, 1e-12)) ** -0.5)
+
+
+def _expected(law: Gamma, beyond: float) -> tuple[float, float]:
+    """Mean of a delay and of its logarithm, if it is longer than `beyond`: by the midpoints of a hundred quantiles."""
+    low = float(law.cdf(beyond))
+    delays = np.maximum(law.quantile(np.minimum(low + (1 - low) * (np.arange(100) + 0.5) / 100, 1 - 1e-15)), beyond)
+    return float(delays.mean()), float(np.log(delays).mean())

@@ -1,0 +1,80 @@
+"""One law for all workers, or one law per worker: how such an argument is checked, expanded and grouped."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from asyncsim._checks import require_integer, require_positive
+from asyncsim.delays._bounded import Constant
+from asyncsim.delays._law import Delay
+
+Law = TypeVar("Law")
+
+ZERO = Constant(0.0)
+
+
+def is_zero(law: Any) -> bool:
+    """Whether every delay of this law is zero."""
+    return isinstance(law, Constant) and law.value == 0
+
+
+def require_laws(name: str, laws: Any, kinds: Any = Delay) -> Any:
+    """One law as it is, or a sequence of laws as a tuple."""
+    if isinstance(laws, kinds):
+        return laws
+    if (
+        not isinstance(laws, Sequence)
+        or isinstance(laws, str)
+        or not laws
+        or not all(isinstance(law, kinds) for law in laws)
+    ):
+        raise ValueError(
+            f"`{name}` must be a law of delays or a sequence of them; got {laws!r}. "
+            "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
+        )
+    return tuple(laws)
+
+
+def require_one_per_worker(name: str, laws: Any, workers: int) -> None:
+    """Refuse a tuple of laws whose length is not the number of workers."""
+    if isinstance(laws, tuple) and len(laws) != workers:
+        raise ValueError(
+            f"`{name}` must have one law per worker; got {len(laws)} for {workers} workers. "
+            "Give one law for all or as many as `workers`."
+        )
+
+
+def expand(laws: Law | Sequence[Law], workers: int) -> tuple[Law, ...]:
+    """The law of each worker, length n, of an argument that was checked: one law, or a tuple of laws."""
+    return laws if isinstance(laws, tuple) else (laws,) * workers  # type: ignore[return-value]
+
+
+def one_law_per_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[Delay, ...]:
+    """The law of each worker, length n."""
+    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    laws = require_laws("compute", compute)
+    require_one_per_worker("compute", laws, workers)
+    return expand(laws, workers)
+
+
+def distinct(laws: Iterable[Law]) -> list[tuple[Law, int]]:
+    """The different laws, in the order of their first worker, each with its number of workers."""
+    same: dict[object, list[Law]] = {}
+    for law in laws:
+        same.setdefault(law if isinstance(law, Hashable) else id(law), []).append(law)
+    return [(alike[0], len(alike)) for alike in same.values()]
+
+
+class Group(NamedTuple):
+    """Workers with one law: how many, and the share of all commits that each of them makes."""
+
+    law: Delay
+    workers: int
+    share: float
+
+
+def groups(compute: Delay | Sequence[Delay], workers: int) -> tuple[Group, ...]:
+    """The distinct laws of asynchronous workers that are always busy, in the order of their first worker."""
+    counted = distinct(one_law_per_worker(compute, workers))
+    rates = [1 / require_positive("mean", law.mean, remedy=f"Correct {law!r}.") for law, _ in counted]
+    total = sum(rate * count for rate, (_, count) in zip(rates, counted, strict=True))
+    return tuple(Group(law, count, rate / total) for rate, (law, count) in zip(rates, counted, strict=True))

@@ -1,0 +1,112 @@
+"""A law made slower or faster: of the same family if it has one, otherwise a `Scaled` law."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim._checks import require_positive
+from asyncsim.delays._law import Delay, FloatArray, keep_not_negative, keep_positive, require_law
+
+Law = TypeVar("Law")
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """shift + scale · (a delay of `law`): mean shift + scale · mean, variance scale² · variance.
+
+    Args:
+        law: The law of the delays before scaling.
+        scale: Factor of its delays, positive.
+        shift: Constant that is added to each, in seconds.
+
+    Raises:
+        ValueError: If `law` is not a law of delays, `scale` is not finite and positive, or `shift` is negative or not
+            finite.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> law = Scaled(Gamma(mean=1.0, cv=0.5), scale=2.0, shift=3.0)
+        >>> law.mean, law.variance
+        (5.0, 1.0)
+    """
+
+    law: Delay
+    scale: float
+    shift: float = 0.0
+    in_seconds: ClassVar[tuple[str, ...]] = ("scale", "shift")
+
+    def __post_init__(self) -> None:
+        require_law("law", self.law)
+        keep_positive(self, scale="Use `Constant` for delays without spread.")
+        keep_not_negative(self, shift="Give the seconds that are added to each delay.")
+
+    @property
+    def mean(self) -> float:
+        """shift + scale · mean of the law."""
+        return self.shift + self.scale * self.law.mean
+
+    @property
+    def variance(self) -> float:
+        """scale² · variance of the law."""
+        return self.scale * self.scale * self.law.variance
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """The law's cdf at (t - shift) / scale; the shape of `t`."""
+        return self.law.cdf((np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """The law's logarithm of the density at (t - shift) / scale, less log(scale); the shape of `t`."""
+        inner: Any = self.law
+        return inner.log_density((np.asarray(t, dtype=np.float64) - self.shift) / self.scale) - np.log(self.scale)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """shift + scale · quantile of the law, which must have one; the shape of `p`."""
+        inner: Any = self.law
+        return self.shift + self.scale * inner.quantile(p)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return self.shift + self.scale * np.asarray(self.law.sample(generator, size), dtype=np.float64)
+
+
+def scaled(law: Law, factor: float) -> Law:
+    """The law of delays `factor` times as long, of the same family if scaling stays in it.
+
+    It scales the arguments of every law of the library, of `VariableSpeed`, and of any dataclass that names the
+    arguments that are times in `in_seconds`; any other law becomes a `Scaled` one.
+
+    Args:
+        law: The law to scale.
+        factor: Factor of its delays, positive: 2 is half as fast.
+
+    Returns:
+        The scaled law.
+
+    Raises:
+        ValueError: If `law` is not a law of delays, or `factor` is not finite and positive.
+
+    Example:
+        >>> from asyncsim.delays import Gamma, Mixture, Uniform
+        >>> scaled(Gamma(mean=1.0, cv=0.3), 2.0)
+        Gamma(mean=2.0, cv=0.3)
+        >>> scaled(Mixture(weights=(0.5, 0.5), laws=(Uniform(0.0, 1.0), Uniform(2.0, 3.0))), 2.0).laws
+        (Uniform(low=0.0, high=2.0), Uniform(low=4.0, high=6.0))
+    """
+    factor = require_positive("factor", factor, remedy="2 makes every delay twice as long.")
+    return _scaled(law, factor)
+
+
+def _scaled(law: Any, factor: float) -> Any:
+    names = getattr(law, "in_seconds", None)
+    if names is None:
+        return Scaled(require_law("law", law), factor)
+    return replace(law, **{name: _times(getattr(law, name), factor) for name in names})
+
+
+def _times(value: Any, factor: float) -> Any:
+    """A time, a law, or a tuple of either, multiplied by the factor."""
+    if isinstance(value, tuple):
+        return tuple(_times(item, factor) for item in value)
+    return _scaled(value, factor) if isinstance(value, Delay) else factor * value

@@ -1,0 +1,190 @@
+"""Speeds that change with time: a profile, slow periods, and the compute law of work done at such a speed."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from asyncsim._checks import require_not_negative
+from asyncsim.delays._law import Delay, keep_positive, require_law
+from asyncsim.delays._timer import Segment, Timer
+
+_BLOCK = 64  # periods of each kind drawn at once: as with delays, one call for many is much faster
+
+
+@runtime_checkable
+class Speed(Protocol):
+    """A worker's speed as a piecewise constant function of time; work is measured in seconds at speed 1."""
+
+    @property
+    def mean(self) -> float:
+        """Long-run mean speed."""
+        ...
+
+    def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
+        """Pairs (until when, at what speed) from time 0 on, drawn only when they are needed. See `Timer`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A given speed: `speeds[i]` from `times[i]` on, repeated after `period` if there is one.
+
+    Args:
+        times: When each speed begins, in seconds, increasing from 0 (kept as a tuple).
+        speeds: The speeds, at least 0 (kept as a tuple). The last one must be above 0; with a period, any of them.
+        period: Seconds after which the profile begins again; None if the last speed has no end.
+
+    Raises:
+        ValueError: If an argument is out of range, or work would never end.
+
+    Example:
+        >>> nights = Profile(times=(0.0, 16.0), speeds=(1.0, 0.25), period=24.0)
+        >>> nights.mean
+        0.75
+        >>> from asyncsim.delays import Constant
+        >>> VariableSpeed(Constant(10.0), nights).timer(np.random.default_rng(0)).duration(8.0, 10.0)
+        16.0
+    """
+
+    times: Sequence[float]
+    speeds: Sequence[float]
+    period: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", _numbers("times", self.times))
+        object.__setattr__(self, "speeds", _numbers("speeds", self.speeds))
+        if self.period is not None:
+            keep_positive(self, period="Leave it out for a profile that does not repeat.")
+        _require_profile(self)
+
+    @property
+    def mean(self) -> float:
+        """Mean over a period, or the last speed."""
+        if self.period is None:
+            return self.speeds[-1]
+        lengths = np.diff([*self.times, self.period])
+        return float(np.dot(self.speeds, lengths)) / self.period
+
+    def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
+        """Pairs (until when, at what speed); the generator does not change."""
+        del generator  # Unused.
+        if self.period is None:
+            yield from zip((*self.times[1:], math.inf), self.speeds, strict=True)
+            return
+        ends = (*self.times[1:], self.period)
+        for cycle in itertools.count():
+            for end, speed in zip(ends, self.speeds, strict=True):
+                yield cycle * self.period + end, speed
+
+
+@dataclass(frozen=True)
+class SlowPeriods:
+    """Fast periods at speed 1 alternate with slow ones at speed 1 / factor, each of a random length.
+
+    With exponential lengths, the worker is Markov-modulated. Every worker begins at the start of a fast period and
+    draws its own lengths from there; with constant lengths, all workers are slow at the same times.
+
+    Args:
+        factor: How many times as long work takes in a slow period, positive.
+        fast: Law of the lengths of the fast periods, in seconds.
+        slow: Law of the lengths of the slow periods, in seconds.
+
+    Raises:
+        ValueError: If `factor` is not finite and positive, `fast` or `slow` is not a law, or both lengths are 0.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> SlowPeriods(factor=4.0, fast=Exponential(mean=3.0), slow=Exponential(mean=1.0)).mean
+        0.8125
+    """
+
+    factor: float
+    fast: Delay
+    slow: Delay
+
+    def __post_init__(self) -> None:
+        keep_positive(self, factor="4 makes work in a slow period four times as long.")
+        require_law("fast", self.fast)
+        require_law("slow", self.slow)
+        if self.fast.mean + self.slow.mean == 0:
+            raise ValueError(
+                f"`fast` and `slow` must not both be 0; got {self.fast!r} and {self.slow!r}. Give lengths in seconds."
+            )
+
+    @property
+    def mean(self) -> float:
+        """(fast.mean + slow.mean / factor) / (fast.mean + slow.mean), by renewal reward."""
+        return (self.fast.mean + self.slow.mean / self.factor) / (self.fast.mean + self.slow.mean)
+
+    def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
+        """Pairs (until when, at what speed), drawn from the generator."""
+        now = 0.0
+        while True:
+            lengths = np.stack([law.sample(generator, _BLOCK) for law in (self.fast, self.slow)], axis=1)
+            for length, speed in zip(lengths.ravel().tolist(), itertools.cycle((1.0, 1 / self.factor))):
+                now += require_not_negative("length", length, remedy=f"Correct {self!r}.")
+                yield now, speed
+
+
+@dataclass(frozen=True)
+class VariableSpeed:
+    """A compute law in which a job with work W from `work` ends when the integral of the speed reaches W.
+
+    A job's duration depends on when it starts, so that this is not a `Delay`: it has no distribution function.
+    The simulator draws the work from `work`, and asks the worker's own timer how long it takes.
+
+    Args:
+        work: Law of the work of a job, in seconds at speed 1.
+        speed: How fast the worker is when: a `Profile`, `SlowPeriods`, or any `Speed`.
+
+    Raises:
+        ValueError: If `work` is not a law of delays, or `speed` is not a `Speed`.
+
+    Example:
+        >>> from asyncsim.delays import Constant, Exponential
+        >>> law = VariableSpeed(Constant(1.0), SlowPeriods(4.0, fast=Exponential(3.0), slow=Exponential(1.0)))
+        >>> round(law.mean, 6)
+        1.230769
+    """
+
+    work: Delay
+    speed: Speed
+    in_seconds: ClassVar[tuple[str, ...]] = ("work",)
+
+    def __post_init__(self) -> None:
+        require_law("work", self.work)
+        if not isinstance(self.speed, Speed):
+            raise ValueError(f"`speed` must be a speed; got {self.speed!r}. Use a `Profile` or `SlowPeriods`.")
+
+    @property
+    def mean(self) -> float:
+        """Long-run mean duration of a job of a worker that is always busy, work.mean / speed.mean."""
+        return self.work.mean / self.speed.mean
+
+    def timer(self, generator: np.random.Generator, /) -> Timer:
+        """A timer for one worker, with a generator of its own."""
+        return Timer(self.speed.segments(generator))
+
+
+def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    if not isinstance(values, (Sequence, np.ndarray)):
+        raise ValueError(f"`{name}` must be a sequence of numbers; got {values!r}. Give one per segment.")
+    return tuple(require_not_negative(name, value, remedy="Give one per segment.") for value in values)
+
+
+def _require_profile(profile: Profile) -> None:
+    times, speeds, period = profile.times, profile.speeds, profile.period
+    if len(times) != len(speeds):
+        raise ValueError(
+            f"`times` and `speeds` must be as many; got {len(times)} and {len(speeds)}. Give one of each per segment."
+        )
+    if not times or times[0] != 0 or any(later <= sooner for sooner, later in itertools.pairwise(times)):
+        raise ValueError(f"`times` must increase from 0; got {times}. Give the beginnings of the segments.")
+    if period is not None and period <= times[-1]:
+        raise ValueError(f"`period` must be after the last of `times`, {times[-1]}; got {period}. Make it longer.")
+    if not (speeds[-1] if period is None else max(speeds)):
+        raise ValueError(f"`speeds` must let all work end; got {speeds}. End with a speed above 0.")

@@ -1,0 +1,240 @@
+"""Laws whose tail has a shape: Weibull's, lighter or heavier than exponential, and Pareto's, a power of time."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.delays import _fitting as fitting
+from asyncsim.delays._law import FloatArray, Law, OfMean, OfMeanAndCv, from_zero, keep_positive
+
+# A Weibull law of shape 0.1 has a cv of 430; with a smaller shape, no sample that fits in memory shows its mean.
+_LEAST_WEIBULL_SHAPE = 0.1
+
+
+@dataclass(frozen=True)
+class Weibull(OfMean):
+    """P(delay > t) = exp(-(t / scale)^shape), with scale = mean / Γ(1 + 1/shape).
+
+    A shape of 1 is the exponential law; with a smaller one, a job that has run for long will run for longer still.
+
+    Args:
+        mean: Mean delay, in seconds.
+        shape: Exponent of the tail.
+
+    Raises:
+        ValueError: If `mean` is not finite and positive, or `shape` is not finite and at least 0.1.
+
+    Example:
+        >>> law = Weibull(mean=2.0, shape=1.0)
+        >>> round(law.variance, 9)
+        4.0
+    """
+
+    shape: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        keep_positive(self, shape="1 is the exponential law.")
+        if self.shape < _LEAST_WEIBULL_SHAPE:
+            raise ValueError(
+                f"`shape` must be at least {_LEAST_WEIBULL_SHAPE}; got {self.shape!r}. Almost all delays would "
+                "be 0: use `Pareto` for a heavy tail."
+            )
+
+    @classmethod
+    def from_cv(cls, mean: float, cv: float) -> "Weibull":
+        """The law with this mean and this coefficient of variation; a cv of 1 is the exponential law.
+
+        Raises:
+            ValueError: If an argument is not finite and positive, or the shape would be below 0.1.
+
+        Example:
+            >>> round(Weibull.from_cv(mean=1.0, cv=1.0).shape, 9)
+            1.0
+        """
+        from scipy.optimize import brentq
+
+        given = OfMeanAndCv(mean, cv)
+        most = 1 / _LEAST_WEIBULL_SHAPE
+        wanted = math.log1p(given.cv * given.cv)
+        if wanted > _log_moment_ratio(most):
+            raise ValueError(f"`cv` must be at most 430; got {given.cv!r}. Use `Pareto` for a heavy tail.")
+        root: Any = brentq(lambda x: _log_moment_ratio(x) - wanted, 0.0, most)
+        return cls(given.mean, 1 / root)
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Weibull":
+        """Maximum likelihood: Σ t^k log t / Σ t^k - 1/k = mean of log(duration), sums over the censored ones too.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is not positive and finite;
+                or if the best shape is below 0.1.
+
+        Example:
+            >>> law = Weibull.fit([1.0, 2.0, 3.0])
+            >>> round(law.mean, 3), round(law.shape, 3)
+            (2.01, 2.739)
+        """
+        from scipy.optimize import brentq
+
+        measured, unended = fitting.observed(durations, censored, law="a Weibull law", positive=True)
+        unended = unended[unended > 0]
+        longest = max(measured.max(), unended.max(initial=0.0))
+        logs = np.log(np.concatenate([measured, unended]) / longest)
+        mean_log = float(logs[: len(measured)].mean())
+
+        def slope(log_shape: float) -> float:
+            shape = math.exp(log_shape)
+            weights = np.exp(shape * logs)
+            return float((weights * logs).sum() / weights.sum()) - 1 / shape - mean_log
+
+        root: Any = brentq(slope, math.log(_LEAST_WEIBULL_SHAPE) - 3, 25.0, xtol=1e-13)
+        shape = math.exp(root)
+        scale = longest * float(np.exp(shape * logs).sum() / len(measured)) ** (1 / shape)
+        return cls(scale * math.gamma(1 + 1 / shape), shape)
+
+    @property
+    def scale(self) -> float:
+        """mean / Γ(1 + 1/shape), which a share 1/e of all delays exceeds."""
+        return self.mean / math.gamma(1 + 1 / self.shape)
+
+    @property
+    def variance(self) -> float:
+        """mean² (Γ(1 + 2/shape) / Γ(1 + 1/shape)² - 1)."""
+        return self.mean * self.mean * max(math.expm1(_log_moment_ratio(1 / self.shape)), 0.0)
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """1 - exp(-(t / scale)^shape) for t > 0, else 0; the shape of `t`."""
+        return -np.expm1(-((from_zero(t) / self.scale) ** self.shape))
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """log(shape / scale) + (shape - 1) log(t / scale) - (t / scale)^shape for t >= 0, else minus infinity."""
+        from scipy.special import xlogy
+
+        t = np.asarray(t, dtype=np.float64)
+        part = np.maximum(t, 0.0) / self.scale
+        values = math.log(self.shape / self.scale) + xlogy(self.shape - 1, part) - part**self.shape
+        return np.where(t >= 0, values, -np.inf)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """scale · (-log(1 - p))^(1/shape), for `p` in [0, 1); the shape of `p`."""
+        return self.scale * (-np.log1p(-np.asarray(p, dtype=np.float64))) ** (1 / self.shape)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return self.scale * generator.weibull(self.shape, size)
+
+
+@dataclass(frozen=True)
+class Pareto(Law):
+    """P(delay > t) = (minimum / t)^shape for t above the minimum: the heaviest tail here.
+
+    The mean is minimum · shape / (shape - 1). The variance is infinite if shape <= 2, and the mean over a simulation
+    then converges more slowly than with the square root of its length.
+
+    Args:
+        minimum: The shortest delay, in seconds.
+        shape: Exponent of the tail.
+
+    Raises:
+        ValueError: If an argument is not finite and positive, or `shape` is not above 1, because the mean would be
+            infinite.
+
+    Example:
+        >>> Pareto(minimum=1.0, shape=3.0).mean, Pareto(minimum=1.0, shape=2.0).variance
+        (1.5, inf)
+    """
+
+    minimum: float
+    shape: float
+    in_seconds: ClassVar[tuple[str, ...]] = ("minimum",)
+
+    def __post_init__(self) -> None:
+        keep_positive(self, minimum="Give the shortest delay in seconds.", shape="Use 2.5 for a finite variance.")
+        if self.shape <= 1:
+            raise ValueError(
+                f"`shape` must be above 1, or the mean would be infinite; got {self.shape!r}. "
+                "Use 1.5 for a tail of infinite variance."
+            )
+
+    @classmethod
+    def from_cv(cls, mean: float, cv: float) -> "Pareto":
+        """The law with this mean and this coefficient of variation, and so with a shape above 2.
+
+        Raises:
+            ValueError: If an argument is not finite and positive.
+
+        Example:
+            >>> law = Pareto.from_cv(mean=3.0, cv=3 ** -0.5)
+            >>> round(law.minimum, 9), round(law.shape, 9)
+            (2.0, 3.0)
+        """
+        given = OfMeanAndCv(mean, cv)
+        shape = 1 + math.hypot(1.0, 1 / given.cv)
+        return cls(given.mean * (1 - 1 / shape), shape)
+
+    @classmethod
+    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Pareto":
+        """Maximum likelihood: the shortest duration, and shape = number / Σ log(time / minimum), censored times too.
+
+        Args:
+            durations: (jobs,) measured, in seconds.
+            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+
+        Raises:
+            ValueError: If there are fewer than two, all are equal, or one is not positive and finite;
+                or if the best shape is at most 1, so that the mean would be infinite.
+
+        Example:
+            >>> law = Pareto.fit([1.0, 1.2, 1.5])
+            >>> law.minimum, round(law.shape, 3)
+            (1.0, 5.104)
+        """
+        measured, unended = fitting.observed(durations, censored, law="a Pareto law", positive=True)
+        minimum = float(measured.min())
+        times = np.maximum(np.concatenate([measured, unended]), minimum)
+        return cls(minimum, len(measured) / float(np.log(times / minimum).sum()))
+
+    @property
+    def mean(self) -> float:
+        """minimum · shape / (shape - 1)."""
+        return self.minimum * (self.shape / (self.shape - 1))
+
+    @property
+    def variance(self) -> float:
+        """minimum² shape / ((shape - 1)² (shape - 2)), infinite if shape <= 2."""
+        if self.shape <= 2:
+            return math.inf
+        excess = self.minimum / (self.shape - 1)
+        return excess * excess * (self.shape / (self.shape - 2))
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """1 - (minimum / t)^shape for t > minimum, else 0; the shape of `t`."""
+        later = np.maximum(np.asarray(t, dtype=np.float64), self.minimum)
+        return 1 - (self.minimum / later) ** self.shape
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """log(shape / minimum) - (shape + 1) log(t / minimum) for t >= minimum, else minus infinity."""
+        ratio = np.asarray(t, dtype=np.float64) / self.minimum
+        values = math.log(self.shape / self.minimum) - (self.shape + 1) * np.log(np.maximum(ratio, 1.0))
+        return np.where(ratio >= 1, values, -np.inf)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """minimum · (1 - p)^(-1/shape), for `p` in [0, 1); the shape of `p`."""
+        return self.minimum * (1 - np.asarray(p, dtype=np.float64)) ** (-1 / self.shape)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return self.minimum * (1 + generator.pareto(self.shape, size))
+
+
+def _log_moment_ratio(x: float) -> float:
+    """Logarithm of E[t²] / E[t]² of the Weibull law with shape 1 / x."""
+    return math.lgamma(1 + 2 * x) - 2 * math.lgamma(1 + x)

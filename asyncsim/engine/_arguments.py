@@ -1,0 +1,178 @@
+"""The arguments of `replay`, checked: a one-line error for whatever cannot be meant."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim import _memory as memory
+from asyncsim.engine._layout import Packing
+from asyncsim.engine._plan import Plan
+from asyncsim.engine._quantities import QUANTITIES, Measure, Record, own_measures, strides
+from asyncsim.engine._run import Run
+from asyncsim.engine._validation import UserFunction, owner_of, shown
+from asyncsim.rules import Rule
+from asyncsim.workloads import Workload
+
+COPIES = 3  # of the parameters, beside those of the workers: the central variable, a gradient, an update
+FLOAT_BYTES = 4  # of a float32
+MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
+
+
+def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
+    """The seed as `Run` keeps it, and as a tuple; every hyper-parameter must be a scalar or have one value per seed."""
+    if getattr(seed, "ndim", 1) == 0 and jnp.issubdtype(seed.dtype, jnp.integer):  # an array of no axis
+        seed = int(seed)
+    several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes)) and getattr(seed, "ndim", 1) > 0
+    seeds = tuple(
+        checks.require_integer("seed", one, least=0, remedy="Give a whole number, or a sequence of them.")
+        for one in (seed if several else (seed,))
+    )
+    if not seeds or max(seeds) > MOST_SEED:
+        raise ValueError(f"`seed` must be one or more whole numbers from 0 to {MOST_SEED}; got {seed!r}.")
+    for name, value in rule.numbers.items():
+        if np.shape(value) not in ((), (len(seeds),)):
+            raise ValueError(
+                f"`{name}` must be a scalar, or one value per seed, here {len(seeds)}; got shape {np.shape(value)}."
+            )
+    return (seeds if several else seeds[0]), seeds
+
+
+def checked_commits(commits: int | None, available: int) -> int:
+    """Commits to replay."""
+    if commits is None:
+        return available
+    wanted = checks.require_integer("commits", commits, least=0, remedy="Leave it out for the whole trace.")
+    if wanted > available:
+        raise ValueError(f"`commits` must be at most the trace's {available}; got {wanted}. Simulate a longer trace.")
+    return wanted
+
+
+def first_params(workload: Workload, key: jax.Array) -> Any:
+    """The workload's first parameters as JAX arrays of floating-point numbers."""
+    return _first_params(workload.init, key, owner_of(workload))
+
+
+def _first_params(init: Any, key: jax.Array, owner: str) -> Any:
+    params = jax.tree.map(jnp.asarray, UserFunction("init", owner, init)(key=key))
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            where = jax.tree_util.keystr(path) or "it"
+            raise ValueError(f"`init` must give floating-point parameters; {where} is {leaf.dtype}. Convert it.")
+    if not sum(leaf.size for leaf in jax.tree.leaves(params)):
+        found = shown(params) if jax.tree.leaves(params) else "an empty pytree"
+        raise ValueError(f"`init` must give at least one parameter; got {found}.")
+    return params
+
+
+def first_shapes(workload: Workload, key: jax.Array) -> Any:
+    """As `first_params`, but only shapes and dtypes where they can be had alone: the parameters may be too large."""
+    init, owner = workload.abstract_init, owner_of(workload)
+    try:
+        if isinstance(init, Hashable):
+            return _first_shapes.eval_shape(init, key, owner=owner)
+        return jax.eval_shape(partial(_first_params, init, owner=owner), key)
+    except (TypeError, ValueError):  # an `init` in plain Python, which needs the key's numbers, or a mistake in it
+        return first_params(workload, key)
+
+
+_first_shapes = jax.jit(_first_params, static_argnames=("init", "owner"))  # JAX remembers what came of it
+
+
+def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int) -> None:
+    """Refuse a replay that does not fit: its state on the device, its losses on the host."""
+    state = seeds * (workers * row.size * row.dtype.itemsize + COPIES * params.size * params.dtype.itemsize)
+    times = f"{workers} worker{'s' * (workers > 1)} and {seeds} seed{'s' * (seeds > 1)}"
+    subject = f"`workload` of {params.size} parameters, with {times} under the rule {rule.name!r},"
+    memory.require(state, subject, "Use a smaller model, or fewer workers or seeds.", device_memory())
+    memory.require(seeds * commits * FLOAT_BYTES, f"`commits` of {commits}", "Use fewer.")
+
+
+def bytes_recorded(shapes: Mapping[str, Any], strides: Mapping[str, int]) -> float:
+    """Bytes recorded of a commit of one seed, on average."""
+    return sum(shape.size * shape.dtype.itemsize / strides[name] for name, shape in shapes.items())
+
+
+def require_memory_of_records(
+    shapes: Mapping[str, Any], strides: Mapping[str, int], *, seeds: int, commits: int
+) -> None:
+    """Refuse records that do not fit on the host; names the one that takes most."""
+    if not shapes:
+        return
+    most = max(shapes, key=lambda name: bytes_recorded({name: shapes[name]}, strides))
+    subject = f"`record` of {most!r}, {shapes[most].size} numbers at every {strides[most]} of {commits} commits,"
+    remedy = f"Record it less often, such as {{{most!r}: {1000 * strides[most]}}}."
+    memory.require(seeds * commits * bytes_recorded(shapes, strides), subject, remedy)
+
+
+def device_memory() -> float:
+    """Bytes of memory of the accelerator; those of the machine where JAX runs on the CPU."""
+    device = jax.local_devices()[0]
+    told = None if device.platform == "cpu" else device.memory_stats()
+    return float(told["bytes_limit"]) if told and "bytes_limit" in told else memory.total()
+
+
+def checked_strides(
+    record: Record | None,
+    resume: Run | None,
+    plan: Plan,
+    metrics: Sequence[str],
+) -> dict[str, int]:
+    """Name -> commits from one record to the next. A resumed run keeps recording what it recorded."""
+    if record is None:
+        return dict(resume.strides) if resume is not None else {}
+    wanted, own = strides(record, plan.workers, metrics), own_measures(record)
+    if resume is not None and wanted != dict(resume.strides):
+        raise ValueError(f"`record` must be that of `resume`, {dict(resume.strides)}; got {wanted}. Leave it out.")
+    for name in wanted:
+        if name not in (*QUANTITIES, *metrics, *own):
+            raise ValueError(f"`record` names {name!r}, which this workload does not evaluate; leave it out.")
+    return wanted
+
+
+def checked_measures(record: Record | None, resume: Run | None, metrics: Sequence[str]) -> dict[str, Measure]:
+    """Name -> function of one's own. A resumed run has those that it recorded, unless it comes from a file."""
+    if record is not None or resume is None:
+        return own_measures(record or ())
+    for name in resume.strides:
+        if name not in (*QUANTITIES, *metrics, *resume.own):
+            raise ValueError(
+                f"`record` must be given again: `resume` recorded {name!r} by a function, which is not in its file."
+            )
+    return dict(resume.own)
+
+
+def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:
+    """Refuse to resume a run of something else, or one whose workers' state was not kept."""
+    if resume.state.rows is None:
+        raise ValueError(
+            "`resume` must have the workers' state, which its file does not hold. Save it with `resumable=True`, or "
+            "replay from the start."
+        )
+    if resume.seed != seed:
+        raise ValueError(f"`resume` must be a run of the same seed; it has {resume.seed}, not {seed}.")
+    if resume.rule != rule:
+        raise ValueError(f"`resume` must be a run of the same rule; it has {resume.rule!r}.")
+    if resume.digest != plan.digest(resume.commits):
+        raise ValueError(f"`resume` must be a run of the same trace; its first {resume.commits} commits differ.")
+    if resume.state.central.shape[-1] != parameters:
+        raise ValueError(f"`resume` must be a run of the same workload; this one has {parameters} parameters.")
+    if resume.commits > total:
+        raise ValueError(
+            f"`resume` has {resume.commits} commits already; `commits` must be at least that, got {total}."
+        )
+
+
+def require_same_records(resume: Run, shapes: Mapping[str, Any]) -> None:
+    """Refuse a function whose values do not fit those that the resumed run recorded under its name."""
+    for name, shape in shapes.items():
+        axes = 2 if resume.several else 1  # seeds and records
+        if len(resume.recorded_at.get(name, ())) and resume.records[name].shape[axes:] != shape.shape:
+            raise ValueError(
+                f"`record` must have the function that `resume` recorded as {name!r}: it has values of shape "
+                f"{resume.records[name].shape[axes:]}, not {shape.shape}."
+            )

@@ -1,0 +1,110 @@
+"""The host's share of a chunk: columns of the plan, padded to one length, with example numbers and what is due."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from asyncsim.engine._plan import Events, Plan, waves
+from asyncsim.engine._state import Chunk, ChunkEvents, Schedule, When
+from asyncsim.workloads import Workload
+from asyncsim.workloads._batches import PartShuffles, Shuffles
+
+CHUNK_WORK = 1e8  # parameters × batch × seeds × commits of a chunk: tenths of a second, for progress and Ctrl-C
+CHUNK_BYTES = 8 * 2**20  # of noise drawn for a chunk: it should stay in the CPU's cache until it is used
+RECORDED_BYTES = 256 * 2**20  # of a chunk, on the device until the chunk is done
+FLOAT_BYTES = 4  # of a float32; in float64 the noise takes twice the room, which costs little
+SHORTEST, LONGEST = 64, 65536  # commits of a chunk: shorter ones cost more to start, longer ones gain nothing
+
+
+def chunk_length(
+    parameters: int, batch_size: int, seeds: int, window: int = 1, recorded: float = 0.0, drawn: int = 0
+) -> int:
+    """Commits in a chunk: a power of two, so that few programs are compiled."""
+    by_work = CHUNK_WORK / (parameters * batch_size * seeds * window)
+    numbers = max(parameters, drawn) * seeds * window
+    by_memory = CHUNK_BYTES / (FLOAT_BYTES * numbers) if batch_size == 1 else by_work
+    length = min(max(min(by_work, by_memory), SHORTEST), LONGEST)
+    return 1 << int(np.log2(max(min(length, RECORDED_BYTES / max(recorded, 1.0)), 1)))
+
+
+def room(length: int, every: int) -> int:
+    """Records, one for each stride of commits, for which a chunk has room."""
+    return 1 << (-(-length // every)).bit_length()  # more than there can be: commits that are not due write there too
+
+
+@dataclass(frozen=True, eq=False)
+class Feeder:
+    """Cuts chunks out of a plan."""
+
+    plan: Plan  # the trace
+    workload: Workload  # where mini-batches come from
+    seeds: tuple[int, ...]  # seeds replayed side by side
+    strides: tuple[int, ...]
+    length: int  # commits in a chunk
+    lanes: int  # gradients taken together
+    window: int | None = None  # local steps of a commit, each with a mini-batch; None for rules without local steps
+
+    @cached_property
+    def shuffles(self) -> Shuffles | PartShuffles | None:
+        """The order of the examples; None without data."""
+        return self.workload.shuffles()
+
+    def chunk(self, start: int, stop: int) -> tuple[int, Chunk]:
+        """Commits `start` to `stop`, at most `length` of them, and how often the loop runs: commits or waves."""
+        rows = slice(start, stop)
+        worker, job = self.plan.worker[rows], self.plan.job[rows]
+        begins, sizes = waves(self.plan.read_row[rows] - start, self.lanes) if self.lanes > 1 else (None, None)
+        chunk = Chunk(
+            worker=self.pad(worker),
+            job=self.pad(job),
+            schedule=self.schedule(rows),
+            events=tuple(self.events(events, start, stop) for events in self.plan.events.values()),
+            examples=self.examples(worker, job),
+            keys=None,  # made on the device
+            due=tuple(self.due(start, every) for every in self.strides),
+            wave_start=self.pad(begins),
+            wave_size=self.pad(sizes),
+        )
+        return (stop - start if begins is None else len(begins)), chunk
+
+    def schedule(self, rows: slice) -> Schedule:
+        """What the trace says about these commits."""
+        columns = {name: getattr(self.plan, name) for name in Schedule._fields}
+        return Schedule(**{name: self.pad(c[rows]) for name, c in columns.items() if c is not None})
+
+    def due(self, start: int, every: int) -> np.ndarray:
+        """Records before each commit of the chunk, and in all of it."""
+        return ((start + np.arange(self.length + 1)) // every - start // every).astype(np.int32)
+
+    def events(self, events: Events, start: int, stop: int) -> ChunkEvents:
+        """The events that follow commits `start` to `stop`."""
+        edges = np.searchsorted(events.row, np.arange(start, stop + 1))
+        here = slice(edges[0], edges[-1])
+        edges = (edges - edges[0]).astype(np.int32)
+        most = self.length + self.plan.workers
+        columns = {name: getattr(events, name) for name in When._fields}
+        return ChunkEvents(
+            start=self.pad(edges[:-1]),
+            stop=self.pad(edges[1:]),
+            worker=self.pad(events.worker[here], most),
+            when=When(**{name: self.pad(c[here], most) for name, c in columns.items() if c is not None}),
+        )
+
+    def pad(self, column: np.ndarray | None, length: int = 0) -> Any:
+        """The column with zeros up to the chunk's length, or another one."""
+        if column is None:
+            return None
+        zeros = np.zeros(((length or self.length) - len(column), *column.shape[1:]), column.dtype)
+        return np.concatenate([column, zeros])
+
+    def examples(self, worker: np.ndarray, job: np.ndarray) -> np.ndarray | None:
+        """Example numbers, (length, seeds, batch) or, with local steps, (length, seeds, window, batch)."""
+        if self.shuffles is None:
+            return None
+        if self.window is None:
+            return self.pad(np.stack([self.shuffles.take(seed, worker, job) for seed in self.seeds], axis=1))
+        steps = (job[:, None].astype(np.int64) * self.window + np.arange(self.window)).ravel()
+        taken = [self.shuffles.take(seed, worker.repeat(self.window), steps) for seed in self.seeds]
+        return self.pad(np.stack([rows.reshape(len(job), self.window, -1) for rows in taken], axis=1))

@@ -1,0 +1,197 @@
+"""How trees lie in vectors, and all else about a replay that is fixed when its program is compiled.
+
+One row per worker in one array is what lets the compiled loop update a worker's state in place
+(`asyncsim.engine._rows`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from asyncsim.engine._plan import GROUPS, PULL, RESUME, is_event
+from asyncsim.rules import Rule, View
+
+GRADIENT, NOISE = "gradient", "noise"  # what may take the worker's number; see `Layout.by_worker`
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a pytree of arrays lies in a vector. Hashable, so that compiled functions can take it as a constant."""
+
+    treedef: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, tree: Any) -> "Packing":
+        """The packing of trees like this one (arrays or `jax.ShapeDtypeStruct`)."""
+        leaves, treedef = jax.tree.flatten(tree)
+        return cls(treedef, tuple(leaf.shape for leaf in leaves), tuple(jnp.dtype(leaf.dtype) for leaf in leaves))
+
+    @cached_property
+    def dtype(self) -> Any:
+        """The vector's dtype: the widest of the leaves' dtypes, and beside integers float32 at least."""
+        if not self.dtypes:
+            return jnp.result_type(float)
+        counts = any(jnp.issubdtype(dtype, jnp.integer) for dtype in self.dtypes)
+        return jnp.result_type(*self.dtypes, *([jnp.float32] if counts else []))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers in each leaf."""
+        return tuple(prod(shape) for shape in self.shapes)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each leaf begins in the vector."""
+        return tuple(accumulate(self.sizes, initial=0))[:-1]
+
+    @property
+    def size(self) -> int:
+        """Numbers in the vector."""
+        return sum(self.sizes)
+
+    def pack(self, tree: Any) -> jax.Array:
+        """All numbers of the tree in one vector of shape (size,)."""
+        leaves = [jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
+        return jnp.concatenate(leaves) if leaves else jnp.zeros(0, self.dtype)
+
+    def unpack(self, vector: jax.Array) -> Any:
+        """The tree whose numbers are in a vector of shape (size,)."""
+        leaves = [
+            vector[offset : offset + size].reshape(shape).astype(dtype)
+            for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
+        ]
+        return jax.tree.unflatten(self.treedef, leaves)
+
+    def pack_on_host(self, tree: Any) -> np.ndarray:
+        """As `pack`, with NumPy: nothing is compiled for what is done once."""
+        leaves = [np.ravel(np.asarray(leaf)).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
+        return np.concatenate(leaves) if leaves else np.zeros(0, self.dtype)
+
+    def unpack_on_host(self, vectors: Any) -> Any:
+        """As `unpack`, with NumPy, of vectors of shape (…, size): every leaf is a copy with the same leading axes."""
+        vectors = np.asarray(vectors)
+        leaves = [
+            np.array(vectors[..., offset : offset + size], dtype).reshape(*vectors.shape[:-1], *shape)
+            for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
+        ]
+        return jax.tree.unflatten(self.treedef, leaves)
+
+
+@jax.jit
+def copied(tree: Any) -> Any:
+    """The tree in memory of its own; one program in place of one for each leaf."""
+    return jax.tree.map(jnp.copy, tree)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All that is fixed when a replay is compiled."""
+
+    params: Packing  # packing of the parameters
+    row: Packing  # packing of a worker's `Row`
+    result: Packing | None = None
+    traits: tuple[str, ...] = ()  # what the trace has beyond the ordinary; see `asyncsim.engine._plan`
+    every_commit: tuple[str, ...] = ()  # names of the quantities recorded at every commit
+    now_and_then: tuple[tuple[str, ...], ...] = ()
+    room: tuple[int, ...] = ()  # for each of these groups, the records that a chunk has room for
+    lanes: int = 1  # gradients taken together; 1 for one commit after another
+    batched: bool = False
+    in_turn: bool = False
+    mesh: Mesh | None = None  # devices that share the lanes, or None
+    by_worker: tuple[str, ...] = ()  # what takes the worker's number besides: "gradient", "noise", both or neither
+    groups: tuple[int, ...] = ()
+    newest: bool = False  # whether gradients are taken at what the worker pulled last, with data drawn at what it read
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The traits that are events between commits."""
+        return tuple(name for name in self.traits if is_event(name))
+
+    @property
+    def devices(self) -> int:
+        """Devices that share the lanes."""
+        return 1 if self.mesh is None else self.mesh.size
+
+    @property
+    def everywhere(self) -> NamedSharding:
+        """A copy on every device: how state and data are placed when devices share the lanes."""
+        assert self.mesh is not None
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    def place(self, lane: Any) -> Any:
+        """Index of a lane's gradient where the devices' shares are concatenated; lanes are dealt out in turn."""
+        return lane % self.devices * (self.lanes // self.devices) + lane // self.devices
+
+
+class Row(NamedTuple):
+    """What a worker keeps."""
+
+    read: Any  # where it takes its gradient; until its next read, where it took the last one
+    pulled: Any  # what it pulled last; () where nothing asks for it between commits
+    state: Any  # the rule's state of the worker
+    last: Any = ()
+
+
+def sees_vector(rule: Rule, params: Packing) -> bool:
+    """Whether the rule can be given all parameters as one vector: it treats each alone, and they have one dtype."""
+    return rule.sees_vector and len(set(params.dtypes)) == 1
+
+
+def as_seen(rule: Rule, params: Packing, vector: jax.Array) -> Any:
+    """The parameters as the rule sees them: one vector where `sees_vector`, else the user's pytree."""
+    return vector if sees_vector(rule, params) else params.unpack(vector)
+
+
+def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.Array) -> Row:
+    """The row of a worker that begins with this central variable."""
+    first = as_seen(rule, params, vector)
+    row = Row(first, first, rule.start(first))
+    later = RESUME in traits or GROUPS in traits
+    if not (PULL in traits or (later and _resume_uses("pulled", rule, row))):
+        row = row._replace(pulled=())
+    # A rule that treats each parameter alone looks at the last value of those only that it reads.
+    if GROUPS in traits and not rule.sees_vector and _resume_uses("read", rule, row):
+        row = row._replace(last=first)
+    return row
+
+
+def _resume_uses(name: str, rule: Rule, row: Row) -> bool:
+    """Whether `resume` uses a field of the view; the rows of most rules need not hold it."""
+
+    def resume(value: Any) -> Any:
+        view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0))._replace(**{name: value})
+        return rule.resume(row.read, rule.start_server(row.read), row.state, view)
+
+    jaxpr = jax.make_jaxpr(resume)(row.read).jaxpr
+    used = [*jaxpr.outvars, *(variable for equation in jaxpr.eqns for variable in equation.invars)]
+    return any(value is variable for value in jaxpr.invars for variable in used)
+
+
+def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing:
+    """Packing of this rule's `Row`."""
+    vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
+    return Packing.of(_first_row.eval_shape(rule, vector, params=params, traits=traits))
+
+
+def result_packing(rule: Rule, params: Packing) -> Packing | None:
+    """Packing of `(displacement, state)`, what local steps leave; None for a rule without them."""
+    if not rule.steps_locally:
+        return None
+    vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
+    row = _first_row.eval_shape(rule, vector, params=params, traits=())
+    return Packing.of((row.read, row.state))
+
+
+@partial(jax.jit, static_argnames=("params", "traits"))
+def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str, ...]) -> Row:
+    """`first_row`, whose shapes JAX remembers."""
+    return first_row(rule, params, traits, vector)

@@ -1,0 +1,309 @@
+"""The compiled side of a replay: one program for every chunk of a trace, and for every seed.
+
+With one lane, the gradient is taken inside the loop, one commit after another: on one CPU device nothing is faster.
+With more, the chunk comes cut into waves of at most `lanes` commits whose gradients can all be taken at the wave's
+start (`engine._plan`); only the cheap part, which must keep the order of the commits, is then left in the loop.
+
+Where gradients are taken at the newest parameters (`Layout.newest`), each step needs the result of the one before, so
+that a wave is at most a step: a replay takes at least as long as its steps' gradients one after another. With one lane
+nothing is lost. With several, lanes beyond the commits of a step would be idle.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec
+
+from asyncsim.engine._commit import apply_commit, change_by, changed_offsets, first_buffer, measure, take_local_steps
+from asyncsim.engine._layout import GRADIENT, NOISE, Layout, first_row
+from asyncsim.engine._plan import BUFFER, GROUPS, PULL, RESUME
+from asyncsim.engine._rows import at, put_at, put_row, take_row
+from asyncsim.engine._state import Carry, Chunk, ChunkEvents, Problem, weakly_typed
+from asyncsim.rules import Rule
+from asyncsim.workloads._batches import job_key
+
+
+class Stateless(Rule, abstract=True):
+    """All rules that keep nothing, as `begin` sees them."""
+
+    elementwise: bool
+
+    def send(self, gradient: Any, state: Any, view: Any) -> Any:
+        """Never called."""
+        raise NotImplementedError
+
+
+def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
+    """The rule without what `begin` does not call: rules that begin alike share its program."""
+    if {BUFFER, RESUME, GROUPS} & {*traits}:  # it asks for the shapes of `send`, or what `resume` uses
+        return rule
+    stateless = type(rule).start is Rule.start and type(rule).start_server is Rule.start_server
+    return Stateless(rule.sees_vector) if stateless else rule
+
+
+@partial(jax.jit, static_argnames=("layout", "workers"))
+def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Carry:
+    """The carry before the first commit: every worker has read the first central variable, (seeds, parameters)."""
+
+    def first(rule: Rule, vector: jax.Array) -> tuple[jax.Array, Any, Any]:
+        row = first_row(rule, layout.params, layout.traits, vector)
+        return layout.row.pack(row), rule.start_server(row.read), first_buffer(rule, layout.traits, row)
+
+    bound, differing = bind_rule(first, rule)
+    row, server, buffer = over_seeds(bound, len(central))(differing, central)
+    return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
+
+
+@partial(jax.jit, static_argnames="window")
+def commit_keys(keys: jax.Array, worker: jax.Array, job: jax.Array, *, window: int | None) -> jax.Array:
+    """The random keys of a chunk's commits, (length, seeds), or of their local steps, (length, seeds, window)."""
+    per_commit = jax.vmap(jax.vmap(job_key, (0, None)))
+    keys = keys[:, worker].T
+    if window is None:
+        return per_commit(keys, job)
+    steps = job[:, None] * window + jnp.arange(window, dtype=jnp.int32)[None]
+    return jax.vmap(per_commit, (None, 1), 2)(keys, steps)
+
+
+@partial(jax.jit, static_argnames="layout", donate_argnames="carry")
+def replay_chunk(
+    carry: Carry, count: Any, chunk: Chunk, problem: Problem, *, layout: Layout
+) -> tuple[Carry, dict[str, jax.Array], jax.Array]:
+    """Replay the first `count` commits of a chunk; with several lanes, its first `count` waves."""
+    loop = Loop(chunk, problem, layout, seeds=carry.central.shape[0], opaque_true=count >= 0)
+    out = loop.room(carry)
+    body = loop.commit_alone if layout.lanes == 1 else loop.wave
+    carry, out = lax.fori_loop(0, count, body, (carry, out))
+    if layout.mesh is not None:  # else XLA might spread the state, and the next chunk would be another program
+        carry = lax.with_sharding_constraint(carry, layout.everywhere)
+    return carry, out, jnp.isfinite(carry.central).all(1)
+
+
+class Loop:
+    """The loop's body and what it closes over, while JAX traces it."""
+
+    def __init__(self, chunk: Chunk, problem: Problem, layout: Layout, seeds: int, opaque_true: jax.Array) -> None:
+        self.chunk = chunk
+        self.problem = problem
+        self.layout = layout
+        self.seeds = seeds
+        self.opaque_true = opaque_true
+        self.keys = chunk.keys
+        if chunk.keys is None:  # nothing uses them
+            shape = (len(chunk.worker), seeds, *(() if layout.result is None else (problem.rule.window,)))
+            self.keys = jnp.broadcast_to(problem.keys[0, 0], shape)
+        draw = problem.noise
+        if layout.result is not None:  # every local step has a key of its own
+            draw = draw and jax.vmap(draw)
+        # Drawn for the whole chunk at once: commit by commit it would cost twenty times as much.
+        whose = []
+        if NOISE in layout.by_worker:
+            each = jnp.reshape(chunk.worker, (-1, *(1 for _ in self.keys.shape[1:])))
+            whose = [jnp.broadcast_to(each, self.keys.shape)]
+        self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys, *whose)
+
+    def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
+        """Commit k: its gradient and its application."""
+        row, place = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
+        loss, result = self.compute(row, self.batch(k), at(self.keys, k), *self.newest(k, state[0].central, row))
+        return self.finish(k, state, row, place, loss, result)
+
+    def wave(self, i: jax.Array, state: tuple) -> tuple:
+        """Wave i: all its gradients together, then its commits in order."""
+        start, size = at(self.chunk.wave_start, i), at(self.chunk.wave_size, i)
+        losses, results = self.compute_wave(state[0], start, size)
+
+        def commit(lane: jax.Array, state: tuple) -> tuple:
+            row, place = take_row(state[0].rows, at(self.chunk.worker, start + lane), self.opaque_true)
+            loss, result = at(losses, self.layout.place(lane)), at(results, self.layout.place(lane))
+            return self.finish(start + lane, state, row, place, loss, result)
+
+        return lax.fori_loop(0, size, commit, state)
+
+    def compute_wave(self, carry: Carry, start: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Losses (lanes, seeds) and results (lanes, seeds, …) of a wave; lane l is at index `layout.place(l)`."""
+        layout, devices = self.layout, self.layout.devices
+        each = layout.lanes // devices
+
+        def of_commit(k: jax.Array) -> tuple[jax.Array, jax.Array]:
+            row = at(carry.rows, at(self.chunk.worker, k))
+            return self.compute(row, self.batch(k), at(self.keys, k), *self.newest(k, carry.central, row))
+
+        def of_device() -> tuple[jax.Array, jax.Array]:
+            first = start + (lax.axis_index("lanes") if layout.mesh is not None else 0)
+            if layout.batched:  # idle lanes cost an accelerator little
+                ks = first + devices * jnp.arange(each, dtype=jnp.int32)
+                return jax.vmap(of_commit)(jnp.minimum(ks, len(self.chunk.worker) - 1))
+            empty = jax.tree.map(lambda s: jnp.zeros((each, *s.shape), s.dtype), jax.eval_shape(of_commit, first))
+            mine = (start + size - first + devices - 1) // devices
+
+            def put(i: jax.Array, results: tuple) -> tuple:
+                new = of_commit(first + devices * i)
+                return tuple(put_at(r, n, i) for r, n in zip(results, new, strict=True))
+
+            return lax.fori_loop(0, mine, put, empty)
+
+        if layout.mesh is None:
+            return of_device()
+        spec = PartitionSpec("lanes")
+        return jax.shard_map(of_device, mesh=layout.mesh, in_specs=(), out_specs=spec, check_vma=False)()
+
+    def read(self, row: jax.Array) -> jax.Array:
+        """What the worker with this row read, (…, parameters): where it takes its gradient, or what drew its data."""
+        return row[..., : self.layout.params.size].astype(self.layout.params.dtype)
+
+    def newest(self, k: jax.Array, central: jax.Array, row: jax.Array) -> tuple[jax.Array, ...]:
+        """What the worker of commit k pulled last, (seeds, parameters), if its gradient is taken there; else ()."""
+        if not self.layout.newest:
+            return ()
+        if PULL not in self.layout.traits:
+            return (central,)
+        size = self.layout.params.size  # `pulled` lies next to `read`
+        pulled = row[..., size : 2 * size].astype(central.dtype)
+        return (jnp.where(at(self.chunk.schedule.late_pull, k), central, pulled),)
+
+    def batch(self, k: jax.Array) -> Any:
+        """Mini-batches of commit k with leading axis `seeds`, or None; with the worker's number, if it is asked for."""
+        if self.chunk.examples is None:
+            batch = jax.tree.map(lambda array: at(array, k), self.drawn)
+        else:
+            examples = at(self.chunk.examples, k)
+            batch = jax.tree.map(lambda array: jnp.take(array, examples, axis=0, mode="clip"), self.problem.data)
+        if GRADIENT not in self.layout.by_worker:
+            return batch
+        return batch, jnp.broadcast_to(at(self.chunk.worker, k), self.keys.shape[1:])
+
+    def gradient(self, params: Any, batch: Any, key: jax.Array, *behaviour: Any) -> tuple[jax.Array, Any]:
+        """Loss and gradient for what `batch` gave."""
+        if GRADIENT not in self.layout.by_worker:
+            return self.problem.gradient(params, batch, key, *behaviour)
+        return self.problem.gradient(params, batch[0], key, *behaviour, batch[1])
+
+    def compute(self, row: jax.Array, batch: Any, keys: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Losses (seeds,), and what the worker computed (seeds, …): packed gradients, or what local steps left."""
+        if self.layout.result is not None:
+            return self.with_rule(partial(take_local_steps, self.layout, self.gradient))(row, batch, keys, *newest)
+        params = self.layout.params
+
+        def one(read: jax.Array, batch: Any, key: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
+            point, *behaviour = map(params.unpack, (*newest, read))
+            loss, gradient = self.gradient(point, batch, key, *behaviour)
+            return loss, params.pack(gradient)
+
+        return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(self.read(row), batch, keys, *newest)
+
+    def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
+        """Apply commit k and store what it leaves."""
+        carry, out = state
+        apply = partial(self.apply, k, carry, row, loss, result)
+        carry, parts, commit = apply()
+        rows = put_row(carry.rows, parts, place, self.layout.row.offsets)
+        rows = self.follow(k, carry, rows)
+        values = {"loss": loss, **self.measure(self.layout.every_commit, commit)}
+        out = {**out, **{name: put_at(out[name], value, k) for name, value in values.items()}}
+        for names, due in zip(self.layout.now_and_then, self.chunk.due, strict=True):
+            # The commit is computed once more where it is due: if the conditional received its results, they would
+            # be written to memory at every commit. That costs 3 to 6 % of a replay that records now and then.
+            now = lambda names=names: self.measure(names, apply()[-1])  # noqa: E731
+            shapes = jax.eval_shape(now)
+            slot, after = at(due, k), at(due, k + 1)
+            found = lax.cond(after > slot, now, lambda shapes=shapes: jax.tree.map(_zeros, shapes))
+            out |= {name: put_at(out[name], found[name], slot) for name in names}
+        return carry._replace(rows=rows), out
+
+    def follow(self, k: jax.Array, carry: Carry, rows: jax.Array) -> jax.Array:
+        """The rows after what workers do between commit k and the next: any number of reads and pulls."""
+        for name, events in zip(self.layout.events, self.chunk.events, strict=True):
+            happen = partial(self.happen, name, events, carry)
+            rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
+        return rows
+
+    def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
+        """The rows after event e of this kind."""
+        row, place = take_row(rows, at(events.worker, e), self.opaque_true)
+        when = self.for_every_seed(events.when, e)
+        change = self.with_rule(partial(change_by(name), self.layout))
+        parts = change(carry.central, carry.server, row, when)
+        return put_row(rows, parts, place, changed_offsets(self.layout, self.problem.rule, name, parts))
+
+    def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
+        """The rule's part of commit k: the carry, the worker's row, and the commit to be recorded."""
+        schedule = self.for_every_seed(self.chunk.schedule, k)
+        arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, self.rule_key(k))
+        central, server, buffer, row, commit = self.with_rule(partial(apply_commit, self.layout))(*arguments)
+        return Carry(central, server, carry.rows, buffer), row, commit
+
+    def rule_key(self, k: jax.Array) -> Any:
+        """The keys of commit k, or of its first local step, (seeds,), for a rule that draws; else ()."""
+        if not self.problem.rule.draws:
+            return ()
+        return at(self.keys, k) if self.layout.result is None else at(self.keys, k)[:, 0]
+
+    def for_every_seed(self, columns: Any, place: jax.Array) -> Any:
+        """What stands at a place of these columns, with a leading axis of seeds, which share the trace."""
+        return jax.tree.map(lambda c: jnp.broadcast_to(at(c, place), (self.seeds, *c.shape[1:])), columns)
+
+    def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
+        """Recorded quantities of a commit, leading axis `seeds`."""
+
+        def one(rule: Rule, commit: Any) -> dict[str, jax.Array]:
+            return {name: measure(self.layout.params, rule, name, commit, self.problem.own) for name in names}
+
+        return self.with_rule(one)(commit)
+
+    def with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function(rule, …)`, mapped over the seeds' own hyper-parameters and its other arguments."""
+        bound, differing = bind_rule(function, self.problem.rule)
+        return partial(over_seeds(bound, self.seeds), differing)
+
+    def room(self, carry: Carry) -> dict[str, jax.Array]:
+        """Zeros for what the chunk records, name -> (records, seeds, …)."""
+        layout, length = self.layout, len(self.chunk.worker)
+
+        records = dict.fromkeys(("loss", *layout.every_commit), length)
+        for names, room in zip(layout.now_and_then, layout.room, strict=True):
+            records |= dict.fromkeys(names, room)
+
+        def first() -> dict[str, jax.Array]:
+            row = carry.rows[0]
+            newest = self.newest(jnp.int32(0), carry.central, row)
+            loss, result = self.compute(row, self.batch(jnp.int32(0)), self.keys[0], *newest)
+            if len(records) == 1:
+                return {"loss": loss}
+            commit = self.apply(jnp.int32(0), carry, row, loss, result)[-1]
+            return {"loss": loss, **self.measure(tuple(records)[1:], commit)}
+
+        shapes = jax.eval_shape(first)
+        return {name: jnp.zeros((room, *shapes[name].shape), shapes[name].dtype) for name, room in records.items()}
+
+
+def _zeros(shape: jax.ShapeDtypeStruct) -> jax.Array:
+    return jnp.zeros(shape.shape, shape.dtype)
+
+
+def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) -> Callable[..., Any]:
+    """One seed's function over all seeds: `jax.vmap` over the leading axis, or `jax.lax.map` if `in_turn`."""
+    if seeds > 1 and in_turn:
+        return lambda *arguments: jax.lax.map(lambda one: function(*one), arguments)
+    if seeds > 1:
+        return jax.vmap(function)
+
+    def single(*arguments: Any) -> Any:
+        out = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], out)
+
+    return single
+
+
+def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """`function(rule, …)` as a function of the hyper-parameters that differ from seed to seed, and their values."""
+    differing = {name: weakly_typed(value) for name, value in rule.numbers.items() if jnp.ndim(value)}
+
+    def bound(differing: dict[str, Any], *arguments: Any) -> Any:
+        return function(rule.with_numbers(differing), *arguments)
+
+    return bound, differing

@@ -1,0 +1,223 @@
+"""A trace as the engine needs it: who does what after which row, and where waves may be cut.
+
+Where every worker reads right after its own commit, the server applies every commit as it comes, and pull and commit
+are one, the order of the commits says it all. What a trace has beyond that are its `traits`; each adds columns to the
+plan and code to the compiled program, and a trace without a trait runs without that code.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim.engine._bind import bind
+from asyncsim.rules import Rule
+from asyncsim.store import _files as files
+from asyncsim.trace import Trace
+from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.workloads._workload import COMMITS
+
+BUFFER = "buffer"  # some commits only add to a step that a later one closes
+RESUME = "resume"  # some workers read later than right after their own commit
+BEGIN = "begin"  # some workers first read later than at the start, or begin anew
+PULL = "pull"  # some workers pull earlier than just before committing
+OWN = "own"  # some workers go on from what they pulled plus their own message
+GROUPS = "groups"  # parameter groups are read at versions of their own, each read an event
+EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row, and reads of groups before PULL
+
+
+def group_read(group: int) -> str:
+    """The event that a worker reads one group of the parameters."""
+    return f"{GROUPS}[{group}]"
+
+
+def group_that_reads(event: str) -> int | None:
+    """The group of such an event; None for any other."""
+    return int(event[len(GROUPS) + 1 : -1]) if event.startswith(f"{GROUPS}[") else None
+
+
+def is_event(trait: str) -> bool:
+    """Whether a trait is an event between commits."""
+    return trait in EVENTS or group_that_reads(trait) is not None
+
+
+class Events(NamedTuple):
+    """What workers do between two commits of others, int32 columns in the order of `row`.
+
+    Attributes:
+        row: The row of the trace after which it happens.
+        worker: The worker.
+        staleness: Of the worker's last commit before that.
+        begins: bool, whether the worker begins with this job, and reads the central variable as it is. For reads of
+            groups.
+        group_staleness: (events, groups) as `staleness`. For reads of groups.
+    """
+
+    row: np.ndarray
+    worker: np.ndarray
+    staleness: np.ndarray
+    begins: np.ndarray | None = None
+    group_staleness: np.ndarray | None = None
+
+
+class Plan(NamedTuple):
+    """Columns of a trace, of shape (commits,); None where the trace does not have the trait that they belong to.
+
+    Attributes:
+        workers: n.
+        worker, staleness: int32, as in the trace.
+        job: int32, the worker's commits before this one, or the jobs that it had begun (`Workload.counts`).
+        read_row: int32, the row after which the gradient can be taken; -1 for the start.
+        closes: bool, whether the row closes a step. With `BUFFER`.
+        collected: int32, commits collected in the step up to and including this one. With `BUFFER`.
+        prompt: bool, whether the worker reads right after this commit. With `RESUME`.
+        late_pull: bool, whether the worker pulls just before this commit. With `PULL`.
+        own: bool, whether the worker goes on from its own value after this commit. With `OWN`.
+        events: `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens; only those that the trace has.
+        group_staleness: (commits, groups) int32, as in the trace. With `GROUPS`.
+    """
+
+    workers: int
+    worker: np.ndarray
+    job: np.ndarray
+    staleness: np.ndarray
+    read_row: np.ndarray
+    closes: np.ndarray | None
+    collected: np.ndarray | None
+    prompt: np.ndarray | None
+    late_pull: np.ndarray | None
+    own: np.ndarray | None
+    events: dict[str, Events]
+    group_staleness: np.ndarray | None = None
+
+    @property
+    def traits(self) -> tuple[str, ...]:
+        """What the trace has beyond commits that are applied at once by workers that read at once."""
+        some = {BUFFER: self.closes, OWN: self.own, GROUPS: self.group_staleness}
+        return (*(name for name, column in some.items() if column is not None), *self.events)
+
+    def digest(self, commits: int) -> str:
+        """A hash of whatever shapes a replay's first `commits` commits and the state that they leave."""
+        columns = [self.worker]
+        if self.traits:  # else the order of commits says it all
+            columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.own, self.group_staleness]
+        parts = [column[:commits] for column in columns if column is not None]
+        if not np.array_equal(self.job[:commits], count_jobs(self.worker[:commits])):
+            parts.append(self.job[:commits])
+        for events in self.events.values():
+            until = np.searchsorted(events.row, commits)
+            parts += [events.row[:until], events.worker[:until]]
+            parts += [] if events.begins is None else [events.begins[:until]]
+        return files.digest(repr((self.workers, self.traits)), *parts)
+
+
+def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan:
+    """The plan of a trace; jobs that never committed change nothing and are left out."""
+    job, previous = job_numbers(trace, counts), previous_own_row(trace.worker)
+    if _is_ordinary(trace, previous):
+        read_row = np.arange(-1, len(trace) - 1, dtype=np.int32) if newest else previous
+        return Plan(trace.workers, trace.worker, job, trace.staleness, read_row, None, None, None, None, None, {})
+    trace.check()
+    row_of_version = np.append(-1, np.flatnonzero(trace.closes_step)).astype(np.int32)  # the row that made it
+    read_row = np.maximum(previous, row_of_version[trace.read_version])
+    pull_row = np.maximum(previous, row_of_version[trace.pull_version])
+    begins = trace.state_lost | (previous < 0)
+    waits = ~begins & (read_row > previous) & (not trace.groups)
+    late_pull = trace.pull_version == trace.version
+    # A row of -1 is the start, where every worker reads and pulls anyway.
+    happens = {RESUME: waits, BEGIN: begins & (read_row >= 0), PULL: ~late_pull}
+    rows = {RESUME: read_row, BEGIN: read_row, PULL: pull_row}
+    events = {name: _events(trace, rows[name], which, previous) for name, which in happens.items() if which.any()}
+    if trace.groups:
+        pulls = {PULL: events.pop(PULL)} if PULL in events else {}
+        group_rows = np.maximum(previous[:, None], row_of_version[trace.group_read_version])
+        events |= _group_events(trace, group_rows, begins, previous) | pulls
+        read_row = group_rows.max(axis=1)
+    if newest:
+        read_row = np.maximum(read_row, pull_row)
+    prompt = np.ones(len(trace), np.bool_)
+    prompt[previous[waits]] = False
+    own = np.zeros(len(trace), np.bool_)
+    own[previous[trace.resumes_own]] = True
+    return Plan(
+        workers=trace.workers,
+        worker=trace.worker,
+        job=job,
+        staleness=trace.staleness,
+        read_row=read_row,
+        closes=None if trace.closes_step.all() else trace.closes_step,
+        collected=None if trace.closes_step.all() else _collected(trace, row_of_version),
+        prompt=prompt if waits.any() else None,
+        late_pull=None if late_pull.all() else late_pull,
+        own=own if own.any() else None,
+        events=events,
+        group_staleness=trace.group_staleness if trace.groups else None,
+    )
+
+
+def _collected(trace: Trace, row_of_version: np.ndarray) -> np.ndarray:
+    """Commits in the step up to and including each row."""
+    return np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
+
+
+def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:
+    """The plan of a trace for a rule; its server may collect commits where that of the trace does not."""
+    return make_plan(bind(rule, trace)[1], counts)
+
+
+def job_numbers(trace: Trace, counts: str) -> np.ndarray:
+    """The number of each commit's job among those of its worker, int32, which chooses the mini-batch."""
+    return count_jobs(trace.worker) if counts == COMMITS else trace.started_before
+
+
+def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
+    """Whether the order of the commits says it all."""
+    rows = np.arange(len(trace), dtype=np.int32)
+    return (
+        np.array_equal(trace.version, rows)
+        and np.array_equal(trace.pull_version, rows)
+        and np.array_equal(trace.read_version, previous + 1)
+        and bool(trace.closes_step.all())
+        and not trace.state_lost.any()
+        and not trace.resumes_own.any()
+        and not trace.groups
+    )
+
+
+def _events(trace: Trace, row: np.ndarray, which: np.ndarray, previous: np.ndarray) -> Events:
+    """The reads or pulls of the jobs `which`, in the order of the rows that they follow."""
+    jobs = np.flatnonzero(which)
+    jobs = jobs[np.argsort(row[jobs], kind="stable")]
+    return Events(row[jobs], trace.worker[jobs], trace.staleness[previous[jobs]])
+
+
+def _group_events(trace: Trace, rows: np.ndarray, begins: np.ndarray, previous: np.ndarray) -> dict[str, Events]:
+    """Every read of a group that changes what the worker has: a job that begins has read all groups at one version."""
+    changes = ~begins[:, None] | (trace.group_read_version > trace.read_version[:, None])
+    found = {}
+    for group in np.flatnonzero(changes.any(axis=0)).tolist():
+        jobs = np.flatnonzero(changes[:, group])
+        jobs = jobs[np.argsort(rows[jobs, group], kind="stable")]
+        last = previous[jobs]
+        found[group_read(group)] = Events(
+            rows[jobs, group], trace.worker[jobs], trace.staleness[last], begins[jobs], trace.group_staleness[last]
+        )
+    return found
+
+
+def count_jobs(worker: np.ndarray) -> np.ndarray:
+    """How many commits the worker made before this row, int32."""
+    order = np.argsort(worker, kind="stable")
+    begins = np.diff(worker[order], prepend=-1) != 0
+    rank, job = np.arange(len(order)), np.empty(len(order), np.int32)
+    job[order] = rank - np.maximum.accumulate(np.where(begins, rank, 0))
+    return job
+
+
+def waves(read_row: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut commits into runs of at most `lanes` whose gradients can all be taken at the run's start."""
+    starts, start = [], 0
+    for k, read in enumerate(read_row.tolist()):
+        if not starts or read >= start or k - start == lanes:
+            starts.append(start := k)
+    begins = np.array(starts, np.int32)
+    return begins, np.diff(np.r_[begins, len(read_row)]).astype(np.int32)

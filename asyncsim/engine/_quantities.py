@@ -1,0 +1,199 @@
+"""The quantities that a replay can record: each a function of one commit, and how often it is worth its cost."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim import _checks as checks
+from asyncsim import energy
+from asyncsim._median import median
+from asyncsim.rules import Info, View
+
+Params = Any
+
+
+class CommitView(NamedTuple):
+    """One commit as a recorded quantity sees it; parameters are pytrees like those of the workload.
+
+    Attributes:
+        central: θ_{t+1}, the central variable just after the commit.
+        view: What the rule saw: `read`, s, where the gradient was taken, or what drew the data of a workload with
+            `behaviour`, whose gradient is taken at `pulled`; `pulled`; `staleness`, τ; and `server`, what the server
+            kept before the commit, as the rule's functions receive it: an elementwise rule keeps all parameters in one
+            vector there.
+        info: What the rule reports: `update`, `proxy`, `pi`; each None where the rule has no such thing.
+        loss: Mini-batch loss where the gradient was taken.
+        gradient: What the worker computed, which the rule's `send` received: the mini-batch gradient there; if the rule
+            has local steps, their displacement from there.
+
+    Example:
+        The norm of every gradient, recorded under a name of one's own:
+
+        >>> import asyncsim as asim, jax.numpy as jnp
+        >>> def gradient_norm(commit: asim.CommitView):
+        ...     return jnp.linalg.norm(commit.gradient["x"])
+        >>> trace, workload = asim.Trace.from_commits([0, 1, 0]), asim.workloads.Quadratic([1.0])
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"gradient_norm": gradient_norm})
+        >>> run.records["gradient_norm"].tolist()
+        [1.0, 1.0, 0.5]
+    """
+
+    central: Params
+    view: View
+    info: Info
+    loss: jax.Array
+    gradient: Params
+
+
+Measure = Callable[[CommitView], Any]  # a function of a commit that returns an array
+# What to record: names; or name -> every how many commits, or a function of one's own, or both.
+Record = str | Iterable[str] | Mapping[str, int | Measure | tuple[Measure, int | None] | None]
+
+
+class Quantity(NamedTuple):
+    """A recorded quantity."""
+
+    measure: Callable[[CommitView], jax.Array]  # `CommitView -> array`
+    needs: str | None = None  # what the rule must report for it, a field of `Info`; or None
+    expensive: bool = False
+    by_tensor: bool = False  # whether it needs to know which parameters form a tensor
+
+
+def all_values(tree: Params) -> jax.Array:
+    """Every number of a pytree in one vector."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def energy_central(commit: CommitView) -> jax.Array:
+    """Σ ½(θ_{t+1} - s)², equations (11) and (16): displacement since the gradient's point s was read."""
+    return energy.total(energy.central(commit.central, commit.view.read))
+
+
+def energy_proxy(commit: CommitView) -> jax.Array:
+    """Σ ½(κm)², equations (15), (23) and (27), of the moment m after this gradient."""
+    return energy.total(energy.proxy(commit.info.proxy))
+
+
+def compliance(commit: CommitView) -> jax.Array:
+    """E_k(central) / E_k(proxy): above 1 where the sums violate the stability condition (12)."""
+    return energy_central(commit) / energy_proxy(commit)
+
+
+def pi_mean(commit: CommitView) -> jax.Array:
+    """Mean of π over all parameters."""
+    return jnp.mean(all_values(commit.info.pi))
+
+
+def pi_median(commit: CommitView) -> jax.Array:
+    """Median of π over all parameters, as in the paper's figure 3."""
+    return median(all_values(commit.info.pi))
+
+
+def pi_median_by_tensor(commit: CommitView) -> jax.Array:
+    """Median of π in each tensor, in the order of the pytree's leaves, as in figures 9 and 10."""
+    return jnp.stack([median(leaf) for leaf in jax.tree.leaves(commit.info.pi)])
+
+
+def central(commit: CommitView) -> jax.Array:
+    """θ_{t+1}, all parameters in one vector."""
+    return all_values(commit.central)
+
+
+def read(commit: CommitView) -> jax.Array:
+    """s, where the gradient was taken, all parameters in one vector."""
+    return all_values(commit.view.read)
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "energy_central": Quantity(energy_central),
+    "energy_proxy": Quantity(energy_proxy, needs="proxy"),
+    "compliance": Quantity(compliance, needs="proxy"),
+    "pi_mean": Quantity(pi_mean, needs="pi"),
+    "pi_median": Quantity(pi_median, needs="pi", expensive=True),
+    "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", expensive=True, by_tensor=True),
+    "central": Quantity(central),
+    "read": Quantity(read),
+}
+POINTS = ("central", "read")  # quantities that are points of the parameters' space
+EVALUATIONS = ("test_loss", "test_accuracy")  # what the library's own workloads measure; others may measure more
+EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
+
+
+def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) -> dict[str, int]:
+    """What to record, and how many commits lie between two records of it."""
+    wanted = {}
+    for name, (measure, every) in _entries(record).items():
+        known = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
+        if measure is None:
+            checks.one_of("record", name, known)
+        elif name in known:
+            raise ValueError(f"`record` must not give a function the name {name!r}, which is taken. Give it another.")
+        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
+        wanted[name] = every or (default_stride(name, workers) if measure is None else 1)
+    return wanted
+
+
+def own_measures(record: Record) -> dict[str, Measure]:
+    """Name -> function, of the functions of one's own among what to record."""
+    return {name: measure for name, (measure, _) in _entries(record).items() if measure is not None}
+
+
+def as_mapping(record: Record) -> Mapping[str, Any]:
+    """What to record as a mapping from names; None stands for the default."""
+    if isinstance(record, str):
+        record = (record,)
+    names = list(record) if isinstance(record, Iterable) else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"`record` must be names, or a mapping from names to numbers of commits or functions; got {record!r:.60}. "
+            "Give ('energy_central',), say, or leave it out."
+        )
+    return record if isinstance(record, Mapping) else dict.fromkeys(map(str, names))
+
+
+def with_functions(record: Mapping[str, Any], known: Mapping[str, Measure]) -> dict[str, Any]:
+    """What to record, where the names of a workload's own quantities have their functions."""
+    named = {name for name, value in record.items() if name in known and _entry(value)[0] is None}
+    return {name: (known[name], value) if name in named else value for name, value in record.items()}
+
+
+def _entries(record: Record) -> dict[str, tuple[Measure | None, Any]]:
+    """Name -> the function of one's own or None, and every how many commits or None."""
+    return {name: _entry(value) for name, value in as_mapping(record).items()}
+
+
+def _entry(value: Any) -> tuple[Measure | None, Any]:
+    if callable(value):
+        return value, None
+    if isinstance(value, tuple) and len(value) > 1 and callable(value[0]):
+        return value[0], value[1] if len(value) == 2 else value[1:]
+    return None, value
+
+
+def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    """Stride -> names of what is recorded with this stride, the most frequent first."""
+    groups: dict[int, tuple[str, ...]] = {}
+    for name, every in sorted(strides.items(), key=lambda item: item[1]):
+        groups[every] = (*groups.get(every, ()), name)
+    return groups
+
+
+def default_stride(name: str, workers: int) -> int:
+    """The stride of a quantity for which the user gives no number."""
+    if name not in QUANTITIES:
+        return EVALUATE_EVERY * workers
+    return workers if QUANTITIES[name].expensive else 1
+
+
+def require(name: str, info: Info, rule_name: str) -> None:
+    """Refuse a quantity that the rule cannot report."""
+    need = QUANTITIES[name].needs
+    if need and getattr(info, need) is None:
+        what = {"proxy": "proxy", "pi": "scaling π"}[need]
+        raise ValueError(
+            f"`record` names {name!r}, but the rule {rule_name!r} has no {what}; leave it out or use a rule such as "
+            "gem."
+        )

@@ -1,0 +1,367 @@
+"""The result of a replay: what was measured, where it ended, and what is needed to resume it."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+
+from asyncsim.engine import _run_file as run_file
+from asyncsim.engine._layout import Packing
+from asyncsim.engine._plan import Plan, count_jobs, plan_for
+from asyncsim.engine._quantities import POINTS, Measure
+from asyncsim.engine._state import Carry
+from asyncsim.rules import Rule
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+
+Columns = dict[str, np.ndarray]  # of one length
+
+# What `final_loss` averages: long enough to be precise, and a small enough part of the run to be its end.
+FINAL_COMMITS = 50  # of each worker at most
+FINAL_PART = 4  # the reciprocal of the largest share of its commits
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Run:
+    """A replayed trace. With a sequence of seeds every array has a leading axis `seeds`.
+
+    Attributes:
+        loss: (commits,) mini-batch loss at the point where each committed gradient was taken. Shorter than the trace
+            if the replay was stopped, or stopped itself because it had diverged.
+        central: The central variable after the last replayed commit, a pytree.
+        diverged_at: None, or the number, counted from 0, of the first commit with a non-finite loss or central
+            variable; with several seeds a list of these.
+        records: Name -> (records, …), what was recorded.
+        recorded_at: Name -> (records,) int64, the number of each record's commit, counted from 0.
+        strides: Name -> every how many commits it was recorded.
+        own: Name -> function, of the records by functions of one's own. Files do not hold them: give `record` again
+            to resume from a file.
+        worker: (commits,) int32, the worker that made each commit.
+        traits, digest: What the trace has beyond the ordinary, and a hash of it up to `commits`; see
+            `asyncsim.engine._plan`.
+        commits: Commits replayed.
+        workers: n.
+        seed: The seed, or the tuple of seeds.
+        state: The compiled loop's state after `commits` commits, to resume from; without the workers' part where the
+            run comes from a file that does not hold it.
+        rule, workload: What was replayed.
+    """
+
+    loss: np.ndarray
+    central: Any
+    diverged_at: int | list[int | None] | None
+    records: Mapping[str, np.ndarray]
+    recorded_at: Mapping[str, np.ndarray]
+    strides: Mapping[str, int]
+    own: Mapping[str, Measure]
+    worker: np.ndarray
+    traits: tuple[str, ...]
+    digest: str
+    commits: int
+    workers: int
+    seed: int | tuple[int, ...]
+    state: Carry
+    rule: Rule
+    workload: Workload
+
+    @classmethod
+    def of_seeds(
+        cls,
+        *,
+        seed: int | tuple[int, ...],
+        loss: Any,
+        records: Any,
+        central: Any,
+        diverged_at: Any,
+        **rest: Any,
+    ) -> "Run":
+        """A run from arrays (commits, seeds, …): the axis of seeds moves to the front, or goes if there is one seed."""
+        if isinstance(seed, int):
+            lead = lambda array: array[:, 0]  # noqa: E731
+            central, diverged_at = jax.tree.map(lambda leaf: leaf[0], central), diverged_at[0]
+        else:
+            lead = lambda array: np.moveaxis(array, 1, 0)  # noqa: E731
+        central = jax.device_put(central)
+        records = {name: lead(values) for name, values in records.items()}
+        return cls(seed=seed, loss=lead(loss), records=records, central=central, diverged_at=diverged_at, **rest)
+
+    def seeds_second(self) -> tuple[np.ndarray, dict[str, np.ndarray], Mapping[str, np.ndarray]]:
+        """`loss`, `records` and `recorded_at` with commits on the first axis and seeds on the second."""
+        back = (lambda array: np.moveaxis(array, 0, 1)) if self.several else (lambda array: array[:, None])
+        return back(self.loss), {name: back(values) for name, values in self.records.items()}, self.recorded_at
+
+    def __repr__(self) -> str:
+        what = f"{self.rule.name} on {self.workload.name}"
+        seeds = f"{len(self.divergences)} seeds" if self.several else f"seed {self.seed}"
+        recorded = "".join(f", {name}" for name in self.records)
+        diverged = sum(commit is not None for commit in self.divergences)
+        if diverged:
+            seeds += f", {diverged} diverged" if self.several else f", diverged at commit {self.diverged_at}"
+        return f"Run({what}, {self.workers} workers, {self.commits} commits, {seeds}; loss{recorded})"
+
+    @property
+    def several(self) -> bool:
+        """Whether there is an axis of seeds."""
+        return not isinstance(self.seed, int)
+
+    @property
+    def divergences(self) -> list[int | None]:
+        """`diverged_at` as a list, one entry per seed."""
+        return self.diverged_at if isinstance(self.diverged_at, list) else [self.diverged_at]
+
+    def unpacked(self, name: str) -> Any:
+        """What was recorded as "central" or "read", as a pytree like `central`.
+
+        Args:
+            name: "central" or "read".
+
+        Returns:
+            The parameters' pytree; every leaf has the records on its first axis, or the seeds there and the
+            records on its second.
+
+        Raises:
+            ValueError: If `name` is not a recorded point.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> trace, workload = asim.Trace.from_commits([0, 0, 0, 0]), asim.workloads.Quadratic([1.0, 2.0])
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"central": 2})
+            >>> run.recorded_at["central"].tolist(), run.unpacked("central")["x"].tolist()
+            ([1, 3], [[0.25, 0.0], [0.0625, 0.0]])
+        """
+        if name not in POINTS or name not in self.records:
+            recorded = [point for point in POINTS if point in self.records]
+            raise ValueError(
+                f"`name` must be a recorded point of the parameters, here one of {recorded}; got {name!r}. Replay with "
+                "record=('central',)."
+            )
+        values, params = self.records[name], Packing.of(self.central)
+        shapes = [shape[1:] if self.several else shape for shape in params.shapes]
+        edges = np.cumsum([prod(shape) for shape in shapes])[:-1]
+        parts = zip(np.split(values, edges, axis=-1), shapes, params.dtypes, strict=True)
+        leaves = [part.reshape(*part.shape[:-1], *shape).astype(dtype) for part, shape, dtype in parts]
+        return jax.tree.unflatten(params.treedef, leaves)
+
+    def to_columns(self, trace: Trace) -> Columns:
+        """The commits as columns of one length, which pandas, polars and csv take as they are.
+
+        Args:
+            trace: The trace that was replayed.
+
+        Returns:
+            One row per commit: `commit`, counted from 0; `worker`; `time`, simulated seconds at which it was applied;
+            `staleness`, as the rule saw it; and `loss`. Several seeds stand one below the other, with a column `seed`
+            in front.
+
+        Raises:
+            ValueError: If another trace was replayed.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> trace = asim.simulate(asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)), commits=4)
+            >>> workload = asim.workloads.Quadratic([1.0])
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"energy_central": 2})
+            >>> for name, column in run.to_columns(trace).items():
+            ...     print(name, column.tolist())
+            commit [0, 1, 2, 3]
+            worker [0, 1, 0, 1]
+            time [1.0, 1.0, 2.0, 2.0]
+            staleness [0, 1, 1, 1]
+            loss [0.5, 0.5, 0.125, 0.0]
+
+            As a table: ``pandas.DataFrame(run.to_columns(trace))``.
+        """
+        return self._long(trace, np.arange(self.commits), {"loss": self.loss})
+
+    def records_to_columns(self, trace: Trace) -> Columns:
+        """What was recorded as columns of one length, with the commits at which it was.
+
+        Args:
+            trace: The trace that was replayed.
+
+        Returns:
+            One row per commit at which anything was recorded: the first columns of `to_columns`, then one per
+            recorded quantity, NaN where it was not recorded at that commit. A quantity with several values, such as
+            "pi_median_by_tensor", gives the columns `pi_median_by_tensor_0` and so on.
+
+        Raises:
+            ValueError: If another trace was replayed.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> trace, workload = asim.Trace.from_commits([0, 1, 0, 1]), asim.workloads.Quadratic([1.0])
+            >>> record = {"energy_central": 2, "test_loss": 3}
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record=record)
+            >>> columns = run.records_to_columns(trace)
+            >>> [columns[name].tolist() for name in ("commit", "energy_central", "test_loss")]
+            [[1, 2, 3], [0.5, nan, 0.03125], [nan, 0.03125, nan]]
+        """
+        at = np.unique(np.concatenate([np.zeros(0, np.int64), *self.recorded_at.values()]))
+        columns: Columns = {}
+        for name, values in self.records.items():
+            first = np.moveaxis(values, 1, 0) if self.several else values  # (records, seeds, …)
+            full = np.full((len(at), *first.shape[1:]), np.nan, np.result_type(first.dtype, np.float16))
+            full[np.searchsorted(at, self.recorded_at[name])] = first
+            full = np.moveaxis(full, 0, 1) if self.several else full
+            columns |= _split(name, full, self.loss.ndim)
+        return self._long(trace, at, columns)
+
+    def _long(self, trace: Trace, at: np.ndarray, values: Columns) -> Columns:
+        """The columns of the commits `at`, and values of shape (rows,) or (seeds, rows), as one long table."""
+        plan = self.plan(trace)
+        columns = {
+            "commit": at,
+            "worker": self.worker[at],
+            "time": trace.commit_time[at],
+            "staleness": plan.staleness[at],
+        }
+        if not self.several:
+            return {**columns, **values}
+        seeds = np.array(self.seed)
+        columns = {name: np.tile(column, len(seeds)) for name, column in columns.items()}
+        return {"seed": seeds.repeat(len(at)), **columns, **{name: array.ravel() for name, array in values.items()}}
+
+    def plan(self, trace: Trace) -> Plan:
+        """The plan of the trace that was replayed.
+
+        Raises:
+            ValueError: If it is another trace.
+        """
+        plan = plan_for(trace, self.rule, self.workload.counts)
+        if plan.digest(self.commits) != self.digest:
+            raise ValueError(f"`trace` must be the one that was replayed; the first {self.commits} commits differ.")
+        return plan
+
+    def evaluate(self) -> dict[str, Any]:
+        """What the workload measures of the central variable, such as test loss and accuracy, without dropout.
+
+        Returns:
+            Name -> float, or name -> (seeds,) array; {} for a workload without evaluation. Of what it measures of each
+            worker (`evaluate_workers`) there are the lowest and the highest, such as `highest_worker_loss`.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> trace = asim.Trace.from_commits([0, 0, 0])
+            >>> asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0])).evaluate()
+            {'test_loss': 0.0078125}
+        """
+        central = self._central_of_seeds()
+        told = evaluate(self.workload.evaluate, central)
+        for name, value in evaluate(self.workload.evaluate_workers, central).items():
+            told |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
+        return told if self.several else {name: float(value[0]) for name, value in told.items()}
+
+    def evaluate_workers(self) -> dict[str, np.ndarray]:
+        """What the workload measures of the central variable for each worker: on its own part, by its own objective.
+
+        Returns:
+            Name -> (workers,) array, or (seeds, workers); {} where workers are all alike.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> workload = asim.workloads.Quadratic([1.0], minima=[[0.0], [2.0]], start=1.0)
+            >>> run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.5), workload)
+            >>> run.central["x"].tolist(), run.evaluate_workers()["worker_loss"].tolist()
+            ([1.0], [0.5, 0.5])
+        """
+        found = evaluate(self.workload.evaluate_workers, self._central_of_seeds())
+        return found if self.several else {name: value[0] for name, value in found.items()}
+
+    def _central_of_seeds(self) -> Any:
+        """The central variables with a leading axis `seeds`."""
+        return self.central if self.several else jax.tree.map(lambda leaf: np.asarray(leaf)[None], self.central)
+
+    def final_loss(self, last: int | None = None) -> Any:
+        """Mean training loss at the end: over the last quarter of each worker's commits, but at most 50 of each.
+
+        A quarter is rounded up, so that every worker that committed counts.
+
+        Args:
+            last: How many commits of each worker to average instead; all of them for a worker that made fewer.
+
+        Returns:
+            A float, or (seeds,); NaN without commits and where the run diverged.
+
+        Example:
+            Worker 0 is fast and worker 1 slow: one commit of each counts.
+
+            >>> import asyncsim as asim
+            >>> trace = asim.Trace.from_commits([1, 0, 0, 0])
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0]))
+            >>> run.loss.tolist(), run.final_loss(last=1)
+            ([0.5, 0.5, 0.0, 0.0], 0.25)
+        """
+        later = count_jobs(self.worker[::-1])[::-1]
+        quarter = -(-np.bincount(self.worker) // FINAL_PART)[self.worker]
+        counted = np.minimum(quarter, FINAL_COMMITS) if last is None else last
+        chosen = self.loss[..., later < counted]
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
+        lost = np.reshape([commit is not None for commit in self.divergences], mean.shape)
+        mean = np.where(lost | ~np.isfinite(mean), np.nan, mean)
+        return mean if self.several else float(mean)
+
+    def save(
+        self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, resumable: bool = True
+    ) -> None:
+        """Write the run as `.npz`, whole or not at all: what was measured, and the state to resume from.
+
+        Args:
+            path: The file.
+            notes: Name -> number, string or array, kept beside the run for `asyncsim.store._npz.read_notes`.
+            resumable: Whether to write the workers' state too, which is as large as n central variables.
+
+        Raises:
+            OSError: If the file cannot be written, say on a full disk; the file that was there stays whole.
+        """
+        run_file.write(path, vars(self), notes or {}, resumable=resumable)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], rule: Rule, workload: Workload) -> "Run":
+        """Read a run that `save` wrote; resumed, it continues bit for bit as if it had never been saved.
+
+        Args:
+            path: The file.
+            rule, workload: Those of the replay; the file holds their numbers, not their code.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the file is damaged, is not a run, was written by a newer asyncsim or by one that did not
+                say yet which trace it replayed, or does not fit the rule or the workload.
+
+        Example:
+            >>> import pathlib, tempfile, asyncsim as asim
+            >>> trace, rule = asim.Trace.from_commits([0, 1, 0, 1]), asim.rules.GEM(learning_rate=0.1)
+            >>> workload = asim.workloads.Quadratic([1.0])
+            >>> half = asim.replay(trace, rule, workload, commits=2)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "run.npz")
+            ...     half.save(path)
+            ...     again = asim.Run.load(path, rule, workload)
+            >>> whole = asim.replay(trace, rule, workload, resume=again)
+            >>> whole.commits, bool(whole.central["x"] == asim.replay(trace, rule, workload).central["x"])
+            (4, True)
+        """
+        return cls(**run_file.read(path, rule, workload))
+
+
+def _split(name: str, values: np.ndarray, axes: int) -> Columns:
+    """One column of `axes` axes for each value of a quantity."""
+    if values.ndim == axes:
+        return {name: values}
+    flat = values.reshape(*values.shape[:axes], -1)
+    return {f"{name}_{place}": flat[..., place] for place in range(flat.shape[-1])}
+
+
+def evaluate(measure: Callable[[Any], Mapping[str, Any]] | None, central: Any) -> dict[str, np.ndarray]:
+    """What a function measures of central variables with a leading axis `seeds`, name -> (seeds, …); {} without one."""
+    if measure is None:
+        return {}
+    seeds = len(jax.tree.leaves(central)[0])
+    each = (jax.device_put(jax.tree.map(lambda leaf: leaf[i], central)) for i in range(seeds))  # noqa: B023
+    measured = [measure(params) for params in each]
+    return {name: np.array([one[name] for one in measured]) for name in measured[0]}

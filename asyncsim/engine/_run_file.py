@@ -1,0 +1,141 @@
+"""The run file: a `.npz` of what a replay measured and of the state from which it can be resumed, bit for bit.
+
+Arrays: `loss`, `worker`, `records/NAME`, `recorded_at/NAME` and `stride/NAME` as in `Run`; `commits`, `workers`,
+`seed`, `traits`, `digest`; `diverged_at`, one entry per seed, -1 for never; and the leaves of the compiled loop's
+state, `state/central` (seeds, parameters) among them. The trees are not in the file: they are made again from the rule
+and the workload.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim.engine._layout import Layout, Packing, row_packing
+from asyncsim.engine._loop import begin
+from asyncsim.engine._state import Carry
+from asyncsim.rules import Rule
+from asyncsim.store import _npz as npz
+from asyncsim.workloads import Workload
+from asyncsim.workloads._batches import init_key
+
+FORMAT_VERSION = 4
+ROWS = "state/rows"  # the workers' state: n times as large as all else, and of use only to resume
+_NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss", "worker")
+
+
+def write(
+    path: str | os.PathLike[str],
+    fields: Mapping[str, Any],
+    notes: Mapping[str, Any],
+    *,
+    resumable: bool = True,
+    new: bool = False,
+) -> None:
+    """Write the fields of a `Run`, and notes beside them; see `Run.save`, and `npz.write` for `new`."""
+    diverged = fields["diverged_at"]
+    diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
+    arrays: dict[str, Any] = {
+        "commits": fields["commits"],
+        "workers": fields["workers"],
+        "seed": np.asarray(fields["seed"], np.int64),
+        "diverged_at": np.asarray(diverged, np.int64),
+        "loss": fields["loss"],
+        "worker": fields["worker"],
+        "traits": np.asarray(fields["traits"], np.str_),
+        "digest": np.asarray(fields["digest"]),
+        **_prefixed("stride/", fields["strides"]),
+        **_prefixed("records/", fields["records"]),
+        **_prefixed("recorded_at/", fields["recorded_at"]),
+        **{name: np.asarray(leaf) for name, leaf in _named_leaves(fields["state"]).items()},
+    }
+    if not resumable:
+        arrays.pop(ROWS, None)
+    npz.write(path, arrays, version=FORMAT_VERSION, notes=notes, new=new)
+
+
+def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
+    """The fields of the `Run` in a file; see `Run.load`."""
+    arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
+    try:
+        return _fields(arrays, rule, workload)
+    except (KeyError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(
+            f"`path` {str(path)!r} holds no run of this rule and workload: {reason}. Give those it was made with."
+        ) from error
+
+
+def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
+    commits, workers, seed, diverged, loss, worker = (arrays[name] for name in _NUMBERS)
+    params = Packing.of(jax.eval_shape(workload.init, init_key(0)))
+    traits = tuple(arrays["traits"].tolist())
+    rule = rule.for_workers(int(workers))
+    state = _read_state(arrays, state_shapes(rule, params, traits, int(workers), seed.size))
+    central = params.unpack_on_host(state.central)
+    divergences = [None if commit < 0 else commit for commit in diverged.tolist()]
+    _require_shape("loss", loss, (*seed.shape, int(commits)))
+    _require_shape("worker", worker, (int(commits),))
+    several = seed.ndim > 0
+    return {
+        "commits": int(commits),
+        "workers": int(workers),
+        "seed": tuple(seed.tolist()) if several else int(seed),
+        "loss": loss,
+        "records": _under("records/", arrays),
+        "recorded_at": _under("recorded_at/", arrays),
+        "diverged_at": divergences if several else divergences[0],
+        "central": jax.device_put(central if several else jax.tree.map(lambda leaf: leaf[0], central)),
+        "strides": {name: int(every) for name, every in _under("stride/", arrays).items()},
+        "own": {},
+        "worker": worker,
+        "traits": traits,
+        "digest": str(arrays["digest"]),
+        "state": state,
+        "rule": rule,
+        "workload": workload,
+    }
+
+
+def state_shapes(rule: Rule, params: Packing, traits: tuple[str, ...], workers: int, seeds: int) -> Carry:
+    """Shapes and dtypes of the state that a replay of this rule and these parameters carries."""
+    layout = Layout(params, row_packing(rule, params, traits), traits=traits)
+    first = jax.ShapeDtypeStruct((seeds, params.size), params.dtype)
+    return jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first)
+
+
+def _read_state(arrays: npz.Arrays, shapes: Carry) -> Carry:
+    leaves = []
+    if ROWS not in arrays:
+        shapes = shapes._replace(rows=None)
+    for name, expected in _named_leaves(shapes).items():
+        array = arrays[name]
+        if array.dtype.kind == "V":  # a dtype that NumPy's files do not know, such as bfloat16
+            array = array.view(expected.dtype)
+        _require_shape(name, array, expected.shape)
+        if array.dtype != expected.dtype:
+            raise ValueError(f"`{name}` is {array.dtype} where {expected.dtype} is expected")
+        leaves.append(jnp.asarray(array))
+    return jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+
+
+def _named_leaves(state: Carry) -> dict[str, Any]:
+    paths = jax.tree_util.tree_leaves_with_path(state)
+    return {f"state/{jax.tree_util.keystr(path, simple=True, separator='/')}": leaf for path, leaf in paths}
+
+
+def _require_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise ValueError(f"`{name}` has shape {array.shape} where {shape} is expected")
+
+
+def _prefixed(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}{name}": value for name, value in values.items()}
+
+
+def _under(prefix: str, arrays: npz.Arrays) -> npz.Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,381 @@
+"""The user's own functions, tried once on shapes: a mistake is named where it was made, before anything is compiled.
+
+JAX traces each function as it will for the replay, so that nothing is computed. A trial that went well is remembered by
+JAX's own cache of traces.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from asyncsim import _checks as checks
+from asyncsim._metrics import METRICS
+from asyncsim.engine._commit import FINITE, measure, with_key
+from asyncsim.engine._groups import staleness_by_parameter
+from asyncsim.engine._layout import Packing, as_seen, sees_vector
+from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, CommitView, Measure
+from asyncsim.rules import Info, Rule, View
+from asyncsim.rules._proxy import innermost
+from asyncsim.workloads import Workload
+from asyncsim.workloads._workload import as_pytree
+
+LIBRARY = str(Path(__file__).parents[1])
+PACKAGES = "site-packages"  # where errors are raised, but mistakes are seldom made
+LONGEST = 100  # characters in which a pytree is described
+COLUMNS = ("seed", "commit", "worker", "time", "staleness", "loss")  # of `Run.to_columns`
+RESERVED = frozenset({*COLUMNS, *METRICS, *QUANTITIES, FINITE} - {*EVALUATIONS})  # names that no metric may have
+COMPILED = ("jit", "pjit")  # the primitive of a function under `jax.jit`, by versions of JAX
+SEPARATORS = frozenset(",=/\\:\0")  # in flags and in files
+VECTOR_HINT = " An elementwise rule receives all parameters as one vector; without `elementwise=True`, as your pytree."
+
+
+class UserFunction(NamedTuple):
+    """A user's function."""
+
+    name: str  # what the library calls it, such as "loss"
+    owner: str  # the rule or workload that it belongs to, in words
+    function: Callable[..., Any]  # the function
+    hint: str = ""  # what else may help where it fails
+
+    def __str__(self) -> str:
+        return f"`{self.name}` of {self.owner}"
+
+    def __call__(self, **arguments: Any) -> Any:
+        """What the function returns for these arguments, which are passed by position."""
+        returned = self.call(**arguments)
+        require_arrays(self, returned)
+        return returned
+
+    def call(self, **arguments: Any) -> Any:
+        """As `__call__`, whatever the function returns."""
+        try:
+            return self.function(*arguments.values())
+        except Exception as error:
+            if _is_explained(error):
+                raise
+            received = ", ".join(f"{name} {shown(value)}" for name, value in arguments.items())
+            raise ValueError(
+                f"{self} failed{_place(error)}: {_reason(error)}. It received {received}.{self.hint}"
+            ) from error
+
+    def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
+        """Refuse what came back unless it is what was expected."""
+        if not holds:
+            raise ValueError(f"{self} must return {expected}; it returned {shown(returned)}.{remedy}")
+
+
+def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
+    """Try the functions of a rule on parameters of these shapes."""
+    for name, value in rule.numbers.items():
+        if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
+            raise ValueError(
+                f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {value!r:.60}. An "
+                f"argument that chooses code is marked: {name}: str = asyncsim.static()."
+            )
+        checks.representable(name, value, jnp.finfo(params.dtype))
+    return _try_rule.eval_shape(_of_first_seed(rule), packing=params, groups=groups)
+
+
+def _of_first_seed(rule: Rule) -> Rule:
+    """The rule with one value of every hyper-parameter."""
+    return rule.with_numbers({k: float(np.asarray(value)[0]) for k, value in rule.numbers.items() if np.ndim(value)})
+
+
+@partial(jax.jit, static_argnames=("packing", "groups"))
+def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
+    hint = VECTOR_HINT if sees_vector(rule, packing) else ""
+
+    def own(name: str) -> UserFunction:
+        return UserFunction(name, f"the rule {rule.name!r}", getattr(rule, name), hint)
+
+    params = as_seen(rule, packing, jnp.zeros(packing.size, packing.dtype))
+    state = own("start")(params=params)
+    server = own("start_server")(params=params)
+    ages = staleness_by_parameter(rule, packing, groups, jnp.zeros(len(groups), jnp.int32))
+    view = View(params, params, jnp.int32(0), server, staleness_by_parameter=ages)
+    if rule.steps_locally:
+        step = own("local_step")
+        moved = step(params=params, gradient=params, state=state)
+        step.require(isinstance(moved, tuple) and len(moved) == 2, "(params, state)", moved)
+        require_like(step, "parameters", moved[0], params, exact=True)
+        require_like(step, "a state", moved[1], state, exact=True)
+        state = moved[1]
+    send = own("send")
+    sent = send(gradient=params, state=state, view=with_key(rule, view, jax.random.key(0)))
+    send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
+    message, next_state, info = sent
+    send.require(isinstance(info, Info), "an `Info` as the third part", info)
+    if type(innermost(rule)).apply is Rule.apply:  # another `apply` makes of a message whatever it likes
+        require_like(send, "a message", message, params, exact=True)
+    require_like(send, "a state", next_state, state)
+    apply = own("apply")
+    applied = apply(central=params, server=server, message=message, view=view)
+    apply.require(isinstance(applied, (tuple, list)) and len(applied) == 2, "(central, server)", applied)
+    require_like(apply, "a central variable", applied[0], params)
+    require_like(apply, "a server's state", applied[1], server, exact=True, dtypes=True)
+    resume = own("resume")
+    resumed = resume(central=params, server=server, state=next_state, view=view)
+    require_like(resume, "parameters", resumed, params)
+    return info
+
+
+def try_measures(
+    rule: Rule, params: Packing, info: Info, names: Iterable[str], own: Mapping[str, Measure]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Try recorded quantities on a commit of parameters of these shapes."""
+    if not (names := tuple(names)):
+        return {}
+    for name in own:
+        if not is_free(name):
+            raise ValueError(
+                f"`record` must not give a function the name {name!r}, which has another meaning in results and "
+                "tables. Give it another, such as 'gradient_norm'."
+            )
+    vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
+    functions = {name: as_pytree(function) for name, function in own.items()}
+    return _try_measures.eval_shape(_of_first_seed(rule), vector, info, functions, packing=params, names=tuple(names))
+
+
+@partial(jax.jit, static_argnames=("packing", "names"))
+def _try_measures(
+    rule: Rule, vector: jax.Array, info: Info, own: Mapping[str, Any], packing: Packing, names: tuple[str, ...]
+) -> dict[str, jax.Array]:
+    theta = as_seen(rule, packing, vector)
+    server = rule.start_server(theta)
+    view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
+    commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), packing.dtype), gradient=theta)
+    tried = {name: partial(_try_measure, UserFunction(name, "`record`", function)) for name, function in own.items()}
+    return {name: measure(packing, rule, name, commit, tried) for name in names}
+
+
+def _try_measure(own: UserFunction, commit: CommitView) -> Any:
+    returned = own.call(commit=commit)
+    is_array = isinstance(returned, (bool, int, float)) or (
+        hasattr(returned, "dtype")
+        and hasattr(returned, "shape")
+        and (jnp.issubdtype(returned.dtype, jnp.number) or returned.dtype == jnp.bool_)
+    )
+    own.require(is_array, "an array of numbers", returned, " Is a `return` missing?" if returned is None else "")
+    return returned
+
+
+def try_workload(workload: Workload, params: Any, key: jax.Array) -> bool:
+    """Try the loss of a workload, and where its mini-batches come from, on its first parameters."""
+    size = workload.batch_size
+    batch = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), workload.device_data)
+    whose = jax.ShapeDtypeStruct((), jnp.int32)
+    asked = {"behaviour": params} if workload.asks_behaviour else {}
+    asked |= {"worker": whose} if workload.asks_worker else {}
+    of_worker = {"gradient": asked, "noise": {"worker": whose} if workload.noise_by_worker else {}}
+    gradient = workload.part("gradient")
+    loss = workload.part("loss") if gradient is None else None
+    traced = _try_loss.trace(loss, gradient, workload.sampler, params, batch, of_worker, key, owner=owner_of(workload))
+    jaxpr = traced.jaxpr.jaxpr
+    return uses(jaxpr, jaxpr.invars[-1])
+
+
+def uses(jaxpr: Any, variable: Any) -> bool:
+    """Whether what a traced function returns may depend on one of its arguments."""
+    if any(variable is one for one in jaxpr.outvars):
+        return True
+    for equation in jaxpr.eqns:
+        for place, one in enumerate(equation.invars):
+            if one is variable:
+                inner = equation.params.get("jaxpr") if equation.primitive.name in COMPILED else None
+                if inner is None or uses(inner.jaxpr, inner.jaxpr.invars[place]):
+                    return True
+    return False
+
+
+@partial(jax.jit, static_argnames="owner")
+def _try_loss(
+    loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, whose: Any, key: jax.Array, owner: str
+) -> Any:
+    if noise is not None:
+        batch = UserFunction("noise", owner, noise)(key=key, **whose["noise"])
+    if gradient is not None:
+        both = UserFunction("gradient", owner, gradient)
+        returned = both(params=params, batch=batch, key=key, **whose["gradient"])
+        both.require(isinstance(returned, (tuple, list)) and len(returned) == 2, "(loss, gradient)", returned)
+        _require_loss(both, returned[0])
+        require_like(both, "a gradient", returned[1], params)
+        return returned[0]
+    own = UserFunction("loss", owner, loss)
+
+    def of(params: Any) -> Any:
+        try:
+            value = own(params=params, batch=batch, key=key, **whose["gradient"])
+        except ValueError as error:
+            _explain_missing_batch(error, batch)
+            raise
+        _require_loss(own, value)
+        return value
+
+    return own._replace(function=jax.value_and_grad(of))(params=params)[0]
+
+
+def _explain_missing_batch(error: ValueError, batch: Any) -> None:
+    """Say what to do about a loss that uses a mini-batch which its workload does not have."""
+    if batch is None and error.__cause__ is not None and "NoneType" in str(error.__cause__):
+        raise ValueError(
+            "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`: the batch is None "
+            f"there ({_reason(error.__cause__)}). Give the workload `data=` or `noise=`."
+        ) from error
+
+
+def _require_loss(own: UserFunction, value: Any) -> None:
+    is_loss = is_number(value) and jnp.issubdtype(jnp.result_type(value), jnp.floating)
+    remedy = " Is a `return` missing?" if value is None else " Return a mean over the mini-batch, say."
+    own.require(
+        is_loss,
+        "a floating-point scalar" if own.name == "loss" else "a loss that is a floating-point scalar",
+        value,
+        remedy,
+    )
+
+
+def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
+    """Names of what a workload's `evaluate` measures of these parameters, or of parameters of these shapes."""
+    if workload.evaluate is None:
+        return ()
+    if workload.measures is not None:  # the test data need not be moved to the device for that
+        return workload.measures
+    own = UserFunction("evaluate", owner_of(workload), workload.evaluate)
+    try:
+        return jax.eval_shape(partial(_try_evaluate, own), params)[1]
+    except ValueError as error:
+        if isinstance(error.__cause__, jax.errors.JAXTypeError) and all(map(is_concrete, jax.tree.leaves(params))):
+            return _try_evaluate(own, params)[1]  # it computes with NumPy, say
+        raise
+
+
+def worker_metrics(workload: Workload, params: Any) -> tuple[str, ...]:
+    """Names of what a workload measures of each worker, as `metrics`."""
+    if workload.evaluate_workers is None:
+        return ()
+    if workload.worker_measures is not None:
+        return workload.worker_measures
+    own = UserFunction("evaluate_workers", owner_of(workload), workload.evaluate_workers)
+    found = jax.eval_shape(lambda params: own(params=params), params)
+    shape = (workload.workers,)
+    fine = isinstance(found, Mapping) and all(is_free(str(name)) and found[name].shape == shape for name in found)
+    own.require(fine, f"a dictionary from free names to arrays of shape {shape}", found)
+    return tuple(found)
+
+
+def _try_evaluate(own: UserFunction, params: Any) -> Any:
+    measured = own(params=params)
+    names = measured if isinstance(measured, Mapping) else ()
+    fine = isinstance(measured, Mapping) and all(isinstance(n, str) and is_number(measured[n]) for n in names)
+    own.require(fine, "a dictionary from names to scalars", measured)
+    for name in names:
+        if not is_free(name):
+            raise ValueError(
+                f"{own} must not measure anything called {name!r}, which has another meaning in results and tables. "
+                "Give it another name, such as 'train_accuracy'."
+            )
+    return (), Names(names)
+
+
+def is_free(name: str) -> bool:
+    """Whether a metric or a recorded function may have this name."""
+    return name not in RESERVED and name.isprintable() and bool(name.strip()) and not set(name) & SEPARATORS
+
+
+@jax.tree_util.register_static
+class Names(tuple):
+    """A tuple of names that a traced function may return."""
+
+
+def owner_of(workload: Workload) -> str:
+    """The workload in words."""
+    return f"the workload {workload.name!r}"
+
+
+def require_arrays(own: UserFunction, tree: Any) -> None:
+    """Refuse a leaf that JAX cannot compute with."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        try:
+            jnp.result_type(leaf)
+            jnp.shape(leaf)
+        except (TypeError, ValueError):
+            where = jax.tree_util.keystr(path) or "what it returned"
+            raise ValueError(
+                f"{own} must return arrays only; {where} is not an array: partition the model, so that only its arrays "
+                f"are left, and combine it again inside `loss`. It is the {shown(leaf)}."
+            ) from None
+
+
+def require_like(
+    own: UserFunction, what: str, returned: Any, expected: Any, *, exact: bool = False, dtypes: bool = False
+) -> None:
+    """Refuse a pytree whose leaves do not have the shapes of another one's."""
+    new, old = jax.tree.leaves(returned), jax.tree.leaves(expected)
+    alike = [*map(jnp.shape, new)] == [*map(jnp.shape, old)]
+    if exact:
+        alike = alike and jax.tree.structure(returned) == jax.tree.structure(expected)
+    if dtypes and alike:
+        alike = all(_is_weak(b) or jnp.result_type(a) == jnp.result_type(b) for a, b in zip(new, old, strict=True))
+    own.require(alike, f"{what} like {shown(expected)}", returned)
+
+
+def _is_weak(leaf: Any) -> bool:
+    """Whether JAX lets a loop change the leaf's dtype."""
+    return getattr(jnp.asarray(leaf), "weak_type", False)
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a scalar with which JAX can compute."""
+    return (hasattr(value, "dtype") and value.shape == ()) or isinstance(value, (bool, int, float, complex))
+
+
+def is_concrete(leaf: Any) -> bool:
+    """Whether a leaf has values, not only a shape."""
+    return isinstance(leaf, (jax.Array, np.ndarray)) and not isinstance(leaf, Tracer)
+
+
+def shown(tree: Any) -> str:
+    """A pytree as its dtypes and shapes, in one short line."""
+    text = " ".join(repr(jax.tree.map(_Shown, tree)).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+class _Shown:
+    """A leaf whose `repr` is its dtype and shape."""
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+    def __repr__(self) -> str:
+        if hasattr(self.leaf, "dtype") and hasattr(self.leaf, "shape"):
+            return f"{self.leaf.dtype.name}[{','.join(map(str, self.leaf.shape))}]"
+        if callable(self.leaf):
+            return f"function {getattr(self.leaf, '__name__', type(self.leaf).__name__)}"
+        return f"{type(self.leaf).__name__} {self.leaf!r}"
+
+
+def _is_explained(error: Exception) -> bool:
+    """Whether this is one of the library's own one-line errors."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ValueError) and str(error).startswith("`") and frames[-1].filename.startswith(LIBRARY)
+
+
+def _reason(error: BaseException) -> str:
+    """An error in one line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = lines[0].strip().rstrip(".") if lines else "no message"
+    return f"{type(error).__name__}: {text}"
+
+
+def _place(error: BaseException) -> str:
+    """File and line of the user's own code where an error came up, if it did there."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(LIBRARY)]
+    own = [frame for frame in frames if PACKAGES not in frame.filename]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""

@@ -1,0 +1,115 @@
+"""Losses and records against simulated time, on which protocols that wait can be compared with those that do not."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.engine._run import Run
+from asyncsim.trace import Trace
+
+__all__ = ["central_against_time", "loss_against_time", "mean_by_time"]
+
+
+def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
+    """Mean training loss of the commits in each interval of simulated time.
+
+    Args:
+        trace: The schedule of the run.
+        run: A run of one or several seeds.
+        edges: (intervals + 1,) bounds of the intervals in seconds, increasing. Each interval includes its upper bound;
+            the first one includes its lower bound as well.
+
+    Returns:
+        (intervals,), or (seeds, intervals); NaN for intervals without a commit.
+
+    Raises:
+        ValueError: If the edges do not increase.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 0, 0, 0])  # at 1, 2, 3 and 4 seconds
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0]))
+        >>> run.loss.tolist(), loss_against_time(trace, run, [0, 2, 4, 6]).tolist()
+        ([0.5, 0.125, 0.03125, 0.0078125], [0.3125, 0.01953125, nan])
+    """
+    return mean_by_time(trace.commit_time[: run.loss.shape[-1]], run.loss, edges)
+
+
+def central_against_time(
+    trace: Trace, run: Run, name: str, times: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What was recorded of the central variable, against simulated time.
+
+    A record of commit k holds from the moment at which the server applied it until the next record: the central
+    variable stands still in between, apart from commits that were not recorded.
+
+    Args:
+        trace: The schedule of the run.
+        run: A run of one or several seeds.
+        name: What was recorded: "central" itself, "test_loss", a function of one's own, or anything else.
+        times: (times,) simulated seconds at which to look; by default those of the records.
+
+    Returns:
+        The times (times,) in seconds; and the values (times, …), or (seeds, times, …), NaN before the first record.
+
+    Raises:
+        ValueError: If another trace was replayed, or nothing was recorded under this name.
+
+    Example:
+        Distance from the minimum, at which no worker need have taken a gradient:
+
+        >>> import asyncsim as asim
+        >>> def distance(commit):
+        ...     return abs(commit.central["x"][0])
+        >>> trace, workload = asim.Trace.from_commits([0, 0, 0, 0]), asim.workloads.Quadratic([1.0])
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.5), workload, record={"distance": (distance, 2)})
+        >>> time, value = asim.central_against_time(trace, run, "distance")
+        >>> time.tolist(), value.tolist()
+        ([2.0, 4.0], [0.25, 0.0625])
+        >>> asim.central_against_time(trace, run, "distance", times=[1.0, 3.0, 9.0])[1].tolist()
+        [nan, 0.25, 0.0625]
+    """
+    run.plan(trace)
+    if name not in run.records:
+        raise ValueError(
+            f"`name` must be a recorded quantity, here one of {list(run.records)}; got {name!r}. Replay with "
+            f"record=({name!r},)."
+        )
+    recorded, values = trace.commit_time[run.recorded_at[name]], run.records[name]
+    if times is None:
+        return recorded, values
+    wanted, axis = np.asarray(times, np.float64), int(run.several)
+    last = np.searchsorted(recorded, wanted, side="right") - 1
+    shape = (*values.shape[:axis], 1, *values.shape[axis + 1 :])
+    unknown = np.full(shape, np.nan, np.result_type(values.dtype, np.float16))
+    return wanted, np.take(np.concatenate([unknown, values], axis), last + 1, axis)
+
+
+def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.ndarray:
+    """Mean of the values in each interval of time.
+
+    Args:
+        time: (commits,) in seconds.
+        values: (commits,) or (seeds, commits).
+        edges: As in `loss_against_time`.
+
+    Returns:
+        (intervals,) or (seeds, intervals); NaN for empty intervals.
+
+    Raises:
+        ValueError: If the edges do not increase.
+
+    Example:
+        >>> mean_by_time([0.0, 1.0, 2.0, 3.0], [8.0, 4.0, 2.0, 1.0], [0.0, 1.0, 3.0]).tolist()
+        [6.0, 1.5]
+    """
+    time, values, edges = np.asarray(time), np.asarray(values), np.asarray(edges, np.float64)
+    if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+        raise ValueError(f"`edges` must be two or more increasing times; got {edges!r:.60}. Use `np.linspace`.")
+    place = np.searchsorted(edges, time, side="left") - 1
+    place[time == edges[0]] = 0
+    inside, intervals = (place >= 0) & (place < len(edges) - 1), len(edges) - 1
+    counts = np.bincount(place[inside], minlength=intervals)
+    rows = np.atleast_2d(values)[:, inside]
+    sums = np.stack([np.bincount(place[inside], row, minlength=intervals) for row in rows])
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return means if values.ndim > 1 else means[0]

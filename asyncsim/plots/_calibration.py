@@ -1,0 +1,182 @@
+"""What a calibration found: quantiles of data and law, proposals, and bands of what a fitted cluster would do."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim._checks import columns, require_not_negative
+from asyncsim.plots.style import BLUE, GREY, require_color
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+WIDTH = 4  # standard deviations of a proposal that are drawn to each side
+POINTS = 201
+BARS = 31
+MANY_TIMES = 10  # between the ends of an axis, from which it is logarithmic
+KNOWN = 0.1  # of a value without error, that is shown to each side
+SHOWN = 0.1  # share of the prior that the draws cover, from which all of it is shown
+ROUNDING = 1e-9  # relative: what differs by less is the same
+
+
+def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color: str = BLUE) -> "list[Line2D]":
+    """Quantiles of measured durations against those of a law at the same shares: on the diagonal, the law fits.
+
+    Args:
+        ax: Where to draw.
+        measured: (shares,) seconds.
+        predicted: (shares,) seconds, by the law.
+        color: Of the points.
+
+    Returns:
+        The points.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> points = draw_quantiles(Figure().subplots(), [1.0, 2.0, 3.0], [1.1, 2.0, 2.8])
+        >>> points[0].get_xdata().tolist()
+        [1.1, 2.0, 2.8]
+    """
+    found, law = columns(measured=measured, predicted=predicted)
+    require_color(color)
+    low, high = min(found.min(), law.min()), max(found.max(), law.max())
+    if high - low < ROUNDING * high:  # a constant: axes that magnify rounding errors would show nothing else
+        low, high = 0.9 * low, 1.1 * high
+        ax.set(xlim=(low, high), ylim=(low, high))
+    ax.plot([low, high], [low, high], color=GREY, linewidth=1, zorder=1)
+    points = ax.plot(law, found, "o", color=color, markersize=3, alpha=0.8)
+    ax.set(xlabel="by the fitted law, seconds", ylabel="in the log, seconds")
+    return points
+
+
+def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Line2D]":
+    """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared.
+
+    Args:
+        ax: Where to draw.
+        mean, sd: Of the proposal.
+        style: Of the line.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> line = draw_proposal(Figure().subplots(), 2.0, 0.5)[0]
+        >>> float(line.get_ydata().max())
+        1.0
+    """
+    sd = require_not_negative("sd", sd, remedy="Give a standard deviation.")
+    away = np.linspace(-WIDTH, WIDTH, POINTS)
+    return ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
+
+
+def draw_posterior(
+    ax: "Axes",
+    draws: ArrayLike,
+    prior: ArrayLike,
+    interval: ArrayLike,
+    *,
+    identifiable: bool = True,
+    color: str = BLUE,
+) -> "list[Patch]":
+    """What is known of a parameter: draws from its posterior, its 90 % interval, and the range of its prior.
+
+    Args:
+        ax: Where to draw. All of the prior is shown where the draws span a tenth of it; the axis is logarithmic where
+            what is shown spans more than a factor of 10.
+        draws: (count,) values.
+        prior: Ends of the prior; NaN where it has none.
+        interval: Ends of the interval.
+        identifiable: Whether the log identifies it; otherwise it is drawn in grey.
+        color: Of the posterior.
+
+    Returns:
+        The bars.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> bars = draw_posterior(Figure().subplots(), np.linspace(1.0, 2.0, 100), (0.01, 100.0), (1.05, 1.95))
+        >>> round(float(sum(bar.get_width() for bar in bars)), 3)
+        1.0
+    """
+    (found,), ends = columns(draws=draws), _ends(prior=prior, interval=interval)
+    prior, interval = ends
+    require_color(color)
+    least, most = float(found.min()), float(found.max())
+    if most - least <= ROUNDING * abs(most):  # known without error: one bar in the middle
+        least, most = least - KNOWN * (abs(least) or 1.0), most + KNOWN * (abs(most) or 1.0)
+    whole = not np.isnan(prior[0]) and (not identifiable or _share(least, most, prior) > SHOWN)
+    low, high = prior if whole else (min(least, interval[0]), max(most, interval[1]))
+    logarithmic = low > 0 and high > MANY_TIMES * low
+    space = np.geomspace if logarithmic and least > 0 else np.linspace
+    edges: Any = space(least, most, BARS)
+    bars = ax.hist(found, edges, color=color if identifiable else GREY)[2]
+    for end in interval:
+        ax.axvline(end, color="black", linewidth=0.8, linestyle=":")
+    if logarithmic:
+        ax.set_xscale("log")
+        if math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 1:  # fewer than two powers of ten
+            ends = [low, math.sqrt(low * high), high]
+            ax.set_xticks(ends, [f"{end:.2g}" for end in ends])
+        ax.tick_params(axis="x", which="minor", labelbottom=False)
+    else:
+        ax.locator_params(axis="x", nbins=4)
+    if whole:
+        ax.set_xlim(low, high)
+    return [*bars]  # type: ignore[misc]
+
+
+def _ends(**ranges: ArrayLike) -> list[tuple[float, float]]:
+    """Both ends of ranges."""
+    for name, ends in ranges.items():
+        if np.shape(ends) != (2,):
+            raise ValueError(f"`{name}` must be two numbers, its ends; got shape {np.shape(ends)}.")
+    return [(float(low), float(high)) for low, high in map(np.asarray, ranges.values())]
+
+
+def _share(least: float, most: float, prior: tuple[float, float]) -> float:
+    """Share of a prior that some values span, on a logarithmic axis if the prior needs one."""
+    low, high = prior
+    if low > 0 and least > 0 and high > MANY_TIMES * low:
+        return float(np.log(most / least) / np.log(high / low))
+    return (most - least) / (high - low)
+
+
+def draw_band(
+    ax: "Axes",
+    workers: Sequence[int] | NDArray[np.int64],
+    low: ArrayLike,
+    middle: ArrayLike,
+    high: ArrayLike,
+    theory: ArrayLike | None = None,
+    color: str = BLUE,
+) -> "list[Line2D]":
+    """What clusters drawn from a fit do against the number of workers: median, 90 % band, and theory's curve.
+
+    Args:
+        ax: Where to draw.
+        workers: (points,) numbers of workers.
+        low, middle, high: (points,) 5, 50 and 95 %.
+        theory: (points,) by a closed form; None where there is none.
+        color: Of median and band.
+
+    Returns:
+        The median, and theory's curve if there is one.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> lines = draw_band(Figure().subplots(), [1, 2], [0.9, 1.8], [1.0, 2.0], [1.1, 2.2], theory=[1.0, 2.0])
+        >>> len(lines)
+        2
+    """
+    require_color(color)
+    places, low, middle, high = columns(workers=workers, low=low, middle=middle, high=high)
+    ax.fill_between(places, low, high, color=color, alpha=0.25, linewidth=0, label="90 %")
+    lines = ax.plot(places, middle, "o-", color=color, markersize=4, label="fitted cluster, simulated")
+    if theory is not None:
+        lines += ax.plot(places, columns(workers=places, theory=theory)[1], "--", color=GREY, label="theory")
+    ax.set(xlabel="workers")
+    return lines

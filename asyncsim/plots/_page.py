@@ -1,0 +1,248 @@
+"""What every picture needs: titles that wrap, legends that stay inside the figure, remarks, readable axes."""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim.plots.style import GREY
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+TITLE_ROOM = 0.6  # inches that a title of one line and a subtitle of one line take at the top
+TITLE_LINE, SUBTITLE_LINE = 0.22, 0.17  # inches that each further line takes
+MOST_TITLE = 0.4  # share of the figure's height; the words shrink where they would take more
+MOST_LEGEND = 0.5  # share of the height, or of the width, of the figure
+MOST_LEGEND_INSIDE = 0.7  # share of the height of the panel that holds it
+SHRINKING = (1.0, 0.88, 0.76, 0.65, 0.54, 0.45)  # of the font's size, tried in this order
+BELOW_AXES = 34  # points that the numbers and the label of an x axis take below it
+LEGEND_ENTRY = 97  # points that an entry of a legend takes beside the next one
+
+MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, number of columns -> legend
+
+
+def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
+    """A title and a grey subtitle at the top left of a figure, each wrapped to its width; room is made for them.
+
+    Args:
+        figure: The figure, with its panels.
+        title: What is shown.
+        subtitle: With which settings; may be empty.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> figure = Figure(figsize=(3, 4), layout="constrained")
+        >>> draw_title(figure, "GEM", "learning_rate 0.1, momentum 0.9, kappa 1, variant script, proxy worker")
+        >>> [text.get_text() for text in figure.texts]
+        ['GEM', 'learning_rate 0.1, momentum 0.9, kappa 1,', 'variant script, proxy worker']
+    """
+    scale, heads, details = _fitted(figure, title, subtitle)
+    inch = scale / figure.get_figheight()
+    further = TITLE_LINE * (len(heads) - 1)
+    for number, line in enumerate(heads):
+        y = 1 - (0.24 + TITLE_LINE * number) * inch
+        figure.text(0.02, y, line, size=13 * scale, weight="bold", va="center")
+    for number, line in enumerate(details):
+        y = 1 - (0.51 + further + SUBTITLE_LINE * number) * inch
+        figure.text(0.02, y, line, size=9 * scale, color=GREY, va="center")
+    _make_room_above(figure, _title_room(heads, details) * inch)
+
+
+def wrapped(text: str, points: float, size: float, weight: str = "normal") -> list[str]:
+    """The lines of a text, each at most `points` wide: broken after a comma or semicolon, else between words."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size, weight=weight)
+
+    def fits(line: str) -> bool:
+        width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
+        return width <= points
+
+    lines = [""]
+    for item in re.split("(?<=[,;]) ", text):
+        for words in [item] if fits(item) else item.split(" "):
+            longer = f"{lines[-1]} {words}".strip()
+            lines[-1:] = [longer] if fits(longer) or not lines[-1] else [lines[-1], words]
+    return lines
+
+
+def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
+    """A legend below the label of the x axis, in as many columns as fit, inside the figure."""
+    from matplotlib.transforms import ScaledTranslation
+
+    below = ax.transAxes + ScaledTranslation(0, -BELOW_AXES / 72, ax.figure.dpi_scale_trans)  # type: ignore[union-attr]
+    look: dict[str, Any] = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": below, "loc": "upper left"}
+    look |= {"borderaxespad": 0.0, "borderpad": 0.1, "columnspacing": 1.4}
+
+    def make(size: float, columns: int) -> "Legend":
+        return ax.legend(handles=artists, ncols=columns, fontsize=size, **look)
+
+    whole, left = ax.figure.bbox, ax.get_window_extent().x0
+    columns = max(1, int(size_in_points(ax)[0] / LEGEND_ENTRY))
+    legend = _largest_that_fits(make, columns, whole.x1 - left, MOST_LEGEND * whole.height)
+    _adjust(ax, bottom=whole.y0 - legend.get_window_extent().y0)
+    return legend
+
+
+def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "Legend":
+    """A legend of (label, artist) pairs to the right of a panel, inside the figure."""
+
+    def make(size: float, columns: int) -> "Legend":
+        labels, artists = [label for label, _ in entries], [artist for _, artist in entries]
+        anchor: dict[str, Any] = {"bbox_to_anchor": (1.01, 1), "loc": "upper left"}
+        return ax.legend(artists, labels, ncols=columns, fontsize=size, **anchor)
+
+    whole = ax.figure.bbox
+    legend = _largest_that_fits(make, 1, MOST_LEGEND * whole.width, MOST_LEGEND * whole.height)
+    _adjust(ax, right=legend.get_window_extent().x1 - whole.x1)
+    return legend
+
+
+def draw_legend_inside(ax: "Axes", loc: str, artists: "Sequence[Artist] | None" = None) -> "Legend":
+    """A legend within a panel, of all its labelled artists or of these."""
+    look: dict[str, Any] = {"loc": loc} if artists is None else {"loc": loc, "handles": artists}
+
+    def make(size: float, columns: int) -> "Legend":
+        return ax.legend(ncols=columns, fontsize=size, **look)
+
+    panel = ax.get_window_extent()
+    return _largest_that_fits(make, 1, panel.width, MOST_LEGEND_INSIDE * panel.height)
+
+
+def size_in_points(ax: "Axes") -> tuple[float, float]:
+    """Width and height of a panel, in 1/72 inch, as far as they are known before the layout is done."""
+    box, inch = ax.get_window_extent(), ax.figure.dpi  # type: ignore[union-attr]
+    return box.width / inch * 72, box.height / inch * 72
+
+
+def fit_tick_labels(ax: "Axes") -> None:
+    """Leave out numbers on the x axis that would overlap, and turn words that would."""
+    figure: Any = ax.figure
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    labels = sorted(ax.get_xticklabels(), key=lambda label: sum(label.get_window_extent().intervalx))
+    boxes = [label.get_window_extent() for label in labels]
+    turned_already = any(label.get_rotation() for label in labels)
+    if turned_already or not any(right.x0 < left.x1 + left.height / 2 for left, right in pairwise(boxes)):
+        return
+    if any(label.get_text() and not _is_number(label.get_text()) for label in labels):
+        narrow = min(right.x1 - left.x1 for left, right in pairwise(boxes)) < 3 * boxes[0].height
+        look: dict[str, Any] = (
+            {"rotation": 90} if narrow else {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        )
+        for label in ax.get_xticklabels():
+            label.set(**look)
+        return
+    kept, end = set(), -np.inf
+    for label, box in zip(labels, boxes, strict=True):
+        if label.get_text() and box.x0 > end:
+            kept.add(label.get_position()[0])
+            end = box.x1 + box.height / 2
+    texts = {label.get_position()[0]: label.get_text() for label in labels}
+    ax.set_xticks(list(texts), [text if place in kept else "" for place, text in texts.items()])
+
+
+def _is_number(text: str) -> bool:
+    return text.startswith("$") or re.fullmatch(r"[-−+.\d]+(e[-+]?\d+)?", text) is not None
+
+
+def remark(ax: "Axes", text: str, color: str = GREY) -> "Artist":
+    """A few words at the upper right of a panel, outside the axes."""
+    return ax.text(1.0, 1.03, text, transform=ax.transAxes, color=color, size=8.5, ha="right", va="bottom")
+
+
+def say(ax: "Axes", text: str) -> "Artist":
+    """Words in the middle of an otherwise empty panel."""
+    ax.set_axis_off()
+    return ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, ha="center", va="center", linespacing=1.6)
+
+
+def use_logarithm(ax: "Axes", *curves: Any) -> None:
+    """A logarithmic y axis if all finite values are positive, with plain numbers where these are short."""
+    values = np.concatenate([np.asarray(curve, np.float64) for curve in curves])
+    values = values[np.isfinite(values)]
+    if not len(values) or values.min() <= 0:
+        return
+    ax.set_yscale("log")
+    if values.min() > 1e-3 and values.max() < 1e4:
+        use_plain_numbers(ax)
+
+
+def use_plain_numbers(ax: "Axes") -> None:
+    """0.01, 0.1, 1 instead of powers of ten on a logarithmic y axis, and some numbers between where there are few."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        """Matplotlib's choice of what to label, as a plain number."""
+
+        def __call__(self, x: float, pos: Any = None) -> str:
+            """The label, or an empty string."""
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    ax.yaxis.set_major_formatter(Plain())
+    ax.yaxis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.5, 0.7)))
+
+
+def _fitted(figure: "Figure", title: str, subtitle: str) -> tuple[float, list[str], list[str]]:
+    """The largest scale at which a title leaves enough of the figure, and the lines of title and subtitle at it."""
+    width, scale, heads, details = 0.96 * 72 * figure.get_figwidth(), 1.0, [title], [subtitle]
+    for scale in SHRINKING:
+        heads, details = wrapped(title, width, 13 * scale, "bold"), wrapped(subtitle, width, 9 * scale)
+        if scale * _title_room(heads, details) <= MOST_TITLE * figure.get_figheight():
+            break
+    return scale, heads, details
+
+
+def _title_room(heads: list[str], details: list[str]) -> float:
+    """Inches that these lines take at full size."""
+    return TITLE_ROOM + TITLE_LINE * (len(heads) - 1) + SUBTITLE_LINE * (len(details) - 1)
+
+
+def _make_room_above(figure: "Figure", share: float) -> None:
+    """Keep the top of a figure free of panels, as a share of its height."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(rect=(0.01, 0.01, 0.98, 0.98 - share), h_pad=0.12, w_pad=0.12)  # type: ignore[call-arg]
+        return
+    named = any(ax.get_title(loc="left") or ax.get_title() or ax.texts for ax in figure.axes)
+    above = share + (0.3 if named else 0.05) / figure.get_figheight()
+    figure.subplots_adjust(top=max(min(figure.subplotpars.top, 1 - above), figure.subplotpars.bottom + 0.05))
+
+
+def _largest_that_fits(make: MakeLegend, columns: int, width: float, height: float) -> "Legend":
+    """The legend with the largest font, and of these with the most columns, that is at most so large, in pixels."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+
+    usual = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
+    for scale in SHRINKING:
+        for number in range(columns, 0, -1):
+            legend = make(scale * usual, number)
+            box = legend.get_window_extent()
+            if box.width <= width and box.height <= height:
+                return legend
+    return make(SHRINKING[-1] * usual, 1)
+
+
+def _adjust(ax: "Axes", bottom: float = 0.0, right: float = 0.0) -> None:
+    """Move the edges of panels inwards by these numbers of pixels, unless a layout engine does."""
+    figure: Any = ax.figure
+    if figure.get_layout_engine() is not None or max(bottom, right) <= 0:
+        return
+    low, end = max(bottom, 0.0) / figure.bbox.height, max(right, 0.0) / figure.bbox.width
+    if ax.get_subplotspec() is None:
+        box = ax.get_position()
+        ax.set_position((box.x0, box.y0 + low, max(box.width - end, 0.05), max(box.height - low, 0.05)))
+        return
+    margins = figure.subplotpars
+    figure.subplots_adjust(
+        bottom=min(margins.bottom + low, margins.top - 0.05), right=max(margins.right - end, margins.left + 0.05)
+    )

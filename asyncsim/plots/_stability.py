@@ -1,0 +1,143 @@
+"""Which step sizes stay bounded: a map over the number of workers, with predicted limits on it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.delays import FloatArray
+from asyncsim.plots._page import draw_legend_below
+from asyncsim.plots.style import BLUE, INK, PALE_BLUE, VERMILION
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+GROWN, BOUNDED = "#FBFBFA", "#8FC1E3"  # pale enough for lines and their halos to be seen on either
+LINES = ((VERMILION, "-"), (INK, (0, (4, 2))), (BLUE, (0, (1, 1.4))), ("#8A4A00", (0, (6, 2, 1, 2))))
+EVENLY = 1e-6  # relative difference below which steps count as equal
+
+
+def draw_stability(
+    ax: "Axes",
+    workers: ArrayLike,
+    kappas: ArrayLike,
+    outcome: ArrayLike,
+    *,
+    limits: Mapping[str, ArrayLike] | None = None,
+    colorbar: bool = True,
+) -> "list[Artist]":
+    """Share of runs that stayed bounded, for each number of workers and step size, with limits as lines.
+
+    A cell is centred on its values in the scale of each axis: logarithmic if they grow by factors rather than by
+    steps. If they do neither evenly, the edges lie half-way.
+
+    Args:
+        ax: Where to draw.
+        workers: (n,) numbers of workers, increasing.
+        kappas: (k,) κ = step size times curvature, increasing.
+        outcome: (n, k) shares from 0 to 1; NaN where nothing was simulated.
+        limits: Label -> (n,) κ, NaN where there is no limit; drawn as lines and named below the axes.
+        colorbar: Whether to explain the colours beside the axes.
+
+    Returns:
+        The cells (`get_array()` has one row per κ, `get_coordinates()` the edges), and one line for each limit.
+
+    Raises:
+        ValueError: If a shape is wrong, values are not positive and increasing, or a share is outside [0, 1].
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> shares, limits = [[1, 1, 0], [1, 0, 0]], {"mean square": [2.0, 1.28]}
+        >>> cells, line = draw_stability(Figure().subplots(), [1, 2], [0.5, 1, 2], shares, limits=limits)
+        >>> cells.get_array().tolist(), line.get_label(), line.get_ydata().tolist()
+        ([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]], 'mean square', [2.0, 1.28])
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    n, k = _increasing("workers", workers), _increasing("kappas", kappas)
+    shares = _shares(outcome, (len(n), len(k)))
+    x_scale, y_scale = _scale(n), _scale(k)
+    colours = LinearSegmentedColormap.from_list("bounded", [GROWN, PALE_BLUE, BOUNDED])
+    edges = _edges(n, x_scale), _edges(k, y_scale)
+    cells = ax.pcolormesh(*edges, shares.T, cmap=colours, vmin=0, vmax=1, edgecolors="white", linewidth=0.4, zorder=1)
+    cells.set_label("share of runs that stay bounded")
+    lines: list[Artist] = []
+    for (colour, dash), (label, values) in zip(_cycle(limits or {}), (limits or {}).items(), strict=True):
+        row = np.asarray(values, np.float64)
+        if row.shape != n.shape:
+            raise ValueError(
+                f"`limits[{label!r}]` must have shape {n.shape}; got {row.shape}. Give one κ per number of workers."
+            )
+        lines += ax.plot(n, row, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=3)
+    ax.set(xscale=x_scale, yscale=y_scale, xlabel="workers n", ylabel="κ = step size × curvature")
+    ax.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
+    _mark_numbers(ax, n)
+    if colorbar:
+        bar = ax.figure.colorbar(cells, ax=ax, label=cells.get_label(), pad=0.02, fraction=0.05, ticks=[0, 0.5, 1])
+        bar.outline.set_visible(False)  # type: ignore[operator]
+    if lines:
+        draw_legend_below(ax, lines)
+    return [cells, *lines]
+
+
+def _cycle(limits: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [LINES[place % len(LINES)] for place in range(len(limits))]
+
+
+def _scale(values: FloatArray) -> str:
+    """The scale on which the values are spaced more evenly; logarithmic if neither is."""
+    if len(values) < 3:
+        return "log"
+    spread = [np.ptp(np.diff(v)) / np.diff(v).mean() for v in (values, np.log(values))]
+    return "linear" if spread[0] < spread[1] - EVENLY else "log"
+
+
+def _edges(values: FloatArray, scale: str) -> FloatArray:
+    """Edges half-way between the values on this scale, and as far beyond the outer ones."""
+    v = np.log(values) if scale == "log" else values
+    half = np.diff(v) / 2 if len(v) > 1 else np.full(1, np.log(2) / 2 if scale == "log" else 0.5)
+    edges = np.concatenate([[v[0] - half[0]], v[:-1] + half if len(v) > 1 else [], [v[-1] + half[-1]]])
+    return np.exp(edges) if scale == "log" else edges
+
+
+def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
+    """Ticks at the numbers of workers themselves, as many as there is room for, and plain numbers for κ."""
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogLocator, NullLocator
+
+    shown = [workers[0]]
+    least = _distance(ax, workers[0], workers[-1]) / 11
+    for value in workers[1:]:
+        if _distance(ax, shown[-1], value) >= least:
+            shown.append(value)
+    ax.xaxis.set_major_locator(FixedLocator(shown))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    if ax.get_yscale() == "log":
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    ax.grid(visible=False)
+
+
+def _distance(ax: "Axes", left: float, right: float) -> float:
+    return float(np.log(right / left)) if ax.get_xscale() == "log" else right - left
+
+
+def _increasing(name: str, values: ArrayLike) -> FloatArray:
+    column = np.asarray(values, np.float64)
+    if column.ndim != 1 or not len(column) or not (np.diff(column, prepend=0.0) > 0).all():
+        raise ValueError(f"`{name}` must be positive and increasing, in one dimension; got {values!r}. Sort them.")
+    return column
+
+
+def _shares(outcome: ArrayLike, shape: tuple[int, int]) -> FloatArray:
+    shares = np.asarray(outcome, np.float64)
+    if shares.shape != shape:
+        raise ValueError(f"`outcome` must have shape {shape}; got {shares.shape}. Give one row per number of workers.")
+    known = shares[~np.isnan(shares)]
+    if ((known < 0) | (known > 1)).any():
+        worst = known[np.abs(known - 0.5).argmax()]
+        raise ValueError(f"`outcome` must hold shares from 0 to 1; got {worst:g}. Divide by the number of runs.")
+    return shares

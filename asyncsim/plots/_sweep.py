@@ -1,0 +1,145 @@
+"""Sweeps in a picture: a measured quantity against a field, with its spread over the seeds; or over two fields."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asyncsim._metrics import metric, spaced
+from asyncsim.plots._page import draw_legend_beside, draw_title, fit_tick_labels, use_logarithm
+from asyncsim.plots.style import GREY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+SIZE = (7.2, 4.6)  # inches
+MARKERS = "osD^vPX*"
+SPREAD = 10.0  # largest over smallest value from which an axis is logarithmic
+Columns = Mapping[str, np.ndarray]
+
+
+def draw_sweep(
+    ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] = (), *, largest: bool = False
+) -> "list[Line2D]":
+    """Medians over the seeds against a field, with the quartiles as a band."""
+    lines = []
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place in range(len(settings["median"])):
+        groups.setdefault(tuple(settings[name][place].item() for name in by), []).append(place)
+    numeric = settings[x].dtype.kind in "iuf"
+    positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
+    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda one: tuple(map(_in_order, one[0])))):
+        rows = _best(settings, x, places, largest)
+        at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
+        low, middle, high = (settings[f][rows] for f in ("lower_quartile", "median", "upper_quartile"))
+        label = ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in zip(by, group, strict=True))
+        lines += ax.plot(at, middle, marker=MARKERS[number % len(MARKERS)], label=label or None)
+        colour = lines[-1].get_color()
+        ax.fill_between(at, low, np.where(np.isnan(high), middle, high), color=colour, alpha=0.18, linewidth=0)
+        lost = at[np.isnan(middle)]
+        if len(lost):
+            style = {"color": colour, "transform": ax.get_xaxis_transform(), "clip_on": False}
+            ax.plot(lost, np.full(len(lost), 0.97 - 0.03 * number), "x", markeredgewidth=2, **style)
+    if np.isnan(settings["median"]).any():
+        ax.text(0.01, 0.97, "×  diverged or missing", transform=ax.transAxes, color=GREY, va="top", size=8.5)
+    if numeric:
+        _spread(ax, settings[x])
+    else:
+        ax.set_xticks(list(positions.values()), list(positions))
+    use_logarithm(ax, settings["median"], settings["lower_quartile"], settings["upper_quartile"])
+    ax.set(xlabel=spaced(x), ylabel=f"{metric(y).label}, median and quartiles")
+    fit_tick_labels(ax)
+    return lines
+
+
+def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest: bool = False) -> "QuadMesh":
+    """Medians over the seeds as colours over two fields."""
+    from matplotlib.colors import LogNorm
+
+    columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=_in_order) for name in (x, y))
+    cells = np.full((len(rows), len(columns)), np.nan)
+    tried = np.zeros(cells.shape, bool)
+    for place, value in enumerate(settings["median"]):
+        cell = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
+        cells[cell] = (np.fmax if largest else np.fmin)(cells[cell], value)
+        tried[cell] = True
+    known = cells[np.isfinite(cells)]
+    logarithmic = known.size > 0 and known.min() > 0 and known.max() >= SPREAD * known.min()
+    mesh = ax.pcolormesh(cells, cmap="viridis_r", norm=LogNorm() if logarithmic else None, edgecolors="white")
+    ax.set_xticks(np.arange(len(columns)) + 0.5, [_text(value) for value in columns])
+    ax.set_yticks(np.arange(len(rows)) + 0.5, [_text(value) for value in rows])
+    for (row, column), value in np.ndenumerate(cells):
+        lost = np.isnan(value)
+        if tried[row, column] and (lost or cells.size <= 100):
+            dark = not lost and np.asarray(mesh.norm(value)) > 0.55
+            text, color = ("×", GREY) if lost else (f"{value:.3g}", "white" if dark else "black")
+            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=8, color=color)
+    if np.isnan(cells[tried]).any():
+        remark = "×  diverged or missing"
+        ax.text(1.0, 1.01, remark, transform=ax.transAxes, color=GREY, ha="right", va="bottom", size=8.5)
+    ax.set(xlabel=spaced(x), ylabel=spaced(y))
+    ax.tick_params(length=0)
+    ax.grid(visible=False)
+    ax.figure.colorbar(mesh, ax=ax, label=f"{metric(of).label}, median")
+    fit_tick_labels(ax)
+    return mesh
+
+
+def draw_sweep_page(
+    figure: "Figure",
+    settings: Columns,
+    x: str,
+    y: str,
+    by: Sequence[str],
+    *,
+    heat: bool = False,
+    largest: bool = False,
+    subtitle: str = "",
+) -> None:
+    """The picture of `asyncsim sweep plot`: `draw_sweep` with a legend, or `draw_heat`, below a title."""
+    ax = figure.subplots()
+    if heat:
+        draw_heat(ax, settings, x, by[0], y, largest=largest)
+    else:
+        lines = draw_sweep(ax, settings, x, y, by, largest=largest)
+        if by:
+            draw_legend_beside(ax, [(str(line.get_label()), line) for line in lines])
+    against = spaced(f"{x} and {by[0]}" if heat else x)
+    draw_title(figure, f"{metric(y).label} against {against}", subtitle)
+    fit_tick_labels(ax)
+
+
+def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> list[int]:
+    """Of the rows of a line, the one with the best median at each value of x, in the order of the values."""
+    score = np.nan_to_num((-1 if largest else 1) * np.asarray(settings["median"]), nan=np.inf)
+    chosen: dict[Any, int] = {}
+    for place in places:
+        value = settings[x][place].item()
+        if value not in chosen or score[place] < score[chosen[value]]:
+            chosen[value] = place
+    return [chosen[value] for value in sorted(chosen, key=_in_order)]
+
+
+def _spread(ax: "Axes", values: np.ndarray) -> None:
+    """A logarithmic horizontal axis for values of several orders of magnitude, with a tick at each of a few."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    known = np.unique(values[np.isfinite(values)])
+    if known.size and known[0] > 0 and known[-1] >= SPREAD * known[0]:
+        ax.set_xscale("log")
+    if 0 < known.size <= 12:
+        ax.xaxis.set_major_locator(FixedLocator(known.tolist()))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+
+
+def _in_order(value: Any) -> tuple[bool, Any]:
+    """Numbers before texts."""
+    return isinstance(value, str), value
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,99 @@
+"""Throughput against the number of workers: when adding workers stops helping."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim._checks import require_positive
+from asyncsim.delays import FloatArray
+from asyncsim.plots._page import draw_legend_inside
+from asyncsim.plots.style import BLUE, GREY, VERMILION
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+
+def draw_throughput(
+    ax: "Axes",
+    workers: ArrayLike,
+    throughput: ArrayLike,
+    *,
+    predicted: ArrayLike | None = None,
+    standard_error: ArrayLike | None = None,
+    knee: float | None = None,
+    limit: float | None = None,
+) -> "list[Artist]":
+    """Commits per second against the number of workers.
+
+    Below the knee n* the workers are the bottleneck and the throughput grows as n · limit / n*; above it the server
+    is, and its limit is slots over mean service time. Without variance, the throughput would follow these two lines.
+
+    Args:
+        ax: Where to draw.
+        workers: (points,) numbers of workers, increasing.
+        throughput: (points,) commits per second; NaN where it was only predicted.
+        predicted: (points,) commits per second, drawn as a curve.
+        standard_error: (points,) of `throughput`; bars extend by twice this to either side.
+        knee: n*, in workers.
+        limit: Largest number of commits per second that the server can handle.
+
+    Returns:
+        One artist each, named by its `get_label()`: the measured points, their error bars (`get_segments()`), the
+        curve, the knee, the limit and, where knee and limit are both given, the ascent.
+
+    Raises:
+        ValueError: If the length of an array is not that of `workers`, or `knee` or `limit` is not positive.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> artists = draw_throughput(Figure().subplots(), [1, 2, 4], [1.0, 1.9, 3.1], knee=4.0, limit=4.0)
+        >>> [artist.get_label() for artist in artists]
+        ['measured', 'knee n* = 4', 'limit of the server', 'without queueing']
+        >>> artists[0].get_ydata().tolist()
+        [1.0, 1.9, 3.1]
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    n = _column("workers", workers)
+    measured = _column("throughput", throughput, len(n))
+    artists: list[Artist] = []
+    if standard_error is not None:
+        half = 2 * _column("standard_error", standard_error, len(n))
+        bars = ax.vlines(n, measured - half, measured + half, color=BLUE, linewidth=1.4, zorder=3)
+        bars.set_label("± 2 standard errors")
+        artists.append(bars)
+    artists[:0] = ax.plot(n, measured, "o", color=BLUE, label="measured", zorder=3)
+    if predicted is not None:
+        curve = _column("predicted", predicted, len(n))
+        artists += ax.plot(n, curve, color=VERMILION, label="predicted", zorder=2.5)
+    artists += _draw_asymptotes(ax, float(n.max()), knee, limit)
+    ax.set(xlabel="workers n", ylabel="commits per second", xlim=(0, 1.03 * n.max()), ylim=(0, None))
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    draw_legend_inside(ax, "lower right", artists)
+    return artists
+
+
+def _draw_asymptotes(ax: "Axes", most: float, knee: float | None, limit: float | None) -> "list[Artist]":
+    thin: dict[str, Any] = {"color": GREY, "linewidth": 0.9, "zorder": 1.5}
+    artists: list[Artist] = []
+    if knee is not None:
+        require_positive("knee", knee, remedy="Give n* in workers, or None.")
+        artists.append(ax.axvline(knee, linestyle=(0, (4, 3)), label=f"knee n* = {knee:.3g}", **thin))
+    if limit is not None:
+        require_positive("limit", limit, remedy="Give slots over mean service time, or None.")
+        artists.append(ax.axhline(limit, label="limit of the server", **thin))
+    if knee is not None and limit is not None:
+        top = min(most, 1.08 * knee)
+        ascent = ax.plot([0, top], [0, top * limit / knee], linestyle=(0, (1, 1.5)), label="without queueing", **thin)
+        artists += ascent
+    return artists
+
+
+def _column(name: str, values: ArrayLike, length: int | None = None) -> FloatArray:
+    column = np.asarray(values, np.float64)
+    if column.ndim != 1 or not len(column) or length not in (None, len(column)):
+        wanted = "(points,)" if length is None else f"({length},)"
+        raise ValueError(f"`{name}` must have shape {wanted}; got {column.shape}. Give one number per point.")
+    return column

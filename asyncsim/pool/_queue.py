@@ -1,0 +1,290 @@
+"""One queue: tasks computed in this process, by processes of this machine or by any executor, until none is left.
+
+The death of a process costs its own task and nothing else: the task is tried again, and after three deaths it is
+discarded with the reason, while all others go on. A task whose lease another process holds waits for that process.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent import futures
+from concurrent.futures import FIRST_COMPLETED, Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
+
+from asyncsim.pool._patience import Patience, Stopped, holders_of, over
+from asyncsim.pool._slots import (
+    Call,
+    Slot,
+    T,
+    WorkerTrouble,
+    error_of,
+    is_death,
+    listed,
+    reason_of,
+    tried,
+)
+from asyncsim.store import _lease as lease
+
+MOST_DEATHS = 3  # of processes, until their task is discarded
+MOST_TROUBLES = 3  # of workers that cannot compute a task, until the queue stops
+RESUMES = "Results are kept, and the same sweep goes on once this is repaired."
+PAUSE = 0.2  # seconds until tasks that other processes compute are looked at again
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a task."""
+
+    value: Any = None  # the result
+    busy: bool = False  # whether another process holds its lease, so that nothing was done
+    trouble: str = ""  # why the result could not be kept, if another process may have more luck; else empty
+    worker: str = ""  # the process, as its messages name it
+
+
+class Job(ABC, Generic[T]):
+    """What is to be done with the tasks of a queue."""
+
+    patience: Patience  # for other processes
+    run_limit: float | None = None  # seconds that each result of a task may take, or None
+    leases: Path | None = None  # folder of the leases, if there are any
+    ends: tuple[type[BaseException], ...] = ()
+
+    @abstractmethod
+    def here(self, task: T) -> Outcome:
+        """Compute a task in this process."""
+
+    def call(self, task: T) -> Call:
+        """The same, as a call for another process, if there is any."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def receive(self, task: T, outcome: Outcome) -> None:
+        """A task has been computed."""
+
+    def discard(self, task: T, reason: str) -> None:
+        """A task has failed for good."""
+        raise NotImplementedError
+
+    def parts(self, task: T) -> list[T]:
+        """What is left of a task that is about to be discarded, in parts of which one is the culprit."""
+        del task  # Most tasks have no parts.
+        return []
+
+    def is_left(self, task: T) -> bool:
+        """Whether another process, which has held the lease of a task, left anything to do."""
+        del task  # Without leases nobody did.
+        return True
+
+    def tell(self) -> None:
+        """Something has happened."""
+
+
+class Queue(Generic[T]):
+    """Tasks that wait for a worker slot, by program, and those that wait for other processes."""
+
+    def __init__(self, job: Job[T], tasks: Iterable[T]) -> None:
+        self.job = job
+        self.programs: dict[str, deque[T]] = {}
+        self.waiting: deque[T] = deque()
+        self.deaths: Counter[str] = Counter()
+        self.troubles: Counter[str] = Counter()
+        self.too_long: set[str] = set()  # names of tasks whose process was killed because they took too long
+        for task in tasks:
+            self.programs.setdefault(task.program, deque()).append(task)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.programs.values())) + len(self.waiting)
+
+    def next(self, program: str, others: Iterable[str] = ()) -> T | None:
+        """A task, if possible of this program; else of one that no other slot has; else of that with most tasks."""
+        if program not in self.programs:
+            free = [name for name in self.programs if name not in others] or list(self.programs)
+            if not free:
+                return None
+            program = max(free, key=lambda name: len(self.programs[name]))
+        task = self.programs[program].popleft()
+        if not self.programs[program]:
+            del self.programs[program]
+        return task
+
+    def put_back(self, task: T) -> None:
+        """Put a task that must be tried again in front."""
+        self.programs.setdefault(task.program, deque()).appendleft(task)
+
+    def run(self, slots: list[Slot[T]]) -> Iterator[None]:
+        """Do everything in some slots, or in this process if there are none; stops whenever something has happened."""
+        self.job.tell()
+        for slot in slots:
+            self._fill(slot, slots)
+        yield
+        while len(self) or any(slot.tasks or slot.quarantined for slot in slots):
+            if self._advance(slots) if slots else self._advance_here():
+                self.job.tell()
+                for slot in slots:
+                    self._fill(slot, slots)
+                yield
+
+    def _advance_here(self) -> bool:
+        """Compute one task in this process; False if all wait for other processes."""
+        task = self.next("")
+        if task is None:
+            self._look_at_waiting()
+            return False
+        self.job.patience.end()
+        self._receive(task, self.job.here(task))
+        return True
+
+    def _advance(self, slots: list[Slot[T]]) -> bool:
+        """Wait for a moment; whether a task has ended."""
+        for slot in slots:
+            self._fill(slot, slots)
+        begun = [future for slot in slots for future in slot.tasks]
+        if not begun:
+            self._look_at_waiting()
+            return False
+        done, _ = futures.wait(begun, timeout=PAUSE if self.waiting else 1.0, return_when=FIRST_COMPLETED)
+        if done:
+            self.job.patience.end()
+        else:
+            self._look_for_workers(slots)
+        for slot in slots:
+            ended = [future for future in done if future in slot.tasks]
+            broken = [future for future in ended if is_death(error_of(future))]
+            for future in ended:
+                if future not in broken:
+                    self._collect(slot, future)
+            if broken:
+                self._on_worker_death(slot, broken)
+            killed = slot.kill_if_over(self.job.run_limit)
+            if killed is not None:
+                self.too_long.add(killed.name)
+        if self.waiting:
+            self._look_at_waiting(0.0)
+        return bool(done)
+
+    def _fill(self, slot: Slot[T], slots: list[Slot[T]]) -> None:
+        while slot.is_free:
+            if slot.quarantined:
+                task: T | None = slot.quarantined[0]
+            else:
+                others = {other.program for other in slots if other is not slot and other.tasks}
+                task = self.next(slot.program, others)
+            if task is None:
+                return
+            call = self.job.call(task)
+            try:
+                slot.submit(task, call)
+            except Exception as error:
+                if not slot.owned:
+                    reason = "a process of it died, and it does not start others" if is_death(error) else short(error)
+                    raise Stopped(f"`executor` has broken down: {reason}. {RESUMES}") from error
+                if not is_death(error):
+                    raise
+                self._count_death(slot, task, error)
+
+    def _collect(self, slot: Slot[T], future: "Future[Outcome]") -> None:
+        """Take the outcome of a task of which no process died."""
+        task = slot.take(future)
+        if slot.quarantined and slot.quarantined[0] is task:
+            slot.quarantined.pop(0)
+        error = error_of(future)
+        if isinstance(error, futures.CancelledError):
+            raise Stopped(f"`executor` is gone: it cancelled what it had to compute. {RESUMES}") from error
+        if error is not None and isinstance(error, self.job.ends):
+            raise error
+        if error is None:
+            outcome = future.result()
+            if slot.owned or not outcome.trouble or self.troubles[task.name] + 1 >= MOST_TROUBLES:
+                self._receive(task, outcome)
+                return
+            error = WorkerTrouble(outcome.worker, outcome.trouble)
+        self._try_elsewhere(slot, task, error)
+
+    def _receive(self, task: T, outcome: Outcome) -> None:
+        if outcome.busy:
+            self.waiting.append(task)
+        else:
+            self.job.receive(task, outcome)
+
+    def _look_for_workers(self, slots: list[Slot[T]]) -> None:
+        """Wait for workers of Dask where there are none; those that come may compute what others were chosen for."""
+        try:
+            lacking = [slot for slot in slots if not slot.has_workers()]
+        except Exception as error:
+            raise Stopped(f"`executor` is gone: {short(error)}. {RESUMES}") from error
+        if not lacking:
+            self.job.patience.end()
+            return
+        for slot in lacking:
+            for task in slot.take_back():
+                self.put_back(task)
+        self.job.patience.wait(lambda: "Dask workers (the scheduler has none that can compute)")
+
+    def _try_elsewhere(self, slot: Slot[T], task: T, error: BaseException) -> None:
+        """Try a task again that a process could not compute, for a reason of its own, if possible in another one."""
+        self.troubles[task.name] += 1
+        try:
+            troubled = slot.avoid_troubled()
+        except Exception as gone:
+            raise Stopped(f"`executor` has broken down: {short(gone)}. {RESUMES}") from gone
+        if slot.allowed == [] or self.troubles[task.name] >= MOST_TROUBLES:
+            named = error.worker if isinstance(error, WorkerTrouble) else "a process that computes"
+            raise Stopped(f"No worker can compute: {listed(troubled or {named: reason_of(error)})}. {RESUMES}")
+        self.put_back(task)
+
+    def _on_worker_death(self, slot: Slot[T], broken: "list[Future[Outcome]]") -> None:
+        """Tasks whose process died: one that was alone is the culprit, several are quarantined."""
+        tasks, error = [slot.take(future) for future in broken], error_of(broken[0])
+        assert error is not None
+        if slot.owned or slot.quarantined:
+            (task,) = tasks
+            self._count_death(slot, task, error)
+        else:
+            slot.quarantined += tasks
+
+    def _count_death(self, slot: Slot[T], task: T, error: BaseException) -> None:
+        """Try the task of a process that died again, or discard it."""
+        slot.discard()
+        self.deaths[task.name] += tried(error)
+        reason = ""
+        if task.name in self.too_long and self.job.run_limit is not None:
+            reason = over(self.job.run_limit)
+        elif self.deaths[task.name] >= MOST_DEATHS:
+            reason = f"its process died {self.deaths[task.name]} times ({short(error)})"
+        if reason and slot.quarantined:
+            slot.quarantined.pop(0)
+        if reason:
+            parts = self.job.parts(task)
+            for part in parts:
+                self.put_back(part)
+            if not parts:
+                self.job.discard(task, reason)
+        elif not slot.quarantined:
+            self.put_back(task)
+
+    def _look_at_waiting(self, pause: float = PAUSE) -> None:
+        """See what has become of tasks whose leases other processes had."""
+        assert self.job.leases is not None
+        folder, patience = self.job.leases, self.job.patience
+        if pause:
+            time.sleep(pause)
+            patience.wait(lambda: holders_of(folder, [one for task in self.waiting for one in task.digests]))
+        held = lease.holders(folder)
+        for _ in range(len(self.waiting)):
+            task = self.waiting.popleft()
+            if any(one in held for one in task.digests):
+                self.waiting.append(task)
+                continue
+            if self.job.is_left(task):
+                self.put_back(task)
+            patience.end()
+            self.job.tell()
+
+
+def short(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if len(text) <= 200 else f"{type(error).__name__}: {text[:199]}…"

@@ -1,0 +1,217 @@
+"""Worker slots: room for tasks in a process of this machine, or in any executor of PEP 3148, such as Dask's.
+
+A process of this machine has one task at a time, so its death is the death of that task. An executor has many
+processes: when one of them dies, all tasks that it had are quarantined and tried again one at a time, to find the
+culprit.
+"""
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
+
+from asyncsim._memory import cores
+from asyncsim.pool._processes import start_process, stop_processes, without_main
+
+KILLED = "KilledWorker"  # Dask's name for the death of every process on which it tried a task
+GRACE = 5.0  # seconds beyond its limit in which a process may end a run by itself before it is killed
+SHOWN = 3  # workers that a message names
+AHEAD = 2  # tasks that a process of an executor has at once: one to compute, one to begin with when that is done
+
+Call = tuple[Callable[[Any], Any], Any]  # a function and its argument, both picklable
+
+
+class Task(Protocol):
+    """Work for one process, under a key."""
+
+    @cached_property
+    def name(self) -> str: ...
+
+    @property
+    def program(self) -> str: ...
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]: ...
+
+
+T = TypeVar("T", bound=Task)
+
+
+class WorkerTrouble(Exception):
+    """A process cannot compute, for a reason of its own."""
+
+    def __init__(self, worker: str, reason: str) -> None:
+        super().__init__(worker, reason)
+        self.worker, self.reason = worker, reason
+
+    def __str__(self) -> str:
+        return f"{self.worker}: {self.reason}"
+
+
+@dataclass(eq=False)
+class Slot(Generic[T]):
+    """Room for tasks."""
+
+    check: Call  # tells a process whether it can compute, and makes it import all that it needs
+    executor: Any = None  # computes the tasks; None for a process of this machine that has not been started
+    room: int = 1  # tasks at a time
+    owned: bool = True  # whether this is a process of this machine, which is replaced when it dies
+    tasks: "dict[Future[Any], T]" = field(default_factory=dict)  # future -> the task whose outcome it will be
+    program: str = ""  # that of the last task
+    quarantined: list[T] = field(default_factory=list)  # tasks of which one killed a process
+    begun: "dict[Future[Any], float]" = field(default_factory=dict)  # future -> when it was submitted
+    ready: float | None = None  # when a process of this machine had imported all that it needs; None before
+    allowed: list[str] | None = None  # addresses of Dask's workers that can compute; None for all
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a task can begin; while some are quarantined, only one at a time."""
+        return len(self.tasks) < (1 if self.quarantined else self.room)
+
+    def start(self) -> Executor:
+        """Start the process of this machine, and its imports."""
+        executor = self.executor = start_process()
+        self.ready = None
+        with without_main():
+            executor.submit(*self.check).add_done_callback(self._is_ready)
+        return executor
+
+    def _is_ready(self, checked: "Future[Any]") -> None:
+        self.ready = time.monotonic()
+
+    def submit(self, task: T, call: Call) -> None:
+        """Begin a task."""
+        executor: Any = self.executor or self.start()
+        if self.client is not None:
+            chosen = {} if self.allowed is None else {"workers": self.allowed}
+            future = executor.submit(pickle.loads, pickle.dumps(_Called(call)), pure=False, **chosen)
+        else:
+            with without_main() if self.owned else nullcontext():
+                future = executor.submit(*call)
+        self.tasks[future], self.begun[future], self.program = task, time.monotonic(), task.program
+
+    def take(self, future: "Future[Any]") -> T:
+        """The task of a future that is done."""
+        del self.begun[future]
+        return self.tasks.pop(future)
+
+    def take_back(self) -> list[T]:
+        """The tasks of chosen workers of Dask that are no longer there; then all workers may compute."""
+        if self.allowed is None:
+            return []
+        self.allowed = None
+        for future in self.tasks:
+            future.cancel()
+        return [self.take(future) for future in [*self.tasks]]
+
+    def kill_if_over(self, limit: float | None) -> T | None:
+        """Kill a process of this machine whose task takes longer than its runs may; the task, or None."""
+        if limit is None or not self.owned or self.ready is None:
+            return None
+        for future, task in self.tasks.items():
+            allowed = limit * len(task.digests) + GRACE
+            if not future.done() and time.monotonic() - max(self.begun[future], self.ready) > allowed:
+                for process in [*(self.executor._processes or {}).values()]:
+                    process.kill()
+                return task
+        return None
+
+    @property
+    def client(self) -> Any:
+        """That of a Dask executor, which can ask its workers; else None."""
+        return client_of(self.executor)
+
+    def avoid_troubled(self) -> dict[str, str]:
+        """Ask all workers of Dask whether they can compute, and use only those that can."""
+        if self.client is None:
+            return {}
+        found = self.client.run(*self.check, on_error="return")
+        troubled = {address: error for address, error in found.items() if error is not None}
+        self.allowed = [address for address in found if address not in troubled] if troubled else None
+        return {address: reason_of(error) for address, error in troubled.items()}
+
+    def has_workers(self) -> bool:
+        """Whether anything could compute, as far as an executor tells."""
+        if self.client is None:
+            return True
+        there = self.client.nthreads()
+        return bool(there) if self.allowed is None else any(address in there for address in self.allowed)
+
+    def discard(self) -> None:
+        """Discard a process that has died: another one takes its place with the next task."""
+        if self.owned and self.executor is not None:
+            self.executor.shutdown(wait=False, cancel_futures=True)
+            self.executor = None
+
+
+class _Called:
+    """A call that is made when it is unpickled: a worker of Dask dies of a task that names what it cannot import."""
+
+    def __init__(self, call: Call) -> None:
+        self.function, self.argument = call
+
+    def __reduce__(self) -> Any:
+        return self.function, (self.argument,)
+
+
+@contextmanager
+def slots(executor: Executor | None, jobs: int | None, tasks: int, check: Call) -> Iterator[list[Slot[Any]]]:
+    """Worker slots for some tasks: one of an executor, or one for each process of this machine; none for no jobs."""
+    if executor is not None:
+        found = [Slot[Any](check, executor, AHEAD * processes_of(executor), owned=False)]
+    else:
+        found = [Slot[Any](check) for _ in range(min(cores() if jobs is None else jobs, max(tasks, 1)))]
+    try:
+        for slot in found if tasks and executor is None else ():
+            slot.start()
+        yield found
+    finally:
+        stop_processes([slot.executor for slot in found if slot.owned and slot.executor is not None])
+        for future in [future for slot in found if not slot.owned for future in slot.tasks]:
+            future.cancel()
+
+
+def client_of(executor: Any) -> Any:
+    """The client of a Dask executor; None of any other."""
+    client = getattr(executor, "_client", None)
+    return client if hasattr(client, "run") and hasattr(client, "nthreads") else None
+
+
+def processes_of(executor: Any) -> int:
+    """How many tasks an executor computes at once, as far as it tells."""
+    client = client_of(executor)
+    if client is not None:
+        return max(1, sum(client.nthreads().values()))
+    return getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+
+
+def error_of(future: "Future[Any]") -> BaseException | None:
+    """The error of a future that is done; a cancelled one has one as well."""
+    return CancelledError() if future.cancelled() else future.exception()
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a worker cannot compute, in words."""
+    return error.reason if isinstance(error, WorkerTrouble) else f"{type(error).__name__}: {error}"
+
+
+def listed(troubled: Mapping[str, str]) -> str:
+    """Workers and why each cannot compute, the first few of them."""
+    shown = [f"{worker} ({reason.rstrip('.')})" for worker, reason in [*troubled.items()][:SHOWN]]
+    rest = len(troubled) - len(shown)
+    return ", ".join([*shown, *([f"and {rest:,} more"] if rest else [])])
+
+
+def is_death(error: BaseException | None) -> bool:
+    """Whether an error says that a process died."""
+    return isinstance(error, BrokenExecutor) or type(error).__name__ == KILLED
+
+
+def tried(error: BaseException) -> int:
+    """How many processes died of a task that was alone: Dask tries again by itself before it says so."""
+    return int(getattr(error, "allowed_failures", None) or 1)

@@ -1,0 +1,54 @@
+"""Arguments that many rules have: their types, which say how they are checked."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim.rules._rule import Rule
+
+R = TypeVar("R", bound=Rule)
+
+Number = Any  # a float, or an array with one value per seed
+
+
+def whole(least: int, remedy: str) -> Callable[[str, Any], int]:
+    """A check that a value is a whole number of at least `least`."""
+    return lambda name, value: checks.require_integer(name, value, least=least, remedy=remedy)
+
+
+def whole_numbers(least: int, remedy: str) -> Callable[[str, Any], Any]:
+    """A check that a value is a whole number of at least `least`, or one per seed."""
+    return lambda name, value: checks.whole(name, value, least=least, remedy=remedy)
+
+
+def positive(remedy: str) -> Callable[[str, Any], Any]:
+    """A check that a number, or every number of one per seed, is positive."""
+
+    def check(name: str, value: Any) -> Any:
+        numbers = checks.not_negative(name, value)
+        if np.any(np.asarray(numbers) == 0):
+            raise ValueError(f"`{name}` must be positive; got {value!r}. {remedy}")
+        return numbers
+
+    return check
+
+
+NotNegative = Annotated[Number, checks.not_negative]
+StepSize = NotNegative
+Fraction = Annotated[Number, checks.fraction]
+Window = Annotated[int, whole(1, "1 commits every step.")]
+Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
+Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
+
+
+def with_workers(rule: R, workers: int) -> R:
+    """The rule that counts the trace's workers, for `for_workers` of rules with that argument."""
+    given: Any = getattr(rule, "workers")  # noqa: B009
+    if given not in (None, workers):
+        raise ValueError(
+            f"`workers` of the rule {rule.name!r} must be that of the trace, {workers}; got {given}. Leave it out."
+        )
+    return replace(rule, workers=workers)  # type: ignore[call-arg]

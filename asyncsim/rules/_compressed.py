@@ -1,0 +1,253 @@
+"""Any rule with messages that take fewer bytes, and the memory of what they leave out."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim._component import Structure, static
+from asyncsim._families import is_ours
+from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim.compressors import Compressor, Identity, bytes_of
+from asyncsim.rules._proxy import WithOwn, Wrapper, innermost, layers
+from asyncsim.rules._rule import Params, Rule, Sent, State, View
+
+PATTERN = {"matrix": (3, 2), "vector": (5,)}  # parameters for which no count of a message can be mistaken
+WORKERS = 2  # where a rule has to know some number of them
+Path = tuple[Any, ...]  # keys and places on the way into a message
+
+
+class Memory(NamedTuple):
+    """What a worker keeps for its compressor.
+
+    Attributes:
+        error: What its messages have left out so far, in single precision at least; () without error feedback.
+        compressor: What its compressor keeps.
+    """
+
+    error: Params
+    compressor: State
+
+
+class Compressed(Wrapper, abstract=True):
+    """A rule whose messages are compressed, with error feedback.
+
+    Where the rule would send the update u, the worker sends C(e + u) and keeps e ← e + u - C(e + u), what it has left
+    out so far; without error feedback it sends C(u). What is compressed is what `rule.send` gives, so an update that
+    the rule scales by its staleness is compressed as scaled; counts in a message are sent as they are. Where a rule
+    `ignores` a gradient, nothing is sent, and e stays what it was. Info is the rule's own: "update" is the raw one.
+
+    Error feedback needs a contraction, so an unbiased C with variance ω is divided by 1 + ω with it (`RandK` is then
+    without its factor d/k), and is used as it is without. Without error feedback, rules whose server adds up
+    differences (`IA2SGD`, `Malenia`, `CA2FL`) never lose what compression has left out of them.
+
+    In a scenario with a limited bandwidth, the bytes of the compressor's messages are the bytes of a commit; the
+    answer, the central variable, is sent in full. Draws are a function of the seed, the worker and how often it has
+    committed.
+
+    The rule keeps e and what the compressor remembers on the worker, beside what the rule keeps; its hyper-parameters
+    are the rule's.
+
+    Args:
+        rule: Any rule whose message is one update. Those that send parameters (`FedAsync`), exchange with a spring
+            (`EASGD`, `AEASGD`, `EAMSGD`) or have messages of several updates (`Ringleader`, `DANA` with momentum on the
+            server, `GEM` with a proxy on the server, `DCASGD` with one mean square for all) are refused.
+        compressor: One of `asyncsim.compressors`, or your own.
+        error_feedback: Whether a worker remembers what its messages leave out; it is lost with the worker's state.
+
+    Raises:
+        ValueError: If `rule` is not a rule or cannot be compressed, or `compressor` is not a compressor.
+
+    Example:
+        Two workers in turn on L = (x₀² + 0.36·x₁²)/2 from (1, 1), of which only the larger number of an update is sent.
+        Each sends -0.5 for x₀ at first. Worker 0 then makes the update (-0.25, -0.18) and sends what it left out of x₁,
+        -0.18, together with that:
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.compressed(asim.rules.Downpour(0.5), asim.compressors.TopK(fraction=0.5))
+        >>> rule.name, rule.compressor
+        ('downpour_compressed', TopK(fraction=0.5, k=None))
+        >>> trace, quadratic = asim.Trace.from_commits([0, 1, 0]), asim.workloads.Quadratic([1.0, 0.36])
+        >>> run = asim.replay(trace, rule, quadratic, record=("central",))
+        >>> [[round(float(x), 2) for x in row] for row in run.unpacked("central")["x"]]
+        [[0.5, 1.0], [0.0, 1.0], [0.0, 0.64]]
+
+    References:
+        Karimireddy, Rebjock, Stich and Jaggi 2019, "Error feedback fixes SignSGD and other gradient compression
+        schemes", algorithm 2 (EF-SGD); Stich, Cordonnier and Jaggi 2018; Seide et al. 2014. Division by 1 + ω:
+        Beznosikov, Horváth, Richtárik and Safaryan 2023, "On biased compression for distributed learning".
+    """
+
+    compressor: Compressor = static()
+    error_feedback: bool = static(default=True)
+    path: Path | None = static(init=False)  # to the update in a message; None where only a real message shows it
+
+    suffix = "_compressed"
+
+    def check(self) -> None:
+        """Refuse what cannot be compressed, and derive where the update lies in a message."""
+        _check(self.rule, self.compressor)
+        path = _path_to_update(Structure(self.rule)) if is_ours(type(innermost(self.rule))) else None
+        object.__setattr__(self, "path", path)
+
+    @property
+    def exact(self) -> bool:
+        """Whether messages are sent as they are: the rule's own program."""
+        return isinstance(self.compressor, Identity)
+
+    @property
+    def draws(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the rule or the compressor draws."""
+        return self.rule.draws or (not self.exact and self.compressor.draws)
+
+    @property
+    def sees_vector(self) -> bool:
+        """Whether neither the rule nor the compressor looks at whole tensors."""
+        return self.rule.sees_vector and (self.exact or self.compressor.whole)
+
+    def start(self, params: Params) -> WithOwn:
+        """The rule's state, an error of zero, and the compressor's state."""
+        own = self.rule.start(params)
+        if self.exact:
+            return WithOwn(own, ())
+        error = widen(jax.tree.map(jnp.zeros_like, params)) if self.error_feedback else ()
+        return WithOwn(own, Memory(error, self.compressor.start(params)))
+
+    def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
+        """Send C(e + u) for an update u, and keep e ← e + u - C(e + u)."""
+        sent = self.rule.send(gradient, state.own, view)
+        if self.exact:
+            return sent._replace(state=WithOwn(sent.state, ()))
+        before: Memory = state.added
+        path = _only_path(self.rule, sent.message, gradient) if self.path is None else self.path
+        update = part_of(sent.message, path)
+        exact = jax.tree.map(jnp.add, before.error, widen(update)) if self.error_feedback else update
+        given, kept = self.compressor.compress(view.key, exact, before.compressor)
+        if self.error_feedback and self.compressor.unbiased:
+            share = self.compressor.delta(update)
+            given = jax.tree.map(lambda leaf: share * leaf, given)
+        given = as_precise(given, update)
+        error = jax.tree.map(jnp.subtract, exact, widen(given)) if self.error_feedback else ()
+        after = Memory(error, kept)
+        if self.rule.ignores:
+            counts = jnp.stack([(leaf != 0).any() for leaf in jax.tree.leaves(sent.message)]).any()
+            given, after = tree_where(counts, (given, after), (jax.tree.map(jnp.zeros_like, given), before))
+        return Sent(with_part(sent.message, path, given), WithOwn(sent.state, after), sent.info)
+
+
+def compressed(rule: Rule, compressor: Compressor, error_feedback: bool = True) -> Compressed:
+    """The rule with compressed messages: another name of `Compressed`.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> compressed(asim.rules.Downpour(0.1), asim.compressors.Natural()).name
+        'downpour_compressed'
+    """
+    return Compressed(rule, compressor, error_feedback)
+
+
+def message_bytes(rule: Rule, params: Params) -> int:
+    """Bytes of the update that a commit carries: the compressor's, or those of all parameters.
+
+    Args:
+        rule: Any rule.
+        params: Parameters, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
+
+    Example:
+        >>> import asyncsim as asim
+        >>> plain, params = asim.rules.Downpour(0.1), jax.ShapeDtypeStruct((1000,), "float32")
+        >>> signs = asim.rules.compressed(plain, asim.compressors.ScaledSign())
+        >>> asim.rules.message_bytes(plain, params), asim.rules.message_bytes(signs, params)
+        (4000, 129)
+    """
+    compressor = compressor_of(rule)
+    return bytes_of(params) if compressor is None else compressor.bytes(params)
+
+
+def compressor_of(rule: Rule) -> Compressor | None:
+    """The compressor of a rule, or of a rule that it contains; None for messages in full."""
+    return next((one.compressor for one in layers(rule) if isinstance(one, Compressed)), None)
+
+
+def part_of(message: Any, path: Path) -> Any:
+    """What lies in a message at the end of a path."""
+    for step in path:
+        message = message[step]
+    return message
+
+
+def with_part(message: Any, path: Path, part: Any) -> Any:
+    """The message with something else at the end of a path."""
+    if not path:
+        return part
+    step, *rest = path
+    changed = with_part(message[step], tuple(rest), part)
+    if isinstance(message, dict):
+        return {**message, step: changed}
+    parts = [*message[:step], changed, *message[step + 1 :]]
+    return type(message)(*parts) if hasattr(message, "_fields") else type(message)(parts)
+
+
+def _check(rule: Any, compressor: Any) -> None:
+    if not isinstance(rule, Rule):
+        raise ValueError(f"`rule` must be an asyncsim.Rule; got {rule!r:.60}. Give rules.Downpour(0.1), for one.")
+    if not isinstance(compressor, Compressor):
+        raise ValueError(
+            f"`compressor` must be one of asyncsim.compressors; got {compressor!r:.60}. Give compressors.TopK(0.01), "
+            "for one."
+        )
+    if any(isinstance(one, Compressed) for one in layers(rule)):
+        raise ValueError(f"`rule` must not be compressed already; got {rule.name!r}. Give the rule that it wraps.")
+    if (why := innermost(rule).incompressible) is not None:
+        raise ValueError(f"`rule` must send an update; {rule.name!r} {why}. Compress Downpour with a window, say.")
+
+
+@lru_cache(maxsize=256)
+def _path_to_update(structure: Structure) -> Path | None:
+    """Where the one update lies in the message of a rule of the library, and of all rules of its structure."""
+    rule = structure.component
+    params = {name: jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for name, shape in PATTERN.items()}
+    try:
+        message = jax.eval_shape(lambda params: _message(_bound(rule), params), params)
+    except Exception:  # the optimiser is the user's, and may raise anything
+        return None
+    return _only_path(rule, message, params)
+
+
+def _only_path(rule: Rule, message: Any, params: Params) -> Path:
+    """Where a message holds the one update, which looks like the parameters."""
+    paths = list(_paths(message, params))
+    if len(paths) != 1:
+        several = "no update" if not paths else f"{len(paths)} updates, which belong together"
+        raise ValueError(
+            f"`rule` must send one update; a message of {rule.name!r} has {several}. Choose a variant of it that sends "
+            "one, or another rule."
+        )
+    return paths[0]
+
+
+def _bound(rule: Rule) -> Rule:
+    """The rule with some number of workers, and one value of every number."""
+    numbers = {name: np.ravel(value)[0].item() for name, value in rule.numbers.items()}
+    workers = numbers.get("workers", numbers.get("concurrency", WORKERS))
+    return rule.with_numbers(numbers).for_workers(int(workers))
+
+
+def _message(rule: Rule, params: Params) -> Any:
+    state, server = rule.start(params), rule.start_server(params)
+    view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server, key=jax.random.key(0))
+    return rule.send(params, state, view).message
+
+
+def _paths(message: Any, params: Params) -> Iterator[Path]:
+    """Paths to everything in a message that has the structure and the shapes of the parameters."""
+    if jax.tree.structure(message) == jax.tree.structure(params):
+        if all(a.shape == b.shape for a, b in zip(jax.tree.leaves(message), jax.tree.leaves(params), strict=True)):
+            yield ()
+        return
+    parts = message.items() if isinstance(message, dict) else enumerate(message) if isinstance(message, tuple) else ()
+    for step, part in parts:
+        yield from ((step, *path) for path in _paths(part, params))

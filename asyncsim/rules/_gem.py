@@ -1,0 +1,152 @@
+"""Gradient Energy Matching: scale every update so that the centre moves with the energy of a sequential proxy."""
+
+from dataclasses import KW_ONLY
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim import energy
+from asyncsim._component import static
+from asyncsim._trees import as_precise
+from asyncsim.rules._arguments import Fraction, NotNegative, StepSize
+from asyncsim.rules._momentum import accelerate, at_rest
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+
+
+class Worker(NamedTuple):
+    """What a worker keeps: its moment m, and in the script the value it pulled last; () for what it does not keep."""
+
+    moment: Params
+    pulled: Params
+
+
+class Shared(NamedTuple):
+    """A message to a server that keeps the proxy: π·Δθ for the centre, and Δθ for the moment."""
+
+    scaled: Params
+    update: Params
+
+
+class GEM(Rule):
+    """Gradient Energy Matching (GEM): a commit π·Δθ that gives the centre the energy of momentum SGD.
+
+    Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. Paper and published code are
+    two different algorithms; both are here by name:
+
+    - ``script``: π is clamped to [0, 5] and its denominator is |Δθ + 1e-12|; the gradient is taken at the value just
+      after the worker's own commit, and θ - s lies between two of its pulls;
+    - ``paper``: no clamp, and |Δθ| + 1e-16; the gradient is taken at the value that the worker pulled before its own
+      commit, and θ - s lies between two of its pulls;
+    - ``signed``: no clamp, and no ε; the gradient is taken at the value just after the worker's own commit, and θ - s
+      is counted from there.
+
+    Between two of a worker's own pulls, θ - s contains its own last update. In ``paper`` the gradient is one version
+    older than the trace's staleness says (mean n, not n - 1), because it is taken at the pulled value. ``signed`` is
+    for theory: u = κ·m - (θ - s) makes each commit overwrite what the others did, so that with κ = 1 the central
+    variable is the committing worker's own independent momentum SGD.
+
+    The proxy's moment m is each worker's own, or with ``proxy="server"`` a single one that the server keeps of all
+    workers' raw updates, as the paper suggests for future work: m ← μ·m + Δθ at every commit, and the committing
+    worker computes its π from it. Such a moment is fresher and averages the noise of 1/(1-μ) commits of any worker,
+    but it is a moment per server update where |θ - s| spans n of them. With one worker both are the same. A server
+    that averages the messages of a step adds the mean of their Δθ.
+
+    What to expect: a step always has the sign of the current raw update Δθ, never of m (``script``; ``paper`` while
+    π ≥ 0), so one worker is not momentum SGD; in ``script`` π matches energies over θ - s between two pulls, while the
+    recorded ``energy_central`` counts from where the gradient was taken (just after the worker's own commit), so their
+    ratio is not 1 even where π is not clamped; on a constant gradient d under round robin an unclamped commit moves
+    κ·d/((1-μ)(n+1)) on average; without the clamp GEM diverges on a constant gradient as soon as commits come in
+    random order.
+
+    The rule keeps m on the worker or the server, and in ``script`` the last pull on the worker as well.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Friction parameter μ in [0, 1) of the proxy.
+        kappa: Amplification κ ≥ 0 of the proxy, equation (27).
+        variant: Which algorithm: "script" (the authors' code), "paper" (Algorithm 1) or "signed" (for theory).
+        proxy: What keeps the proxy's moment: each "worker" its own (as published), or the "server" one for all.
+
+    Momentum and kappa may also each have one value per seed.
+
+    Raises:
+        ValueError: If a number is out of range, or the variant or the proxy is unknown.
+
+    Example:
+        Two commits of one worker on L = x²/2 from x = 1. First |m| = |Δθ| = 0.1 and θ = s, so π = 1. Then Δθ = -0.09
+        and |m| = 0.9·0.1 + 0.09 = 0.18, while θ - s is the worker's own -0.1, so π = 0.08/0.09:
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.GEM(learning_rate=0.1)
+        >>> trace = asim.Trace.from_commits([0, 0])
+        >>> run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), record=("pi_mean",))
+        >>> [round(float(pi), 4) for pi in run.records["pi_mean"]], round(float(run.central["x"][0]), 4)
+        ([1.0, 0.8889], 0.82)
+
+    References:
+        Hermans and Louppe 2018, "Gradient Energy Matching for Distributed Asynchronous Gradient Descent",
+        arXiv 1805.08469, Algorithm 1 and equations (19), (24), (27); the authors' published script.
+    """
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+    kappa: NotNegative = 1.0
+    variant: Literal["script", "paper", "signed"] = static(default="script")
+    proxy: Literal["worker", "server"] = static(default="worker")
+
+    publication = "hermans2018gem"
+    purpose = "more workers without more kinetic energy"
+    elementwise = True
+
+    @property
+    def shared(self) -> bool:
+        """Whether the server keeps the proxy's moment."""
+        return self.proxy == "server"
+
+    def start(self, params: Params) -> Worker:
+        """The moment at rest, and the first pull, from which θ - s of the first commit of the script is counted."""
+        return Worker(() if self.shared else at_rest(params), params if self.variant == "script" else ())
+
+    def start_server(self, params: Params) -> State:
+        """The shared moment at rest, if there is one."""
+        return at_rest(params) if self.shared else ()
+
+    def send(self, gradient: Params, state: Worker, view: View) -> Sent:
+        """Send π·Δθ, and Δθ as well to a server that keeps the moment."""
+        before = view.server if self.shared else state.moment
+        update, moment = accelerate(self.learning_rate, self.momentum, before, gradient)
+        message, pi = self._matched(update, moment, state, view)
+        info = Info(update=update, proxy=self._amplified(moment), pi=pi)
+        after = Worker(() if self.shared else moment, view.pulled if self.variant == "script" else ())
+        return Sent(Shared(message, update) if self.shared else message, after, info)
+
+    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
+        """θ ← θ + π·Δθ, and m ← μ·m + Δθ where the server keeps it."""
+        if not self.shared:
+            return super().apply(central, server, message, view)
+        theta, _ = super().apply(central, (), message.scaled, view)
+        return theta, jax.tree.map(lambda m, d: self.momentum * m + d, server, message.update)
+
+    def resume(self, central: Params, server: State, state: Worker, view: View) -> Params:
+        """Continue from the central variable, or from the value pulled before the commit as Algorithm 1 is printed."""
+        del server, state  # Neither moves the worker.
+        return view.pulled if self.variant == "paper" else central
+
+    def _matched(self, update: Params, moment: Params, state: Worker, view: View) -> tuple[Params, Params]:
+        """The message and π of a variant."""
+        since = state.pulled if self.variant == "script" else view.read
+        if self.variant == "signed":
+            target = self._amplified(moment)
+            message = jax.tree.map(lambda v, p, s: v - (p - s), target, view.pulled, since)
+            return message, jax.tree.map(
+                lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update
+            )
+        scaling = energy.clamped_scaling if self.variant == "script" else energy.scaling
+        pi = scaling(moment, jax.tree.map(jnp.subtract, view.pulled, since), update, self.kappa)
+        return as_precise(jax.tree.map(jnp.multiply, pi, update), update), pi
+
+    def _amplified(self, moment: Params) -> Params:
+        """κ·m, the velocity of the proxy that is matched."""
+        return jax.tree.map(lambda m: self.kappa * m, moment)

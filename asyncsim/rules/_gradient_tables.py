@@ -1,0 +1,401 @@
+"""Rules that weight the workers equally, however fast they are: a table with one entry per worker.
+
+IA²SGD, Malenia and Ringleader. A worker keeps its own entry, on behalf of the server, and the server the sums. A worker
+that loses its state leaves its old entry in the sums.
+"""
+
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim._component import static
+from asyncsim._trees import tree_where, widen
+from asyncsim.rules._arguments import StepSize, Workers, whole, with_workers
+from asyncsim.rules._downpour import descent
+from asyncsim.rules._momentum import at_rest
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._time_optimal import add_precisely, count
+
+ROUNDED = 1e-6  # relative: by so much a sum of 1/B_i, each in single precision, may miss its bound
+AROUND = 2**24  # numbers of steps begin again from here: single precision, in which a row may be kept, holds no more
+
+
+class Entry(NamedTuple):
+    """A worker's entry in a table: the mean of its updates in single precision at least, and their number."""
+
+    mean: Params
+    taken: jax.Array
+
+
+def no_entry(params: Params) -> Entry:
+    """An empty entry."""
+    return Entry(widen(jax.tree.map(jnp.zeros_like, params)), jnp.int32(0))
+
+
+def enter(entry: Entry, update: Params) -> tuple[Entry, Params]:
+    """The entry with one more update, and by how much its mean grew."""
+    growth = jax.tree.map(lambda u, m: (u - m) / (entry.taken + 1), update, entry.mean)
+    return Entry(jax.tree.map(jnp.add, entry.mean, growth), entry.taken + 1), growth
+
+
+class Table(NamedTuple):
+    """What a server keeps of a table: the sum of its entries' means, and the number of workers with an entry."""
+
+    total: Params
+    members: jax.Array
+
+
+def empty_table(params: Params) -> Table:
+    """No worker has sent anything."""
+    return Table(widen(at_rest(params)), jnp.int32(0))
+
+
+def merged(table: Table, message: Table) -> Table:
+    """The table with what a message adds to it."""
+    return jax.tree.map(jnp.add, table, message)
+
+
+class OfWorkers(Rule, abstract=True):
+    """Rules that average over all workers of the trace."""
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    workers: Workers | None = None
+
+    elementwise = True
+
+    @property
+    def collect(self) -> int | None:
+        """Every commit is a step."""
+        return 1
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule that counts the trace's workers."""
+        return with_workers(self, workers)
+
+    def add_mean_if(self, condition: jax.Array, central: Params, total: Params) -> Params:
+        """θ + total/n if the condition is true, else θ."""
+        mean = jax.tree.map(lambda t: t / self.workers, tree_where(condition, total))
+        return add_precisely(central, mean)
+
+
+class IA2SGD(OfWorkers):
+    """Incremental aggregated asynchronous SGD (IA²SGD): every commit steps by the mean of all workers' last gradients.
+
+    g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient; until then θ
+    stays where it is. The worker keeps g_i, on behalf of the server, and the server the sum. One worker is SGD. The
+    wait for the first n gradients is re-derived (the mean is over n entries), not taken from the publication. A worker
+    that lost its state leaves its old gradient in the sum: use another rule on clusters whose workers crash.
+
+    The rule keeps a gradient on every worker.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        Worker 0 fills its entry, worker 1 completes the table (both read 1): x = 1 - 0.5·1. Then worker 0's entry is
+        its gradient at 1 once more, x = 0.5 - 0.5·1, and worker 1's becomes 0.5: x = 0 - 0.5·0.75.
+
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1, 0, 1])
+        >>> asim.replay(trace, asim.rules.IA2SGD(0.5), asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [-0.375]
+
+    References:
+        Maranjyan and Richtárik 2025, "Ringleader ASGD: the first asynchronous SGD with optimal time complexity under
+        data heterogeneity" (there as the method to improve on).
+    """
+
+    name = "ia2sgd"
+    publication = "maranjyan2025ringleader"
+    purpose = "data that differ and unequal speeds"
+
+    def start(self, params: Params) -> Entry:
+        """No update yet."""
+        return no_entry(params)
+
+    def start_server(self, params: Params) -> Table:
+        """No worker has sent anything."""
+        return empty_table(params)
+
+    def send(self, gradient: Params, state: Entry, view: View) -> Sent:
+        """Send by how much the worker's entry changes, and 1 if it was empty."""
+        del view  # Age does not matter.
+        update = descent(self.learning_rate, gradient)
+        entry = widen(update)
+        change = jax.tree.map(jnp.subtract, entry, state.mean)
+        message = Table(total=change, members=1 - state.taken)
+        return Sent(message, Entry(entry, jnp.ones_like(state.taken)), Info(update=update))
+
+    def apply(self, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
+        """θ ← θ + the table's mean, once no entry is empty."""
+        del view  # Age does not matter.
+        table, workers = merged(server, message), self.workers
+        assert workers is not None, "The rule has to be bound to a trace first."
+        return self.add_mean_if(table.members >= workers, central, table.total), table
+
+
+class Collection(NamedTuple):
+    """What the server of Malenia keeps."""
+
+    total: Params  # sum of the entries' means
+    inverse: jax.Array  # σ 1/B_i over the workers with B_i ≥ 1
+    lost: jax.Array  # what rounding has taken from this sum, which commits change one by one
+    members: jax.Array  # number of these workers
+    age: jax.Array  # versions of the trace since the last step
+    step: jax.Array  # number of steps made, modulo `AROUND`
+
+
+class DatedEntry(NamedTuple):
+    """A worker's entry, and the number of the step it belongs to, modulo `AROUND`."""
+
+    entry: Entry
+    step: jax.Array
+
+
+def one_over(number: jax.Array, like: jax.Array) -> jax.Array:
+    """1/B, and 0 for no update."""
+    return jnp.where(number > 0, 1 / jnp.maximum(number, 1).astype(like.dtype), 0)
+
+
+def add_and_keep_error(total: jax.Array, error: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The sum of two numbers, and the error with what its rounding takes: Møller's and Knuth's exact sum."""
+    rounded = total + part
+    taken = rounded - total
+    return rounded, error + ((total - (rounded - taken)) + (part - taken))
+
+
+class Malenia(OfWorkers):
+    """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
+
+    θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker
+    i at the current version; older ones are ignored. Every worker contributes at least one. The worker keeps its mean
+    for the current step, on behalf of the server, and the server their sum. With one worker and S = 1 it is SGD.
+
+    Either the rule or the trace makes the steps:
+
+    - ``"rule"``: the trace is asynchronous, with every commit a step of its own. The rule counts versions of its own,
+      as `Rennala` does, and ignores what was read before its last step.
+    - ``"trace"``: the trace was made with `asyncsim.protocols.Malenia(batch)`, whose steps have gradients of every
+      worker. This is the way to have old jobs stopped at once, as its authors run it with S = 1. `batch` is then
+      the protocol's; whoever has nothing in a step is left out of its mean.
+
+    The rule steps when the workers' harmonic mean number of gradients has reached S/n.
+
+    Args:
+        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        batch: S ≥ 1, the gradients in a step if all workers are equally fast; only where the rule makes the steps.
+        steps: What makes the steps: "rule" or "trace".
+
+    Raises:
+        ValueError: If a number is out of range or `steps` is unknown.
+
+    Example:
+        Worker 0 sends two updates of -0.5 before worker 1 sends its first. Each worker's mean counts one half:
+        x = 1 - (0.5 + 0.5)/2.
+
+        >>> import asyncsim as asim
+        >>> rule, trace = asim.rules.Malenia(0.5, batch=2), asim.Trace.from_commits([0, 0, 1])
+        >>> asim.replay(trace, rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.5]
+
+    References:
+        Tyurin and Richtárik 2023, "Optimal time complexities of parallel stochastic optimization methods under a fixed
+        computation model".
+    """
+
+    _: KW_ONLY
+    batch: Annotated[int, whole(1, "Collect one gradient or more.")] = 20
+    steps: Literal["rule", "trace"] = static(default="rule")
+
+    publication = "tyurin2023rennala"
+    purpose = "data that differ and unequal speeds, at optimal time"
+    ignores = True
+
+    @property
+    def collect(self) -> int | None:
+        """Every commit is a step where the rule counts; else the trace says it."""
+        return 1 if self.steps == "rule" else None
+
+    def start(self, params: Params) -> DatedEntry:
+        """No update yet."""
+        return DatedEntry(no_entry(params), jnp.int32(0))
+
+    def start_server(self, params: Params) -> State:
+        """Nothing collected; where the trace makes the steps, their number modulo `AROUND`."""
+        if self.steps == "trace":
+            return jnp.int32(0)
+        total = widen(at_rest(params))
+        zero = jnp.zeros((), jax.tree.leaves(total)[0].dtype)
+        return Collection(total, zero, zero, jnp.int32(0), jnp.int32(0), jnp.int32(0))
+
+    def send(self, gradient: Params, state: DatedEntry, view: View) -> Sent:
+        """Send by how much the worker's entry changes if its gradient is fresh, else zeros."""
+        counts = self.steps == "rule"
+        update = descent(self.learning_rate, gradient)
+        fresh = view.staleness <= view.server.age if counts else view.staleness == 0
+        step = view.server.step if counts else view.server
+        old = tree_where(state.step == step, state.entry, no_entry(gradient))
+        new, growth = enter(old, update)
+        if counts:
+            inverse = one_over(new.taken, view.server.inverse) - one_over(old.taken, view.server.inverse)
+            message = {"growth": growth, "inverse": inverse, "joined": count(old.taken == 0)}
+        else:
+            share = jnp.zeros((), jax.tree.leaves(growth)[0].dtype)
+            message = {"growth": growth, "joined": share + (old.taken == 0)}
+        after = tree_where(fresh, DatedEntry(new, step), state)
+        return Sent(tree_where(fresh, message), after, Info(update=update))
+
+    def apply(self, central: Params, server: State, message: dict[str, Any], view: View) -> tuple[Params, State]:
+        """θ ← θ + the mean of the entries, once their harmonic mean size is at least S/n."""
+        del view  # Which gradients count was decided when they were sent.
+        if self.steps == "trace":
+            return self._apply_shares(central, server, message)
+        n: Any = self.workers
+        total = jax.tree.map(jnp.add, server.total, message["growth"])
+        inverse, lost = add_and_keep_error(server.inverse, server.lost, message["inverse"])
+        members = server.members + message["joined"]
+        full = (members >= n) & (n * n >= self.batch * (inverse + lost) * (1 - ROUNDED))
+        theta = self.add_mean_if(full, central, total)
+        total, inverse, lost, members = tree_where(~full, (total, inverse, lost, members))
+        age, step = jnp.where(full, 0, server.age + 1), (server.step + full) % AROUND
+        return theta, Collection(total, inverse, lost, members, age, step)
+
+    def _apply_shares(self, central: Params, server: jax.Array, message: dict[str, Any]) -> tuple[Params, jax.Array]:
+        """θ ← θ + the mean over workers of their means: of K messages, the mean growth over the mean of n ones."""
+        some = message["joined"] > 0
+        inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
+        mean = jax.tree.map(lambda growth: growth * inverse.astype(growth.dtype), message["growth"])
+        return add_precisely(central, mean), (server + 1) % AROUND
+
+
+class Leader(NamedTuple):
+    """What the server of Ringleader keeps.
+
+    Attributes:
+        table: Sum of the entries' means, and the workers in it; while answering, those that still wait for a step.
+        later: The next phase's table.
+        answering: Whether every worker has been heard in this phase.
+        phase: Number of phases that are over, modulo `AROUND`.
+    """
+
+    table: Table
+    later: Table
+    answering: jax.Array
+    phase: jax.Array
+
+
+class Ledger(NamedTuple):
+    """What a worker of Ringleader keeps."""
+
+    entry: Entry  # its entry in this phase's table
+    later: Entry  # its entry in the next phase's table
+    answered: jax.Array  # whether it was answered in this phase
+    phase: jax.Array  # the phase that this is about
+
+
+def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
+    """The ledger in this phase: if it is about the phase before, the later entry becomes the current one."""
+    empty = jax.tree.map(jnp.zeros_like, state.later)
+    next_page = Ledger(state.later, empty, jnp.zeros_like(state.answered), phase)
+    return tree_where(state.phase == phase, state, next_page)
+
+
+class Ringleader(OfWorkers):
+    """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
+
+    θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one;
+    then every worker is answered with one step, at its next commit (the last to be heard at once), and that commit's
+    gradient enters the table first. What an answered worker sends in the meantime is extra: it opens the table of the
+    next phase, or with ``ignored`` it is lost, and every phase begins with an empty table. θ stays where it is while
+    the server collects. The worker keeps its entries in both tables, on behalf of the server, and the server their
+    sums. One worker is SGD. A worker that lost its state leaves its entry in the sums: use another rule on clusters
+    whose workers crash. It counts versions of its own: give it an asynchronous trace.
+
+    The rule makes n steps in a phase.
+
+    Args:
+        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        extra: Where gradients go that an answered worker sends before the phase is over: to the "next" phase, or
+            "ignored".
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        Worker 0 is heard, worker 1 is heard and answered: x = 1 - 0.5. Worker 0 sends its second gradient at 1 and is
+        answered, x = 0.5 - 0.5·(1 + 1)/2, and the phase is over.
+
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1, 0])
+        >>> run = asim.replay(trace, asim.rules.Ringleader(0.5), asim.workloads.Quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.0]
+
+    References:
+        Maranjyan and Richtárik 2025, "Ringleader ASGD: the first asynchronous SGD with optimal time complexity under
+        data heterogeneity".
+    """
+
+    _: KW_ONLY
+    extra: Literal["next", "ignored"] = static(default="next")
+
+    publication = "maranjyan2025ringleader"
+    purpose = "data that differ, any speeds, at optimal time"
+
+    def start(self, params: Params) -> Ledger:
+        """Two empty entries."""
+        return Ledger(no_entry(params), no_entry(params), jnp.bool_(False), jnp.int32(0))
+
+    def start_server(self, params: Params) -> Leader:
+        """Two empty tables."""
+        return Leader(empty_table(params), empty_table(params), jnp.bool_(False), jnp.int32(0))
+
+    def send(self, gradient: Params, state: Ledger, view: View) -> Sent:
+        """Send what the gradient adds to one of the two tables, and whether it is answered with a step."""
+        update = descent(self.learning_rate, gradient)
+        leader, page = view.server, turn_page(state, view.server.phase)
+        late = leader.answering & page.answered  # had its step in this phase: for the next table
+        old = tree_where(late, page.later, page.entry)
+        new, growth = enter(old, update)
+        joins = old.taken == 0
+        answered = ~late & (leader.answering | (leader.table.members + joins >= self.workers))
+        message = {
+            "table": Table(tree_where(~late, growth), count(joins & ~late)),
+            "later": Table(tree_where(late, growth), count(joins & late)),
+            "answered": count(answered),
+        }
+        after = Ledger(
+            entry=tree_where(late, page.entry, new),
+            later=tree_where(late, new, page.later),
+            answered=late | answered,
+            phase=leader.phase,
+        )
+        if self.extra == "ignored":  # the next phase's table stays empty until the phase begins
+            message["later"] = jax.tree.map(jnp.zeros_like, message["later"])
+            after = after._replace(later=jax.tree.map(jnp.zeros_like, state.later))
+        return Sent(message, after, Info(update=update))
+
+    def apply(self, central: Params, server: Leader, message: dict[str, Any], view: View) -> tuple[Params, Leader]:
+        """θ ← θ + the table's mean if this commit is answered; the phase ends once all are."""
+        del view  # Age does not matter.
+        answered = message["answered"] > 0
+        table, later = merged(server.table, message["table"]), merged(server.later, message["later"])
+        theta = self.add_mean_if(answered, central, table.total)
+        table = Table(table.total, table.members - message["answered"])
+        over = answered & (table.members <= 0)
+        after = Leader(
+            table=tree_where(over, later, table),
+            later=tree_where(~over, later),
+            answering=(server.answering | answered) & ~over,
+            phase=(server.phase + over) % AROUND,
+        )
+        return theta, after

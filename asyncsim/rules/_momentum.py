@@ -1,0 +1,317 @@
+"""Momentum: of each worker, common to all of them at the server, or updated once in a while."""
+
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim.rules._arguments import Fraction, NotNegative, Number, StepSize
+from asyncsim.rules._downpour import descent
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+
+
+def at_rest(params: Params) -> Params:
+    """A moment of zero."""
+    return jax.tree.map(jnp.zeros_like, params)
+
+
+def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Params) -> tuple[Params, Params]:
+    """The raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
+    update = descent(learning_rate, gradient)
+    return update, jax.tree.map(lambda m, d: momentum * m + d, moment, update)
+
+
+def send_gradient(learning_rate: Any, gradient: Params, state: State) -> Sent:
+    """Send g, of which the server makes an update."""
+    return Sent(message=gradient, state=state, info=Info(update=descent(learning_rate, gradient)))
+
+
+class WorkerMomentum(Rule, abstract=True):
+    """Rules that keep a moment on the worker."""
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+
+    elementwise = True
+
+    def start(self, params: Params) -> Params:
+        """A moment of zero."""
+        return at_rest(params)
+
+    def send(self, gradient: Params, state: Params, view: View) -> Sent:
+        """Send m ← μ·m - η·g."""
+        del view  # Momentum SGD does not look around.
+        update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
+        return Sent(message=moment, state=moment, info=Info(update=update, proxy=moment))
+
+
+class MomentumSGD(WorkerMomentum):
+    """Momentum SGD: the proxy whose energy GEM matches, when one worker runs it.
+
+    m ← μ·m - η·∇L(s), θ ← θ + m, equation (14) of Hermans and Louppe 2018. The moment is the worker's own, so with
+    one worker this is momentum SGD; with several, each adds its own moment to the central variable.
+
+    The rule keeps the moment m on the worker.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Friction parameter μ in [0, 1).
+
+    Raises:
+        ValueError: If η is negative or not finite or μ lies outside [0, 1).
+
+    Example:
+        x: 1, then m = -0.5 and x = 0.5, then m = 0.5·(-0.5) - 0.25 and x = 0:
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.MomentumSGD(learning_rate=0.5, momentum=0.5)
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.0]
+
+    References:
+        Polyak 1964, "Some methods of speeding up the convergence of iteration methods".
+    """
+
+    publication = "polyak1964methods"
+    purpose = "a baseline: momentum of each worker"
+
+
+class MultiASGD(WorkerMomentum):
+    """Asynchronous SGD with a momentum vector for each worker.
+
+    v_i ← γ·v_i + g, θ ← θ - η·v_i: worker i's own momentum SGD, added to the central variable. Re-derived: with a
+    constant step size it is `MomentumSGD` under the name that the literature on momentum under asynchrony gives it,
+    with v_i kept by the worker here (and lost with it).
+
+    The rule keeps -η·v_i on the worker.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Momentum γ in [0, 1).
+
+    Raises:
+        ValueError: If η is negative or not finite or γ lies outside [0, 1).
+
+    Example:
+        Two workers, each with a gradient of 1 and a momentum of its own: 1 - 0.25 - 0.25.
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.MultiASGD(0.25, momentum=0.5)
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.5]
+
+    References:
+        The baseline Multi-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, "Taming Momentum in a Distributed
+        Asynchronous Environment", arXiv 1907.11612.
+    """
+
+    publication = "hakimi2019dana"
+    purpose = "a baseline: one server moment per worker"
+
+
+class ServerMomentum(Rule, abstract=True):
+    """Rules that keep a moment on the server, to which workers send their gradients."""
+
+    learning_rate: StepSize
+
+    elementwise = True
+
+    def start_server(self, params: Params) -> State:
+        """A moment of zero."""
+        return at_rest(params)
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send g."""
+        del view  # The gradient is enough.
+        return send_gradient(self.learning_rate, gradient, state)
+
+
+def heavy_ball_step(
+    learning_rate: Any, momentum: Any, central: Params, moment: Params, gradient: Params
+) -> tuple[Params, Params]:
+    """m ← μ·m - η·g, θ ← θ + m."""
+    _, moment = accelerate(learning_rate, momentum, moment, gradient)
+    return jax.tree.map(jnp.add, central, moment), moment
+
+
+class HeavyBall(ServerMomentum):
+    """Explicit momentum at the server, common to all workers' gradients; it may be negative.
+
+    m ← μ·m - η·∇L(θ_{t-τ}), θ ← θ + m. The server keeps the moment, so one worker's gradient goes on moving θ while
+    the others commit; `MomentumSGD` is the same formula with a moment of each worker's own. With one worker they are
+    the same rule, and with μ = 0 this is `Downpour`.
+
+    Asynchrony acts like a momentum of its own: n workers with exponential compute times make E θ move as if with a
+    momentum of 1 - 1/n, so that the best explicit momentum falls with n, and below zero.
+
+    The rule keeps m on the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Momentum μ in (-1, 1); a scalar, or one value per seed.
+
+    Raises:
+        ValueError: If η is negative or not finite or μ lies outside (-1, 1).
+
+    Example:
+        Two workers read x = 1: m = -0.25, then m = -0.5·(-0.25) - 0.25 takes back half of the first step.
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.HeavyBall(0.25, momentum=-0.5)
+        >>> asim.replay(asim.Trace.from_commits([0, 1]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.625]
+
+    References:
+        Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum, with an application to deep learning"
+        (negative momentum); Polyak 1964 (the heavy ball).
+    """
+
+    _: KW_ONLY
+    momentum: Annotated[Number, checks.signed_fraction] = 0.9
+
+    publication = "mitliagkas2016asynchrony"
+    purpose = "a baseline: momentum of the server"
+
+    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
+        """m ← μ·m - η·g, θ ← θ + m."""
+        del view  # Every gradient counts alike.
+        return heavy_ball_step(self.learning_rate, self.momentum, central, server, message)
+
+
+class SharedNesterov(ServerMomentum):
+    """Nesterov momentum at the server, common to all workers' gradients: NAG-ASGD.
+
+    v ← γ·v + g, θ ← θ - η·(γ·v + g), with g = ∇L(θ_{t-τ}) of whichever worker commits. The formula is Nesterov's in
+    terms of the variable that is looked ahead to: re-derived, and checked against one worker, which is Nesterov's
+    accelerated gradient as optimisers implement it.
+
+    The rule keeps v on the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Momentum γ in [0, 1).
+
+    Raises:
+        ValueError: If η is negative or not finite or γ lies outside [0, 1).
+
+    Example:
+        g = 1, v = 1, a step of 0.5·(0.5 + 1); then g = 0.25, v = 0.75, a step of 0.5·(0.375 + 0.25):
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.SharedNesterov(0.5, momentum=0.5)
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [-0.0625]
+
+    References:
+        Nesterov 1983, "A method for solving the convex programming problem with convergence rate O(1/k²)"; the
+        baseline NAG-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, arXiv 1907.11612.
+    """
+
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+
+    publication = "hakimi2019dana"
+    purpose = "a baseline: Nesterov momentum of the server"
+
+    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
+        """m ← γ·m - η·g, θ ← θ + γ·m - η·g."""
+        del view  # Every gradient counts alike.
+        update, moment = accelerate(self.learning_rate, self.momentum, server, message)
+        theta = jax.tree.map(lambda t, m, d: t + (self.momentum * m + d), central, moment, update)
+        return theta, moment
+
+
+class Delayed(NamedTuple):
+    """What the server of `DelayedNesterov` keeps: the momentum, the gradients since its last update, the steps."""
+
+    moment: Params
+    gathered: Params
+    steps: jax.Array
+
+
+def _interval(name: str, value: Any) -> Any:
+    steps = checks.not_negative(name, value)
+    if np.any(steps < 1) or np.any(steps % 1 != 0):
+        raise ValueError(
+            f"`{name}` must be a whole number of at least 1; got {value!r}. Leave it out for the number of workers."
+        )
+    return steps
+
+
+class DelayedNesterov(ServerMomentum):
+    """Nesterov momentum that is updated once in a while, and plain gradient steps in between.
+
+    Δ ← Δ + g; every N-th step of the server m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0; at all others
+    θ ← θ - η·(c·β·m + g/N). As published; over N steps the momentum term counts N - 1 times c and once 1 - (N - 1)·c,
+    which is once altogether. With N = 1 it is `SharedNesterov`.
+
+    The rule keeps m, Δ and the number of its steps on the server.
+
+    Args:
+        learning_rate: Step size η, per N commits: a gradient counts η/N.
+        momentum: Momentum β in [0, 1).
+        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1; None for
+            the trace's number of workers, which is usual.
+        activation: Share c in [0, 1/N] of the momentum that the steps in between apply.
+
+    All four may each be a scalar, or one value per seed. The published method sends displacements of several local
+    steps; here a commit is one gradient.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        N = 2: a step of 0.5·1/2, then g = 0.75, m = (1 + 0.75)/2 and a step of 0.5·(0.5·m + 0.75/2):
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.DelayedNesterov(0.5, momentum=0.5, interval=2)
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.34375]
+
+    References:
+        Liu, Chhaparia, Douillard, Kale, Rusu, Shen, Szlam and Ranzato 2024, "Asynchronous Local-SGD Training for
+        Language Modeling", arXiv 2401.09135, algorithm 3.
+    """
+
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+    interval: Annotated[Number, _interval] | None = None
+    activation: NotNegative = 0.0
+
+    publication = "liu2024async"
+    purpose = "local steps on unequal machines, with momentum"
+
+    def check(self) -> None:
+        """Refuse a share of the momentum that adds up to more than all of it."""
+        if self.interval is not None and np.any(np.multiply(self.activation, self.interval) > 1):
+            raise ValueError(f"`activation` must be at most 1/interval; got {self.activation!r}. 0 is usual.")
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule whose momentum moves once in as many steps as there are workers, unless a number was given."""
+        return replace(self, interval=float(workers) if self.interval is None else self.interval)
+
+    def start_server(self, params: Params) -> Delayed:
+        """At rest, with nothing gathered."""
+        return Delayed(at_rest(params), widen(at_rest(params)), jnp.zeros((), jnp.int32))
+
+    def apply(self, central: Params, server: Delayed, message: Params, view: View) -> tuple[Params, Delayed]:
+        """The N-th gradient moves the momentum, and θ by what is left of it; the others move θ by a share c of it."""
+        del view  # Every gradient counts alike.
+        interval: Any = self.interval
+        share: Any = self.activation
+        steps = server.steps + 1
+        due = steps % interval == 0
+        gathered = jax.tree.map(jnp.add, server.gathered, message)
+        updated = jax.tree.map(lambda m, d: self.momentum * m + d / interval, server.moment, gathered)
+        moment = tree_where(due, as_precise(updated, server.moment), server.moment)
+        part = jnp.where(due, 1 - share * interval + share, share)
+
+        def move(theta: jax.Array, m: jax.Array, g: jax.Array) -> jax.Array:
+            return theta - self.learning_rate * (part.astype(m.dtype) * self.momentum * m + g / interval)
+
+        return jax.tree.map(move, central, moment, message), Delayed(moment, tree_where(~due, gathered), steps)

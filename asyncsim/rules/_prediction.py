@@ -1,0 +1,206 @@
+"""Rules from pipelined training: look to where the parameters will be, or adapt the step size to the delay."""
+
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim.rules._arguments import Fraction, NotNegative, Number, StepSize, positive
+from asyncsim.rules._downpour import raw_update
+from asyncsim.rules._momentum import ServerMomentum, heavy_ball_step
+from asyncsim.rules._rule import Params, Rule, Sent, State, View
+
+
+def ahead_by_staleness(central: Params, moment: Params, view: View) -> Params:
+    """θ + τ·m, with the staleness of this worker's last commit, of each parameter where they differ."""
+    ages = view.staleness_of(central)
+    return jax.tree.map(lambda t, m, age: t + jnp.asarray(age, m.dtype) * m, central, moment, ages)
+
+
+class WeightPrediction(ServerMomentum):
+    """Linear weight prediction: momentum SGD at the server, with gradients taken where the velocity will have led.
+
+    g = ∇L(θ - η·T·v), v ← μ·v + g, θ ← θ - η·v, with one velocity v for all workers. T = 0 is momentum SGD on
+    all workers' gradients; with one worker, T = μ is Nesterov's accelerated gradient. A worker takes its first gradient
+    at θ itself. Where a trace reads parameter groups at versions of their own, as the stages of `asyncsim.Pipeline`
+    are, the published T of a stage is its delay: `horizon=None` takes the staleness of the worker's last commit, group
+    by group.
+
+    The rule keeps -η·v on the server.
+
+    Args:
+        learning_rate: Step size η, per commit.
+        momentum: Momentum μ in [0, 1).
+        horizon: Commits T to look ahead, not negative: the expected staleness, n - 1 for n busy workers. None for the
+            staleness of the worker's last commit.
+
+    The three numbers may each be a scalar, or one value per seed.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        g = 1 and x = 0.75; the next gradient is taken at 0.75 - 0.25 = 0.5, so v = 0.5 + 0.5:
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.WeightPrediction(0.25, momentum=0.5, horizon=1)
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.5]
+
+    References:
+        Kosson, Chiley, Venigalla, Hestness and Köster 2021, "Pipelined Backpropagation at Scale: Training Large Models
+        without Batches", arXiv 2003.11666.
+    """
+
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+    horizon: NotNegative | None = 1.0
+
+    publication = "kosson2021pipelined"
+    purpose = "pipelines with small batches and constant delay"
+
+    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
+        """m ← μ·m - η·g, θ ← θ + m."""
+        del view  # Every gradient counts alike.
+        return heavy_ball_step(self.learning_rate, self.momentum, central, server, message)
+
+    def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
+        """θ + T·m, or θ + τ·m."""
+        del state  # All workers look equally far.
+        if self.horizon is None:
+            return ahead_by_staleness(central, server, view)
+        return jax.tree.map(lambda t, m: t + self.horizon * m, central, server)
+
+
+class SpecTrain(ServerMomentum):
+    """SpecTrain: gradients taken where the smoothed gradient will have led by the time they arrive.
+
+    g = ∇L(θ - s·η·v), v ← μ·v + (1 - μ)·g, θ ← θ - η·v, with one v for all workers. The version difference s, which a
+    pipeline knows in advance, is the staleness of the worker's last commit here: that of each stage where a trace reads
+    stages at versions of their own (`asyncsim.Pipeline`), the same for every micro-batch once the pipeline is full; and
+    that of all parameters elsewhere, the same under round robin. With one worker s = 0, and it is momentum SGD with
+    step size (1 - μ)·η. A worker takes its first gradient at θ itself.
+
+    The authors' code has two versions. In that of the paper stage k = 0, …, N - 1 predicts for both passes separately,
+    ⌊k/2⌋ + N - k - 1 updates ahead for the forward and ⌊k/2⌋ for the backward pass, when all stages meet. In the other
+    both passes use one prediction, N - k updates ahead. This rule is of the second kind; its s = τ = N - 1 - k leads to
+    the weights that the update will be applied to, and leaves out the update itself. The factor 1 - μ is an option
+    there, PyTorch's dampening.
+
+    The rule keeps -η·v on the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        momentum: Decay μ in [0, 1) of the smoothed gradient.
+
+    Raises:
+        ValueError: If η is negative or not finite or μ lies outside [0, 1).
+
+    Example:
+        Two workers in turn, both with g = 1: v = 0.5, then 0.75, and x = 1 - 0.5 - 0.75. The first worker's last
+        staleness was 0, so it read x = 0.5 without looking ahead: v = 0.375 + 0.25.
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.SpecTrain(1.0, momentum=0.5)
+        >>> asim.replay(asim.Trace.from_commits([0, 1, 0]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [-0.875]
+
+    References:
+        Chen, Yang and Cheng 2018, "Efficient and Robust Parallel DNN Training through Model Parallelism on Multi-GPU
+        Platform", arXiv 1809.02839; code: ntueclab/SpecTrain-PyTorch.
+    """
+
+    _: KW_ONLY
+    momentum: Fraction = 0.9
+
+    name = "spectrain"
+    publication = "chen2018spectrain"
+    purpose = "pipelines: each stage predicts its weights"
+
+    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
+        """m ← μ·m - (1 - μ)·η·g, θ ← θ + m."""
+        del view  # Every gradient counts alike.
+        momentum: Any = self.momentum
+        share = 1 - momentum
+        smoothed = jax.tree.map(lambda g: share * g, message)
+        return heavy_ball_step(self.learning_rate, momentum, central, server, smoothed)
+
+    def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
+        """θ + τ·m."""
+        del state  # The last staleness says how far.
+        return ahead_by_staleness(central, server, view)
+
+
+class Count(NamedTuple):
+    """What the server of `PipeMare` keeps: the number of its steps."""
+
+    steps: jax.Array
+
+
+class PipeMare(Rule):
+    """PipeMare's step sizes: divided by the staleness at the beginning, full after a number of steps.
+
+    θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. So the first step
+    is `StalenessAware`, and after K steps it is asynchronous SGD. The exponent is that of published code (Ajanthan et
+    al. 2025, a baseline there), where k counts the step under way, too, and so begins at 1. τ is the delay of each
+    stage of a pipeline, as in the paper, where a trace reads stages at versions of their own (`asyncsim.Pipeline`), and
+    the commit's staleness elsewhere; fresh updates (τ = 0) are applied in full. The method's other half corrects for a
+    backward pass that uses newer weights than its forward pass, so that they need not be stashed. It has nothing to
+    correct here: a gradient is taken at one point.
+
+    The rule keeps the number of its steps on the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        anneal: Steps K of the server after which steps are full, positive; a scalar, or one value per seed.
+
+    Raises:
+        ValueError: If the step size is negative or not finite or K is not positive.
+
+    Example:
+        Three workers in turn, gradients of 1, staleness 0, 1, 2. With K = 4 the third step has p = 1/2, with K = 2 it
+        is full:
+
+        >>> import asyncsim as asim
+        >>> trace, workload = asim.Trace.from_commits([0, 1, 2]), asim.workloads.Quadratic([1.0])
+        >>> float(asim.replay(trace, asim.rules.PipeMare(0.25, anneal=2), workload).central["x"][0])
+        0.25
+        >>> round(float(asim.replay(trace, asim.rules.PipeMare(0.25, anneal=4), workload).central["x"][0]), 4)
+        0.3232
+
+    References:
+        Yang, Zhang, Li, Ré, Aberger and De Sa 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training",
+        arXiv 1910.05124. Ajanthan et al. 2025, "Nesterov method for asynchronous pipeline parallel optimization", ICML;
+        its code is PluralisResearch/AsyncPP.
+    """
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    anneal: Annotated[Number, positive("Use `Downpour` for full steps from the beginning.")]
+
+    name = "pipemare"
+    publication = "yang2021pipemare"
+    purpose = "pipelines, whose stages differ in staleness"
+    elementwise = True
+
+    def start_server(self, params: Params) -> Count:
+        """No step so far."""
+        del params  # The count starts at 0.
+        return Count(jnp.zeros((), jnp.int32))
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send -η·g/max(τ, 1)^p_k, with the τ of each parameter where they differ."""
+        sent = raw_update(self.learning_rate, gradient, state)
+
+        def slower(update: jax.Array, age: jax.Array) -> jax.Array:
+            precise = jnp.promote_types(update.dtype, jnp.float32)  # float16 ends at 65 504 steps
+            done = jnp.minimum(jnp.asarray(view.server.steps, precise) / self.anneal, 1)
+            return (update * jnp.maximum(jnp.asarray(age, precise), 1) ** (done - 1)).astype(update.dtype)
+
+        return sent._replace(message=jax.tree.map(slower, sent.message, view.staleness_of(sent.message)))
+
+    def apply(self, central: Params, server: Count, message: Params, view: View) -> tuple[Params, Count]:
+        """Add the message and count the step."""
+        del view  # The message is scaled already.
+        return jax.tree.map(jnp.add, central, message), Count(server.steps + 1)

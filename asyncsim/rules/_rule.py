@@ -1,0 +1,204 @@
+"""What an update rule is: numbers, and a handful of pure methods over any pytree.
+
+The engine calls the methods in the order in which a commit lives:
+
+1. The worker has taken a gradient at the value it `read`; or, if the rule has a `local_step`, it has made `window`
+   steps of its own from there, each with a mini-batch of its own.
+2. It pulls the central variable and decides what to `send`.
+3. The server `apply`s the message.
+4. `resume` says where the worker continues.
+
+This describes a server that applies every commit as it arrives, and workers that read at once. A trace may say
+otherwise. A buffered server collects the messages of a step: `apply` then receives the mean of the step's messages and
+the view of the commit that closes it, so whatever depends on one message's own staleness belongs in `send`. A worker
+may pull long before it commits. It may also read long after its commit: `resume` is then called at the read, with the
+central variable of that moment and the view of the worker's last commit. A worker that lost its state `start`s again.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax
+
+from asyncsim._component import Traced
+from asyncsim._families import Named
+
+Params = Any  # any pytree of floating-point arrays
+State = Any  # any pytree
+
+
+class View(NamedTuple):
+    """What a rule can see while a commit is being applied.
+
+    Attributes:
+        read: s, where the gradient was taken.
+        pulled: θ as the worker pulled it before committing; just before, where pull and commit are atomic.
+        staleness: τ, the server versions between the read and this application (int32 scalar).
+        server: What the server keeps, before this commit; for rules whose server distinguishes between workers.
+        key: A random key of this worker's commit, for `send` of a rule that `draws`; else ().
+        staleness_by_parameter: A pytree like `read` with the τ of every parameter, int32, where a trace reads parameter
+            groups at versions of their own: `read` is then a mixture, and `staleness` is the largest. Else ().
+    """
+
+    read: Params
+    pulled: Params
+    staleness: jax.Array
+    server: State = ()
+    key: Any = ()
+    staleness_by_parameter: Params = ()
+
+    def staleness_of(self, tree: Params) -> Params:
+        """The staleness of every leaf of a pytree like the parameters, or of every number in it.
+
+        Example:
+            >>> view = View(read=0.0, pulled=0.0, staleness=3)
+            >>> view.staleness_of([0.0, 0.0])
+            [3, 3]
+            >>> view._replace(staleness_by_parameter=[3, 1]).staleness_of([0.0, 0.0])
+            [3, 1]
+        """
+        if isinstance(self.staleness_by_parameter, tuple) and self.staleness_by_parameter == ():
+            return jax.tree.map(lambda leaf: self.staleness, tree)
+        return self.staleness_by_parameter
+
+
+class Info(NamedTuple):
+    """What people plot of a commit and no later commit needs; None for what the rule does not have.
+
+    Attributes:
+        update: Δθ, the raw update before any scaling.
+        proxy: κ·m, the displacement that the proxy makes with this gradient.
+        pi: π, the elementwise scaling of the raw update.
+    """
+
+    update: Params | None = None
+    proxy: Params | None = None
+    pi: Params | None = None
+
+
+class Sent(NamedTuple):
+    """What a worker makes of its gradient.
+
+    Attributes:
+        message: What the server receives: a pytree of arrays that can be averaged.
+        state: What the worker keeps for its next commit.
+        info: What can be recorded of this commit.
+    """
+
+    message: Params
+    state: State
+    info: Info = Info()
+
+
+class Rule(Traced, Named, ABC, family="rules"):
+    """An update rule: its fields are the arguments, its methods say what happens at a commit.
+
+    Derive a class, annotate its arguments and write `send`; override other methods where the rule needs them. The
+    engine compiles only the methods that a rule overrides. Numbers are traced: a new step size does not compile a new
+    program, and one value per seed is an array. Fields marked `asyncsim.static` choose code.
+
+    Rules are equal, and hash alike, if their class and arguments are.
+
+    Attributes:
+        name: Name on the command line and in tables: the class's name in lower case, unless the class says otherwise.
+        publication: Key of its publication in `citations.bib`, or None.
+        purpose: The situation that its authors had in mind, or None.
+        incompressible: Why its messages cannot be compressed, or None.
+        elementwise: Whether every parameter is treated independently of the others. The engine then passes all of them
+            as one vector, which is faster; other rules receive the pytree that the loss receives.
+        rounds: Whether the rule is made for rounds in which every worker commits once.
+        ignores: Whether `send` gives a message of nothing but zeros for a commit that does not count, such as one of a
+            gradient that is too old.
+        draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
+            has committed, and of nothing else.
+        window: Local steps between two commits; 1 without local steps.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.GEM(learning_rate=0.05)
+        >>> rule
+        GEM(learning_rate=0.05, momentum=0.9, kappa=1.0, variant='script', proxy='worker')
+        >>> rule.numbers
+        {'learning_rate': 0.05, 'momentum': 0.9, 'kappa': 1.0}
+        >>> rule == asim.rules.GEM(learning_rate=0.05), len({rule, asim.rules.GEM(learning_rate=0.05)})
+        (True, 1)
+    """
+
+    name: ClassVar[str]
+    publication: ClassVar[str | None] = None
+    purpose: ClassVar[str | None] = None
+    incompressible: ClassVar[str | None] = None
+    elementwise = False
+    rounds = False
+    ignores = False
+    draws = False
+    window = 1
+
+    @abstractmethod
+    def send(self, gradient: Params, state: State, view: View, /) -> Sent:
+        """The message of a commit, from the gradient at `view.read`; if there are local steps, from their displacement.
+
+        With a `local_step`, `gradient` is the displacement x - s that the local steps made from `view.read`.
+        """
+
+    def start(self, params: Params, /) -> State:
+        """The state of a worker, from the value that it reads first, or reads first after it lost its state."""
+        del params  # Most workers keep nothing.
+        return ()
+
+    def start_server(self, params: Params, /) -> State:
+        """The state of the server, from the first central variable."""
+        del params  # Most servers keep nothing.
+        return ()
+
+    def apply(self, central: Params, server: State, message: Params, view: View, /) -> tuple[Params, State]:
+        """The next central variable and server state, from the mean of the step's messages: θ ← θ + message.
+
+        `view` is that of the commit that closes the step. Messages must be arrays that can be averaged.
+        """
+        del view  # The sum of equation (1) needs nothing else.
+        return jax.tree.map(lambda theta, u: theta + u, central, message), server
+
+    def resume(self, central: Params, server: State, state: State, view: View, /) -> Params:
+        """Where the next gradient is taken, from the central variable and the server's state at that read.
+
+        `state` and `view` are those of the worker's last commit.
+        """
+        del server, state, view  # The new central variable is enough.
+        return central
+
+    def local_step(self, params: Params, gradient: Params, state: State, /) -> tuple[Params, State]:
+        """The worker's next parameters and state after a step of its own, from the gradient at `params`."""
+        raise NotImplementedError(f"The rule {self.name!r} makes no local steps.")
+
+    @property
+    def steps_locally(self) -> bool:
+        """Whether workers make `window` local steps between two commits."""
+        return type(self).local_step is not Rule.local_step
+
+    @property
+    def sees_vector(self) -> bool:
+        """Whether the methods may receive all parameters as one vector."""
+        return self.elementwise
+
+    @property
+    def collect(self) -> int | None:
+        """Commits whose messages make one step of the server; None to follow the trace.
+
+        A trace without buffering is cut into steps of this many commits.
+        """
+        return None
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule for a trace with this number of workers, from which it takes the arguments that it was not given.
+
+        Raises:
+            ValueError: If the rule was made for another number.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> asim.rules.DelayAdaptive(0.1).for_workers(4).concurrency
+            4.0
+        """
+        del workers  # Most rules take nothing from it.
+        return self

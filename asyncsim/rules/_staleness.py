@@ -1,0 +1,237 @@
+"""Rules that scale an update down, or drop it, by its staleness."""
+
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim._trees import tree_where
+from asyncsim.rules._arguments import NotNegative, Number, StepSize
+from asyncsim.rules._downpour import raw_update
+from asyncsim.rules._rule import Params, Rule, Sent, State, View
+
+
+def over_age(message: Params, view: View) -> Params:
+    """The message divided by τ + 1."""
+    return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
+
+
+class AdaptiveStaleness(Rule):
+    """Asynchronous SGD in which every update is divided by its staleness plus one.
+
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit. If the server
+    averages several updates in a step, each is divided by its own age first.
+
+    The rule keeps no state on the worker or the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+
+    Raises:
+        ValueError: If the step size is negative or not finite.
+
+    Example:
+        Two workers in turn: the first update is fresh (τ = 0), the second is one version late (τ = 1).
+
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1])
+        >>> run = asim.replay(trace, asim.rules.AdaptiveStaleness(0.5), asim.workloads.Quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.25]
+
+    References:
+        Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"); Jiang et al. 2017 (DynSGD).
+    """
+
+    learning_rate: StepSize
+
+    publication = "hermans2018gem"
+    purpose = "a baseline: stale updates count less"
+    elementwise = True
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send Δθ/(τ + 1)."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        return sent._replace(message=over_age(sent.message, view))
+
+
+class Weighted(Rule, abstract=True):
+    """Rules that send Δθ = -η·g times a weight that depends on its own staleness."""
+
+    learning_rate: StepSize
+
+    elementwise = True
+
+    def weight(self, age: jax.Array) -> Any:
+        """The weight of an update with this staleness, given as a number of the parameters' dtype."""
+        raise NotImplementedError
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send the weighted update."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        message = jax.tree.map(lambda u: u * self.weight(view.staleness.astype(u.dtype)), sent.message)
+        return sent._replace(message=message)
+
+
+class StalenessAware(Weighted):
+    """Asynchronous SGD in which every update is divided by its staleness, if that is at least 1.
+
+    θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}). A fresh update (τ = 0) counts as much as one that is one version old. If
+    the server averages several updates in a step, each is divided by its own staleness first.
+
+    The rule keeps no state on the worker or the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+
+    Raises:
+        ValueError: If the step size is negative or not finite.
+
+    Example:
+        Three workers in turn, gradients of x²/2 at 1, staleness 0, 1 and 2: 1 - 0.25·(1 + 1 + 1/2):
+
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1, 2])
+        >>> asim.replay(trace, asim.rules.StalenessAware(0.25), asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.375]
+
+    References:
+        Zhang, Gupta, Lian and Liu 2015, "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv 1511.05950.
+    """
+
+    publication = "zhang2016staleness"
+    purpose = "stale gradients of n-softsync"
+
+    def weight(self, age: jax.Array) -> Any:
+        """1/max(τ, 1)."""
+        return 1 / jnp.maximum(age, 1)
+
+
+class DropStale(Rule):
+    """Asynchronous SGD that ignores updates older than a given staleness.
+
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not know of it: an ignored commit
+    is a version of the server like any other, so it makes the others older, and in a step that averages several
+    messages it counts as a message of zeros.
+
+    The rule keeps no state on the worker or the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        oldest: Largest staleness that is applied, at least 0; a scalar, or one value per seed.
+
+    Raises:
+        ValueError: If the step size is negative or not finite or the largest staleness is negative.
+
+    Example:
+        Three workers in turn: the third update is two versions old.
+
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1, 2])
+        >>> run = asim.replay(trace, asim.rules.DropStale(0.25, oldest=1), asim.workloads.Quadratic([1.0]))
+        >>> run.central["x"].tolist()
+        [0.5]
+
+    References:
+        Xie, Koyejo and Gupta 2019, "Asynchronous Federated Optimization", arXiv 1903.03934, whose server may drop
+        models that are too old; Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
+    """
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    oldest: NotNegative
+
+    publication = "chen2016backup"
+    purpose = "rare stragglers: too old gradients are lost"
+    elementwise = True
+    ignores = True
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send Δθ = -η·g up to a staleness, and zeros beyond it, even where g is not finite."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        return sent._replace(message=tree_where(view.staleness <= self.oldest, sent.message))
+
+
+def _concurrency(name: str, value: Any) -> Any:
+    numbers = checks.not_negative(name, value)
+    if np.any(numbers < 1):
+        raise ValueError(f"`{name}` must be at least 1; got {value!r}. Leave it out for all workers.")
+    return numbers
+
+
+class DelayAdaptive(Weighted):
+    """Asynchronous SGD with full steps up to the usual staleness, and smaller ones for older updates.
+
+    θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and
+
+    - η_t = η·n/max(n, τ) if no smoothness is given;
+    - η_t = η for τ ≤ n and min(η, 1/(4·L·τ)) beyond, if it is.
+
+    The first is that of the method's public code. The second was re-derived from its requirements: it is continuous at
+    τ = n exactly if η = 1/(4·L·n), and the first with η ≤ 1/(4·L·n) never takes a larger step than that.
+
+    The rule keeps no state on the worker or the server.
+
+    Args:
+        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        concurrency: Gradients under way at once, from 1 to the number of workers; None for all of the trace's workers,
+            which is right if every worker is always busy. The mean staleness is then n - 1.
+        smoothness: Largest curvature L of the loss, positive; None for the first rule.
+
+    Concurrency and smoothness may also each have one value per seed.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        Two workers, the second of which commits last: staleness 0, 0, 0, 3, so that its update counts 2/3:
+
+        >>> import asyncsim as asim
+        >>> trace, slope = asim.Trace.from_commits([0, 0, 0, 1]), asim.workloads.Quadratic([1.0])
+        >>> run = asim.replay(trace, asim.rules.DelayAdaptive(0.5), slope)
+        >>> round(float(run.central["x"][0]) * 24, 5)
+        -5.0
+        >>> strict = asim.rules.DelayAdaptive(0.5, concurrency=2, smoothness=1.0)  # 1/12 instead of 1/2
+        >>> round(float(asim.replay(trace, strict, slope).central["x"][0]) * 24, 5)
+        1.0
+
+    References:
+        Mishchenko, Bach, Even and Woodworth 2022, "Asynchronous SGD Beats Minibatch SGD Under Arbitrary Delays",
+        arXiv 2206.07638; Koloskova, Stich and Jaggi 2022, "Sharper Convergence Guarantees for Asynchronous SGD for
+        Distributed and Federated Learning", arXiv 2206.08307.
+    """
+
+    _: KW_ONLY
+    concurrency: Annotated[Number, _concurrency] | None = None
+    smoothness: NotNegative | None = None
+
+    publication = "mishchenko2022delays"
+    purpose = "delays without a bound, such as stragglers'"
+
+    def check(self) -> None:
+        """Refuse a step size or a smoothness of 0 where steps are a share of 1/L."""
+        if self.smoothness is not None:
+            for name in ("learning_rate", "smoothness"):
+                if np.any(getattr(self, name) == 0):
+                    raise ValueError(f"`{name}` must be positive; got 0. With a smoothness, steps are a share of 1/L.")
+
+    def for_workers(self, workers: int) -> Self:
+        """The rule with as many gradients under way as there are workers, unless a number was given."""
+        given = float(workers) if self.concurrency is None else self.concurrency
+        if np.any(np.asarray(given) > workers):
+            raise ValueError(
+                f"`concurrency` of the rule {self.name!r} must be at most the trace's number of workers, {workers}; "
+                f"got {given!r}. Leave it out."
+            )
+        return replace(self, concurrency=given)
+
+    def weight(self, age: jax.Array) -> Any:
+        """n/max(n, τ); with a smoothness 1 up to τ = n, then at most 1/(4·η·L·τ)."""
+        concurrency: Any = self.concurrency
+        if self.smoothness is None:
+            return concurrency / jnp.maximum(concurrency, age)
+        cap = 1 / (4 * self.smoothness * self.learning_rate * jnp.maximum(age, 1))
+        return jnp.where(age <= concurrency, 1, jnp.minimum(1, cap))

@@ -1,0 +1,206 @@
+"""Time-optimal rules for workers with the same data: they use what was computed at, or not long before, this version.
+
+Rennala and Ringmaster. They count versions of their own: here a version grows with what the rule uses, in an
+asynchronous trace with every commit. Workers never wait in either, so the asynchronous schedule is also theirs.
+"""
+
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim._component import static
+from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim.rules._arguments import StepSize, whole_numbers
+from asyncsim.rules._downpour import raw_update
+from asyncsim.rules._momentum import at_rest
+from asyncsim.rules._rule import Params, Rule, Sent, State, View
+
+LONG_AGO = 2**30  # older than any read
+
+
+def count(condition: Any) -> jax.Array:
+    """1 where the condition is true, else 0: an integer in whatever precision the parameters are."""
+    return jnp.asarray(condition, jnp.int32)
+
+
+def add_precisely(central: Params, total: Params) -> Params:
+    """θ + total, with the dtypes of θ: sums are kept in single precision at least."""
+    return as_precise(jax.tree.map(jnp.add, central, total), central)
+
+
+class Batch(NamedTuple):
+    """What the server of Rennala keeps."""
+
+    total: Params  # sum of the updates for the next step
+    collected: jax.Array  # their number
+    age: jax.Array  # versions of the trace since the last step
+
+
+class Rennala(Rule):
+    """Rennala SGD: a step is the mean of B gradients taken at the current version; older ones are ignored.
+
+    θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whichever workers are fast enough; a fast worker may
+    contribute several. The server keeps their sum, the worker nothing. With B = 1 a gradient counts if nothing was
+    applied since its read. Among n workers of equal, constant speed B = n is synchronous SGD.
+
+    Either the rule or the trace makes the steps:
+
+    - ``"rule"``: the trace is asynchronous, with every commit a step of its own. The rule counts fresh gradients, and
+      ignores what was read before its last step. Workers never wait, so the schedule is that of the published
+      algorithm.
+    - ``"trace"``: the trace was made with `asyncsim.protocols.Rennala(batch)`, whose steps are the batches. This is
+      the way to have old jobs stopped at once (`cancel=True`), which changes the timing. (An asynchronous trace would
+      be cut into steps of B commits, and whatever in them is not fresh would be lost.)
+
+    The rule steps every `batch` fresh commits.
+
+    Args:
+        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        batch: Gradients in a step, B ≥ 1; a whole number, or, where the rule makes the steps, one per seed.
+        steps: What makes the steps: "rule" or "trace".
+
+    Raises:
+        ValueError: If a number is out of range, `steps` is unknown, or the trace makes the steps and there are several
+            numbers of gradients.
+
+    Example:
+        B = 2. Both workers read at 1, and their mean makes x = 0.5. Then worker 0, which read at 1 before that step,
+        is ignored, and worker 1 is the first of the next two.
+
+        >>> import asyncsim as asim
+        >>> trace, quadratic = asim.Trace.from_commits([0, 1, 0, 1]), asim.workloads.Quadratic([1.0])
+        >>> run = asim.replay(trace, asim.rules.Rennala(0.5, batch=2), quadratic)
+        >>> run.loss.tolist(), run.central["x"].tolist()
+        ([0.5, 0.5, 0.5, 0.125], [0.5])
+
+    References:
+        Tyurin and Richtárik 2023, "Optimal time complexities of parallel stochastic optimization methods under a fixed
+        computation model".
+    """
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    batch: Annotated[int, whole_numbers(1, "Collect one gradient or more.")] = 10
+    steps: Literal["rule", "trace"] = static(default="rule")
+
+    publication = "tyurin2023rennala"
+    purpose = "unequal speeds and equal data, at optimal time"
+    elementwise = True
+    ignores = True
+
+    def check(self) -> None:
+        """Refuse several batches where the trace makes the steps."""
+        batch: Any = self.batch
+        if self.steps == "trace" and np.ndim(batch):
+            raise ValueError(
+                f"`batch` must be one number where the trace makes the steps; got {batch.tolist()}. Use steps='rule'."
+            )
+
+    @property
+    def collect(self) -> int:
+        """The batch, or 1 where the rule makes the steps: a trace that has averaged already is then refused."""
+        return 1 if self.steps == "rule" else self.batch
+
+    def start_server(self, params: Params) -> State:
+        """Nothing collected."""
+        if self.steps == "trace":
+            return ()
+        return Batch(widen(at_rest(params)), jnp.int32(0), jnp.int32(0))
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send Δθ, and 1 to a server that counts, if no step was made since the read; else zeros."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        if self.steps == "trace":
+            return sent._replace(message=tree_where(view.staleness == 0, sent.message))
+        current = view.staleness <= view.server.age
+        return sent._replace(message={"update": tree_where(current, sent.message), "count": count(current)})
+
+    def apply(self, central: Params, server: State, message: Any, view: View) -> tuple[Params, State]:
+        """θ ← θ + the mean of B updates, once there are that many."""
+        if self.steps == "trace":
+            return super().apply(central, server, message, view)
+        total = jax.tree.map(jnp.add, server.total, message["update"])
+        collected = server.collected + message["count"]
+        full = collected >= self.batch
+        mean = jax.tree.map(lambda t: t / self.batch, tree_where(full, total))
+        kept = Batch(tree_where(~full, total), tree_where(~full, collected), jnp.where(full, 0, server.age + 1))
+        return add_precisely(central, mean), kept
+
+
+class Ringmaster(Rule):
+    """Ringmaster ASGD: asynchronous SGD that ignores gradients with a delay of R or more.
+
+    θ ← θ - η·∇L(θ_{k-δ}) if δ < R, where δ counts the updates *applied* since the read: an ignored one is not a
+    version. The server keeps the ages of its last R updates, the worker nothing. R = 1 uses fresh gradients only;
+    with R above every staleness it is DOWNPOUR. The published choice is R = max(1, ⌈σ²/ε⌉), with a step size of at
+    most 1/(2·R·L).
+
+    Give it an asynchronous trace, whose schedule is that of the published algorithm without stops. For the algorithm
+    that stops a job as soon as its delay reaches R, give it a trace made with
+    `asyncsim.protocols.Ringmaster(R, stop=True)`, whose gradients all count.
+
+    The rule keeps R ages on the server.
+
+    Args:
+        learning_rate: Step size η, per applied commit; a scalar, or one value per seed.
+        limit: R ≥ 1, the delay at and above which a gradient is ignored; a whole number, or one per seed. A new limit,
+            or a new largest one, compiles a new program.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        R = 1: worker 1 read before the update of worker 0 and is ignored; then it reads 0.5.
+
+        >>> import asyncsim as asim
+        >>> rule, trace = asim.rules.Ringmaster(0.5, limit=1), asim.Trace.from_commits([0, 1, 1])
+        >>> run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]))
+        >>> run.loss.tolist(), run.central["x"].tolist()
+        ([0.5, 0.5, 0.125], [0.25])
+
+    References:
+        Maranjyan, Tyurin and Richtárik 2025, "Ringmaster ASGD: the first asynchronous SGD with optimal time
+        complexity".
+    """
+
+    learning_rate: StepSize
+    _: KW_ONLY
+    limit: Annotated[int, whole_numbers(1, "With 1, only fresh gradients count.")] = 10
+    kept: int = static(init=False)  # ages on the server: the largest limit
+
+    publication = "maranjyan2025ringmaster"
+    purpose = "any speeds and equal data, at optimal time"
+    elementwise = True
+    ignores = True
+
+    def check(self) -> None:
+        """Derive how many ages the server keeps."""
+        object.__setattr__(self, "kept", int(np.max(self.limit, initial=1)))
+
+    @property
+    def collect(self) -> int:
+        """Every commit is a step."""
+        return 1
+
+    def start_server(self, params: Params) -> jax.Array:
+        """No update was ever applied: (R,) ages in versions of the trace, youngest first."""
+        del params  # Ages do not depend on them.
+        return jnp.full(self.kept, LONG_AGO, jnp.int32)
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send Δθ and 1 if fewer than R updates were applied since the read, else zeros."""
+        sent = raw_update(self.learning_rate, gradient, state)
+        oldest = view.server[jnp.asarray(self.limit, jnp.int32) - 1]
+        recent = view.staleness < oldest
+        return sent._replace(message={"update": tree_where(recent, sent.message), "applied": count(recent)})
+
+    def apply(
+        self, central: Params, server: jax.Array, message: dict[str, Any], view: View
+    ) -> tuple[Params, jax.Array]:
+        """θ ← θ + Δθ; all ages grow, and an update that was applied adds its own."""
+        central, _ = super().apply(central, (), message["update"], view)
+        shifted = jnp.concatenate([jnp.zeros(1, server.dtype), server[:-1]])
+        return central, jnp.where(message["applied"] > 0, shifted, server) + 1

@@ -1,0 +1,77 @@
+"""A scenario made again from its description.
+
+The description says what a scenario is; `hints` says how it was written, which no digest depends on: with 20 workers,
+8000 commits may have been 400 per worker, and then twice as many workers make twice as many commits.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from asyncsim._description import NotRebuilt, describe, from_description, with_defaults
+from asyncsim._version import REVISION
+from asyncsim.scenario._lanes import as_described
+from asyncsim.scenario._scenario import Scenario
+from asyncsim.store._labels import SETTINGS, first_difference
+from asyncsim.trace import Trace
+
+FIELDS = tuple(field.name for field in dataclasses.fields(Scenario))
+
+
+def hints(scenario: Scenario) -> dict[str, Any]:
+    """What `rebuild` wants to know beside the description, as plain data: fields that were written otherwise."""
+    written = {name: getattr(scenario, name) for name in FIELDS}
+    if scenario.record is not None:
+        written["record"] = scenario.strides
+    described = {name: describe(value, name) for name, value in written.items()}
+    return {name: value for name, value in described.items() if value != scenario.description.get(name)}
+
+
+def label_notes(scenario: Scenario) -> dict[str, Any]:
+    """Entries of a label beside the description: `hints`, and all settings, with those that have their defaults."""
+    parts = {"cluster": scenario.cluster, "rule": scenario.rule, "workload": scenario.workload}
+    return {"rebuild": hints(scenario), SETTINGS: {name: with_defaults(part) for name, part in parts.items()}}
+
+
+def rebuild(
+    description: Mapping[str, Any],
+    hints: Mapping[str, Any] | None = None,
+    *,
+    wanted: str | None = None,
+    trace: Trace | None = None,
+) -> Scenario:
+    """The scenario of a description."""
+    _require_precision(description)
+    _require_revision(description)
+    if "record_code" in description:
+        raise NotRebuilt("`record` names a function of your own")
+    known = {**description, **(hints or {})}
+    given = {name: known[name] for name in FIELDS if name in known}
+    objects = () if trace is None else (trace,)
+    values = {name: from_description(value, name=name, given=objects) for name, value in given.items()}
+    try:
+        made = as_described(Scenario(**values), description)
+    except (ValueError, TypeError) as error:
+        raise NotRebuilt(f"the scenario cannot be made from its description: {str(error).rstrip('.')}") from error
+    different = first_difference(description, made.describe())
+    if different is None and wanted in (None, made.digest):
+        return made
+    raise NotRebuilt(f"this asyncsim makes another scenario of it: {different or 'its digest differs'}")
+
+
+def _require_precision(description: Mapping[str, Any]) -> None:
+    there, here = description.get("precision"), jnp.result_type(float).name
+    if there != here:
+        remedy = "Set JAX_ENABLE_X64=1." if there == "float64" else "Unset JAX_ENABLE_X64."
+        raise ValueError(f"It was computed in {there}, and this process computes in {here}. {remedy}")
+
+
+def _require_revision(description: Mapping[str, Any]) -> None:
+    there = description.get("revision")
+    if there != REVISION:
+        remedy = "Run it again, or use the asyncsim that computed it."
+        raise ValueError(
+            f"It was computed by revision {there} of the library, and this is revision {REVISION}. {remedy}"
+        )

@@ -1,0 +1,543 @@
+"""A scenario: one study as one frozen object."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim._checks import require_integer, require_positive
+from asyncsim._component import Structure
+from asyncsim._description import code_of, describe, hash_of
+from asyncsim._fields import Field, described_arguments, kind_of
+from asyncsim._remember import cached_per_object
+from asyncsim._version import REVISION
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.cluster import _cost as cost
+from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
+from asyncsim.compressors import bytes_of
+from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
+from asyncsim.engine._bind import bind
+from asyncsim.engine._layout import Packing, row_packing
+from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
+from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
+from asyncsim.rules import Rule
+from asyncsim.rules._compressed import compressor_of
+from asyncsim.scenario._clusters import cluster_fields, workers_of
+from asyncsim.scenario._components import LENGTHS, STUDY_FIELDS, Component, components_of
+from asyncsim.scenario._override import override
+from asyncsim.scenario._recorded import expected_commits, recorded_commits, refuse_cluster_fields
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+from asyncsim.workloads._groups import group_of_each_leaf
+
+RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
+MOST_COMMITS_PER_SECOND = 2e6  # of a replay on a CPU, however small the model
+MOST_WORK_PER_SECOND = 1e10  # parameters × batch of dense layers on two cores; convolutions reach less
+OFTEN = 5  # times per n commits: enough for a curve; energies at every commit would make small models slow
+RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
+    "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or the "
+    f"word none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}, and what "
+    "else the workload measures."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scenario:
+    """A cluster that trains a workload by a rule, for a given length, from one seed.
+
+    Two scenarios are equal if they describe the same thing, in whatever way: with 4 workers, 10 `commits_per_worker`
+    are 40 `commits`.
+
+    Attributes:
+        cluster: Who computes, and how fast: a `Cluster`, a `Pipeline`, `Rollouts`, or an object of your own with a
+            method `simulate(*, commits, seconds, seed)`; or a recorded `Trace`, whose schedule is replayed as it is.
+        rule: Update rule.
+        workload: What is learned.
+        commits: Length of the run in commits to the server. Exactly one of commits, seconds and commits_per_worker must
+            be given; with a recorded trace at most one, and by default all of it is replayed.
+        seconds: Length of the run in simulated seconds.
+        commits_per_worker: Length of the run in commits of each worker on average: n times as many in all.
+        seed: Seed of the compute times, the mini-batches and the initial parameters.
+        schedule_seed: Seed of the compute times alone; that of all by default. Scenarios that share it share their
+            schedule, and differ in mini-batches and initial parameters only.
+        record: Names of what is recorded beside the loss, or name -> number of commits from one record to the next, a
+            function of your own, or both; see `asyncsim.replay`. By default, of what the rule has, energy_central,
+            energy_proxy and pi_mean are recorded five times per n commits, and pi_median once.
+
+    Raises:
+        ValueError: If not exactly one length is given, or a number or name does not fit.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> scenario = Scenario(
+        ...     cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+        ...     rule=asim.rules.GEM(learning_rate=0.05),
+        ...     workload=asim.workloads.Quadratic([1.0, 0.1]),
+        ...     commits_per_worker=100,
+        ... )
+        >>> scenario
+        Scenario(gem on quadratic, 4 workers, 400 commits, seed 0)
+        >>> scenario.override(workers=8, compute="exponential", rule="downpour", commits=1000)
+        Scenario(downpour on quadratic, 8 workers, 1000 commits, seed 0)
+        >>> scenario.override(commits=400) == scenario, scenario.override(kappa=2.0) == scenario
+        (True, False)
+
+        The schedule of a real cluster, from its log:
+
+        >>> log = asim.Trace.from_commits([0, 1, 0, 2, 1, 2], commit_time=[0.9, 1.0, 1.8, 2.1, 2.2, 3.3])
+        >>> Scenario(log, asim.rules.GEM(learning_rate=0.05), asim.workloads.Quadratic([1.0, 0.1]))
+        Scenario(gem on quadratic, 3 workers, 6 commits, seed 0)
+    """
+
+    cluster: Cluster | OwnSchedule | Trace
+    rule: Rule
+    workload: Workload
+    commits: int | None = None
+    seconds: float | None = None
+    commits_per_worker: int | None = None
+    seed: int = 0
+    schedule_seed: int | None = None
+    record: Record | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cluster, Trace):
+            require_cluster(self.cluster)
+        self._check_compression()
+        self._check_length()
+        object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
+        if self.schedule_seed is not None:
+            object.__setattr__(self, "schedule_seed", _checked_seed("schedule_seed", self.schedule_seed))
+        self.rule.for_workers(self.workers)  # which refuses a rule for another number
+        self.workload.require_workers(self.workers)
+        if self.trace is not None:
+            if self.schedule_seed is not None:
+                raise ValueError("`schedule_seed` must be left out with a recorded trace, which is the schedule.")
+            bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
+        if groups := getattr(self.cluster, "groups", ()):  # which must be those of the workload
+            group_of_each_leaf(first_shapes(self.workload, jax.random.key(0)), groups, self.workload.groups)
+        if self.record is not None and not isinstance(self.record, Mapping):
+            object.__setattr__(self, "record", tuple(as_mapping(self.record)))
+        self._check_record()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scenario) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        length = f"{self.seconds:g} seconds" if self.total is None else f"{self.total} commits"
+        what = f"{self.rule.name} on {self.workload.name}"
+        return f"Scenario({what}, {self.workers} workers, {length}, seed {self.seed})"
+
+    @property
+    def trace(self) -> Trace | None:
+        """The recorded trace, if there is one in the place of a cluster."""
+        return self.cluster if isinstance(self.cluster, Trace) else None
+
+    @cached_property
+    def workers(self) -> int:
+        """Number of workers n. Rollouts have as many as groups are ever outstanding at once, so they are simulated."""
+        known = workers_of(self.cluster)
+        return _counted_workers(self.cluster, self.total, self.seconds, self._seed) if known is None else known
+
+    @property
+    def total(self) -> int | None:
+        """Number of commits in all; None if it is not known, because the length of a simulation is given in seconds."""
+        if self.trace is not None:
+            return recorded_commits(self.trace, self._lengths)
+        return self.commits if self.commits_per_worker is None else self.commits_per_worker * self.workers
+
+    @property
+    def replayed(self) -> int | None:
+        """How many commits of the schedule are replayed, where that may be fewer than all; else None."""
+        return None if self.trace is None else self.total
+
+    @cached_property
+    def reportable(self) -> tuple[str, ...]:
+        """Names of what this rule and workload can report."""
+        rule = self.rule.for_workers(self.workers)
+        return _reportable_of(self.workload, Structure(rule))
+
+    @cached_property
+    def strides(self) -> dict[str, int]:
+        """What is recorded: name -> number of commits from one record to the next."""
+        n = self.workers
+        if self.record is not None:
+            return strides(self.record, n, self.reportable)
+        often = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
+        return {name: every for name, every in often.items() if name in self.reportable}
+
+    @cached_property
+    def own_measures(self) -> dict[str, Measure]:
+        """Name -> function, of what functions of the user's own record."""
+        return own_measures(self.record or ())
+
+    @property
+    def recorded(self) -> dict[str, int | tuple[Measure, int]]:
+        """What is recorded, as `asyncsim.replay` takes it."""
+        own = self.own_measures
+        return {name: (own[name], every) if name in own else every for name, every in self.strides.items()}
+
+    def describe(self) -> dict[str, Any]:
+        """The scenario as plain data, fit for JSON; the user's own code and data are represented by hashes.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).describe()["cluster"]
+            {'kind': 'cluster.Cluster', 'workers': 2, 'compute': {'kind': 'delays.constant', 'value': 1.0}}
+        """
+        return deepcopy(self.description)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """As `describe`, but not to be changed: other scenarios share its parts. It travels with the scenario."""
+        return {
+            "cluster": describe(self.cluster, "cluster"),
+            **self._describe_code(),
+            "commits": self.total,
+            "seconds": self.seconds if self.trace is None else None,
+            "seed": self.seed,
+            **({} if self.schedule_seed in (None, self.seed) else {"schedule_seed": self.schedule_seed}),
+            "record": self.strides,
+            "precision": jnp.result_type(float).name,
+            "revision": REVISION,
+        }
+
+    def current(self) -> "Scenario":
+        """The scenario with the present values of what its code reaches: itself, unless they have changed.
+
+        A scenario is described once. In a session, a global that its loss reads may have another value later. Programs
+        that were compiled with the earlier value are forgotten.
+        """
+        if "description" not in vars(self):
+            with suppress(ValueError):  # of code that no digest can cover; none is needed where nothing is kept
+                self._describe_code()
+            return self
+        if self._is_current():
+            return self
+        return dataclasses.replace(self, workload=copy(self.workload))  # for which nothing is known yet
+
+    def _is_current(self) -> bool:
+        """Whether it would be described as it was."""
+        described = {"cluster": describe(self.cluster, "cluster"), **self._describe_code()}
+        return all(self.description[name] == value for name, value in described.items())
+
+    def _describe_code(self) -> dict[str, Any]:
+        """What of the description may hold the user's code."""
+        return {
+            "rule": describe(self.rule.for_workers(self.workers), "rule"),
+            "workload": describe(self.workload, "workload"),
+            **self._describe_own_measures(),
+        }
+
+    def _describe_own_measures(self) -> dict[str, Any]:
+        """Hashes of the functions of the user's own, if there are any."""
+        codes = {name: code_of("record", {name: measure}) for name, measure in self.own_measures.items()}
+        return {"record_code": codes} if codes else {}
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the description: scenarios with equal digests give the same result."""
+        return hash_of(self.description)
+
+    @cached_property
+    def scheduled(self) -> Cluster | OwnSchedule:
+        """The cluster as it is simulated: if bandwidth is limited, a message is as large as the parameters.
+
+        A commit whose update is compressed is as large as its compressor says, in proportion.
+
+        Raises:
+            ValueError: If there is a recorded trace in its place.
+        """
+        if isinstance(self.cluster, Trace):
+            raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")
+        if not isinstance(self.cluster, Cluster):
+            return self.cluster
+        network = self.cluster.network
+        compressor = compressor_of(self.rule)
+        if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
+            return self.cluster
+        params = jax.eval_shape(self.workload.init, jax.random.key(0))
+        size = float(bytes_of(params))
+        given = {
+            "message_bytes": size if network.message_bytes is None else network.message_bytes,
+            "compression": network.compression if compressor is None else compressor.bytes(params) / size,
+        }
+        return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **given))
+
+    def require_memory(self) -> None:
+        """Refuse what this machine does not have the memory for: the schedule, or the replay.
+
+        Raises:
+            ValueError: If so; names `workers`, `commits`, `seconds` or `workload`, what it takes and what there is.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=10**12, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).require_memory()  # doctest: +ELLIPSIS
+            Traceback (most recent call last):
+            ValueError: `workers` of 1000000000000 takes at least 200 TB of memory; this machine has ... Use fewer.
+        """
+        if isinstance(self.cluster, Cluster):
+            cost.require_memory(self.cluster, self.total, self.seconds)
+        rule, params = self.rule.for_workers(self.workers), self._packing
+        require_memory(
+            rule,
+            params,
+            row_packing(rule, params, ()),
+            workers=self.workers,
+            seeds=1,
+            commits=self.total or 0,
+        )
+        require_memory_of_records(self._try_record(), self.strides, seeds=1, commits=self.total or 0)
+
+    @property
+    def expected_seconds(self) -> float:
+        """Seconds that the schedule and the replay take at least, on a machine of today.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=10, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
+            >>> round(Scenario(cluster, rule, workload, commits=10**8).expected_seconds)
+            150
+        """
+        commits, cluster = self.expected_commits, self.cluster
+        gradients = commits * self._packing.size * self.workload.batch_size * self.rule.window
+        replay = max(commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND)
+        return replay + (
+            cost.expected_seconds(cluster, self.total, self.seconds) if isinstance(cluster, Cluster) else 0.0
+        )
+
+    @property
+    def expected_commits(self) -> float:
+        """How many commits the schedule has, roughly if its length is a time."""
+        return expected_commits(self.cluster, self.total, self.seconds)
+
+    def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Name -> shape and dtype of one record, of what is recorded while the replay runs."""
+        rule, params = self.rule.for_workers(self.workers), self._packing
+        names = [name for name in self.strides if name in QUANTITIES or name in self.own_measures]
+        return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
+
+    @property
+    def _packing(self) -> Packing:
+        """How the parameters lie in a vector; nothing as large as they are is made."""
+        return Packing.of(first_shapes(self.workload, jax.random.key(0)))
+
+    def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
+        """The schedule of this scenario, simulated or recorded; `progress` as in `asyncsim.simulate`."""
+        return self.in_steps(self.schedule(progress))
+
+    def schedule(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
+        """The schedule as it is kept: a recorded trace before the server of the rule makes its steps of it."""
+        if self.trace is not None:
+            return self.trace
+        trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self._seed, progress=progress)
+        return self.in_steps(trace)
+
+    @property
+    def _seed(self) -> int:
+        """Seed of the schedule."""
+        return self.seed if self.schedule_seed is None else self.schedule_seed
+
+    def in_steps(self, trace: Trace) -> Trace:
+        """The schedule in the steps that the server of the rule makes."""
+        return bind(self.rule, trace)[1]
+
+    def describe_schedule(self) -> dict[str, Any]:
+        """What decides the schedule, as plain data: scenarios with equal descriptions have equal schedules."""
+        if self.trace is not None:
+            return {"cluster": describe(self.trace)}  # the same for all lengths, seeds and rules
+        return {
+            "cluster": describe(self.scheduled),
+            "commits": self.total,
+            "seconds": self.seconds,
+            "seed": self._seed,
+            "collect": self.rule.for_workers(self.workers).collect,
+        }
+
+    @cached_property
+    def schedule_digest(self) -> str:
+        """Hash of `describe_schedule`."""
+        return hash_of(self.describe_schedule())
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """Compute law, protocol, rule, compressor and workload, taken apart; of a recorded trace, the last three."""
+        return components_of(self.cluster, self.rule, self.workload)
+
+    def fields(self, **components: str) -> tuple[Field, ...]:
+        """Everything that `override` takes, with present values and what it means.
+
+        Args:
+            **components: Names of another `compute` law, `protocol`, `rule`, `compressor` or `workload`, whose fields
+                are wanted.
+
+        Raises:
+            ValueError: If no component has such a name; the nearest is suggested.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
+            >>> fields = Scenario(cluster, rule, workload, commits=8).fields(rule="momentum_sgd")
+            >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
+            [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
+        """
+        *modelled, rule, compressor, workload = (one.fields(components.get(one.kind.field)) for one in self.components)
+        study = study_fields(self)
+        if isinstance(self.cluster, Trace):
+            study = [field for field in study if field.name != "schedule_seed"]
+        cluster = cluster_fields(self.cluster)
+        if isinstance(self.cluster, Cluster):
+            law, protocol = modelled
+            helps = described_arguments(Cluster.__doc__ or "")
+            workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
+            cluster = [workers, *law, *protocol, *cluster]
+        return (*cluster, *rule, *compressor, *workload, *study)
+
+    def override(self, **changes: Any) -> "Scenario":
+        """The scenario with some fields changed, by the names of the constructors' own arguments.
+
+        Another law of compute times keeps the mean and, if it has a spread, the coefficient of variation; another
+        rule or workload keeps the arguments that both have, and the entries of `record` that it can report. A new
+        length replaces the old one.
+
+        Raises:
+            ValueError: If a field is unknown (the nearest is named) or a value does not fit.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
+            >>> Scenario(cluster, rule, workload, commits=8).override(wokers=8)
+            Traceback (most recent call last):
+            ValueError: `wokers` is not a field of this scenario. Did you mean `workers`?
+        """
+        own = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
+        rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
+        if self.trace is not None:
+            refuse_cluster_fields(self.trace, changes)
+        cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
+        return Scenario(
+            cluster=cluster,
+            rule=rule,
+            workload=workload,
+            **self._length(own),
+            seed=own.get("seed", self.seed),
+            schedule_seed=own.get("schedule_seed", self.schedule_seed),
+            record=self._named(own["record"])
+            if "record" in own
+            else self._record_of(rule, workload, workers_of(cluster)),
+        )
+
+    def _named(self, record: Record | None) -> Record | None:
+        """What is to be recorded, where the name of a function that this scenario has stands for the function."""
+        if record is None:
+            return None
+        known = self.own_measures
+        return {
+            name: (known[name], every) if name in known and (every is None or isinstance(every, int)) else every
+            for name, every in as_mapping(record).items()
+        }
+
+    def _record_of(self, rule: Rule, workload: Workload, workers: int | None) -> Record | None:
+        """The entries of `record` that another rule and workload can report."""
+        if self.record is None:
+            return None
+        possible = (*_reportable_of(workload, Structure(rule.for_workers(workers or self.workers))), *self.own_measures)
+        return {name: every for name, every in as_mapping(self.record).items() if name in possible}
+
+    def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The new length, or else the old one; several new ones are passed on, to be refused."""
+        given = {name: changes[name] for name in LENGTHS if changes.get(name) is not None}
+        return given or {name: getattr(self, name) for name in LENGTHS}
+
+    @property
+    def _lengths(self) -> dict[str, Any]:
+        """The lengths that are given."""
+        return {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
+
+    def _check_compression(self) -> None:
+        given = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
+        if given != 1 and compressor_of(self.rule) is not None:
+            raise ValueError(
+                f"`compression` must be left out of the network with a compressed rule; got {given!r}. The compressor "
+                f"of {self.rule.name!r} says how large its messages are."
+            )
+
+    def _check_length(self) -> None:
+        given = self._lengths
+        if len(given) > 1 or (not given and self.trace is None):
+            found = " and ".join(f"{name}={value!r}" for name, value in given.items()) or "nothing"
+            how_many = "Exactly one" if self.trace is None else "At most one"
+            raise ValueError(f"{how_many} of `commits`, `seconds` and `commits_per_worker` must be given; got {found}.")
+        if "commits_per_worker" in given and workers_of(self.cluster) is None:
+            kind = type(self.cluster).__name__
+            raise ValueError(f"`commits_per_worker` must be left out with {kind}, whose workers vary. Give `commits`.")
+        for name in given.keys() & {"commits", "commits_per_worker"}:
+            object.__setattr__(self, name, require_integer(name, given[name], least=1, remedy="Ask for 1 or more."))
+        if "seconds" in given:
+            seconds = require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
+            object.__setattr__(self, "seconds", seconds)
+        if self.trace is not None:
+            recorded_commits(self.trace, self._lengths)
+
+    def _check_record(self) -> None:
+        impossible = [name for name in self.strides if name not in (*self.reportable, *self.own_measures)]
+        if impossible:
+            raise ValueError(
+                f"`record` names {impossible[0]!r}, which {self.rule.name!r} on this workload cannot report; "
+                f"it has {', '.join(self.reportable)}."
+            )
+        if self.own_measures:
+            self._try_record()
+
+
+def _checked_seed(name: str, value: Any) -> int:
+    seed = require_integer(name, value, least=0, remedy="Give the scenario another seed.")
+    if seed > MOST_SEED:
+        raise ValueError(f"`{name}` must be at most {MOST_SEED}; got {seed}. Give a smaller one.")
+    return seed
+
+
+@cached_per_object
+def _counted_workers(cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int) -> int:
+    """Number of workers of a schedule; scenarios that share the cluster and its schedule simulate it once for that."""
+    return simulate(cluster, commits=commits, seconds=seconds, seed=seed).workers
+
+
+@cached_per_object
+def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
+    return reportable(structure.component, workload)
+
+
+def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
+    """Names of what a rule and a workload can report beside the loss."""
+    params = first_shapes(workload, jax.random.key(0))
+    info = try_rule(rule, Packing.of(params))
+    names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
+    return (*names, *workload.quantities, *metrics(workload, params), *worker_metrics(workload, params))
+
+
+def study_fields(scenario: Scenario | None = None) -> list[Field]:
+    """The fields of a scenario beside those of its components, with the values of a scenario if one is given."""
+    helps = {**described_arguments(Scenario.__doc__ or ""), "record": RECORD_HELP}
+    own = {field.name: field for field in dataclasses.fields(Scenario)}
+    fields = []
+    for name in STUDY_FIELDS:
+        kind = "names" if name == "record" else kind_of(own[name].type)
+        value = None if scenario is None else getattr(scenario, "strides" if name == "record" else name)
+        fields.append(Field(name, kind, helps[name], "Study", value, default=own[name].default))
+    return fields

@@ -1,0 +1,293 @@
+"""A store: entries by the digests of their scenarios in one folder, which any number of processes and hosts may fill.
+
+    store.json             says that this is a store
+    DIGEST/                an entry: the results of the scenario with this digest, in the files of `asyncsim.run`
+    traces/SCHEDULE.npz    schedules, each once: the entries have hard links to them
+    failed/DIGEST.json     why there are no results
+    leases/BATCH.json      leases: who is computing them
+    sweeps/SWEEP.json      what was asked for
+    data/HASH.bin          large arrays that scenarios are made of, for other processes
+    unfinished/DIGEST.npz  checkpoints of long runs
+
+An entry is assembled beside its place and renamed, so it is complete or absent. Existing results are never recomputed.
+What is read is compared with its checksums and its owner, so a damaged entry counts as missing.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from asyncsim.store import _lease as lease
+from asyncsim.store import _npz as npz
+from asyncsim.store._files import (
+    final_name,
+    flush,
+    read_json,
+    read_owned,
+    require_folder,
+    require_format,
+    write_json,
+    write_owned,
+)
+from asyncsim.store._folder import make_folder, move_into, remove_results
+from asyncsim.store._labels import (
+    DATA,
+    FAILED,
+    LEASES,
+    MAKING,
+    RUN,
+    STORE,
+    STORE_FOLDERS,
+    SUMMARY,
+    SWEEPS,
+    TRACE,
+    UNFINISHED,
+    read_label,
+)
+from asyncsim.store._labels import SCENARIO as LABEL
+
+FORMAT = 3  # 2: a lease is for a batch; 3: the owner of arrays is their note `owner`
+DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
+MOST_WAITING = 1.0  # seconds for which results wait for others, to be flushed with them
+MOST_FLUSHED = 16  # files at a time
+MOST_FLUSHING = 0.03  # of the time
+
+
+class NotKept(OSError):
+    """The store cannot be written."""
+
+    def __init__(self, error: OSError, digests: Iterable[str]) -> None:
+        super().__init__(error.errno, error.strerror or str(error))
+        self.digests = tuple(digests)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of a store, by digest; see `prepare_store`."""
+
+    path: Path
+
+    def folder(self, digest: str) -> Path:
+        """Where the results of a scenario are, or would be."""
+        return self.path / digest
+
+    def has(self, digest: str, *, check: bool = False) -> bool:
+        """Whether the results of a scenario are there: every file, none of them emptied, truncated or another's."""
+        folder = self.path / digest
+        if self.summary(digest) is None or read_label(folder / LABEL) is None:
+            return False
+        is_sound = npz.is_sound if check else npz.is_whole
+        return all(is_sound(folder / name) for name in (RUN, TRACE))
+
+    def is_damaged(self, digest: str) -> bool:
+        """Whether there is something of the results of a scenario, but not all."""
+        return any((self.path / digest / name).exists() for name in (LABEL, RUN, SUMMARY)) and not self.has(digest)
+
+    def present(self) -> set[str]:
+        """The digests of all scenarios whose results are there."""
+        kept = {*STORE_FOLDERS, STORE}
+        return {entry.name for entry in os.scandir(self.path) if entry.name not in kept and self.has(entry.name)}
+
+    def states(self, digests: Iterable[str]) -> dict[str, str]:
+        """Digest -> "done", "running", "failed" or "missing"."""
+        running = lease.holders(self.path / LEASES)
+        failed = {path.stem for path in (self.path / FAILED).glob("*.json")}
+
+        def state(digest: str) -> str:
+            if self.has(digest):
+                return DONE
+            if digest in running:
+                return RUNNING
+            return FAILURE if digest in failed and self.failure(digest) is not None else MISSING
+
+        return {digest: state(digest) for digest in digests}
+
+    def lease(self, digests: Iterable[str]) -> Any:
+        """Hold the lease of scenarios for a block; see `asyncsim.store._lease.leased`."""
+        return lease.leased(self.path / LEASES, digests)
+
+    def unfinished(self, digest: str) -> Path:
+        """The file of a long run's checkpoints; its folder is there."""
+        folder = self.path / UNFINISHED
+        folder.mkdir(exist_ok=True)
+        return folder / f"{digest}.npz"
+
+    @contextmanager
+    def publishing(self) -> Iterator[Callable[[str, Callable[[Path], None]], None]]:
+        """For the block, a function of a digest and of what fills an entry's folder; small ones share a flush."""
+        made: dict[str, Path] = {}
+        begun = time.monotonic()
+
+        def publish(digest: str, fill: Callable[[Path], None]) -> None:
+            nonlocal begun
+            begun = begun if made else time.monotonic()
+            try:
+                made[digest] = self._make(digest, fill)
+            except OSError as error:
+                raise NotKept(error, [digest]) from error
+            if time.monotonic() - begun > MOST_WAITING:
+                self._publish(made)
+
+        try:
+            yield publish
+        finally:
+            self._publish(made)
+
+    def _make(self, digest: str, fill: Callable[[Path], None]) -> Path:
+        """Assemble an entry beside its place."""
+        making = self.path / MAKING / f"{digest}.{secrets.token_hex(8)}"
+        making.mkdir()
+        try:
+            fill(making)
+        except BaseException:
+            shutil.rmtree(making, ignore_errors=True)
+            raise
+        return making
+
+    def _publish(self, made: dict[str, Path]) -> None:
+        """Flush folders of results and rename them to their places, by digest; none of them is left in `made`."""
+        try:
+            _flushing.flush(made.values())
+            for digest, making in made.items():
+                self._move(making, self.folder(digest))
+                for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
+                    file.unlink(missing_ok=True)
+        except OSError as error:
+            raise NotKept(error, [digest for digest in made if not self.has(digest)]) from error
+        finally:
+            for making in made.values():
+                shutil.rmtree(making, ignore_errors=True)
+            made.clear()
+
+    def summary(self, digest: str) -> dict[str, Any] | None:
+        """The summary of a scenario's run; None if there is none, or it is damaged or another's."""
+        return read_owned(self.path / digest / SUMMARY, digest)
+
+    def discard(self, digest: str) -> None:
+        """Remove the results of a scenario, or why there are none."""
+        for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
+            file.unlink(missing_ok=True)
+        if self.folder(digest).is_dir():
+            remove_results(self.folder(digest))
+
+    def failure(self, digest: str) -> dict[str, Any] | None:
+        """Why there are no results of a scenario: "reason", "details", "when"; None if it has not failed."""
+        return read_owned(self.path / FAILED / f"{digest}.json", digest)
+
+    def clear(self) -> None:
+        """Remove what dead processes have left: their leases, and results that they did not finish."""
+        lease.clear(self.path / LEASES)
+        running = lease.holders(self.path / LEASES)
+        for making in (self.path / MAKING).iterdir():
+            if making.name.partition(".")[0] not in running:
+                shutil.rmtree(making, ignore_errors=True)
+
+    def write_sweep(self, name: str, description: Mapping[str, Any]) -> None:
+        """Keep what was asked for."""
+        write_owned(self.path / SWEEPS / f"{name}.json", description, name)
+
+    def sweeps(self) -> list[dict[str, Any]]:
+        """What was asked for, the oldest first; with a warning where a file is damaged."""
+        found = []
+        for path in (self.path / SWEEPS).glob("*.json"):
+            asked = read_owned(path, path.stem)
+            if asked is None:
+                warnings.warn(
+                    f"{str(path)!r} is damaged: what it asked for is not listed until the same sweep is started again.",
+                    stacklevel=2,
+                )
+            else:
+                found.append(asked)
+        return sorted(found, key=lambda one: one["when"])
+
+    @cached_property
+    def data(self) -> Path:
+        """The folder of large arrays."""
+        return self.path / DATA
+
+    def _move(self, made: Path, place: Path) -> None:
+        """Rename a whole folder of results to its place, unless another process was faster."""
+        if self.has(place.name):
+            return
+        if place.is_dir():
+            remove_results(place)
+        try:
+            move_into(made, place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise  # else another process was faster between the two
+
+
+class _Flushing:
+    """Waits for the disk, but only for a small share of the time: a sweep of tiny runs would take twice as long."""
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.spent = 0.0
+
+    def flush(self, folders: Iterable[Path]) -> None:
+        """Flush folders of results, unless too much of the time has gone there."""
+        now = time.monotonic()
+        if self.spent <= MOST_FLUSHING * (now - self.begun):
+            flush_all(folders)
+            self.spent += time.monotonic() - now
+
+
+_flushing = _Flushing()  # of this process
+
+
+def flush_all(folders: Iterable[Path]) -> None:
+    """Flush the files of some folders, and the folders, to the disk."""
+    paths = [path for folder in folders for path in (*folder.iterdir(), folder)]
+    with ThreadPoolExecutor(MOST_FLUSHED) as pool:
+        deque(pool.map(flush, paths), maxlen=0)
+
+
+def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
+    """The folder of a store, made if need be and if `create`; refuses other folders and other formats."""
+    folder = require_folder("store", path)
+    marker = read_json(folder / STORE)
+    if not (isinstance(marker, dict) and isinstance(marker.get("format"), int)):
+        begun = all((folder / name).is_dir() for name in STORE_FOLDERS)  # a store, of which only the marker is damaged
+        if not begun:
+            _require_empty(folder, create)
+            make_folder(folder)
+        if create:
+            for name in STORE_FOLDERS:
+                make_folder(folder / name)
+            with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
+                write_json(folder / STORE, {"kind": "asyncsim store", "format": FORMAT})  # the last: all else is there
+    else:
+        require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
+    return folder
+
+
+def now() -> str:
+    """The present time, for people."""
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
+
+
+def _require_empty(folder: Path, create: bool) -> None:
+    if not create and not folder.is_dir():
+        raise ValueError(f"`store` {str(folder)!r} is not a folder. Check the name.")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"`store` {str(folder)!r} is a file. Choose another name.")
+    begun = {*STORE_FOLDERS, STORE}  # by another process, which has not come to the marker yet
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    other = sorted(name for name in names if final_name(name) not in begun)
+    if other:
+        raise ValueError(f"`store` {str(folder)!r} holds other files, such as {other[0]!r}. Choose another folder.")
+    if not create:
+        raise ValueError(f"`store` {str(folder)!r} is empty. Check the name.")

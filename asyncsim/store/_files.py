@@ -1,0 +1,190 @@
+"""Files that a failure never leaves half written, JSON that says whose it is, and digests.
+
+`write_owned` and `read_owned` are the one writer and the one reader of the JSON files in folders of results: each names
+its owner (the digest of the study, or of whatever it belongs to) and carries a checksum that is compared when it is
+read. A file that is emptied, truncated, altered or another owner's reads as if it were missing.
+"""
+
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and a name stays readable
+
+ABOUT = "@asyncsim"  # entry of a JSON file: its owner and the checksum of its other entries
+OWNER, CHECKSUM = "owner", "checksum"
+
+_REMEDIES = {
+    errno.ENOENT: "The folder does not exist: create it first, or choose an existing folder",
+    errno.ENOTDIR: "A folder is needed where a file is: choose an existing folder",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Choose an existing folder that can be written to"),
+}
+_OTHERWISE = "Free some space, or choose an existing folder that can be written to"
+
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
+
+
+def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object], *, sync: bool = True) -> None:
+    """Write a file whole or not at all."""
+    target = Path(os.path.realpath(path))
+    temporary = temporary_path(target)
+    try:
+        _write(temporary, write, sync)
+        os.replace(temporary, target)
+        if sync:
+            flush(target.parent)
+    except OSError as error:
+        raise _explained(error, target) from error
+    finally:
+        with suppress(OSError):  # where nothing can be written, nothing can be removed, and that is not the news
+            temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """A new name next to a file, for its content on the way there or back."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def final_name(name: str) -> str:
+    """The name that a file would have had at last, which a killed process left under a temporary one."""
+    found = _TEMPORARY.fullmatch(name)
+    return found[1] if found else name
+
+
+def remove_temporary_files(folder: Path, names: Collection[str] | None = None) -> None:
+    """Remove what killed calls of `atomic_write` left of files of these names or of all; nobody may be writing them."""
+    for path in folder.iterdir():
+        name = final_name(path.name)
+        if name != path.name and (names is None or name in names):
+            with suppress(OSError):
+                path.unlink()
+
+
+def require_format(what: str, found: int, known: int, remedy: str) -> None:
+    """Refuse a file or folder of another format; `remedy` is for an older one."""
+    if found != known:
+        age, remedy = ("a newer", "Update asyncsim.") if found > known else ("an older", remedy)
+        raise ValueError(f"{what} was written by {age} asyncsim (format {found}; this one reads {known}). {remedy}")
+
+
+def require_folder(name: str, value: object) -> Path:
+    """The path of a folder, which need not exist."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        remedy = 'Give "." for the present one, or None to keep nothing.'
+        raise ValueError(f"`{name}` must be the path of a folder; got {value!r}. {remedy}")
+    return Path(text)
+
+
+def flush(path: str | os.PathLike[str]) -> None:
+    """Wait until a file's contents, or a folder's entries, are on the disk; nothing where the platform cannot."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except PermissionError:  # a folder, on Windows
+        return
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that flushes no folders
+            raise
+    finally:
+        os.close(opened)
+
+
+def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str, *, new: bool = False) -> None:
+    """Write plain data as JSON that says whose it is, with a checksum, for `read_owned`."""
+    if ABOUT in value:
+        raise ValueError(
+            f"{ABOUT!r} is kept for the checksum of {Path(path).name!r}. Choose another name for the entry."
+        )
+    content = to_plain(value)
+    about = {OWNER: owner, CHECKSUM: _checksum(content, owner)}
+    text = json.dumps({**content, ABOUT: about}, indent=None if new else 2, allow_nan=False) + "\n"
+    if new:
+        Path(path).write_bytes(text.encode())
+    else:
+        atomic_write(path, lambda file: file.write(text.encode()))
+
+
+def keep_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str) -> None:
+    """Write as `write_owned` does, unless the file holds just that."""
+    if read_owned(path, owner) != value:
+        write_owned(path, value, owner)
+
+
+def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[str, Any] | None:
+    """What `write_owned` wrote; None if the file is missing, damaged or another owner's."""
+    content = read_json(path)
+    about = content.pop(ABOUT, None) if isinstance(content, dict) else None
+    if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
+        return None
+    if owner not in (None, about[OWNER]) or about.get(CHECKSUM) != _checksum(content, about[OWNER]):
+        return None
+    return content
+
+
+def _checksum(content: Mapping[str, Any], owner: str) -> str:
+    return digest(owner, "\n", json.dumps(content, separators=(",", ":"), allow_nan=False))
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write a value as JSON, whole or not at all; numbers that are not finite become null."""
+    text = json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n"
+    atomic_write(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The content of a JSON file; None if the file is missing or damaged."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+        return None
+
+
+def to_plain(value: Any) -> Any:
+    """A value as JSON can hold it: NumPy's scalars and arrays as plain Python, non-finite numbers as None."""
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return to_plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of all parts, one after another."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(_bytes(part))
+    return total.hexdigest()[:DIGEST_DIGITS]
+
+
+def _bytes(part: bytes | memoryview | str | np.ndarray) -> bytes | memoryview:
+    if isinstance(part, np.ndarray):
+        return np.ascontiguousarray(part).view(np.uint8).data  # no copy of a contiguous array
+    return part.encode() if isinstance(part, str) else part
+
+
+def _write(path: Path, write: Callable[[BinaryIO], object], sync: bool) -> None:
+    with open(path, "xb") as file:
+        write(file)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+
+
+def _explained(error: OSError, target: Path) -> OSError:
+    reason = error.strerror or str(error)
+    remedy = f"{_REMEDIES.get(error.errno or 0, _OTHERWISE)}; nothing there was changed."
+    return OSError(error.errno, f"`path` {str(target)!r} could not be written: {reason}. {remedy}")

@@ -1,0 +1,253 @@
+"""Keeping the results of a study in a folder: whose folder it is, what it holds, and how new results replace old ones.
+
+Every file is written whole or not at all. A label beside the files holds the digest of the study that they belong to,
+and so does each file: results are reused only under an equal digest. Results that are replaced stay until the new ones
+are complete. While a process works in a folder, the folder is locked.
+"""
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from asyncsim.store import _labels as labels
+from asyncsim.store import _lease as lease
+from asyncsim.store import _npz as npz
+from asyncsim.store._files import final_name, read_json, read_owned, remove_temporary_files, to_plain
+from asyncsim.store._info import HOLDER
+from asyncsim.store._labels import (
+    DIGEST,
+    LABELS,
+    LEASES,
+    MAKING,
+    REPORT,
+    REPORT_PAGE,
+    RUN,
+    STORE,
+    STORE_FOLDERS,
+    SUMMARY,
+    TRACE,
+    first_difference,
+)
+
+STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
+MOVING = ".finished"  # the same folder, once they are complete and take their places
+PATIENCE = 1.0  # seconds to wait for a lock that another process holds
+PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Study(Protocol):
+    """What results belong to: a scenario, a comparison or an experiment."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the description."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """The study as plain data."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that holds the results of one study and of no other."""
+
+    path: Path
+    label: str
+    files: tuple[str, ...]
+    store: str = ""
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def has(self, name: str) -> bool:
+        """Whether a file is there."""
+        return (self / name).is_file()
+
+    @contextmanager
+    def lease(self, study: Study, force: bool = False, origin: Mapping[str, Any] | None = None) -> Iterator["Folder"]:
+        """Make the folder this study's, or find that it is, and hand out the folder in which to work."""
+        make_folder(self.path)
+        with ExitStack() as until_done:
+            until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
+            if force:
+                self._require_idle()
+            work = self._place_of_work(study, force, origin)
+            remove_temporary_files(work.path, (*self.files, self.label, HOLDER))
+            if self.store and work.path == self.path:
+                until_done.close()  # any number of processes fill a store; each locks the folder to write its files
+            yield work
+            self._take(work)
+
+    def _require_idle(self) -> None:
+        """Refuse to replace runs that other processes are computing."""
+        held = lease.holders(self.path / self.store / LEASES) if self.store else {}
+        if held:
+            raise ValueError(in_use(self.path, next(iter(held.values()))))
+
+    def _take(self, work: "Folder") -> None:
+        """Replace the files here by those of a finished piece of work, and remove the folder that it was done in."""
+        if work.path == self.path:
+            return
+        # The label goes first and comes last: a failure halfway leaves files without an owner, not with a wrong one.
+        dropped = [name for name in self.files if not work.has(name)]
+        shutil.rmtree(self / MOVING, ignore_errors=True)
+        os.replace(work.path, self / MOVING)
+        for name in (self.label, *dropped):
+            (self / name).unlink(missing_ok=True)
+        self._finish_moving()
+
+    def _finish_moving(self) -> None:
+        """Move the files of finished work here, the rest of them if an earlier call was killed halfway."""
+        finished = Folder(self / MOVING, self.label, self.files)
+        if finished.has(self.label):
+            (self / self.label).unlink(missing_ok=True)
+            if self.store and (finished / self.store).is_dir():
+                if (self / self.store).is_dir():
+                    remove_store(self / self.store)
+                move_into(finished / self.store, self / self.store)
+            for name in filter(finished.has, (*self.files, self.label)):
+                os.replace(finished / name, self / name)
+        if finished.path.is_dir():
+            shutil.rmtree(finished.path)
+
+    def _place_of_work(self, study: Study, force: bool, origin: Mapping[str, Any] | None) -> "Folder":
+        self._finish_moving()
+        work, staged = self, Folder(self / STAGED, self.label, self.files, self.store)
+        if force and any(self.has(name) for name in (self.label, *self.files)):
+            shutil.rmtree(staged.path, ignore_errors=True)
+            make_folder(staged.path)
+            work = staged
+        elif not force:
+            for folder in (staged, self):
+                if (folder._read_label() or {}).get(DIGEST) == study.digest:
+                    return folder
+            if self._read_label() != {} or self._has_of_others(study):
+                self._refuse_others(to_plain(study.describe()))
+        labels.write_label(work / self.label, study.digest, study.describe(), origin)
+        return work
+
+    def _read_label(self) -> dict[str, Any] | None:
+        """The content of the label, {} if it is damaged; None if there is no label."""
+        return (labels.read_label(self / self.label) or {}) if self.has(self.label) else None
+
+    def _has_of_others(self, study: Study) -> bool:
+        """Whether a file here that can be read is not this study's: where the label is damaged, they must tell."""
+        return any(_is_of_others(self / name, study.digest) for name in self.files if self.has(name))
+
+    def _refuse_others(self, description: Mapping[str, Any]) -> None:
+        remedy = "Choose another folder (`--out`), or replace what it holds (`--force`)."
+        label = self._read_label()
+        if label is not None:
+            differs = first_difference(labels.description_in(label), description) if label else None
+            if differs is None:
+                raise ValueError(f"`out` {str(self.path)!r} holds a damaged {self.label!r}. {remedy}")
+            kind = self.label.removesuffix(".json")
+            raise ValueError(f"`out` {str(self.path)!r} holds a different {kind}: {differs}. {remedy}")
+        strange = [name for name in self.files if self.has(name)]
+        if strange:
+            raise ValueError(f"`out` {str(self.path)!r} holds a {strange[0]!r} but no {self.label!r}. {remedy}")
+
+
+@contextmanager
+def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
+    """Hold a folder's lease; nothing is held where this process may not write."""
+    file = folder / HOLDER
+    with ExitStack() as until_done:
+        try:
+            mine = until_done.enter_context(lease.held(file, PATIENCE if patience is None else patience))
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                reason = error.strerror or str(error)
+                message = f"`out` {str(folder)!r} cannot be locked: {reason}. Choose another folder (`--out`)."
+                raise OSError(error.errno, message) from error
+        else:
+            if not mine:
+                raise ValueError(in_use(folder, read_json(file)))
+        yield
+
+
+def in_use(folder: Path, holder: Any) -> str:
+    """Says who works in a folder."""
+    known = isinstance(holder, dict) and lease.this_process().keys() <= holder.keys()
+    who = lease.in_words(holder) if known else "another process"
+    return f"`out` {str(folder)!r} is in use by {who}. Wait until it has ended, or choose another folder (`--out`)."
+
+
+def _is_of_others(path: Path, digest: str) -> bool:
+    """Whether a file can be read, and says that it belongs to another study, or to none."""
+    if path.suffix == ".json":
+        return read_owned(path) is not None and read_owned(path, digest) is None
+    if path.suffix == ".npz":
+        try:
+            return digest not in npz.read_notes(path).values()
+        except npz.Damaged:
+            return False
+        except ValueError:
+            return True
+    return False
+
+
+def make_folder(path: Path) -> None:
+    """Create the folder that was given as `out`, and those above it, unless it exists."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = f"`out` {str(path)!r} cannot be created: {reason}. Choose another folder."
+        raise OSError(error.errno, message) from error
+
+
+RESULTS = (*LABELS, TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)  # of one study
+DIGITS = re.compile(r"[0-9a-f]{16}")
+IN_STORE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the folders of a store
+
+
+def remove_results(folder: Path) -> None:
+    """Remove the results of a study, and the folder if that leaves it empty."""
+    _remove(folder, RESULTS.__contains__)
+
+
+def remove_store(folder: Path) -> None:
+    """Remove a store with all its results, and the folder if that leaves it empty."""
+    if not (folder / STORE).is_file():
+        return
+    for entry in list(folder.iterdir()):
+        if entry.is_symlink() or not entry.is_dir():
+            continue
+        if entry.name == MAKING:
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name in STORE_FOLDERS:
+            _remove(entry, IN_STORE.fullmatch)
+        elif DIGITS.fullmatch(entry.name):
+            remove_results(entry)
+    _remove(folder, STORE.__eq__)
+
+
+def move_into(source: Path, target: Path) -> None:
+    """Move a folder to its place; where a folder is there already, what it holds, beside whatever else is there."""
+    if source.is_dir() and target.is_dir():
+        for entry in sorted(source.iterdir(), key=lambda entry: entry.name == SUMMARY):  # which says that all is there
+            move_into(entry, target / entry.name)
+        source.rmdir()
+    elif source.is_dir():
+        os.rename(source, target)
+    else:
+        os.replace(source, target)
+
+
+def _remove(folder: Path, is_own: Callable[[str], object]) -> None:
+    """Remove the files of some names, also under temporary ones, and the folder if nothing else is in it."""
+    for entry in list(folder.iterdir()):
+        if is_own(final_name(entry.name)) and (entry.is_symlink() or not entry.is_dir()):
+            entry.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()

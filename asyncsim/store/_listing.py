@@ -1,0 +1,184 @@
+"""Lists of runs: every folder below one that keeps a study, what is known of each, and which of them are wanted."""
+
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asyncsim._checks import did_you_mean
+from asyncsim.store._files import read_owned
+from asyncsim.store._info import RunInfo, read_info
+from asyncsim.store._labels import COMPARISON, LABELS, RUNS, STORE, SWEEPS, members_of
+
+ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
+WHEN = "when"  # whose values are texts in the order of time
+KIND = "kind"  # entry whose value stands for the whole part, as in "rules.gem"
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+CONDITION = re.compile(r"^\s*([\w.]+)\s*(>=|<=|!=|==|>|<|=)\s*(.*?)\s*$")
+
+
+class Condition(NamedTuple):
+    """What a run must satisfy."""
+
+    field: str
+    compare: Callable[[Any, Any], bool]
+    value: float | str
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether a run with these values satisfies it; not if it has no such value, or one of another kind."""
+        found = values.get(self.field)
+        if isinstance(found, bool):
+            found = str(found).lower()
+        if isinstance(found, (list, tuple)):
+            found = ",".join(map(str, found))
+        if found is None:
+            return False
+        if isinstance(found, (int, float)) != isinstance(self.value, float):
+            return self.compare is operator.ne
+        return self.compare(found, self.value)
+
+
+class Row(NamedTuple):
+    """A run in a list."""
+
+    name: str
+    kept: RunInfo
+    tags: tuple[str, ...]
+    values: Mapping[str, Any]
+    swept: Mapping[str, Any] = {}
+
+
+def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
+    """All runs below a folder, and the folder itself, in alphabetical order."""
+    found = []
+    stores: dict[Path, dict[str, dict[str, Any]]] = {}
+    for kept in sorted(kept_below(top), key=lambda kept: str(kept.folder)):
+        name = os.path.relpath(kept.folder, top)
+        tagged = tuple(names.get(os.path.realpath(kept.folder), ())) if names else ()
+        store = kept.folder.parent
+        if store not in stores:
+            stores[store] = swept_in(store)
+        swept = stores[store].get(kept.digest or "", {})
+        found.append(Row(name, kept, tagged, values_of(name, kept, tagged), swept))
+    return found
+
+
+def swept_in(store: Path) -> dict[str, dict[str, Any]]:
+    """Digest -> field -> value, of what the sweeps of a store changed; nothing for a folder that is none."""
+    found: dict[str, dict[str, Any]] = {}
+    if not (store / STORE).is_file():
+        return found
+    for path in sorted((store / SWEEPS).glob("*.json")):
+        asked = read_owned(path, path.stem) or {"fields": [], "rows": []}
+        for digest, *values in asked["rows"]:
+            named = zip(asked["fields"], values, strict=True)
+            found.setdefault(digest, {}).update({name: value for name, value in named if value is not None})
+    return found
+
+
+def kept_below(top: Path) -> Iterator[RunInfo]:
+    """What the folders below one keep, without hidden ones; a folder that cannot be read is passed over."""
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            continue
+        if any(name in LABELS for name, is_folder in inside if not is_folder):
+            kept = read_info(Path(folder))
+            if kept is not None:
+                yield kept
+        folders = [name for name, is_folder in inside if is_folder and not name.startswith(".")]
+        if any(name == COMPARISON for name, _ in inside):  # whose runs are listed under their names
+            yield from _members(Path(folder))
+            folders = [name for name in folders if name != RUNS]
+        waiting += [os.path.join(folder, name) for name in folders]
+
+
+def _members(comparison: Path) -> Iterator[RunInfo]:
+    """What a comparison with a store keeps of each scenario, in a folder of its name where there is such a link."""
+    for name, folder in members_of(comparison).items():
+        kept = read_info(folder) if folder.parent.name == RUNS else None
+        if kept is not None:
+            linked = comparison / name
+            yield replace(kept, folder=linked if os.path.realpath(linked) == os.path.realpath(folder) else folder)
+
+
+def values_of(name: str, kept: RunInfo, tags: Iterable[str] = ()) -> dict[str, Any]:
+    """All that is known of a run, by name; see `Row`."""
+    paths = dict(flat(kept.settings)) if kept.kind == "scenario" else {}
+    short: dict[str, Any] = {}
+    for path, value in paths.items():
+        short.setdefault(path.rpartition(".")[2], value)
+    own = {"name": name, "tags": ",".join(tags), "kind": kept.kind, "state": kept.state, WHEN: when_text(kept)}
+    summary = kept.summary if kept.kind == "scenario" else {}
+    return {**short, **paths, **{key: value for key, value in summary.items() if value is not None}, **own}
+
+
+def when_text(kept: RunInfo) -> str:
+    """When a run was written, as ISO 8601 has it, with a blank in the middle and in local time."""
+    return datetime.fromtimestamp(kept.when).isoformat(" ")
+
+
+def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a description with their paths; the name of a part stands for the part."""
+    for key, one in value.items():
+        path = f"{before}.{key}" if before else key
+        if key == KIND and before:
+            yield before, one.rpartition(".")[2]
+        elif isinstance(one, Mapping):
+            yield from flat(one, path)
+        elif one is not None:
+            yield path, one
+
+
+def condition(text: str) -> Condition:
+    """The condition that a text states, as in "workers>10" or "rule=gem"."""
+    found = CONDITION.match(text)
+    if found is None:
+        raise ValueError(f"`--where` must be a field, a comparison and a value, as in 'workers>10'; got {text!r}.")
+    field, sign, value = found.groups()
+    try:
+        wanted: float | str = value if field == WHEN else float(value)
+    except ValueError:
+        wanted = value.strip("'\"")
+        if sign not in ("=", "==", "!="):
+            raise ValueError(f"`--where` must compare with a number by {sign!r}; got {text!r}.") from None
+    return Condition(ALIASES.get(field, field), COMPARISONS[sign], wanted)
+
+
+def require_field(option: str, field: str, listed: Iterable[Row]) -> str:
+    """The name of a value that at least one run has."""
+    known = {name for row in listed for name in row.values}
+    field = ALIASES.get(field, field)
+    if known and field not in known:
+        hint = did_you_mean(field, known, quote="'") or " `asyncsim show RUN` shows what there is."
+        raise ValueError(f"`{option}` names {field!r}, which no run here has.{hint}")
+    return field
+
+
+def sort(listed: Iterable[Row], field: str, reverse: bool = False) -> list[Row]:
+    """Runs in the order of a value, numbers before texts; those without it come last."""
+
+    def key(row: Row) -> tuple[bool, float, str]:
+        value = row.values[field]
+        is_number = isinstance(value, (int, float))
+        return not is_number, float(value) if is_number else 0.0, "" if is_number else str(value)
+
+    has = [row for row in listed if row.values.get(field) not in (None, "")]
+    lacks = [row for row in listed if row.values.get(field) in (None, "")]
+    return [*sorted(has, key=key, reverse=reverse), *lacks]

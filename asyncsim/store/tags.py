@@ -1,0 +1,323 @@
+"""Tags: names by which a folder is found again from anywhere.
+
+They are kept in one small file in the user's data folder, or where the environment variable ASYNCSIM_TAGS says: a file,
+or a folder for it. Any number of processes may change them at once; the file is written whole or not at all.
+"""
+
+import json
+import os
+import unicodedata
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from asyncsim._checks import did_you_mean
+from asyncsim.store._files import require_format, write_json
+from asyncsim.store._labels import digest_of
+from asyncsim.store._lease import held
+
+__all__ = ["Tag", "add", "every", "file", "get", "place_of", "remove", "rename"]
+
+VARIABLE = "ASYNCSIM_TAGS"
+FILE = "tags.json"
+FORMAT_VERSION = 1
+PATIENCE = 10.0  # seconds to wait for other processes, each of which takes milliseconds
+MOST_LETTERS = 100  # of a name
+INVISIBLE = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")  # categories of letters that nobody sees, but blanks
+FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # and letters of other categories
+MOST_SEARCHED = 2000  # folders in which one that has moved is looked for
+THERE, DANGLING, CHANGED = "there", "dangling", "changed"  # states of a tag
+
+
+class Tag(NamedTuple):
+    """A name and what it stands for.
+
+    Attributes:
+        name: The name.
+        place: Absolute path of the folder or file.
+        digest: Of the study whose results the folder held when it was tagged; None if it held none.
+        inode: Device and number by which the file system knew the place, by which it is found after it was renamed.
+        date: When it was tagged.
+    """
+
+    name: str
+    place: Path
+    digest: str | None = None
+    inode: tuple[int, int] | None = None
+    date: str = ""
+
+    @property
+    def state(self) -> str:
+        """Whether the place is "there", "dangling" where nothing is any more, or holds another study ("changed")."""
+        if not self.place.exists():
+            return DANGLING
+        return THERE if self.digest in (None, digest_of(self.place)) else CHANGED
+
+
+def add(place: str | os.PathLike[str], name: str | None = None, *, move: bool = False) -> Tag:
+    """Give a folder or file a name.
+
+    Args:
+        place: The folder of a run, a comparison or anything else, or a file; it must exist.
+        name: The tag; by default the name of the folder.
+        move: Whether a tag that stands for another place may be taken from there.
+
+    Raises:
+        ValueError: If there is no such place, the name cannot be that of a tag, or it is one already.
+        OSError: If the tags cannot be written.
+    """
+    found = Path(os.path.abspath(require_path(place)))
+    if not found.exists():
+        raise ValueError(f"`RUN` must be a folder or a file that exists; got {str(place)!r}. Check the name.")
+    name = require_name(found.name if name is None else name)
+    with _changing() as tags:
+        if name in tags and not move:
+            raise ValueError(taken(tags[name]))
+        where = found.stat()
+        date = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        tags[name] = Tag(name, found, digest_of(found), (where.st_dev, where.st_ino), date)
+        return tags[name]
+
+
+def remove(name: str) -> Tag:
+    """Forget a tag; what it stands for stays.
+
+    Raises:
+        ValueError: If there is no such tag; the nearest is named.
+    """
+    with _changing() as tags:
+        return tags.pop(_known(name, tags))
+
+
+def rename(old: str, new: str) -> Tag:
+    """Give a tag another name.
+
+    Raises:
+        ValueError: If there is no tag `old`, or `new` is one already or cannot be one.
+    """
+    with _changing() as tags:
+        old, new = _known(old, tags), require_name(new)
+        if new in tags:
+            raise ValueError(taken(tags[new]))
+        order = {new if name == old else name: tag for name, tag in tags.items()}
+        order[new] = order[new]._replace(name=new)
+        tags.clear()
+        tags.update(order)
+        return tags[new]
+
+
+def every() -> dict[str, Tag]:
+    """All tags, by name, in alphabetical order.
+
+    Raises:
+        ValueError: If their file is damaged.
+    """
+    return dict(sorted(_read(file()).items()))
+
+
+def get(name: str) -> Tag:
+    """The tag of a name.
+
+    Raises:
+        ValueError: If there is no such tag; the nearest is named.
+    """
+    tags = _read(file())
+    return tags[_known(name, tags)]
+
+
+def place_of(name: str) -> Path:
+    """The place that a tag stands for.
+
+    Raises:
+        ValueError: If there is no such tag (the nearest is named), or nothing is at its place any more.
+    """
+    tag = get(name)
+    if tag.state == DANGLING:
+        raise ValueError(lost(tag))
+    return tag.place
+
+
+def names_by_place() -> dict[str, list[str]]:
+    """Real path -> the names of its tags."""
+    found: dict[str, list[str]] = {}
+    for name, tag in every().items():
+        found.setdefault(os.path.realpath(tag.place), []).append(name)
+    return found
+
+
+def file() -> Path:
+    """The file of the tags: in the user's data folder, or where ASYNCSIM_TAGS says.
+
+    A name in ASYNCSIM_TAGS without a suffix, or that of a folder, is that of a folder.
+    """
+    given = os.environ.get(VARIABLE)
+    if given:
+        chosen = Path(given).expanduser()
+        is_folder = chosen.is_dir() or not (chosen.suffix or chosen.is_file())
+        return chosen / FILE if is_folder else chosen
+    from platformdirs import user_data_path
+
+    return user_data_path("asyncsim", appauthor=False) / FILE
+
+
+def require_name(name: object) -> str:
+    """A name as tags have it: without blanks around it, its letters composed as Unicode's form C has them."""
+    text = unicodedata.normalize("NFC", name.strip()) if isinstance(name, str) else ""
+    remedy = "Use letters, digits, blanks and dashes."
+    if not text or text in (".", ".."):
+        raise ValueError(f"`NAME` of a tag must be a word; got {name!r}. {remedy}")
+    if text.startswith("-"):
+        raise ValueError(f"`NAME` of a tag must not begin with '-', as flags do; got {name!r}. {remedy}")
+    if len(text) > MOST_LETTERS:
+        length = f"{len(name):,}"  # type: ignore[arg-type]  # it is a text
+        raise ValueError(
+            f"`NAME` of a tag must have at most {MOST_LETTERS} letters; got {length}. Choose a shorter one."
+        )
+    strange = [letter for letter in text if letter in ("/", os.sep) or _is_invisible(letter)]
+    if strange:
+        raise ValueError(f"`NAME` of a tag must not hold {strange[0]!r}; got {name!r}. {remedy}")
+    return text
+
+
+def _is_invisible(letter: str) -> bool:
+    """Whether nobody sees a letter, or it turns the direction of others, so that two names can look the same."""
+    is_selector = 0xFE00 <= ord(letter) <= 0xFE0F or 0xE0100 <= ord(letter) <= 0xE01EF
+    return letter != " " and (unicodedata.category(letter) in INVISIBLE or letter in FILLERS or is_selector)
+
+
+def require_path(place: object) -> str:
+    """The text of a path."""
+    text = os.fspath(place) if isinstance(place, (str, os.PathLike)) else ""
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise ValueError(f"`RUN` must be the path of a folder or a file; got {place!r}.")
+    return text
+
+
+def taken(tag: Tag) -> str:
+    """Why a name cannot be given to another place."""
+    gone = ", which is no longer there" if tag.state == DANGLING else ""
+    remedy = "Choose another name, or move the tag (`--move`)."
+    return f"The tag {tag.name!r} exists already: it stands for {str(tag.place)!r}{gone}. {remedy}"
+
+
+def lost(tag: Tag) -> str:
+    """Why a dangling tag leads nowhere, and where to look."""
+    found = moved_to(tag)
+    message = f"The tag {tag.name!r} stands for {str(tag.place)!r}, which is no longer there."
+    if found is None:
+        return f"{message} Forget it: asyncsim untag {quoted(tag.name)}"
+    again = f"asyncsim tag {quoted(str(found))} {quoted(tag.name)} --move"
+    return f"{message} It seems to have moved to {str(found)!r}: {again}"
+
+
+def changed(tag: Tag) -> str:
+    """What to know of a tag whose folder holds another study than when it was tagged."""
+    return f"{str(tag.place)!r} holds another study than when it was tagged {tag.name!r} ({tag.date})."
+
+
+def quoted(text: str) -> str:
+    """A text as one word of a command line."""
+    import shlex
+
+    return shlex.quote(text)
+
+
+def moved_to(tag: Tag) -> Path | None:
+    """Where a place that is no longer there seems to be now, as far as it is near; None if it is not found."""
+    near = next((folder for folder in tag.place.parents if folder.is_dir()), None)
+    for folder in () if near is None else _folders_below(near, MOST_SEARCHED):
+        if tag.digest is not None:
+            if digest_of(folder) == tag.digest:
+                return folder
+        elif tag.inode is not None and _inode(folder) == tag.inode:
+            return folder
+    return None
+
+
+def _folders_below(top: Path, most: int) -> Iterator[Path]:
+    """Folders, those that are near first."""
+    level, seen = [top], 0
+    while level:
+        inside = []
+        for folder in level:
+            try:
+                entries = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+            except OSError:
+                continue
+            for path in entries:
+                seen += 1
+                if seen > most:
+                    return
+                yield Path(path)
+                inside.append(Path(path))
+        level = inside
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _known(name: str, tags: Mapping[str, Tag]) -> str:
+    """The name of an existing tag."""
+    wanted = require_name(name)
+    if wanted in tags:
+        return wanted
+    hint = did_you_mean(wanted, tags, quote="'") or (" `asyncsim tags` lists them." if tags else " There are no tags.")
+    raise ValueError(f"There is no tag {wanted!r}.{hint}")
+
+
+@contextmanager
+def _changing() -> Iterator[dict[str, Tag]]:
+    """All tags, to be changed while nobody else does; they are written at the end, unless there was an error."""
+    place = file()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with held(place.with_name(f".{place.name}.lock"), PATIENCE) as mine:
+            if not mine:
+                raise ValueError(f"{str(place)!r} has been locked by another process for {PATIENCE:g} s. Try again.")
+            tags = _read(place)
+            yield tags
+            _write(place, tags)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        remedy = f"Name another place in the environment variable {VARIABLE}."
+        raise OSError(error.errno, f"The tags in {str(place)!r} cannot be written: {reason}. {remedy}") from error
+
+
+def _write(place: Path, tags: Mapping[str, Tag]) -> None:
+    entries = {name: {**tag._asdict(), "place": str(tag.place)} for name, tag in tags.items()}
+    for entry in entries.values():
+        del entry["name"]
+    write_json(place, {"format": FORMAT_VERSION, "tags": entries})
+
+
+def _read(place: Path) -> dict[str, Tag]:
+    """The tags in a file; none if there is no file."""
+    try:
+        content: Any = json.loads(place.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_damaged(place)) from error
+    if isinstance(content, dict) and isinstance(content.get("format"), int):
+        require_format(repr(str(place)), content["format"], FORMAT_VERSION, "Remove it and tag again.")
+    try:
+        return {name: _tag(name, entry) for name, entry in content["tags"].items()}
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(_damaged(place)) from error
+
+
+def _tag(name: str, entry: Mapping[str, Any]) -> Tag:
+    device = entry.get("inode")
+    inode = None if device is None else (int(device[0]), int(device[1]))
+    return Tag(name, Path(entry["place"]), entry.get("digest"), inode, entry.get("date", ""))
+
+
+def _damaged(place: Path) -> str:
+    return f"The file of the tags, {str(place)!r}, is damaged. Repair it, or remove it and tag again."

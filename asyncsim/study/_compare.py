@@ -1,0 +1,374 @@
+"""A comparison: several scenarios side by side, one table and one picture."""
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from asyncsim._checks import did_you_mean
+from asyncsim._description import hash_of
+from asyncsim._fields import Field, settings
+from asyncsim._metrics import KEYS
+from asyncsim.cluster._simulation import Simulated
+from asyncsim.costs import Power, Price
+from asyncsim.engine import Progress
+from asyncsim.engine import _run_file as run_file
+from asyncsim.plots import _side_by_side as side_by_side
+from asyncsim.plots._comparison import SIZE, draw_comparison
+from asyncsim.plots._side_by_side import Curve
+from asyncsim.plots.style import keep_png
+from asyncsim.scenario._rebuild import hints
+from asyncsim.scenario._scenario import Scenario
+from asyncsim.store import _npz as npz
+from asyncsim.store._files import keep_owned, require_folder
+from asyncsim.store._folder import PATIENCE_OF_MANY, Folder, locked
+from asyncsim.store._info import RunInfo, read_info
+from asyncsim.store._labels import COMPARISON as LABEL
+from asyncsim.store._labels import MEMBERS, REPORT, RUN, RUNS, SCENARIO, SUMMARY, TRACE, label_of, members_of
+from asyncsim.store._listing import flat
+from asyncsim.store._origin import Origin
+from asyncsim.study._run import Result, keep_report, loss_before_training, run
+from asyncsim.study._spent import spent_in, spent_over_commits
+from asyncsim.study._store import open_store
+from asyncsim.study._work import obtain
+from asyncsim.study.table import asked_for, remember
+from asyncsim.trace import Trace
+
+LISTED = 8  # names in one line
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Comparison:
+    """Scenarios by name.
+
+    Attributes:
+        scenarios: Name -> scenario. Scenarios without names, such as `asyncsim.grid` gives, are named after the fields
+            that tell them apart, as in "gem_5".
+        title: The line above the picture.
+
+    Raises:
+        ValueError: If there are no scenarios, or a name cannot be that of a folder.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+        >>> one = asim.Scenario(cluster, asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0]), commits_per_worker=10)
+        >>> both = asim.Comparison({"gem": one, "downpour": one.override(rule="downpour")})
+        >>> both
+        Comparison(2 scenarios: gem, downpour)
+        >>> both.override(learning_rate=0.2).scenarios["downpour"].rule.numbers
+        {'learning_rate': 0.2}
+        >>> Comparison(asim.grid(one, rule=["gem", "downpour"], workers=[2, 4]))
+        Comparison(4 scenarios: gem_2, gem_4, downpour_2, downpour_4)
+    """
+
+    scenarios: Mapping[str, Scenario]
+    title: str = "Comparison"
+
+    def __init__(self, scenarios: Mapping[str, Scenario] | Iterable[Scenario], title: str = "Comparison") -> None:
+        named = scenarios if isinstance(scenarios, Mapping) else named_by_fields(tuple(scenarios))
+        object.__setattr__(self, "scenarios", named)
+        object.__setattr__(self, "title", title)
+        self._check()
+
+    def _check(self) -> None:
+        if not self.scenarios:
+            raise ValueError("`scenarios` must hold at least one scenario; got an empty mapping.")
+        for name, scenario in self.scenarios.items():
+            if not isinstance(name, str) or name != Path(name).name or name.startswith("."):
+                raise ValueError(f"`scenarios` must have names that are possible for a folder; got {name!r}.")
+            if not isinstance(scenario, Scenario):
+                raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
+
+    def __repr__(self) -> str:
+        names = [*self.scenarios]
+        more = ", …" if len(names) > LISTED else ""
+        return f"Comparison({len(names)} scenarios: {', '.join(names[:LISTED])}{more})"
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all scenarios under their names."""
+        return hash_of(self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """Name -> description of the scenario."""
+        return {"scenarios": {name: scenario.describe() for name, scenario in self.scenarios.items()}}
+
+    def fields(self, **components: str) -> tuple[Field, ...]:
+        """Everything that `override` takes: the fields of any scenario in whose values the scenarios do not differ.
+
+        Names of other components are understood as by `Scenario.fields`.
+        """
+        found: dict[str, list[Field]] = {}
+        for scenario in self.scenarios.values():
+            for field in scenario.fields(**components):
+                found.setdefault(field.name, []).append(field)
+        return tuple(fields[0] for fields in found.values() if _alike(fields))
+
+    def override(self, **changes: Any) -> "Comparison":
+        """The comparison with some fields changed in every scenario that has them.
+
+        Raises:
+            ValueError: If no scenario has such a field (the nearest is named), if the scenarios differ in it, because
+                it is what they compare, or if a value does not fit.
+        """
+        has = {n: {field.name for field in scenario.fields()} for n, scenario in self.scenarios.items()}
+        allowed = {field.name for field in self.fields()}
+        for name in changes.keys() - allowed:
+            if any(name in names for names in has.values()):
+                raise ValueError(f"`{name}` is what is compared here; run one scenario to change it.")
+            raise ValueError(f"`{name}` is not a field of these scenarios.{did_you_mean(name, allowed)}")
+        changed = {
+            name: scenario.override(**{key: value for key, value in changes.items() if key in has[name]})
+            for name, scenario in self.scenarios.items()
+        }
+        return Comparison(changed, self.title)
+
+
+def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
+    """Scenarios by the values of the first fields that tell them apart, the number of workers last."""
+    for one in scenarios:
+        if not isinstance(one, Scenario):
+            raise ValueError(f"`scenarios` must be scenarios; got {type(one).__name__}.")
+    asked = asked_for(scenarios) if scenarios else {"fields": [], "rows": []}
+    rows = [dict(zip(asked["fields"], row[1:], strict=True)) for row in asked["rows"]]
+    chosen: list[str] = []
+    for name in sorted(asked["fields"], key=lambda name: (name != "workers", name != "rule")):
+        if len({_name(row, [*chosen, name]) for row in rows}) > len({_name(row, chosen) for row in rows}):
+            chosen.append(name)
+    chosen.sort(key=lambda name: name == "workers")
+    names = [_name(row, chosen) or "all" for row in rows]
+    if len(set(names)) == len(names):
+        return dict(zip(names, scenarios, strict=True))
+    raise ValueError("`scenarios` must differ from each other; two of them are the same. Give them names.")
+
+
+def _name(row: Mapping[str, Any], fields: Sequence[str]) -> str:
+    return "_".join(str(row[name]) for name in fields if row[name] is not None)
+
+
+def compare(
+    comparison: Comparison,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    progress: Callable[[str, Progress], None] | None = None,
+    simulating: Callable[[str, Simulated], None] | None = None,
+    force: bool = False,
+    origin: Origin | None = None,
+) -> dict[str, Result]:
+    """Run every scenario of a comparison, as `asyncsim.run` does.
+
+    The folder `runs` is a store, as sweeps have them: a run that is there is never computed again, and any number of
+    processes may make the same comparison in the same folder at once. Beside it are summary.json (name -> summary),
+    report.png and, where the file system has symbolic links, each scenario's folder under its name.
+
+    Args:
+        comparison: What to run.
+        out: Folder; created if missing. By default nothing is kept.
+        progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
+        simulating: The same for the schedule, before it: called with a name and a `Simulated(commits, seconds, share)`.
+        force: Start afresh and replace the folder's results once the new ones are complete.
+        origin: Where the comparison came from, as in `asyncsim.run`.
+
+    Returns:
+        Name -> result.
+
+    Raises:
+        As `asyncsim.run` does.
+    """
+    comparison = replace(comparison, scenarios={name: one.current() for name, one in comparison.scenarios.items()})
+    for scenario in comparison.scenarios.values():
+        scenario.require_memory()  # of the last one before the first one begins
+    if out is None:
+        return {
+            name: run(scenario, progress=_named(progress, name), simulating=_named(simulating, name))
+            for name, scenario in comparison.scenarios.items()
+        }
+    place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT), store=RUNS)
+    origin = origin or Origin()
+    with place.lease(comparison, force, _told(comparison, origin)) as folder:
+        store = open_store(folder / RUNS)
+        if not store.sweeps():
+            remember(store, [*comparison.scenarios.values()])
+        origins = {name: origin.of_member(name).describe() for name in comparison.scenarios}
+        found: dict[str, Result] = {}
+        for name, result in obtain(
+            comparison.scenarios, store, progress=progress, simulating=simulating, origins=origins
+        ):
+            keep_report(result, store.folder(result.scenario.digest) / REPORT)
+            found[name] = result
+        results = {name: found[name] for name in comparison.scenarios}
+        with locked(folder.path, PATIENCE_OF_MANY):
+            _write(folder, comparison, results)
+    store = open_store(place / RUNS)
+    _link_all(place.path, {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()})
+    return {name: replace(result, folder=store.folder(result.scenario.digest)) for name, result in results.items()}
+
+
+def _named(report: Callable[[str, Any], None] | None, name: str) -> Callable[[Any], None] | None:
+    return None if report is None else partial(report, name)
+
+
+def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
+    """What the label says beside the description."""
+    rebuilt = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
+    digests = {name: scenario.digest for name, scenario in comparison.scenarios.items()}
+    return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, MEMBERS: digests}
+
+
+def _link_all(folder: Path, members: Mapping[str, Path]) -> None:
+    """Each scenario's folder under its name, for people; the comparison's label says as much."""
+    for place in folder.iterdir():
+        if place.is_symlink() and place.readlink().parts[:-1] == (RUNS,) and label_of(place) is None:
+            place.unlink()
+    for name, member in members.items():
+        place, target = folder / name, Path(os.path.relpath(member, folder))
+        if not os.path.lexists(place):
+            with suppress(OSError, NotImplementedError):  # a file system without links
+                place.symlink_to(target, target_is_directory=True)
+        elif not (place.is_symlink() and place.readlink() == target):
+            message = (
+                f"{str(place)!r} was there before and stays; the results of {name!r} are in {str(folder / target)!r}."
+            )
+            warnings.warn(message, stacklevel=3)
+
+
+def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, float | None]]]:
+    """Line of the picture -> (workers, final training loss) of each of its scenarios."""
+    losses: dict[str, list[tuple[int, float | None]]] = {}
+    for name, result in results.items():
+        workers = result.scenario.workers
+        losses.setdefault(line_of(name, workers), []).append((workers, result.summary["final_loss"]))
+    return losses
+
+
+def line_of(name: str, workers: int) -> str:
+    """A scenario's name without the number of its workers at the end."""
+    return re.sub(rf"(?<=.)_0*{workers}$", "", name)
+
+
+def subtitle(comparison: Comparison) -> str:
+    """The settings that the scenarios have in common and that differ from the defaults."""
+    everywhere = [{field.name for field in scenario.fields()} for scenario in comparison.scenarios.values()]
+    common = set.intersection(*everywhere) - {"record", "workload"}
+    return settings(field for field in comparison.fields() if field.name in common)
+
+
+def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
+    keep_owned(folder / SUMMARY, {name: result.summary for name, result in results.items()}, comparison.digest)
+    one_size = len({result.scenario.workers for result in results.values()}) == 1  # nothing to draw against n
+    size = side_by_side.SIZE if one_size else SIZE
+    again = any(result.recomputed for result in results.values())
+    page = partial(_draw_curves if one_size else _draw_losses, comparison=comparison, results=results)
+    keep_png(folder / REPORT, page, size, comparison.digest, again=again)
+
+
+def _draw_curves(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:
+    curves = [_curve(name, result) for name, result in results.items()]
+    side_by_side.draw_side_by_side(figure, curves, comparison.title, subtitle(comparison))
+
+
+def _draw_losses(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:
+    first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
+    start = first if np.isfinite(first) else None
+    draw_comparison(figure, final_losses(results), start, comparison.title, subtitle(comparison))
+
+
+def _curve(name: str, result: Result) -> Curve:
+    run = result.run
+    return Curve(
+        name, run.workers, run.loss, result.trace.commit_time[: run.commits], result.summary["diverged_at"] is not None
+    )
+
+
+def _alike(fields: list[Field]) -> bool:
+    """Whether a field may be overridden: a field in which the scenarios differ is what they compare."""
+    return fields[0].name == "record" or all(field.value == fields[0].value for field in fields)
+
+
+TIMES = ("wall_seconds", "commits_per_second")  # of a summary: what the machine did that day
+
+
+class Contrast(NamedTuple):
+    """Runs side by side."""
+
+    folders: dict[str, Path]
+    scenarios: dict[str, dict[str, Any]]
+    results: dict[str, dict[str, Any]]
+    same: list[str]
+
+
+def members(runs: Mapping[str, Path]) -> dict[str, Path]:
+    """The folders of scenarios, by name: those of a comparison in its place."""
+    found: dict[str, Path] = {}
+    for name, folder in runs.items():
+        kept = read_info(folder)
+        if kept is not None and kept.kind == "comparison":
+            inside = {f"{name}/{one}": path for one, path in members_of(folder).items()}
+            found |= {one: path for one, path in inside.items() if (path / SCENARIO).is_file()}
+        elif kept is not None and kept.kind == "scenario":
+            found[name] = folder
+        else:
+            kind = "none" if kept is None else f"one of an {kept.kind}"
+            raise ValueError(f"`RUN` must be the folder of a scenario or a comparison; {str(folder)!r} is {kind}.")
+    if len(found) < 2:
+        raise ValueError(f"`RUN` must name two runs or more; got {', '.join(found) or 'none'}.")
+    return found
+
+
+def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> Contrast:
+    """In what runs differ; with the energy and the money of each if somebody asks for them."""
+    kept = {name: _read(folder) for name, folder in runs.items()}
+    values = {name: dict(flat(one.settings)) for name, one in kept.items()}
+    fields = dict.fromkeys(field for found in values.values() for field in found)
+    side_by_side = {field: {name: found.get(field) for name, found in values.items()} for field in fields}
+    differing = {field: found for field, found in side_by_side.items() if _differ(found.values())}
+    summaries = {name: {**one.summary, **spent_in(runs[name], one.summary, power, price)} for name, one in kept.items()}
+    entries = dict.fromkeys([*KEYS, *(entry for one in summaries.values() for entry in one)])
+    results = {entry: {name: one.get(entry) for name, one in summaries.items()} for entry in entries}
+    results = {entry: found for entry, found in results.items() if any(value is not None for value in found.values())}
+    return Contrast(dict(runs), differing, results, [field for field in fields if field not in differing])
+
+
+def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> list[Curve]:
+    """The losses of the runs, of those that have any yet; with power or prices, also over bytes, energy and money."""
+    found = []
+    for name, folder in runs.items():
+        if not all((folder / file).is_file() for file in (TRACE, RUN)):
+            continue
+        run = npz.read(
+            folder / RUN, ["loss", "commits", "workers", "diverged_at"], kind="run", version=run_file.FORMAT_VERSION
+        )
+        loss = np.atleast_2d(run["loss"]).mean(axis=0)
+        trace = Trace.load(folder / TRACE)
+        diverged = bool((run["diverged_at"] >= 0).any())
+        asked = power is not None or price is not None
+        spent = spent_over_commits(trace, _read(folder).summary, power, price) if asked else {}
+        found.append(Curve(name, int(run["workers"]), loss, trace.commit_time[: len(loss)], diverged, spent))
+    return found
+
+
+def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
+    """A name for each folder: what was typed, or else the end of its path, as long as it takes to tell them apart."""
+    ends = [Path(os.path.normpath(text)).name for text, _ in folders]
+    names = [end if ends.count(end) == 1 else text for end, (text, _) in zip(ends, folders, strict=True)]
+    return {name: folder for name, (_, folder) in zip(names, folders, strict=True)}
+
+
+def _read(folder: Path) -> RunInfo:
+    kept = read_info(folder)
+    if kept is None or kept.digest is None:
+        raise ValueError(f"{str(folder / SCENARIO)!r} is damaged. Compute the folder again (`--force`).")
+    return kept
+
+
+def _differ(values: Iterable[Any]) -> bool:
+    first, *rest = values
+    return any(value != first for value in rest)

@@ -1,0 +1,223 @@
+"""An experiment: a study that is a function, for whatever is neither one scenario nor several side by side."""
+
+import inspect
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncsim import _code as code
+from asyncsim._checks import did_you_mean
+from asyncsim._description import code_of, describe, hash_of
+from asyncsim._fields import Field, fields_of, settings
+from asyncsim._version import REVISION
+from asyncsim.plots._page import draw_title
+from asyncsim.plots.style import keep_png
+from asyncsim.store import _npz as npz
+from asyncsim.store._files import keep_owned, require_folder, to_plain
+from asyncsim.store._folder import Folder, remove_store
+from asyncsim.store._labels import EXPERIMENT as LABEL
+from asyncsim.store._labels import GIF, PAGE, REPORT, SUMMARY
+from asyncsim.store._origin import Origin
+
+NUMBERS = "numbers.npz"
+STORE = "store"  # argument of `compute`
+HIDDEN_STORE = ".store"  # the folder that it is given; a folder `store` may be the user's
+FILES = (NUMBERS, SUMMARY, REPORT)
+FORMAT_VERSION = 1
+SIZE = (7.2, 4.8)  # inches
+
+Numbers = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Experiment:
+    """What is computed, from which arguments, and how it is drawn.
+
+    Attributes:
+        compute: `(**arguments) -> {name: array}`. Every argument has a default, and an entry in the docstring's `Args:`
+            that becomes the help of its flag. The first one-dimensional array and all others of its shape become the
+            columns of the summary's table, and single numbers the lines below it; other arrays are only kept. If there
+            is an argument `store`, it is no field: it is given the folder of a store, for `asyncsim.sweep`, so that an
+            experiment that is interrupted goes on; the store is removed once the numbers are there.
+        draw: `(figure, numbers)`: draws on an empty figure.
+        title: The line above the picture.
+        size: Of the picture, in inches.
+        values: Arguments that were overridden.
+        movie: `(**arguments) -> asyncsim.Movie`, with every argument of `compute`: a movie that is kept beside the
+            picture, as the page movie.html and as movie.gif. None for no movie.
+
+    Raises:
+        ValueError: If an argument has no default.
+
+    Example:
+        >>> def powers(base: float = 2.0, count: int = 4) -> dict[str, np.ndarray]:
+        ...     '''Powers of a number.
+        ...
+        ...     Args:
+        ...         base: The number.
+        ...         count: How many.
+        ...     '''
+        ...     return {"power": base ** np.arange(count)}
+        >>> experiment = Experiment(powers, draw=lambda figure, numbers: figure.subplots().plot(numbers["power"]))
+        >>> experiment.override(count=3)
+        Experiment(powers, count 3)
+        >>> experiment.override(count=3).run().numbers["power"].tolist()
+        [1.0, 2.0, 4.0]
+    """
+
+    compute: Callable[..., Mapping[str, Any]]
+    draw: Callable[[Any, Numbers], object]
+    title: str = "Experiment"
+    size: tuple[float, float] = SIZE
+    values: Mapping[str, Any] = field(default_factory=dict)
+    movie: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if np.shape(self.size) != (2,) or not (np.asarray(self.size) > 0).all():
+            raise ValueError(f"`size` must be a width and a height in inches, both positive; got {self.size!r}.")
+        for name, parameter in inspect.signature(self.compute).parameters.items():
+            if parameter.default is parameter.empty:
+                raise ValueError(f"`compute` must have a default for every argument; `{name}` has none.")
+
+    def __repr__(self) -> str:
+        return f"Experiment({', '.join(filter(None, (self.compute.__name__, settings(self.fields()))))})"
+
+    def fields(self) -> tuple[Field, ...]:
+        """Its arguments, with their present values."""
+        return tuple(field for field in fields_of(self.compute, "Study", self.values) if field.name != STORE)
+
+    def override(self, **changes: Any) -> "Experiment":
+        """The experiment with some arguments changed.
+
+        Raises:
+            ValueError: If there is no such argument; the nearest is named.
+        """
+        known = {field.name for field in self.fields()}
+        for name in changes.keys() - known:
+            raise ValueError(f"`{name}` is not a field of this experiment.{did_you_mean(name, known)}")
+        return replace(self, values={**self.values, **changes})
+
+    def describe(self) -> dict[str, Any]:
+        """The arguments as plain data, and hashes of the code and of the files that the arguments name."""
+        arguments = {field.name: _described(field.value) for field in self.fields()}
+        functions = {"compute": self.compute, "draw": self.draw, "movie": self.movie}
+        return {
+            "experiment": self.compute.__name__,
+            "arguments": arguments,
+            "title": self.title,
+            "code": code_of("experiment", functions),
+            "revision": REVISION,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the description."""
+        return hash_of(self.describe())
+
+    def run(
+        self, out: str | os.PathLike[str] | None = None, *, force: bool = False, origin: Origin | None = None
+    ) -> "Findings":
+        """Compute, and with a folder keep numbers.npz, summary.json and report.png there, and the movie if it has one.
+
+        Args:
+            out: Folder; created if missing. Existing numbers of the same experiment are reused.
+            force: Start afresh and replace the folder's results once the new ones are complete.
+            origin: Where the experiment came from, as in `asyncsim.run`.
+
+        Raises:
+            ValueError: If another process works in the folder, or it holds something else, or an argument does not fit.
+            OSError: If a file cannot be written; existing files stay whole.
+        """
+        if out is None:
+            with tempfile.TemporaryDirectory() if self.has_store else nullcontext() as store:
+                numbers = self._compute(store)
+            return Findings(self, numbers, summary_of(numbers))
+        films = () if self.movie is None else (PAGE, GIF)
+        place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
+        with place.lease(self, force, (origin or Origin()).describe()) as folder:
+            numbers = npz.unless_damaged(self._read_numbers, folder / NUMBERS)
+            found = numbers is not None
+            if numbers is None:
+                numbers = self._compute_and_keep(folder)
+            summary = summary_of(numbers)
+            keep_owned(folder / SUMMARY, summary, self.digest)
+            page = partial(self._draw_page, numbers=numbers)
+            keep_png(folder / REPORT, page, self.size, self.digest, again=not found)
+            if films and not (found and all(map(folder.has, films))):
+                self._write_movie(folder)
+        return Findings(self, numbers, summary, place.path, not found)
+
+    def _read_numbers(self, path: Path) -> dict[str, np.ndarray]:
+        """The numbers of this experiment in a file."""
+        numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
+        npz.read_own_notes(path, self.digest, kind="file of this experiment")
+        return numbers
+
+    def _compute_and_keep(self, folder: Folder) -> dict[str, np.ndarray]:
+        store = folder / HIDDEN_STORE
+        numbers = self._compute(store)
+        npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})
+        if store.is_dir():
+            remove_store(store)
+        return numbers
+
+    def _draw_page(self, figure: Any, numbers: Numbers) -> None:
+        self.draw(figure, numbers)
+        draw_title(figure, self.title, settings(self.fields()))
+
+    def _write_movie(self, folder: Folder) -> None:
+        assert self.movie is not None
+        movie = self.movie(**{field.name: field.value for field in self.fields()})
+        movie.html(folder / PAGE)
+        movie.gif(folder / GIF)
+
+    @property
+    def has_store(self) -> bool:
+        """Whether its runs are kept until the numbers are there."""
+        return STORE in inspect.signature(self.compute).parameters
+
+    def _compute(self, store: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
+        given = {**self.values, STORE: store} if self.has_store else self.values
+        return {name: np.asarray(value) for name, value in self.compute(**given).items()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Findings:
+    """The results of an experiment.
+
+    Attributes:
+        experiment: The experiment.
+        numbers: Name -> array.
+        summary: Name -> number, text or list of these, see `Experiment.compute`; numbers that are not finite are None.
+        folder: The folder that keeps them, or None.
+        recomputed: Whether the numbers were computed, rather than found in the folder.
+    """
+
+    experiment: Experiment
+    numbers: Numbers
+    summary: dict[str, Any]
+    folder: Path | None = None
+    recomputed: bool = True
+
+    def __repr__(self) -> str:
+        place = "" if self.folder is None else f"; in {self.folder}"
+        return f"Findings({self.experiment!r}; {', '.join(self.numbers)}{place})"
+
+
+def summary_of(numbers: Numbers) -> dict[str, Any]:
+    """Single numbers, and the columns of the same length as the first one, in a form that JSON has."""
+    shape = next((array.shape for array in numbers.values() if array.ndim == 1), ())
+    return {name: to_plain(array) for name, array in numbers.items() if array.shape in ((), shape)}
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, str) and value and Path(value).is_file():
+        return {"file": value, "hash": code.hash_array(np.fromfile(value, np.uint8)).hex()[:16]}
+    return describe(value)

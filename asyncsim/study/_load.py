@@ -1,0 +1,335 @@
+"""Results found again: from a folder, or its tag, to what `asyncsim.run` returned."""
+
+import contextlib
+import os
+import runpy
+import stat
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from asyncsim._description import NotRebuilt
+from asyncsim.scenario import Scenario
+from asyncsim.scenario._lanes import LANES, as_described, outside_lanes
+from asyncsim.scenario._rebuild import rebuild
+from asyncsim.store import _npz as npz
+from asyncsim.store._labels import (
+    COMPARISON,
+    DIGEST,
+    EXPERIMENT,
+    ORIGIN,
+    RUN,
+    SCENARIO,
+    STORE,
+    TRACE,
+    description_in,
+    first_difference,
+    label_of,
+    members_of,
+    read_label,
+)
+from asyncsim.store._listing import swept_in
+from asyncsim.store._origin import Origin, hash_of, origin_in
+from asyncsim.store._places import again, find_run
+from asyncsim.study._compare import Comparison
+from asyncsim.study._experiment import FORMAT_VERSION, NUMBERS, Experiment, Findings, summary_of
+from asyncsim.study._run import Result, load_result
+from asyncsim.trace import Trace
+
+Study = Scenario | Comparison | Experiment
+RUN_NAME = "__asyncsim__"  # not "__main__": a script that is also a program must not start itself
+NAMES = ("experiment", "comparison", "scenario")  # the first that a script defines is what is run
+EXAMPLE = "scenario = asim.Scenario(...)"
+
+
+def study_of(path: str) -> Study:
+    """The study that a script defines: its `experiment` or `comparison`, or else its `scenario`."""
+    names = names_of(path)
+    found = [name for name in NAMES if isinstance(names.get(name), Study)]
+    if len(found) > 1 and found[1] != "scenario":
+        raise ValueError(f"{path} defines both `{found[0]}` and `{found[1]}`. Give each a script of its own.")
+    if found:
+        study = names[found[0]]
+        assert isinstance(study, Study)
+        return study
+    raise ValueError(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
+
+
+def names_of(path: str) -> dict[str, object]:
+    """What a script defines; it is run under another name than "__main__"."""
+    _require_text(path)
+    return _execute(path)
+
+
+@contextlib.contextmanager
+def importable(path: str) -> Iterator[None]:
+    """Let other processes import what stands beside a script."""
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        yield
+    finally:
+        del sys.path[0]
+
+
+def _require_text(path: str) -> None:
+    """Refuse a file with NUL bytes, which Python's own error does not place."""
+    before, nul, _ = Path(path).read_bytes().partition(b"\0")
+    if nul:
+        line = before.count(b"\n") + 1
+        raise ValueError(f"{path}, line {line}: holds a NUL byte; a script is text. Save it as UTF-8.")
+
+
+def _remedy(names: Mapping[str, object]) -> str:
+    """What to write in a script that defines no study under a name that is looked for."""
+    for name, value in names.items():
+        if isinstance(value, Study):
+            return f" Rename `{name}` to `{type(value).__name__.lower()}`."
+    for name in NAMES:
+        if name in names:
+            return f" Its `{name}` is of type {type(names[name]).__name__}; write `{EXAMPLE}`."
+    return f" Write `{EXAMPLE}` at its top level."
+
+
+def _execute(path: str) -> dict[str, object]:
+    try:
+        with _as_program(path):
+            return runpy.run_path(path, run_name=RUN_NAME)
+    except SyntaxError as error:
+        where = _relative(error.filename or path)
+        raise ValueError(f"{where}, line {error.lineno}: {type(error).__name__}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        where = f"{path}, line {lines[-1]}" if lines else path
+        kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
+        raise ValueError(f"{where}: {kind}{_message(error)}") from error
+
+
+@contextlib.contextmanager
+def _as_program(path: str) -> Iterator[None]:
+    """The script's folder comes first on the path, and what it prints does not mix with the results."""
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        del sys.path[0]
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error)
+
+
+def _relative(path: str) -> str:
+    return os.path.relpath(path) if Path(path).is_absolute() else path
+
+
+KINDS = {SCENARIO: Scenario, COMPARISON: Comparison, EXPERIMENT: Experiment}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A study as a folder holds it."""
+
+    folder: Path
+    study: Study
+    origin: Origin
+
+
+def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust: bool = False) -> Any:
+    """The results that a folder keeps, without the scenario at hand.
+
+    A scenario whose parts all have names in the library is made from scenario.json. Otherwise the script from which
+    it was run is run again, under another name than "__main__". It is not run if it has changed since, nor if the
+    script or the results lie where others may have put them: in a folder of another user, or one that anybody may write
+    to. Either way it is the same scenario to the last digit, or refused. A run that was interrupted is loaded as far as
+    its last checkpoint.
+
+    Args:
+        run: The folder, or its tag.
+        scenario: The scenario, where neither its description nor a script can give it: it is checked to be this one.
+        trust: Run the script in any case. Read it before: a script may do whatever you may do.
+
+    Returns:
+        For the folder of a scenario a `Result`, for that of a comparison name -> `Result`, and for that of an
+        experiment its `Findings`.
+
+    Raises:
+        ValueError: If there is no such run (what is near is named), its scenario cannot be made again, or a file is
+            damaged or belongs to another one.
+        FileNotFoundError: If it has no results yet.
+
+    Example:
+        >>> import tempfile
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Constant(1.0))
+        >>> rule, workload = asim.rules.GEM(learning_rate=0.05), asim.workloads.Quadratic([1.0, 0.1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     done = asim.run(asim.Scenario(cluster, rule, workload, commits_per_worker=100), folder)
+        ...     found = asim.load(folder)
+        >>> found.scenario == done.scenario, found.summary == done.summary
+        (True, True)
+    """
+    folder = find_run(run)
+    label = label_of(folder)
+    if label is not None and label.name == COMPARISON:
+        if scenario is not None:
+            raise ValueError("`scenario` is for the folder of one scenario; this one holds a comparison.")
+        _read_label(label)
+        return {name: load(member, trust=trust) for name, member in members_of(folder).items()}
+    if scenario is not None:
+        return _result(Stored(folder, _checked(scenario, _read_label(folder / SCENARIO)), Origin()))
+    stored = load_study(folder, trust=trust)
+    return _findings(stored) if isinstance(stored.study, Experiment) else _result(stored)
+
+
+def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
+    """The study of a folder, whether it has results or not; `trust` as in `load`."""
+    folder = find_run(run)
+    label = label_of(folder)
+    assert label is not None, "`find_run` has seen it"
+    content = _read_label(label)
+    told = content.get(ORIGIN) or {}
+    origin = origin_in(told) or Origin()
+    make = {SCENARIO: _scenario, COMPARISON: _comparison, EXPERIMENT: _no_name}[label.name]
+    try:
+        study = make(folder, content, told)
+    except NotRebuilt as error:
+        study = _from_script(label, content, told, str(error), trust)
+    return Stored(folder, study, origin)
+
+
+def _scenario(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Scenario:
+    description = description_in(content)
+    return rebuild(description, told.get("rebuild"), wanted=content[DIGEST], trace=_recorded(folder, description))
+
+
+def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
+    """The recorded trace of a scenario, from its folder; None if it has none, or the file is not there."""
+    cluster = description.get("cluster")
+    has_one = isinstance(cluster, Mapping) and "trace" in cluster
+    return Trace.load(folder / TRACE) if has_one and (folder / TRACE).is_file() else None
+
+
+def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Comparison:
+    hints = told.get("rebuild") or {}
+    described, members = description_in(content)["scenarios"], members_of(folder)
+    scenarios = {
+        name: rebuild(one, hints.get(name), trace=_recorded(members[name], one)) for name, one in described.items()
+    }
+    made = Comparison(scenarios, told.get("title") or Comparison.title)
+    if made.digest != content[DIGEST]:
+        raise NotRebuilt("this asyncsim makes another comparison of it")
+    return made
+
+
+def _no_name(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Experiment:
+    raise NotRebuilt("an experiment is a function of your own")
+
+
+def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any], reason: str, trust: bool) -> Study:
+    """The study as its script defines it."""
+    kind = label.name.removesuffix(".json")
+    by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == SCENARIO else ""
+    refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason.rstrip('.')}."
+    origin = origin_in(told)
+    if origin is not None and origin.member is None and (label.parent.parent / STORE).is_file():
+        changes = swept_in(label.parent.parent).get(content[DIGEST], {})
+        origin = origin.with_changes({name: value for name, value in changes.items() if name != LANES})
+    if origin is None or origin.script is None:
+        raise ValueError(f"{refused} It was not run from a script.{by_hand}")
+    script = str(origin.script)
+    if not origin.script.is_file():
+        raise ValueError(f"{refused} Its script {script!r} is missing. Put it back.{by_hand}")
+    changed = hash_of(origin.script) != told["script"].get("hash")
+    doubt = "it has changed since" if changed else _doubt(label.resolve()) or _doubt(origin.script.resolve())
+    if doubt is not None and not trust:
+        remedy = (
+            f"Read it, and then run it yourself, or let it be run: `trust=True`, `asyncsim animate --trust`.{by_hand}"
+        )
+        raise ValueError(f"{refused} Its script {script!r} is not run, because {doubt}. {remedy}")
+    try:
+        study = _member(study_of(script), origin)
+    except ValueError as error:
+        raise ValueError(f"{refused} Its script fails: {error}") from error
+    if isinstance(study, Scenario):
+        study = as_described(study, content)
+    found = study.digest if isinstance(study, KINDS[label.name]) else None
+    if found != content[DIGEST]:
+        different = first_difference(description_in(content), study.describe()) if found else f"no {kind}"
+        since = "has changed since and " if changed else ""
+        raise ValueError(f"{refused} Its script {script!r} {since}defines another one: {different}.{by_hand}")
+    if changed:
+        warnings.warn(f"The script {script!r} has changed since, but still defines this {kind}.", stacklevel=2)
+    return study
+
+
+def _doubt(file: Path) -> str | None:
+    """Why a file may be the work of somebody else than this user; None if it is not."""
+    user = getattr(os, "getuid", lambda: None)()  # there are no such numbers on Windows
+    for place in (file, file.parent):
+        if user is not None and place.stat().st_uid not in (user, 0):
+            return f"{str(place)!r} is another user's"
+    for place in (file, *file.parents):
+        mode = place.stat().st_mode
+        if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and place != file.parent):
+            return f"anybody may write to {str(place)!r}"
+    return None
+
+
+def _member(study: Study, origin: Origin) -> Study:
+    """The study of a script with what was changed in it, or one of its scenarios."""
+    if origin.member is None:
+        return study.override(**origin.changes)
+    if not isinstance(study, Comparison) or origin.member not in study.scenarios:
+        raise ValueError(f"it defines no scenario {origin.member!r}")
+    scenario = study.scenarios[origin.member]
+    try:
+        return scenario.override(**origin.changes)
+    except ValueError:  # what was changed in the comparison, this scenario need not have
+        has = {field.name for field in scenario.fields()}
+        return scenario.override(**{name: value for name, value in origin.changes.items() if name in has})
+
+
+def _checked(scenario: Scenario, content: Mapping[str, Any]) -> Scenario:
+    """A scenario that was given by hand, if it is the one of the label."""
+    scenario = as_described(scenario, content)
+    if scenario.digest != content[DIGEST]:
+        different = first_difference(description_in(content), scenario.describe())
+        raise ValueError(f"`scenario` is another one than that of the folder: {different}.")
+    return scenario
+
+
+def _result(stored: Stored) -> Result:
+    folder, scenario = stored.folder, stored.study
+    assert isinstance(scenario, Scenario)
+    for name in (TRACE, RUN):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{str(folder)!r} has no {name!r} yet. Go on with it: asyncsim run {str(folder)!r}")
+    try:
+        return replace(load_result(scenario, folder), scenario=outside_lanes(scenario))
+    except ValueError as error:
+        raise ValueError(f"{error} {again(folder)}") from error
+
+
+def _findings(stored: Stored) -> Findings:
+    experiment, path = stored.study, stored.folder / NUMBERS
+    assert isinstance(experiment, Experiment)
+    if not path.is_file():
+        remedy = f"Go on with it: asyncsim run {str(stored.folder)!r}"
+        raise FileNotFoundError(f"{str(stored.folder)!r} has no {NUMBERS!r} yet. {remedy}")
+    numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
+    return Findings(experiment, numbers, summary_of(numbers), stored.folder, recomputed=False)
+
+
+def _read_label(label: Path) -> dict[str, Any]:
+    """The content of a label."""
+    content = read_label(label)
+    if content is None:
+        raise ValueError(f"{str(label)!r} is damaged. {again(label.parent)}")
+    return content

@@ -1,0 +1,424 @@
+"""Running a scenario, and keeping its results in a folder from which an interrupted run can be resumed."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import jax.monitoring
+import numpy as np
+
+from asyncsim._fields import settings
+from asyncsim._metrics import KEYS, SHORT, cell, is_notable, metric, text
+from asyncsim.cluster import Cluster
+from asyncsim.cluster._simulation import Simulated
+from asyncsim.costs._sizes import UNSIZED, sizes_of
+from asyncsim.costs._traffic import messages_by, shows_pulls
+from asyncsim.datasets import Dataset
+from asyncsim.delays import FloatArray
+from asyncsim.engine import Progress, ReplayInterrupted, Run, replay
+from asyncsim.engine._plan import plan_for
+from asyncsim.plots._report import SIZE, draw_report
+from asyncsim.plots.style import keep_png
+from asyncsim.reports._trace import recorded_prediction
+from asyncsim.reports.staleness import run_prediction
+from asyncsim.scenario._clusters import cluster_fields
+from asyncsim.scenario._components import LENGTHS
+from asyncsim.scenario._lanes import LANES
+from asyncsim.scenario._rebuild import label_notes
+from asyncsim.scenario._scenario import Scenario, study_fields
+from asyncsim.store import _npz as npz
+from asyncsim.store._files import atomic_write, keep_owned, require_folder, to_plain
+from asyncsim.store._folder import Folder
+from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE
+from asyncsim.store._labels import SCENARIO as LABEL
+from asyncsim.store._origin import Origin
+from asyncsim.trace import Trace
+from asyncsim.trace._tables import end_of_trace
+
+FILES = (TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)
+CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down
+SHOWN_BY_PICTURE = (*LENGTHS, "record")  # need not be repeated in a subtitle
+
+SECONDS = ("wall_seconds", "compile_seconds")
+OWN_TRACE = "trace of this scenario"
+
+Seconds = dict[str, float]  # wall_seconds and compile_seconds of a replay so far
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The results of a scenario.
+
+    Attributes:
+        scenario: The scenario.
+        trace: Its schedule.
+        run: Its replay.
+        summary: Numbers by name, as in ``summary.json``; see `asyncsim._metrics`.
+        folder: The folder that keeps them, or None.
+        recomputed: Whether anything was replayed, rather than everything found in the folder.
+    """
+
+    scenario: Scenario
+    trace: Trace
+    run: Run
+    summary: dict[str, Any]
+    folder: Path | None = None
+    recomputed: bool = True
+
+    def __repr__(self) -> str:
+        shown = [(key, value) for key in SHORT if (value := self.summary[key]) is not None and is_notable(key, value)]
+        numbers = [f"{metric(key).label} {text(key, value)}" for key, value in shown]
+        place = [] if self.folder is None else [f"in {self.folder}"]
+        return f"Result({'; '.join([repr(self.scenario), *numbers, *place])})"
+
+
+def run(
+    scenario: Scenario,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    simulating: Callable[[Simulated], None] | None = None,
+    force: bool = False,
+    picture: bool = True,
+    origin: Origin | None = None,
+) -> Result:
+    """Simulate and replay a scenario, and keep its results.
+
+    With a folder, the files scenario.json, trace.npz, run.npz, summary.json and report.png are written there, each
+    whole or not at all; `asyncsim.load` reads them. Existing results of the same scenario are reused; an interrupted
+    run resumes from its last checkpoint and ends as if it had never been interrupted.
+
+    Args:
+        scenario: What to run.
+        out: Folder; created if missing. By default nothing is kept.
+        progress: Called with a `Progress(done, total, loss)` now and then.
+        simulating: The same for the schedule, before: called with a `Simulated(commits, seconds, share)`.
+        force: Start afresh and replace the folder's results, which stay there until the new ones are complete. After
+            an interruption, the same call without `force` resumes.
+        picture: Whether to draw report.png, which takes a second.
+        origin: Where the scenario came from: the script that `asyncsim.load` may run to have it again, for a scenario
+            with parts of your own. The command line fills it in.
+
+    Raises:
+        ValueError: If this machine does not have the memory; or if another process works in the folder, or it holds a
+            different scenario, a damaged file, or one that is not this scenario's.
+        OSError: If a file cannot be written; existing files stay whole.
+        ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> scenario = asim.Scenario(
+        ...     cluster=asim.Cluster(workers=4, compute=asim.delays.Constant(1.0)),
+        ...     rule=asim.rules.GEM(learning_rate=0.05),
+        ...     workload=asim.workloads.Quadratic([1.0, 0.1]),
+        ...     commits_per_worker=100,
+        ... )
+        >>> result = asim.run(scenario)
+        >>> result
+        Result(Scenario(gem on quadratic, 4 workers, 400 commits, seed 0); final loss 2.038e-07)
+        >>> round(result.summary["mean_staleness"], 2)
+        2.98
+    """
+    scenario.require_memory()
+    scenario = scenario.current()
+    if out is None:
+        trace = _simulate(scenario, simulating)
+        replayed, seconds = replay_to_end(scenario, trace, None, {}, progress, lambda run, seconds: None)
+        return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds, scenario=scenario))
+    place = Folder(require_folder("out", out), LABEL, FILES)
+    told = {**(origin or Origin()).describe(), **label_notes(scenario)}
+    with place.lease(scenario, force, told) as folder:
+        trace = _find_trace(scenario, folder, simulating)
+        replayed, summary, recomputed = _find_run(scenario, trace, folder, progress)
+        keep_owned(folder / SUMMARY, summary, scenario.digest)
+        result = Result(scenario, trace, replayed, summary, place.path, recomputed)
+        if picture:
+            keep_report(result, folder / REPORT, again=recomputed)
+    return result
+
+
+def _simulate(scenario: Scenario, report: Callable[[Simulated], None] | None) -> Trace:
+    return scenario.simulate() if report is None else scenario.simulate(progress=report)
+
+
+def _find_trace(scenario: Scenario, folder: Folder, report: Callable[[Simulated], None] | None) -> Trace:
+    path = folder / TRACE
+    trace = npz.unless_damaged(partial(load_trace, scenario), path)
+    if trace is None:
+        trace = scenario.schedule() if report is None else scenario.schedule(progress=report)
+        trace.save(path, notes={npz.OWNER: scenario.digest})
+    return scenario.in_steps(trace)
+
+
+def load_trace(scenario: Scenario, path: Path) -> Trace:
+    """The schedule of a scenario from its file, as `Scenario.schedule` gives it."""
+    trace = Trace.load(path)
+    npz.read_own_notes(path, scenario.digest, scenario.schedule_digest, kind=OWN_TRACE)
+    if scenario.trace is not None and trace.digest != scenario.trace.digest:
+        raise ValueError(npz.foreign(path, OWN_TRACE))
+    return trace
+
+
+def _find_run(
+    scenario: Scenario, trace: Trace, folder: Folder, progress: Callable[[Progress], None] | None
+) -> tuple[Run, dict[str, Any], bool]:
+    """The finished run, its summary, and whether any of it had to be replayed."""
+    path = folder / RUN
+    before, notes = npz.unless_damaged(partial(load_run, scenario), path) or (None, {})
+    if not _belongs(trace, scenario, before):
+        raise ValueError(f"{npz.foreign(folder / TRACE, OWN_TRACE)} {npz.REMEDY}")
+    seconds = {name: notes[name] for name in SECONDS if name in notes}
+    if before is not None and _is_finished(before, trace, scenario):
+        kept = notes.get(SUMMARY)
+        return before, json.loads(kept) if kept else summarise(trace, before, **seconds, scenario=scenario), False
+    (folder / SUMMARY).unlink(missing_ok=True)
+    if LANES in scenario.description:
+        raise ValueError(f"`path` {str(path)!r} is missing, and belongs to a sweep with lanes: start that sweep again.")
+
+    def checkpoint(run: Run, seconds: Seconds, **further: Any) -> None:
+        run.save(path, notes={npz.OWNER: scenario.digest, **seconds, **further})
+
+    done, seconds = replay_to_end(scenario, trace, before, seconds, progress, checkpoint)
+    try:
+        summary = summarise(trace, done, **seconds, scenario=scenario)
+    except BaseException:  # Ctrl-C included: what has been replayed is not lost
+        checkpoint(done, seconds)
+        raise
+    checkpoint(done, seconds, **{SUMMARY: json.dumps(summary)})
+    return done, summary, True
+
+
+def load_run(scenario: Scenario, path: Path) -> tuple[Run, dict[str, Any]]:
+    """The run of a scenario from its file, and the notes beside it."""
+    run = Run.load(path, scenario.rule, scenario.workload)
+    return run, npz.read_own_notes(path, scenario.digest, kind="run of this scenario")
+
+
+def load_result(scenario: Scenario, folder: Path) -> Result:
+    """The result in a folder, as far as its run has got."""
+    trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
+    run, notes = load_run(scenario, folder / RUN)
+    kept = notes.get(SUMMARY)
+    seconds = {name: notes[name] for name in SECONDS if name in notes}
+    summary = json.loads(kept) if kept else summarise(trace, run, **{"wall_seconds": 0.0, **seconds}, scenario=scenario)
+    return Result(scenario, trace, run, summary, folder, recomputed=False)
+
+
+def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
+    """Whether the trace can be this scenario's, and is that of the run as far as the run has got."""
+    right_length = scenario.trace is not None or scenario.total in (None, len(trace))
+    if trace.workers != scenario.workers or not right_length:
+        return False
+    return run is None or plan_for(trace, scenario.rule, scenario.workload.counts).digest(run.commits) == run.digest
+
+
+def _is_finished(run: Run, trace: Trace, scenario: Scenario) -> bool:
+    commits = len(trace) if scenario.replayed is None else scenario.replayed
+    return run.commits >= commits or run.diverged_at is not None
+
+
+def replay_to_end(
+    scenario: Scenario,
+    trace: Trace,
+    before: Run | None,
+    seconds: Seconds,
+    progress: Callable[[Progress], None] | None,
+    checkpoint: Callable[[Run, Seconds], None],
+) -> tuple[Run, Seconds]:
+    """Replay to the end, with a checkpoint now and then and on Ctrl-C."""
+
+    def so_far() -> Seconds:
+        spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}
+        return {name: seconds.get(name, 0.0) + value for name, value in spent.items()}
+
+    def keep(run: Run) -> None:
+        checkpoint(run, so_far())
+
+    go_on = partial(
+        replay,
+        trace,
+        scenario.rule,
+        scenario.workload,
+        scenario.seed,
+        record=scenario.recorded,
+        commits=scenario.replayed,
+    )
+    done = before
+    with Stopwatch() as watch:
+        try:
+            while done is None or not _is_finished(done, trace, scenario):
+                done = go_on(resume=done, progress=progress, checkpoint=keep, checkpoint_every=CHECKPOINT_EVERY)
+        except ReplayInterrupted as interrupted:
+            keep(interrupted.run)
+            raise
+    return done, so_far()
+
+
+def keep_report(result: Result, path: Path, *, again: bool = False) -> None:
+    """Draw report.png of a result, unless it is there; `again` in any case."""
+
+    def page(figure: Any) -> None:
+        title, subtitle = headline(result.scenario)
+        predicted = predicted_staleness(result.scenario, result.trace)
+        draw_report(figure, trace=result.trace, run=result.run, title=title, subtitle=subtitle, predicted=predicted)
+
+    keep_png(path, page, SIZE, result.scenario.digest, again=again)
+
+
+def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
+    """The predicted staleness of a run, from its cluster or else from its recorded trace."""
+    if scenario.trace is not None:
+        return recorded_prediction(trace)
+    cluster = scenario.scheduled
+    return run_prediction(cluster, trace) if isinstance(cluster, Cluster) else None
+
+
+def headline(scenario: Scenario) -> tuple[str, str]:
+    """Two lines of text: rule, workload and number of workers; and the settings that differ from the defaults."""
+    *modelled, rule, compressor, workload = scenario.components
+    data, name = scenario.workload.data, scenario.workload.name
+    task = f"{data.name} ({name})" if isinstance(data, Dataset) else name
+    groups = [rule.arguments(), compressor.fields(), workload.arguments()]
+    cluster = cluster_fields(scenario.cluster)
+    if modelled:
+        law, protocol = modelled
+        groups += [law.fields(), [*protocol.fields(), *cluster]]
+    else:
+        groups.append(cluster)
+    groups.append(study_fields(scenario))
+    told = [settings(field for field in group if field.name not in SHOWN_BY_PICTURE) for group in groups]
+    if scenario.trace is not None:
+        told.append("recorded schedule")
+    return f"{scenario.rule.name} on {task}, {scenario.workers} workers", "; ".join(filter(None, told))
+
+
+LEARNED = 0.05  # share of the initial loss by which it must fall: a network that gives every class even odds has not
+
+
+def summarise(
+    trace: Trace,
+    run: Run,
+    wall_seconds: float,
+    compile_seconds: float = 0.0,
+    *,
+    test: Any = None,
+    scenario: Scenario | None = None,
+) -> dict[str, Any]:
+    """The summary of a run of one seed; the scenario knows how large messages are and whether workers pull."""
+    done = slice(run.commits)
+    test = run.evaluate() if test is None else test
+    working = wall_seconds - compile_seconds
+    before, final = loss_before_training(trace, run), run.final_loss()
+    values = {
+        "commits": run.commits,
+        "simulated_seconds": trace.commit_time[run.commits - 1] if run.commits else 0.0,
+        "mean_staleness": trace.staleness[done].mean() if run.commits else None,
+        **bytes_sent(trace, run, scenario),
+        "initial_loss": before,
+        "final_loss": final,
+        "test_loss": test.get("test_loss"),
+        "test_accuracy": test.get("test_accuracy"),
+        "diverged_at": run.diverged_at,
+        "stuck": is_stuck(before, final) if trace.read_version[done].any() else None,
+        "wall_seconds": wall_seconds,
+        "commits_per_second": run.commits / working if working > 0 else None,
+    }
+    own = {name: value for name, value in test.items() if name not in KEYS}
+    return {key: to_plain(value) for key, value in {**values, **own}.items()}
+
+
+def bytes_sent(trace: Trace, run: Run, scenario: Scenario | None = None) -> dict[str, int | None]:
+    """Bytes in both directions until the last replayed commit, or the end of a trace that was replayed as a whole."""
+    cluster = scenario and scenario.cluster
+    if isinstance(cluster, UNSIZED):
+        return {"bytes_up": None, "bytes_down": None}
+    known = sizes_of(run.rule, run.central, cluster)
+    whole = run.commits == len(trace)
+    end = end_of_trace(trace) if whole else trace.commit_time[run.commits - 1] if run.commits else 0.0
+    up, down = messages_by(trace, end, known["pulls"] if "pulls" in known else shows_pulls(trace))
+    return {"bytes_up": int(up) * known["message_bytes"], "bytes_down": int(down) * known["parameter_bytes"]}
+
+
+def loss_before_training(trace: Trace, run: Run) -> float:
+    """Mean loss of the gradients that were taken at the initial central variable; NaN without commits."""
+    first = trace.read_version[: run.commits] == 0
+    return float(run.loss[first].mean()) if run.commits else np.nan
+
+
+def is_stuck(before: float, final: float) -> bool | None:
+    """Whether a run failed to learn: its loss fell by less than a twentieth. None for a run that diverged."""
+    known = np.isfinite(before) and np.isfinite(final)
+    return bool(final > before - LEARNED * abs(before)) if known else None
+
+
+COMPILING = "/jax/core/compile/"  # tracing, lowering and compiling report under this name, each when it ends
+
+
+class Stopwatch:
+    """Measures a block of code."""
+
+    def __enter__(self) -> "Stopwatch":
+        self._start = time.perf_counter()
+        self._end: float | None = None
+        self._spans: list[tuple[float, float]] = []
+        jax.monitoring.register_event_duration_secs_listener(self._listen)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end = time.perf_counter()
+        jax.monitoring.unregister_event_duration_listener(self._listen)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the block began, up to its end."""
+        return (self._end or time.perf_counter()) - self._start
+
+    @property
+    def compiling(self) -> float:
+        """Length of the union of all reported spans: one function may be traced while another is."""
+        total, last = 0.0, self._start
+        for start, end in sorted(self._spans):
+            total += max(0.0, end - max(start, last))
+            last = max(last, end)
+        return total
+
+    def _listen(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
+        del kwargs  # Which function it was does not matter.
+        if event.startswith(COMPILING):
+            now = time.perf_counter()
+            self._spans.append((now - duration_secs, now))
+
+
+LONGEST = 200  # characters of a value in a table
+
+
+def write_html(result: Result, path: str | os.PathLike[str]) -> None:
+    """Write the report of a result as one page: curves with values, the whole timeline, staleness and tables."""
+    from asyncsim.animation._report import report_page
+
+    title, subtitle = headline(result.scenario)
+    tables = {
+        "Summary": [(metric(name).label, text(name, value)) for name, value in result.summary.items()],
+        "Scenario": [*_leaves(result.scenario.describe())],
+    }
+    predicted = predicted_staleness(result.scenario, result.trace)
+    page = report_page(result.trace, result.run, title, subtitle, predicted=predicted, tables=tables)
+    atomic_write(path, lambda file: file.write(page.encode()))
+
+
+def _leaves(described: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """The values of a description with their paths."""
+    for name, value in described.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{before}{name}.")
+        elif value is not None:
+            shown = str(value).lower() if isinstance(value, bool) else cell(value)
+            yield f"{before}{name}", shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

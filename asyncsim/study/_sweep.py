@@ -1,0 +1,445 @@
+"""Sweeps: any number of scenarios, computed by any executor, in a store that survives whatever happens.
+
+All results live in the store, and none is computed again. To go on after Ctrl-C, a crash or a power cut, ask for the
+same again. Any number of processes, on any number of hosts, may ask at once: each takes a lease on the batches that it
+computes, and waits for those that others compute.
+
+The death of a process costs its own batch and nothing else. The batch is tried again, and after three deaths it has
+failed, with its reason in the store, while all others go on. An error in a replay is kept with its traceback.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim._sources import own_modules
+from asyncsim.costs import Power, Price
+from asyncsim.pool._parcels import Packer
+from asyncsim.pool._patience import FOR_EVER, Patience
+from asyncsim.pool._queue import Job, Outcome, Queue
+from asyncsim.pool._slots import Call, slots
+from asyncsim.scenario._lanes import outside_lanes
+from asyncsim.scenario._scenario import Scenario
+from asyncsim.store._labels import LEASES
+from asyncsim.store._origin import Origin
+from asyncsim.study._batches import Batch, batches_of, blocks_of
+from asyncsim.study._best import best
+from asyncsim.study._run import Result
+from asyncsim.study._store import Store, open_store
+from asyncsim.study._work import VERSIONS, DifferentVersions, Task, check_worker, work, work_on
+from asyncsim.study.table import SweepTable, asked_for, column, remember, table_of
+
+
+class SweepProgress(NamedTuple):
+    """How far a sweep has come."""
+
+    done: int  # results that are there
+    failed: int  # scenarios that have none and will have none
+    total: int  # scenarios asked for
+    computed: int  # results that this call computed
+    seconds: float  # since it began
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep:
+    """Scenarios, and the store that keeps their results.
+
+    Iterating gives the results that are there, in the order of the scenarios, each read when it comes.
+
+    Attributes:
+        scenarios: What was asked for.
+        store: Where the results are.
+        computed: Digests of the results that this call computed, in the order in which they came.
+        troubles: Digest -> why a scenario has no result, as far as this call met it; full disks among them, which the
+            store could not keep.
+        temporary: What keeps a temporary store there.
+        lanes: Digest of a scenario -> the same as it is kept, where lanes were asked for.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    store: Store
+    computed: tuple[str, ...] = ()
+    troubles: dict[str, str] = None  # type: ignore[assignment]
+    temporary: object = None
+    lanes: Mapping[str, Scenario] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = Counter(self.states.values())
+        told = ", ".join(f"{count} {state}" for state, count in counts.items())
+        return f"Sweep({len(self.scenarios)} scenarios in {self.store.path}: {told})"
+
+    def __len__(self) -> int:
+        return len(self.scenarios)
+
+    def __iter__(self) -> Iterator[Result]:
+        for scenario in self.scenarios:
+            result = self._find(scenario)
+            if result is not None:
+                yield result
+
+    @cached_property
+    def states(self) -> dict[str, str]:
+        """Digest -> "done", "running", "failed" or "missing", when it was first asked for."""
+        return self.store.states(scenario.digest for scenario in self.kept)
+
+    @property
+    def kept(self) -> tuple[Scenario, ...]:
+        """The scenarios under the digests that the store has: those of lanes differ from `asyncsim.run`'s."""
+        return tuple(self.lanes.get(scenario.digest, scenario) for scenario in self.scenarios)
+
+    def _find(self, scenario: Scenario) -> Result | None:
+        found = self.store.get(self.lanes.get(scenario.digest, scenario))
+        return None if found is None else replace(found, scenario=scenario)
+
+    def result(self, scenario: Scenario) -> Result:
+        """The result of a scenario.
+
+        Raises:
+            ValueError: If there is none (it says why), or its files are damaged.
+        """
+        found = self._find(scenario)
+        if found is None:
+            kept = self.lanes.get(scenario.digest, scenario)
+            failure = self.store.failure(kept.digest) or {"reason": self.troubles.get(kept.digest)}
+            reason = failure["reason"] or "it has not been computed"
+            raise ValueError(f"`scenario` {scenario!r} has no result: {reason}.")
+        return found
+
+    def table(
+        self, *, power: Power | None = None, price: Price | None = None, **labels: Sequence[Any] | np.ndarray
+    ) -> SweepTable:
+        """One row per scenario: the fields in which they differ, the summary, the state, the digest.
+
+        Args:
+            power: The power of the machines, for a column `joules`.
+            price: Their prices, for a column `money`.
+            **labels: Further columns that count as fields, such as a name for each group: a value per scenario.
+
+        Raises:
+            ValueError: If a label has another number of values.
+        """
+        table = table_of(self.store, [asked_for(self.kept)], power, price)
+        first = [*{scenario.digest: place for place, scenario in reversed([*enumerate(self.scenarios)])}.values()][::-1]
+        for name, values in labels.items():
+            if len(values) != len(self.scenarios):
+                raise ValueError(f"`{name}` must have {len(self.scenarios)} values, as many as there are scenarios.")
+        columns = {name: column([values[place] for place in sorted(first)]) for name, values in labels.items()}
+        return SweepTable({**columns, **table}, [*columns, *table.fields])
+
+    def best(self, by: str = "final_loss", per: str | Sequence[str] = (), *, largest: bool | None = None) -> SweepTable:
+        """The best setting of each group, as `asyncsim.best`."""
+        return best(self.table(), by, per, largest=largest)
+
+
+@overload
+def sweep(
+    scenarios: Iterable[Scenario],
+    store: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    *,
+    wait: Literal[True] = True,
+    shared_schedule: bool = False,
+    retry_failed: bool = False,
+    lanes: int | None = None,
+    patience: float | None = None,
+    run_limit: float | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
+    origin: Origin | None = None,
+) -> Sweep: ...
+
+
+@overload
+def sweep(
+    scenarios: Iterable[Scenario],
+    store: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    *,
+    wait: Literal[False],
+    shared_schedule: bool = False,
+    retry_failed: bool = False,
+    lanes: int | None = None,
+    patience: float | None = None,
+    run_limit: float | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
+    origin: Origin | None = None,
+) -> Iterator[Result]: ...
+
+
+def sweep(
+    scenarios: Iterable[Scenario],
+    store: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    *,
+    wait: bool = True,
+    shared_schedule: bool = False,
+    retry_failed: bool = False,
+    lanes: int | None = None,
+    patience: float | None = None,
+    run_limit: float | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
+    origin: Origin | None = None,
+) -> Sweep | Iterator[Result]:
+    """Compute what a store lacks of these scenarios, and wait for all of them, or for one after another.
+
+    Each result is that of `asyncsim.run`, to the last bit, under the digest of its scenario. With `lanes`, several
+    scenarios share one compiled program, which is faster for small models and rounds differently; such results are
+    kept under digests of their own, and marked in the table.
+
+    Args:
+        scenarios: What to compute, such as `asyncsim.grid` or `asyncsim.sample` give.
+        store: Folder; created if missing. The same call again goes on; another one adds to it. By default a temporary
+            one, which is there as long as what is returned.
+        jobs: Processes on this machine; by default one for each core.
+        executor: Any executor of PEP 3148 instead, such as Dask's `client.get_executor()`. It is not shut down. Its
+            processes must see the store under the same path.
+        wait: Without it, an iterator gives the results as they come: at once those that are there, then each when it
+            has been computed; not those that fail. It computes while it is asked; a process that has finished its batch
+            and the next one waits for you. To stop, leave the loop: what is done is kept.
+        shared_schedule: Give scenarios that differ only in their seed the schedule of the first of them: less to
+            compute, but then compute times are not averaged over.
+        retry_failed: Try again what failed before, and compute again what is damaged: every file is read.
+        patience: Seconds to wait for other processes that hold leases of what is left, or for Dask's workers when there
+            are none; by default for ever. After a minute a warning says who is waited for.
+        run_limit: Seconds that a run may take; one that takes longer has failed. It is looked at between chunks of some
+            thousand commits, and a process of this machine that does not answer is killed. By default no limit.
+        lanes: The most scenarios in one program, of those that differ only in the rule's numbers or, with one schedule,
+            in their seed; by default each is replayed by itself. Sixteen take about the time of one where the model has
+            a few parameters, and the time of sixteen where it is a network.
+        progress: Called with a `SweepProgress` whenever something has happened.
+        origin: Where the scenarios came from, kept beside their results for `asyncsim.load`.
+
+    Returns:
+        A `Sweep`; without `wait`, an iterator over `Result`s.
+
+    Raises:
+        ValueError: If the folder holds anything but a store, or an argument does not fit.
+        DifferentVersions: If the executor's processes have another asyncsim or JAX.
+        RuntimeError: If the sweep cannot go on though no run has failed: the executor is gone, its workers cannot see
+            the store (they are named), or `patience` is over. What is done is kept; the same call goes on.
+        KeyboardInterrupt: On Ctrl-C; what is done is kept.
+
+    Example:
+        >>> import tempfile
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
+        >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
+        >>> base = asim.Scenario(cluster, rule, workload, commits=8)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     results = asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0)
+        ...     table = results.table()
+        >>> table["learning_rate"].tolist(), table["status"].tolist(), table["final_loss"].round(4).tolist()
+        ([0.1, 0.2], ['done', 'done'], [0.1396, 0.0205])
+
+        One result after another:
+
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for result in asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0, wait=False):
+        ...         print(result.scenario.rule, round(result.summary["final_loss"], 4))
+        Downpour(learning_rate=0.1, window=1) 0.1396
+        Downpour(learning_rate=0.2, window=1) 0.0205
+    """
+    asked = tuple(scenario.current() for scenario in _require_scenarios(scenarios))
+    if jobs is not None:
+        jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
+    if run_limit is not None:
+        run_limit = checks.require_positive("run_limit", run_limit, remedy="Leave it out for no limit.")
+    if patience is not None:
+        checks.require_not_negative("patience", patience, remedy=FOR_EVER)
+    if lanes is not None:
+        lanes = checks.require_integer("lanes", lanes, least=1, remedy="Leave it out for runs of their own.")
+    if shared_schedule:
+        asked = with_shared_schedules(asked)
+    temporary = None
+    if store is None:
+        temporary = _Temporary()
+        store = temporary.path
+    place = open_store(store)
+    told = (origin or Origin()).describe()
+    batches = batches_of(asked, lanes)
+    placed = {outside_lanes(one).digest: one for batch in batches for one in batch.scenarios} if lanes else {}
+    found = Sweep(asked, place, temporary=temporary, lanes=placed)
+    work = _Sweeping(found.kept, place, batches, retry_failed, progress, told, Patience(patience), run_limit)
+    events = _events(work, found.kept, executor, jobs)
+    if not wait:
+        return _arrivals(work, found, events)
+    for _ in events:
+        pass
+    return replace(found, computed=tuple(work.computed), troubles=work.troubles)
+
+
+class _Temporary:
+    """A folder that is there as long as this object."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="asyncsim-sweep-")
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def _events(
+    work: "_Sweeping", asked: Sequence[Scenario], executor: Executor | None, jobs: int | None
+) -> Iterator[None]:
+    """Do the work; stops whenever something has happened."""
+    queue = Queue(work, work.missing)
+    with slots(executor, jobs, len(queue), (check_worker, (str(work.place), VERSIONS))) as found:
+        try:
+            remember(work.store, asked)
+            work.store.clear()
+        except OSError:
+            if queue:  # else all is there, in a folder that this process may only read
+                raise
+        yield from queue.run(found)
+    with suppress(OSError):
+        work.store.clear()
+
+
+def _arrivals(work: "_Sweeping", found: Sweep, events: Iterator[None]) -> Iterator[Result]:
+    """The results as they come; a temporary store is kept that long."""
+    left = {kept.digest: scenario for kept, scenario in zip(found.kept, found.scenarios, strict=True)}
+    with closing(events):  # type: ignore[type-var]  # a generator
+        for _ in events:
+            come = left.keys() & work.done
+            for one in [one for one in left if one in come] if come else ():
+                result = found._find(left.pop(one))
+                if result is not None:
+                    yield result
+
+
+def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
+    """The scenarios, of which those that differ only in their seed have the compute times of the first of them."""
+    first: dict[str, int] = {}
+    changed = []
+    for scenario in scenarios:
+        if scenario.trace is not None:  # a recorded one, which all seeds have anyway
+            changed.append(scenario)
+            continue
+        of_all = replace(scenario, seed=0, schedule_seed=None).schedule_digest
+        seed = first.setdefault(of_all, scenario.seed)
+        changed.append(replace(scenario, schedule_seed=seed))
+    return tuple(changed)
+
+
+class _Sweeping(Job[Batch]):
+    """A sweep in progress."""
+
+    ends = (DifferentVersions,)
+
+    def __init__(
+        self,
+        asked: tuple[Scenario, ...],
+        store: Store,
+        batches: Sequence[Batch],
+        retry_failed: bool,
+        progress: Callable[[SweepProgress], None] | None,
+        origin: Mapping[str, Any],
+        patience: Patience,
+        run_limit: float | None,
+    ) -> None:
+        self.store, self.place, self.leases = store, store.path.absolute(), store.path / LEASES
+        self.origin, self.progress, self.begun = origin, progress, time.monotonic()
+        self.patience, self.run_limit = patience, run_limit
+        self.computed: list[str] = []
+        self.troubles: dict[str, str] = {}
+        self.packer = Packer(store.data, own_modules())
+        self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
+        self.wanted = {scenario.digest for scenario in asked}
+        self.done = {one for one in self.wanted if store.has(one, check=retry_failed)}
+        if damaged := [one for one in self.wanted - self.done if store.is_damaged(one)]:
+            warnings.warn(
+                f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3
+            )
+        for one in self.wanted - self.done if retry_failed else ():
+            store.discard(one)
+        self._read_failures(self.wanted)
+        self.missing = [batch for batch in batches if self._lacks(batch)]
+        self.blocks = {batch.name: block for block in blocks_of(self.missing) for batch in block}
+
+    def here(self, task: Batch) -> Outcome:
+        """Compute a batch in this process."""
+        return work_on(task, self.store, self.origin, self.run_limit)
+
+    def call(self, task: Batch) -> Call:
+        """The same for another process: the block of a batch is packed when the first of its batches is needed."""
+        if task.name not in self.parcels:
+            block = self.blocks.pop(task.name, [task])
+            parcel = self.packer.pack(block)
+            self.parcels |= {one.name: (parcel, place) for place, one in enumerate(block)}
+        parcel, place = self.parcels[task.name]
+        return work, Task(str(self.place), parcel, place, VERSIONS, self.origin, self.run_limit)
+
+    def receive(self, task: Batch, outcome: Outcome) -> None:
+        """Count what has been computed."""
+        computed = [one for one, reason in outcome.value.items() if not reason]
+        self.computed += computed
+        self.troubles |= {one: reason for one, reason in outcome.value.items() if reason}
+        self.done.update(computed, (one for one in task.digests if one not in outcome.value and self.store.has(one)))
+
+    def parts(self, task: Batch) -> list[Batch]:
+        """The runs of a batch that are not there, one by one, if it has several."""
+        self.done.update(one for one in task.digests if self.store.has(one))
+        return task.without(self.done).alone() if task.in_turn and len(task.scenarios) > 1 else []
+
+    def discard(self, task: Batch, reason: str) -> None:
+        """Keep the reason for which a batch has failed."""
+        for scenario in task.scenarios:
+            if self.store.has(scenario.digest):
+                continue
+            self.troubles[scenario.digest] = reason
+            try:
+                self.store.fail(scenario, reason)
+            except OSError as error:
+                self.troubles[scenario.digest] = f"{reason} (not kept: {error})"
+
+    def is_left(self, task: Batch) -> bool:
+        """Whether the process that computed a batch left anything of it."""
+        self.done.update(one for one in task.digests if self.store.has(one))
+        self._read_failures(task.digests)
+        return self._lacks(task)
+
+    def tell(self) -> None:
+        """Report the progress."""
+        if self.progress is not None:
+            failed = len(self.troubles.keys() - self.done)
+            seconds = time.monotonic() - self.begun
+            self.progress(SweepProgress(len(self.done), failed, len(self.wanted), len(self.computed), seconds))
+
+    def _read_failures(self, digests: Iterable[str]) -> None:
+        for one in {*digests} - self.done:
+            failure = self.store.failure(one)
+            if failure is not None:
+                self.troubles[one] = str(failure.get("reason"))
+
+    def _lacks(self, batch: Batch) -> bool:
+        """Whether something of a batch is neither there nor has failed."""
+        return any(one not in self.done and one not in self.troubles for one in batch.digests)
+
+
+def _require_scenarios(scenarios: object) -> tuple[Scenario, ...]:
+    if isinstance(scenarios, Scenario) or not isinstance(scenarios, Iterable):
+        got = "a single scenario" if isinstance(scenarios, Scenario) else f"{type(scenarios).__name__}"
+        raise ValueError(
+            f"`scenarios` must be a list of scenarios; got {got}. Give [scenario], or several by "
+            "asim.grid(scenario, learning_rate=[…], seed=range(3))."
+        )
+    asked = tuple(scenarios)
+    if not asked:
+        raise ValueError("`scenarios` must hold at least one scenario; got none.")
+    for place, scenario in enumerate(asked):
+        if not isinstance(scenario, Scenario):
+            raise ValueError(f"`scenarios` must be scenarios; number {place + 1} is a {type(scenario).__name__}.")
+    return asked

@@ -1,0 +1,499 @@
+"""A set of figures in one folder: their numbers, their pictures, and the claims that the numbers support or refute."""
+
+import ast
+import importlib.metadata
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+
+from asyncsim._checks import did_you_mean
+from asyncsim._version import __version__
+from asyncsim.cluster import Cluster, simulate
+from asyncsim.delays import Constant
+from asyncsim.engine import Progress, replay
+from asyncsim.plots._page import draw_title
+from asyncsim.plots.style import save_figure
+from asyncsim.rules import Downpour
+from asyncsim.scenario._scenario import Scenario
+from asyncsim.store import _npz as npz
+from asyncsim.store._files import atomic_write, digest, read_owned, remove_temporary_files, write_owned
+from asyncsim.store._folder import locked, make_folder
+from asyncsim.study._run import Result, run
+from asyncsim.study._store import Store, open_store
+from asyncsim.study._sweep import SweepProgress, sweep
+from asyncsim.study._work import obtain
+from asyncsim.study.table import Numbers, columns_of, names_of, to_csv
+from asyncsim.workloads import Workload
+
+__all__ = [
+    "COLUMNS",
+    "PICTURES",
+    "UNCACHED",
+    "CachedRun",
+    "Claim",
+    "Estimate",
+    "FigureModule",
+    "FigureSet",
+    "MadeFigure",
+    "RunCache",
+    "cached_run",
+    "claims_table",
+    "digest_of",
+    "each",
+    "each_n",
+    "estimate",
+    "in_words",
+    "numbers",
+    "seconds_per_commit",
+    "source_digest",
+    "source_files",
+    "versions_used",
+]
+
+ANSWERS = {True: "holds", False: "does not hold", None: "cannot be judged here"}
+
+
+class Claim(NamedTuple):
+    """A claim and its judgement."""
+
+    says: str
+    judged: str
+    measured: str
+    holds: bool | None
+
+    @property
+    def answer(self) -> str:
+        """Whether it holds, in words."""
+        return ANSWERS[self.holds]
+
+
+def claims_table(claims: Mapping[str, Iterable[Claim]]) -> str:
+    """A Markdown table with one row per claim, which begins with the name of its figure."""
+    lines = ["| figure | claim | judged by | measured, all seeds | |", "|---|---|---|---|---|"]
+    for figure, rows in claims.items():
+        for row in rows:
+            answer = f"**{row.answer}**" if row.holds is False else row.answer
+            lines.append(_table_row(figure, row.says, row.judged, row.measured, answer))
+    return "\n".join(lines)
+
+
+def _table_row(*cells: str) -> str:
+    escaped = (cell.replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def numbers(values: Iterable[float]) -> str:
+    """Numbers for a cell of the table, three digits each."""
+    return " ".join(_short(float(value)) for value in values)
+
+
+def each(labels: Iterable[object], columns: np.ndarray) -> str:
+    """The numbers of all seeds, column by column."""
+    return "; ".join(f"{label}: {numbers(column)}" for label, column in zip(labels, columns.T, strict=True))
+
+
+def each_n(workers: Iterable[int], columns: np.ndarray) -> str:
+    """The numbers of all seeds, (seeds, numbers of workers), as `each` shows them."""
+    return each((f"n = {n}" for n in workers), columns)
+
+
+def _short(value: float) -> str:
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:.3g}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3g}"
+
+
+VERSIONS = f"asyncsim-{__version__},jax-{jax.__version__}"  # name of a folder: what other ones computed is not used
+COLUMNS = ("worker", "staleness", "commit_time")  # of the trace, as far as figures need them
+COMPILING = 8.0  # seconds that one of the larger networks' programs takes to compile
+PROBED = 8  # workers in a probe of the speed, and commits of each
+SLOWER = 1.3  # the time of GEM with its records over that of DOWNPOUR
+
+
+@dataclass(frozen=True, eq=False)
+class CachedRun:
+    """What figures need of a run, without its parameters."""
+
+    workers: int
+    loss: np.ndarray = field(repr=False)
+    worker: np.ndarray = field(repr=False)
+    staleness: np.ndarray = field(repr=False)
+    commit_time: np.ndarray = field(repr=False)
+    records: Mapping[str, np.ndarray] = field(repr=False)
+    recorded_at: Mapping[str, np.ndarray] = field(repr=False)
+    diverged_at: int | None
+    test_loss: float
+    test_accuracy: float
+    final_loss: float
+
+    @property
+    def commits_per_worker(self) -> int:
+        """Commits of each worker on average, rounded down."""
+        return len(self.loss) // self.workers
+
+
+@dataclass(frozen=True)
+class RunCache:
+    """Where runs come from: the cache if it holds them, otherwise a replay."""
+
+    folder: Path | None = None
+    progress: Callable[[Scenario, Progress], None] | None = None
+
+    def has(self, scenario: Scenario) -> bool:
+        """Whether the cache holds the run of a scenario."""
+        return self.folder is not None and Store(self.folder / VERSIONS).has(scenario.digest)
+
+    def get(self, scenario: Scenario) -> CachedRun:
+        """The run of a scenario, replayed if the cache does not hold it."""
+        progress = None if self.progress is None else partial(self.progress, scenario)
+        if self.folder is None:
+            return cached_run(run(scenario, progress=progress))
+        reports = None if progress is None else lambda name, done: progress(done)
+        ((_, result),) = obtain({"run": scenario}, open_store(self.folder / VERSIONS), progress=reports)
+        return cached_run(result)
+
+    def forget(self, scenario: Scenario) -> None:
+        """Remove a run and its checkpoints, so that the next `get` replays it from the start."""
+        if self.folder is not None and (self.folder / VERSIONS).is_dir():
+            open_store(self.folder / VERSIONS).discard(scenario.digest)
+
+    def unused(self) -> list[Path]:
+        """What the folder holds and this cache does not use: runs of other versions, which may be deleted."""
+        found = [] if self.folder is None or not self.folder.is_dir() else self.folder.iterdir()
+        return sorted(path for path in found if path.name != VERSIONS)
+
+
+UNCACHED = RunCache()  # replays whatever it is asked for
+
+
+def cached_run(result: Result) -> CachedRun:
+    """The part of a result that is cached."""
+    trace, replayed, summary = result.trace, result.run, result.summary
+    loss = np.full(len(trace), np.nan, np.float32)
+    loss[: replayed.commits] = replayed.loss
+    if replayed.diverged_at is not None:
+        loss[replayed.diverged_at :] = np.nan
+    return CachedRun(
+        workers=trace.workers,
+        loss=loss,
+        **{name: getattr(trace, name) for name in COLUMNS},
+        records=replayed.records,
+        recorded_at=replayed.recorded_at,
+        diverged_at=replayed.diverged_at,  # type: ignore[arg-type]  # one seed
+        test_loss=_or_nan(summary["test_loss"]),
+        test_accuracy=_or_nan(summary["test_accuracy"]),
+        final_loss=np.nan if replayed.diverged_at is not None else _or_nan(summary["final_loss"]),
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+class Estimate(NamedTuple):
+    """The work that the cache does not spare."""
+
+    runs: int
+    commits: int
+    seconds: float
+
+
+def estimate(scenarios: Iterable[Scenario], cache: RunCache) -> Estimate:
+    """Count the runs that the cache lacks, and estimate their time from a few commits of each workload."""
+    missing = {scenario.digest: scenario for scenario in scenarios if not cache.has(scenario)}
+    workloads = {id(scenario.workload): scenario.workload for scenario in missing.values()}
+    cost = {key: SLOWER * seconds_per_commit(workload) for key, workload in workloads.items()}
+    commits = seconds = 0.0
+    for scenario in missing.values():
+        commits += scenario.total or 0
+        seconds += (scenario.total or 0) * cost[id(scenario.workload)]
+    programs = len({(s.rule.name, s.workers, id(s.workload)) for s in missing.values()})
+    return Estimate(len(missing), int(commits), seconds + COMPILING * programs)
+
+
+def seconds_per_commit(workload: Workload) -> float:
+    """Wall time per commit of DOWNPOUR with a few workers, measured when the program has been compiled."""
+    trace = simulate(Cluster(PROBED, Constant(1.0)), commits=PROBED * PROBED)
+    for _ in range(2):
+        begun = time.perf_counter()
+        replay(trace, Downpour(0.0), workload)
+        spent = time.perf_counter() - begun
+    return spent / len(trace)  # type: ignore[possibly-undefined]  # the loop ran
+
+
+def in_words(seconds: float) -> str:
+    """A duration, in words."""
+    if seconds < 60:
+        return "less than a minute"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"
+
+
+SUMMARY, LABEL = "summary.md", "figures.json"
+NUMBERS, RUNS = "numbers", "runs"  # folders inside
+PICTURES = ("pdf", "png")
+FORMAT_VERSION = 2  # of the files of numbers; 2: their owner is a note
+VERSIONED = ("jax", "numpy", "matplotlib")  # whose version may decide a number or a picture
+
+
+class FigureModule(Protocol):
+    """A module that computes, judges and draws one figure.
+
+    Attributes:
+        TITLE: The line above the picture, which says what it shows.
+        SIZE: Of the picture, in inches.
+        task: Optional, `scale -> str`: what is learned, if it differs from the task of the set.
+        note: Optional, `scale -> str`: a remark for the line below the title; "" for none.
+        SEEDS_SHOWN: Optional: how the seeds are shown, if not by their median and range.
+    """
+
+    @property
+    def TITLE(self) -> str: ...  # noqa: D102
+
+    @property
+    def SIZE(self) -> tuple[float, float]: ...  # noqa: D102
+
+    @property
+    def __file__(self) -> str | None: ...
+
+    def scenarios(self, scale: str, seed: int) -> Mapping[Any, Scenario]:
+        """The runs that one seed needs, under any keys; {} if it needs none."""
+        ...
+
+    def compute(self, scale: str, seed: int, runs: RunCache) -> Numbers:
+        """The numbers of one seed: tables, made by `asyncsim.study.table.pack`, of what is drawn and judged."""
+        ...
+
+    def claims(self, seeds: Sequence[Numbers], scale: str) -> list[Claim]:
+        """The claims, judged by the numbers of all seeds."""
+        ...
+
+    def draw(self, figure: Any, seeds: Sequence[Numbers], scale: str) -> object:
+        """Draw the numbers of all seeds on an empty figure."""
+        ...
+
+
+@dataclass(frozen=True)
+class MadeFigure:
+    """One figure of a set, after `FigureSet.make`."""
+
+    name: str
+    claims: list[Claim]
+    computed: list[int]
+    drawn: bool
+
+
+@dataclass(frozen=True)
+class FigureSet:
+    """Figures whose results share a folder; existing results are reused."""
+
+    out: Path
+    figures: Mapping[str, FigureModule]
+    scale: str
+    task: str
+    seeds: int = 3
+
+    @contextmanager
+    def lease(self) -> Iterator[None]:
+        """Create the folder, or check that it holds figures of this scale, and lock it until the end of the block."""
+        make_folder(self.out)
+        with locked(self.out):
+            found = self._label()["scale"]
+            if found != self.scale:
+                raise ValueError(f"`out` {str(self.out)!r} holds figures of scale {found}. Choose another folder.")
+            for folder in filter(Path.is_dir, (self.out, self.out / NUMBERS)):
+                remove_temporary_files(folder)
+            yield
+
+    def find(self, name: str) -> FigureModule:
+        """The module of a figure."""
+        if name not in self.figures:
+            hint = did_you_mean(name, self.figures)
+            raise ValueError(f"There is no figure {name!r}.{hint} The figures are {', '.join(self.figures)}.")
+        return self.figures[name]
+
+    def estimate(self, names: Sequence[str]) -> Estimate:
+        """The replays that figures still need, and roughly how long they will take."""
+        return estimate(self.scenarios(names), self.cache())
+
+    def scenarios(self, names: Sequence[str]) -> list[Scenario]:
+        """The runs of figures whose numbers are not there."""
+        pairs = [(name, seed) for name in names for seed in range(self.seeds) if self.read(name, seed) is None]
+        return [s for name, seed in pairs for s in self.find(name).scenarios(self.scale, seed).values()]
+
+    def replay(self, names: Sequence[str], jobs: int, progress: Callable[[SweepProgress], None] | None = None) -> None:
+        """Compute the missing runs of figures in processes of this machine, for `make`.
+
+        Raises:
+            RuntimeError: If some of them failed; the others are kept.
+        """
+        missing = [scenario for scenario in self.scenarios(names) if not self.cache().has(scenario)]
+        if missing:
+            found = sweep(missing, self.out / RUNS / VERSIONS, jobs, retry_failed=True, progress=progress)
+            for reason in found.troubles.values():
+                raise RuntimeError(f"{len(found.troubles)} of the figures' runs failed, the first with: {reason}")
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Remove the numbers of figures and the runs that they need, which other figures may share."""
+        for name in names:
+            for path in (self.out / NUMBERS).glob(f"{name}_seed*.npz"):
+                path.unlink()
+            for seed in range(self.seeds):
+                for scenario in self.find(name).scenarios(self.scale, seed).values():
+                    self.cache().forget(scenario)
+
+    def make(self, name: str, progress: Callable[[int, Scenario, Progress], None] | None = None) -> MadeFigure:
+        """Compute, write and draw one figure, as far as the folder does not hold it already."""
+        module, computed = self.find(name), []
+        numbers: dict[int, Numbers] = {}
+        for seed in range(self.seeds):
+            found = self.read(name, seed)
+            if found is None:
+                cache = self.cache(None if progress is None else partial(progress, seed))
+                found = module.compute(self.scale, seed, cache)
+                self._keep(name, seed, found)
+                computed.append(seed)
+            numbers[seed] = found
+        claims = module.claims([*numbers.values()], self.scale)
+        return MadeFigure(name, claims, computed, self._write(name, numbers))
+
+    def conclude(self, made: Sequence[MadeFigure]) -> str:
+        """Write summary.md, the claims of these figures and of all others in the folder, and return its text."""
+        claims = {figure.name: figure.claims for figure in made}
+        for name, entry in self._label()["figures"].items():
+            if name in self.figures and name not in claims:
+                seeds = [self.read(name, seed) for seed in range(entry["seeds"])]
+                if all(seeds):
+                    claims[name] = self.find(name).claims([seed for seed in seeds if seed], self.scale)
+        ordered = {name: claims[name] for name in self.figures if name in claims}
+        text = f"# Claims at scale {self.scale}\n\n{self._circumstances(ordered)}\n\n{claims_table(ordered)}\n"
+        atomic_write(self.out / SUMMARY, lambda file: file.write(text.encode()))
+        return text
+
+    def cache(self, progress: Callable[[Scenario, Progress], None] | None = None) -> RunCache:
+        """The cache of this set's runs."""
+        return RunCache(self.out / RUNS, progress)
+
+    def read(self, name: str, seed: int) -> Numbers | None:
+        """The numbers of one seed of a figure; None unless the figure would compute the same with these versions."""
+        made_of = self._made_of(name, seed)
+        return npz.read_if_whole(self._file(name, seed), kind="figure", version=FORMAT_VERSION, owner=made_of)
+
+    def task_of(self, name: str) -> str:
+        """What the runs of a figure learn, in words."""
+        own = getattr(self.find(name), "task", None)
+        return self.task if own is None else own(self.scale)
+
+    def subtitle(self, name: str, seeds: int) -> str:
+        """The line below the title: what was learned, how the seeds are shown, and the figure's own note."""
+        module = self.find(name)
+        shown = getattr(module, "SEEDS_SHOWN", "median and range")
+        note = module.note(self.scale) if hasattr(module, "note") else ""  # type: ignore[attr-defined]
+        parts = (self.task_of(name), "1 seed" if seeds == 1 else f"{seeds} seeds: {shown}", note)
+        return "; ".join(part for part in parts if part)
+
+    def _keep(self, name: str, seed: int, numbers: Numbers) -> None:
+        """Keep numbers, with a digest of everything that decides them."""
+        self._file(name, seed).parent.mkdir(parents=True, exist_ok=True)
+        notes = {npz.OWNER: self._made_of(name, seed)}
+        npz.write(self._file(name, seed), numbers, version=FORMAT_VERSION, notes=notes)
+
+    def _file(self, name: str, seed: int) -> Path:
+        return self.out / NUMBERS / f"{name}_seed{seed}.npz"
+
+    def _made_of(self, name: str, seed: int) -> str:
+        """Digest of everything that decides a figure's numbers: its code, what it replays, and versions."""
+        module = self.find(name)
+        replayed = [scenario.digest for scenario in module.scenarios(self.scale, seed).values()]
+        return digest_of(source_digest(module), self.scale, self.task_of(name), seed, replayed, versions_used())
+
+    def _circumstances(self, names: Iterable[str]) -> str:
+        """Tasks, seeds and versions, in words."""
+        others: dict[str, list[str]] = {}
+        for name in names:
+            others.setdefault(self.task_of(name), []).append(name)
+        tasks = [self.task, *(f"{', '.join(names)}: {task}" for task, names in others.items() if task != self.task)]
+        versions = ", ".join(f"{name} {version}" for name, version in versions_used().items())
+        return f"{'; '.join(tasks)}. Seeds 0, 1, …, as many as there are numbers. {versions}."
+
+    def _write(self, name: str, numbers: Mapping[int, Numbers]) -> bool:
+        """Write tables and pictures, unless the folder holds those of these numbers, undamaged."""
+        tables = {f"{name}_{table}.csv": to_csv(columns_of(numbers, table)) for table in names_of(numbers[0])}
+        content = map(digest, tables.values())
+        made_of = digest_of(source_digest(self.find(name)), self.task_of(name), versions_used(), *content)
+        label = self._label()
+        entry = label["figures"].get(name)
+        files = [*tables, *(f"{name}.{kind}" for kind in PICTURES)]
+        if entry and entry["made_of"] == made_of and entry["files"] == self._digests(files):
+            return False
+        for file, csv in tables.items():
+            atomic_write(self.out / file, lambda opened, csv=csv: opened.write(csv))
+        self._draw(name, [*numbers.values()])
+        entry = {"made_of": made_of, "seeds": len(numbers), "files": self._digests(files)}
+        write_owned(self.out / LABEL, {**label, "figures": {**label["figures"], name: entry}}, self.scale)
+        return True
+
+    def _digests(self, files: Sequence[str]) -> dict[str, str]:
+        return {file: digest((self.out / file).read_bytes()) for file in files if (self.out / file).is_file()}
+
+    def _draw(self, name: str, seeds: Sequence[Numbers]) -> None:
+        module = self.find(name)
+
+        def page(figure: Any) -> None:
+            module.draw(figure, seeds, self.scale)
+            draw_title(figure, module.TITLE, self.subtitle(name, len(seeds)))
+
+        save_figure([self.out / f"{name}.{kind}" for kind in PICTURES], page, module.SIZE)
+
+    def _label(self) -> dict[str, Any]:
+        """The content of figures.json; without figures if the file is missing or damaged."""
+        return read_owned(self.out / LABEL) or {"scale": self.scale, "figures": {}}
+
+
+def versions_used() -> dict[str, str]:
+    """Versions of the packages that make the numbers and pictures."""
+    return {"asyncsim": __version__, **{name: importlib.metadata.version(name) for name in VERSIONED}}
+
+
+def digest_of(*values: Any) -> str:
+    """Digest of plain values, such as numbers, strings, lists and dictionaries."""
+    return digest(json.dumps(values, sort_keys=True))
+
+
+def source_digest(module: FigureModule) -> str:
+    """Digest of the code behind a figure: its module, and all modules of the same package that it depends on."""
+    return digest(*(path.read_bytes() for path in source_files(Path(module.__file__ or ""))))
+
+
+def source_files(path: Path) -> list[Path]:
+    """A module's file and those of all modules of the same top-level package that it imports, also indirectly."""
+    package = path.parent
+    while (package.parent / "__init__.py").is_file():
+        package = package.parent
+    found = [path]
+    for source in found:  # grows meanwhile
+        for name in _imported_names(source.read_text(encoding="utf-8")):
+            place = package.parent.joinpath(*name.split("."))
+            file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
+            if file.is_file() and file.is_relative_to(package) and file not in found:
+                found.append(file)
+    return found
+
+
+@cache
+def _imported_names(source: str) -> tuple[str, ...]:
+    """Dotted names of what some code imports: modules, and names in them, which may be modules as well."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(names)

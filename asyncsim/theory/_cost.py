@@ -1,0 +1,284 @@
+"""The cost of a run in closed form: busy shares, energy for a gradient, and losses by preemption."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim._checks import require_not_negative, require_positive
+from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
+from asyncsim.theory._arguments import Protocol, checked_protocol
+from asyncsim.theory._laws import quantile
+from asyncsim.theory._numerics import integrals
+from asyncsim.theory.runtime._queueing import throughput
+from asyncsim.theory.runtime._rounds import expected_order_statistic
+
+PROTOCOLS = ("async", "sync", "k_sync")
+_LATENCY = "Give seconds each way, for example 0.01."
+
+
+def useful_share(
+    *, compute: Delay, workers: int, protocol: str = "async", k: int | None = None, latency: float = 0.0
+) -> float:
+    """Share of the workers' time in which they compute gradients that are used.
+
+    With ℓ the latency each way and X_{i:n} the i-th shortest of n compute times,
+
+        "async":   E X / (E X + 2 ℓ)
+        "sync":    E X / (E X_{n:n} + 2 ℓ);  1 / H_n for exponential times without latency
+        "k_sync":  Σ_{i<=K} E X_{i:n} / (n (E X_{K:n} + 2 ℓ));
+                   Σ_{i<=K} (H_n - H_{n-i}) / (n (H_n - H_{n-K})) for exponential times without latency
+
+    Exact in the long run for equal workers, independent times of any law and a server that takes no time. "async"
+    holds for latencies of any law with mean ℓ, the others for constant ones. "k_sync" stops the others when K gradients
+    are there, and what they computed is not used. Without such losses the useful share is the busy share.
+
+    Args:
+        compute: The law of all workers, in seconds.
+        workers: Number of workers n, at least 1.
+        protocol: "async", "sync" or "k_sync".
+        k: K, gradients for each step of "k_sync".
+        latency: ℓ, mean seconds that a message takes each way.
+
+    Returns:
+        The share, from 0 to 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> law = Exponential(1.0)
+        >>> round(useful_share(compute=law, workers=16, protocol="sync"), 4)
+        0.2958
+        >>> round(useful_share(compute=law, workers=16, protocol="async", latency=0.25), 4)
+        0.6667
+
+    References:
+        David and Nagaraja 2003, "Order statistics", chapter 3.
+    """
+    step, latency = _checked(protocol, workers, k), require_not_negative("latency", latency, remedy=_LATENCY)
+    mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
+    if step.name == "async":
+        return mean / (mean + 2 * latency)
+    used, last = _ordered(compute, step)
+    return float(used / (step.workers * (last + 2 * latency)))
+
+
+def queue_busy_share(workers: int, compute_rate: float, service_rate: float) -> float:
+    """Share of the workers' time in which they compute, with one exponential server: X(n) / (n λ).
+
+    X(n) is `throughput`, the commits per second. Exact in the long run for any compute law of mean 1/λ.
+
+    Args:
+        workers: Number of workers n, at least 1.
+        compute_rate: λ, gradients per second and worker.
+        service_rate: Commits per second that the server can apply.
+
+    Returns:
+        The share, from 0 to 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> round(queue_busy_share(workers=16, compute_rate=1.0, service_rate=8.0), 3)
+        0.498
+
+    References:
+        Reiser and Lavenberg 1980, "Mean-value analysis of closed multichain queuing networks".
+    """
+    return throughput(workers, compute_rate, service_rate) / (workers * compute_rate)
+
+
+def energy_per_gradient(
+    *,
+    compute: Delay,
+    workers: int,
+    busy: float,
+    idle: float,
+    protocol: str = "async",
+    k: int | None = None,
+    latency: float = 0.0,
+) -> float:
+    """Expected energy of the workers for each gradient that is used, in joules.
+
+    With m the mean compute time, ℓ the latency each way and X_{i:n} the i-th shortest of n compute times,
+
+        "async":   busy m + idle 2 ℓ
+        "sync":    busy m + idle (E X_{n:n} - m + 2 ℓ);  m (busy + (H_n - 1) idle) for exponential times
+        "k_sync":  (busy B + idle (n E X_{K:n} - B)) / K,  B = Σ_{i<=K} E X_{i:n} + (n - K) E X_{K:n}, without latency
+
+    B is the time that all workers spend on computing in a step of "k_sync": those that are done wait for the K-th, and
+    the others compute until they are stopped.
+
+    Exact in the long run, with the assumptions of `useful_share`. The energy of server and network comes on top.
+
+    Args:
+        compute: The law of all workers, in seconds.
+        workers: Number of workers n, at least 1.
+        busy: Watts of a worker while it computes.
+        idle: Watts of a worker at all other times.
+        protocol: "async", "sync" or "k_sync".
+        k: K, gradients for each step of "k_sync".
+        latency: ℓ, mean seconds that a message takes each way; 0 for "k_sync".
+
+    Returns:
+        Joules.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> setting = {"compute": Exponential(2.0), "workers": 3, "busy": 300.0, "idle": 60.0}
+        >>> energy_per_gradient(**setting), energy_per_gradient(**setting, protocol="sync")
+        (600.0, 700.0)
+    """
+    step, latency = _checked(protocol, workers, k), require_not_negative("latency", latency, remedy=_LATENCY)
+    busy = require_not_negative("busy", busy, remedy="Give watts, for example 300.")
+    idle = require_not_negative("idle", idle, remedy="Give watts, for example 60.")
+    mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
+    if step.name == "k_sync" and latency:
+        raise ValueError(f"`latency` must be 0 for 'k_sync'; got {latency!r}. Simulate, and use `asyncsim.cost`.")
+    if step.name == "async":
+        return busy * mean + idle * 2 * latency
+    used, last = _ordered(compute, step)
+    computing = used + (step.workers - step.k) * last
+    return float((busy * computing + idle * (step.workers * (last + 2 * latency) - computing)) / step.k)
+
+
+class Preemption(NamedTuple):
+    """The effect of preemption on an asynchronous worker; long-run averages.
+
+    Attributes:
+        commits_per_second: Commits of one worker for each second, A φ L / (1 - L).
+        available: A, share of the time in which a worker is up.
+        useful: Share of the time up that is spent on jobs that commit, φ E[X e^{-φX}] / (1 - L).
+        lost: Share of the commits for each second up that are lost, 1 - φ m L / (1 - L); negative for laws whose long
+            jobs are better given up.
+    """
+
+    commits_per_second: float
+    available: float
+    useful: float
+    lost: float
+
+
+def preemption(*, compute: Delay, preemption_rate: float, down: float = 0.0) -> Preemption:
+    """Commits of an asynchronous worker that is preempted at a constant rate φ, as spot instances are.
+
+    A preempted worker is away for R seconds on average. Its running job is lost, and when it returns it begins a *new*
+    one, the next mini-batch. With L = E e^{-φX} and A = (1/φ) / (1/φ + R), each attempt commits with probability L, and
+    takes (1 - L) / φ of the time up. `repeated_job_seconds` is about a job that is repeated until it succeeds.
+
+    Exact in the long run for independent compute times of any law, exponential times until a preemption, times away of
+    any law, and messages and a server that take no time. Exponential compute times lose no commits, because they are
+    memoryless; for a constant m the rate falls from 1/m to φ / (e^{φm} - 1).
+
+    Args:
+        compute: Law X of the compute times, in seconds.
+        preemption_rate: φ, preemptions for each second up.
+        down: R, mean seconds for which a worker is away.
+
+    Returns:
+        See `Preemption`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Constant, Exponential
+        >>> spot = preemption(compute=Constant(1.0), preemption_rate=0.25, down=1.0)
+        >>> round(spot.commits_per_second, 4), round(spot.available, 4), round(spot.useful, 4)
+        (0.7042, 0.8, 0.8802)
+        >>> round(preemption(compute=Exponential(1.0), preemption_rate=0.25).commits_per_second, 9)  # as without
+        1.0
+
+    References:
+        Kulkarni, Nicola and Trivedi 1987, "The completion time of a job on multimode systems".
+    """
+    rate = _checked_rate(preemption_rate)
+    down = require_not_negative("down", down, remedy="Give seconds, for example 60.")
+    mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
+    survives, weighted = _transform(compute, rate)
+    available = 1 / (1 + rate * down)
+    up = rate * survives / (1 - survives)
+    return Preemption(available * up, available, rate * weighted / (1 - survives), 1 - up * mean)
+
+
+def repeated_job_seconds(*, compute: Delay, preemption_rate: float) -> float:
+    """Mean seconds up until a job that is repeated after every preemption succeeds: (E e^{φX} - 1) / φ.
+
+    The *same* job, of the same length, starts again each time. Infinite where E e^{φX} is, as for exponential times
+    with φ m >= 1. Exact for exponential times until a preemption; `preemption` is about new jobs.
+
+    Args:
+        compute: Law X of the compute times: `Constant`, `Uniform`, `Exponential` or `Gamma`.
+        preemption_rate: φ, preemptions for each second up.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: If an argument is out of range, or the law is another one.
+
+    Example:
+        >>> from asyncsim.delays import Constant, Exponential
+        >>> round(repeated_job_seconds(compute=Constant(1.0), preemption_rate=0.25), 4)
+        1.1361
+        >>> repeated_job_seconds(compute=Exponential(1.0), preemption_rate=1.0)
+        inf
+
+    References:
+        Kulkarni, Nicola and Trivedi 1987, "The completion time of a job on multimode systems".
+    """
+    rate = _checked_rate(preemption_rate)
+    match compute:
+        case Constant():
+            return float(np.expm1(rate * compute.mean) / rate)
+        case Uniform():
+            grows = np.expm1(rate * compute.high) - np.expm1(rate * compute.low)
+            return float((grows / (rate * (compute.high - compute.low)) - 1) / rate)
+        case Exponential():
+            return compute.mean / (1 - rate * compute.mean) if rate * compute.mean < 1 else np.inf
+        case Gamma():
+            scale = compute.variance / compute.mean
+            power = compute.mean / scale
+            return float(np.expm1(-power * np.log1p(-rate * scale)) / rate) if rate * scale < 1 else np.inf
+    raise ValueError(f"`compute` must be constant, uniform, exponential or gamma; got {compute!r:.60}. Simulate it.")
+
+
+def _transform(law: Delay, rate: float) -> tuple[float, float]:
+    """E e^{-φX} and E[X e^{-φX}], by parts from the survival function: 1 - φ ∫ e^{-φt} (1 - F), and its derivative."""
+    if law.variance == 0:
+        survives = float(np.exp(-rate * law.mean))
+        return survives, law.mean * survives
+    tail = np.logspace(-13, -4, 73)
+    levels = np.concatenate([tail, np.linspace(0, 1, 2049)[1:-1], 1 - tail])
+    edges = np.unique(np.append(0.0, quantile(law, levels)))
+
+    def longer(t: FloatArray) -> FloatArray:
+        return np.exp(-rate * t) * (1 - law.cdf(t))
+
+    whole = integrals(longer, edges)[-1]
+    weighted = whole - rate * integrals(lambda t: t * longer(t), edges)[-1]
+    return float(1 - rate * whole), float(weighted)
+
+
+def _ordered(law: Delay, step: Protocol) -> tuple[float, float]:
+    """Σ_{i<=K} E X_{i:n}, and E X_{K:n}."""
+    last = expected_order_statistic(law, k=step.k, n=step.workers)
+    if step.k == step.workers:
+        return step.workers * law.mean, last
+    return sum(expected_order_statistic(law, k=i, n=step.workers) for i in range(1, step.k)) + last, last
+
+
+def _checked(protocol: str, workers: int, k: int | None) -> Protocol:
+    if protocol not in PROTOCOLS:
+        wanted = ", ".join(map(repr, PROTOCOLS))
+        raise ValueError(f"`protocol` must be one of {wanted}; got {protocol!r}. Simulate others, and use `cost`.")
+    return checked_protocol(protocol, workers, k)
+
+
+def _checked_rate(rate: float) -> float:
+    return require_positive("preemption_rate", rate, remedy="Give preemptions for each second, for example 1e-4.")

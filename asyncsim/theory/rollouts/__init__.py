@@ -1,0 +1,63 @@
+"""Asynchronous reinforcement learning: staleness, throughput and waste of rollouts with a trainer.
+
+Symbols: C slots generate samples of length L seconds; a group has S samples, a step takes b groups or B = b·S samples
+and lasts T seconds; η is the lead, v the version. M = E max(L₁ … L_S)/E L, Λ = C/E L samples per second, ρ = Λ·T/B, so
+that the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a sample's start to its step.
+"""
+
+from asyncsim._arguments import check_arguments
+from asyncsim.theory.rollouts._admission import (
+    conserved_staleness,
+    largest_staleness,
+    staleness_bound,
+    token_lag,
+    versions_per_sample,
+)
+from asyncsim.theory.rollouts._queue import (
+    AgeCutoff,
+    BoundedQueue,
+    Fluid,
+    UnboundedQueue,
+    age_cutoff,
+    bounded_queue,
+    fluid,
+    unbounded_queue,
+)
+from asyncsim.theory.rollouts._throughput import (
+    Split,
+    best_split,
+    in_order_period,
+    in_order_steps,
+    longest_over_mean,
+    paused_period,
+    split_period,
+    synchronous_period,
+    throughput_bound,
+)
+
+__all__ = [
+    "AgeCutoff",
+    "BoundedQueue",
+    "Fluid",
+    "Split",
+    "UnboundedQueue",
+    "age_cutoff",
+    "best_split",
+    "bounded_queue",
+    "conserved_staleness",
+    "fluid",
+    "in_order_period",
+    "in_order_steps",
+    "largest_staleness",
+    "longest_over_mean",
+    "paused_period",
+    "split_period",
+    "staleness_bound",
+    "synchronous_period",
+    "throughput_bound",
+    "token_lag",
+    "unbounded_queue",
+    "versions_per_sample",
+]
+
+check_arguments(__name__)

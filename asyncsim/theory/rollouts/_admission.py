@@ -1,0 +1,145 @@
+"""What admission and the order decide: conservation, mean and largest staleness, lag of tokens."""
+
+import math
+
+from asyncsim import _checks as checks
+from asyncsim.delays import Delay
+from asyncsim.theory.rollouts._arguments import ROUNDING, checked_lead, checked_samples, checked_slots
+
+
+def conserved_staleness(outstanding: float, *, samples: int) -> float:
+    """Mean staleness from what is outstanding: E τ = E[samples outstanding just after a step]/B.
+
+    Both sides count the same pairs of a sample and a step that ends while the sample is outstanding. With drops, ages
+    of dropped samples at their drop belong to the left side. Exact for stationary rollouts without drops, any laws and
+    orders; in groups instead of samples with b instead of B; and for tokens.
+
+    Args:
+        outstanding: Mean number of samples started and not trained, just after a step and before others start.
+        samples: B, samples of a step.
+
+    Returns:
+        Versions.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> conserved_staleness(64, samples=32)
+        2.0
+
+    References:
+        Alahyane et al. 2025, arXiv 2502.08206 (a discrete form of Little's law).
+    """
+    outstanding = checks.require_not_negative("outstanding", outstanding, remedy="Give a mean number of samples.")
+    return outstanding / checked_samples(samples)
+
+
+def staleness_bound(lead: float) -> float:
+    """Largest mean staleness of groups under admission: E τ ≤ η, with equality while admission limits.
+
+    A group may be opened while fewer than ⌊(v + η + 1)·b⌋ have been, so that at most η·b are outstanding just after a
+    step, and `conserved_staleness` does the rest. Exact for any laws, order and refill; equal to η (where η·b is a
+    whole number) if slots take up all that is admitted. The order decides only spread and throughput.
+
+    Args:
+        lead: η, steps.
+
+    Returns:
+        Versions.
+
+    Raises:
+        ValueError: If `lead` is out of range.
+
+    Example:
+        >>> staleness_bound(1.5)
+        1.5
+    """
+    return checked_lead(lead)
+
+
+def largest_staleness(order: str, *, lead: float, batch: int, window: int = 1) -> float:
+    """Largest staleness of a group: ⌊(⌊(η + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
+
+    "submission" has W = 1: at most ⌈η⌉, and all are equal to a whole η if slots suffice. "completion" and "freshest"
+    have no bound. Exact, without drops.
+
+    Args:
+        order: "submission", "window", "completion" or "freshest".
+        lead: η, steps.
+        batch: b, groups of a step.
+        window: W, groups; for "window" only.
+
+    Returns:
+        Versions; infinite without a bound.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> largest_staleness("submission", lead=2, batch=8), largest_staleness("window", lead=2, batch=8, window=16)
+        (2.0, 4.0)
+        >>> largest_staleness("completion", lead=2, batch=8)
+        inf
+    """
+    checks.one_of("order", order, ("completion", "submission", "window", "freshest"))
+    batch = checks.require_integer("batch", batch, least=1, remedy="Give the groups of a step.")
+    window = checks.require_integer("window", window, least=1, remedy="Give the groups of the window.")
+    lead = checked_lead(lead)
+    if order in ("completion", "freshest"):
+        return math.inf
+    admitted = math.floor((lead + 1) * batch * (1 + ROUNDING))
+    return float((admitted + (window if order == "window" else 1) - 2) // batch)
+
+
+def token_lag(*, generate: Delay, slots: int, samples: int, in_queue: float) -> float:
+    """Versions from a token to its step: (C/B)·(1 + cv²)/2 + in-queue staleness.
+
+    The tokens of long samples are many, hence 1 + cv². An approximation with error O(1/B), for S = 1 where generation
+    is the bottleneck.
+
+    Args:
+        generate: Law of the generation time of a sample, in seconds.
+        slots: C.
+        samples: B, samples of a step.
+        in_queue: Mean staleness gained in the queue, versions.
+
+    Returns:
+        Versions.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> token_lag(generate=Gamma(mean=2.0, cv=0.5), slots=64, samples=32, in_queue=0.5)
+        1.75
+    """
+    in_queue = checks.require_not_negative("in_queue", in_queue, remedy="Give versions.")
+    spread = generate.variance / generate.mean**2
+    return checked_slots(slots) / checked_samples(samples) * (1 + spread) / 2 + in_queue
+
+
+def versions_per_sample(*, generate: Delay, steps_per_second: float) -> float:
+    """Versions with which a sample is generated: 1 + u·E L with u steps per second.
+
+    Exact where no slot is ever idle (no admission bound, refill="sample") and no sample is dropped. Otherwise an
+    approximation, because a step ends a fixed time after a sample that made its groups complete.
+
+    Args:
+        generate: Law of the generation time of a sample, in seconds.
+        steps_per_second: u.
+
+    Returns:
+        Versions, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> versions_per_sample(generate=Exponential(4.0), steps_per_second=0.5)
+        3.0
+    """
+    rate = checks.require_not_negative("steps_per_second", steps_per_second, remedy="Give steps per second.")
+    return 1 + rate * generate.mean

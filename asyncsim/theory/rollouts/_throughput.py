@@ -1,0 +1,258 @@
+"""Samples and seconds: bounds, synchronous and ordered steps, long groups, pauses, and the split of GPUs."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim.delays import Delay, FloatArray
+from asyncsim.theory.rollouts._arguments import checked_lead, checked_samples, checked_seconds, checked_slots, rate_of
+from asyncsim.theory.runtime._rounds import expected_order_statistic
+
+
+def throughput_bound(
+    *,
+    generate: Delay,
+    train: float,
+    slots: int,
+    group: int,
+    batch: int,
+    lead: float | None = None,
+    refill: str = "sample",
+) -> float:
+    """Most samples per second: min(C/E L, B/T, (η + 1)·B/(M·E L + T)).
+
+    The slots generate, the trainer trains, and by Little's law at most (η + 1)·B samples are under way for at least
+    M·E L + T seconds each. With refill="group" the first is C/(M·E L), which is the throughput itself where
+    generation is the bottleneck. An exact bound.
+
+    Args:
+        generate: Law of the generation time of a sample, in seconds.
+        train: T, mean seconds of a step.
+        slots: C.
+        group: S, samples of a group.
+        batch: b, groups of a step.
+        lead: η, steps; None for no bound.
+        refill: "sample" or "group".
+
+    Returns:
+        Samples per second.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> throughput_bound(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
+        20.756...
+    """
+    train = checked_seconds("train", train)
+    checks.one_of("refill", refill, ("sample", "group"))
+    samples = checked_samples(group) * checked_samples(batch, "batch")
+    longest = longest_over_mean(generate, group=group) * generate.mean
+    bounds = [checked_slots(slots) / (longest if refill == "group" else generate.mean)]
+    bounds += [samples / train] if train else []
+    bounds += [] if lead is None else [(checked_lead(lead) + 1) * samples / (longest + train)]
+    return float(min(bounds))
+
+
+def synchronous_period(*, generate: Delay, train: float, samples: int) -> float:
+    """Seconds of a step that generates B samples first and trains then: T + E max(L₁ … L_B).
+
+    Exact for η = 0 and C ≥ B.
+
+    Args:
+        generate: Law of the generation time of a sample, in seconds.
+        train: T, mean seconds of a step.
+        samples: B, samples of a step.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> round(synchronous_period(generate=Exponential(1.0), train=0.5, samples=4), 6)  # .5 + 1 + 1/2 + 1/3 + 1/4
+        2.583333
+    """
+    return checked_seconds("train", train) + expected_order_statistic(
+        generate, k=checked_samples(samples), n=checked_samples(samples)
+    )
+
+
+def in_order_steps(longest: Sequence[float] | FloatArray, *, train: float, lead: int) -> FloatArray:
+    """When steps end that take groups in the order of opening: c_j = max(c_{j-1}, c_{j-1-η} + M_j) + T.
+
+    M_j is the longest generation of step j. Exact for a whole η and as many slots as are admitted, at least
+    (η + 1)·B.
+
+    Args:
+        longest: (steps,) M_j, in seconds.
+        train: T, seconds of a step.
+        lead: η, whole steps.
+
+    Returns:
+        (steps,) seconds.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> in_order_steps([1.0, 3.0, 1.0], train=0.5, lead=1).tolist()
+        [1.5, 3.5, 4.0]
+    """
+    (column,) = checks.columns(longest=longest)
+    train = checked_seconds("train", train)
+    lead = checks.require_integer("lead", lead, least=0, remedy="Give whole steps.")
+    ends = np.zeros(len(column) + lead + 1)  # before the first step, all weights are there at time 0
+    for step, seconds in enumerate(column.tolist(), start=lead + 1):
+        ends[step] = max(ends[step - 1], ends[step - 1 - lead] + seconds) + train
+    return ends[lead + 1 :]
+
+
+def in_order_period(*, mean: float, train: float) -> float:
+    """Seconds of a step for η = 1 and B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
+
+    Exact for two slots or more: the stationary solution of `in_order_steps`.
+
+    Args:
+        mean: m, mean generation time, in seconds.
+        train: T, seconds of a step.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> round(in_order_period(mean=1.0, train=1.0), 6)
+        1.310725
+    """
+    mean = checks.require_positive("mean", mean, remedy="Give the mean generation time in seconds.")
+    train = checked_seconds("train", train)
+    return train + 2 * mean / (2 * math.exp(train / mean) + 1)
+
+
+def longest_over_mean(generate: Delay, *, group: int) -> float:
+    """M = E max(L₁ … L_S)/E L, how much longer than a sample a group takes.
+
+    Exact: the harmonic number H_S for the exponential law, ((α - 1)/α)·Γ(S + 1)·Γ(1 - 1/α)/Γ(S + 1 - 1/α) for
+    Pareto's, and quadrature for any other law.
+
+    Args:
+        generate: Law of the generation time of a sample, in seconds.
+        group: S, samples of a group.
+
+    Returns:
+        The ratio, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range, or the mean is not finite and positive.
+
+    Example:
+        >>> from asyncsim.delays import LogNormal
+        >>> law = LogNormal(mean=3.0, cv=1.0)
+        >>> round(longest_over_mean(law, group=4), 4), round(longest_over_mean(law, group=8), 4)
+        (1.9946, 2.6565)
+    """
+    group = checks.require_integer("group", group, least=1, remedy="Give the samples of a group.")
+    return expected_order_statistic(generate, k=group, n=group) / generate.mean
+
+
+def paused_period(*, generate: Delay, train: float, slots: int, samples: int, pause: float) -> float:
+    """Seconds of a step where all generation stops for d seconds after it: max(B/Λ, T) + d; E τ is unchanged.
+
+    Exact where generation is the bottleneck (S = 1, or refill="sample").
+
+    Args:
+        generate: Law of the generation time of a sample, in seconds.
+        train: T, mean seconds of a step.
+        slots: C.
+        samples: B, samples of a step.
+        pause: d, mean seconds of a pause.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> paused_period(generate=Exponential(1.0), train=0.5, slots=16, samples=32, pause=0.25)
+        2.25
+    """
+    rate = rate_of(generate.mean, slots)
+    return max(checked_samples(samples) / rate, checked_seconds("train", train)) + checked_seconds("pause", pause)
+
+
+def split_period(*, gpus: float, samples: int, train_rate: float, rollout_rate: float, load: float) -> float:
+    """Seconds of a step of N GPUs that are split: (B/N)·(1/c_T + ρ/c_R)/min(1, ρ), least at ρ = 1.
+
+    Exact for GPUs that may be shared out in any proportion and neither wait for lack of samples nor of room.
+
+    Args:
+        gpus: N.
+        samples: B, samples of a step.
+        train_rate: c_T, samples per second that one GPU trains.
+        rollout_rate: c_R, samples per second that one GPU generates.
+        load: ρ, samples generated over samples that could be trained, which the split decides.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> [split_period(gpus=8, samples=64, train_rate=4, rollout_rate=2, load=load) for load in (0.5, 1, 2)]
+        [8.0, 6.0, 10.0]
+    """
+    gpus = checks.require_positive("gpus", gpus, remedy="Give the number of GPUs.")
+    train_rate = checks.require_positive("train_rate", train_rate, remedy="Give samples per second of one GPU.")
+    rollout_rate = checks.require_positive("rollout_rate", rollout_rate, remedy="Give samples per second of one GPU.")
+    load = checks.require_positive("load", load, remedy="1 is fastest.")
+    return checked_samples(samples) / gpus * (1 / train_rate + load / rollout_rate) / min(1.0, load)
+
+
+class Split(NamedTuple):
+    """What `best_split` predicts.
+
+    Attributes:
+        train_gpus: GPUs that train.
+        rollout_gpus: GPUs that generate.
+        period: Seconds of a step.
+    """
+
+    train_gpus: float
+    rollout_gpus: float
+    period: float
+
+
+def best_split(*, gpus: float, samples: int, train_rate: float, rollout_rate: float) -> Split:
+    """The fastest split of N GPUs, at ρ = 1: N·c_R/(c_T + c_R) of them train.
+
+    Args:
+        gpus: N.
+        samples: B, samples of a step.
+        train_rate: c_T, samples per second that one GPU trains.
+        rollout_rate: c_R, samples per second that one GPU generates.
+
+    Returns:
+        GPUs that train, GPUs that generate, and the period of `split_period`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> best_split(gpus=9, samples=64, train_rate=4, rollout_rate=2)
+        Split(train_gpus=3.0, rollout_gpus=6.0, period=5.333...)
+    """
+    period = split_period(gpus=gpus, samples=samples, train_rate=train_rate, rollout_rate=rollout_rate, load=1.0)
+    train_gpus = gpus * rollout_rate / (train_rate + rollout_rate)
+    return Split(train_gpus, gpus - train_gpus, period)

@@ -1,0 +1,188 @@
+"""Kinetic energy of plain asynchronous SGD against its proxy: how many workers before stability is lost."""
+
+import math
+from collections.abc import Sequence
+
+from asyncsim import delays
+from asyncsim.delays import Delay
+from asyncsim.theory._arguments import checked_kappa, checked_momentum, checked_workers
+from asyncsim.theory.stability._stationary import kinetic_energy
+from asyncsim.theory.staleness._asynchronous import staleness_variance
+
+
+def proxy_noise_floor(kappa: float, momentum: float) -> float:
+    """Stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) κ (2(1 + μ) - κ)); exact.
+
+    Assumptions: a quadratic, additive noise independent from step to step; v ← μv - κx + ξ, x ← x + v.
+
+    Args:
+        kappa: κ = step size times curvature.
+        momentum: μ in [0, 1).
+
+    Returns:
+        The variance per unit of that of ξ; infinite from κ = 2(1 + μ) on.
+
+    Example:
+        >>> round(proxy_noise_floor(0.1, momentum=0.9), 3)
+        51.351
+    """
+    kappa, momentum = _checked(kappa, momentum)
+    margin = 2 * (1 + momentum) - kappa
+    return (1 + momentum) / ((1 - momentum) * kappa * margin) if margin > 0 else math.inf
+
+
+def proxy_kinetic_energy(kappa: float, momentum: float) -> float:
+    """Stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - κ)), per unit of ξ's variance; exact.
+
+    Assumptions, arguments and infinity as in `proxy_noise_floor`. For small κ it is that of pure noise, which
+    adds up to ½/(1 - μ²).
+
+    Example:
+        >>> round(proxy_kinetic_energy(0.1, momentum=0.9), 4)
+        2.7027
+    """
+    kappa, momentum = _checked(kappa, momentum)
+    margin = 2 * (1 + momentum) - kappa
+    return 1 / ((1 - momentum) * margin) if margin > 0 else math.inf
+
+
+def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.9) -> float:
+    """E_k(central) / E_k(proxy) of plain asynchronous SGD in a stationary run on a quadratic; exact.
+
+    `kinetic_energy` over `proxy_kinetic_energy`: at most 1 where condition (12) holds in the mean.
+
+    Args:
+        kappa: κ = step size times curvature.
+        workers: n.
+        compute: One law for all workers, or a sequence of one law per worker, for which `stability_limit` has a result.
+        momentum: μ in [0, 1) of the proxy.
+
+    Returns:
+        The ratio; infinite from `stability_limit` on, 0 or NaN where the proxy itself is unstable.
+
+    Raises:
+        ValueError: If an argument is out of range, or there is no result for these laws.
+
+    Example:
+        >>> round(energy_ratio(0.01, workers=10, compute=delays.Exponential(1.0)), 3)
+        1.905
+
+    References:
+        Hermans and Louppe 2018, equations (11), (12) and (15).
+    """
+    own = kinetic_energy(kappa, workers=workers, compute=compute)
+    proxy = proxy_kinetic_energy(kappa, momentum)
+    return own / proxy if math.isfinite(proxy) else (0.0 if math.isfinite(own) else math.nan)
+
+
+def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
+    """½E(τ + 1)²: E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)²; exact.
+
+    Between a worker's read and the end of its commit the central variable makes τ + 1 equal steps: ½(n² + Var τ), which
+    is n²/2 in a round robin and n(2n - 1)/2 for equal exponential workers. The proxy has ½/(1 - μ)², see
+    `proxy_drift_energy`. Assumptions and numerical accuracy are those of `staleness_variance`.
+
+    Args:
+        workers: n.
+        compute: One law for all workers, or a sequence of one law per worker.
+
+    Raises:
+        ValueError: As `staleness_variance`.
+
+    Example:
+        >>> drift_energy(workers=10, compute=delays.Exponential(1.0))
+        95.0
+    """
+    return 0.5 * (workers**2 + staleness_variance(compute=compute, workers=workers))
+
+
+def noise_energy(*, workers: int) -> float:
+    """n/2: E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance; exact.
+
+    A displacement is a sum of τ + 1 independent updates, and E τ = n - 1 for workers that are never idle, whatever
+    their laws. The proxy has ½/(1 - μ²), see `proxy_noise_energy`.
+
+    Example:
+        >>> noise_energy(workers=10)
+        5.0
+    """
+    return 0.5 * checked_workers(workers)
+
+
+def proxy_drift_energy(momentum: float) -> float:
+    """½/(1 - μ)²: stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)²; exact.
+
+    Example:
+        >>> round(proxy_drift_energy(0.9), 6)
+        50.0
+    """
+    return 0.5 / (1 - checked_momentum(momentum)) ** 2
+
+
+def proxy_noise_energy(momentum: float) -> float:
+    """½/(1 - μ²): stationary energy of momentum SGD on pure noise, per unit of the update's variance; exact.
+
+    Example:
+        >>> round(proxy_noise_energy(0.9), 4)
+        2.6316
+    """
+    return 0.5 / (1 - checked_momentum(momentum) ** 2)
+
+
+def most_workers_on_drift(momentum: float, *, compute: Delay) -> float:
+    """The n, a real number, up to which plain asynchronous SGD obeys (12) on a constant gradient; exact.
+
+    1/(1 - μ) in a round robin, (1 + √(1 + 8/(1 - μ)²))/4 for equal exponential workers.
+
+    Args:
+        momentum: μ in [0, 1) of the proxy.
+        compute: `Constant` or `Exponential`, the same for every worker.
+
+    Example:
+        >>> round(most_workers_on_drift(0.9, compute=delays.Exponential(1.0)), 2)
+        7.33
+    """
+    square = 2 * proxy_drift_energy(momentum)
+    if isinstance(compute, delays.Constant):
+        return math.sqrt(square)
+    if isinstance(compute, delays.Exponential):
+        return (1 + math.sqrt(1 + 8 * square)) / 4
+    raise ValueError(f"`compute` must be `Constant` or `Exponential`; got {compute!r}. Try n in `drift_energy`.")
+
+
+def most_workers_in_noise(momentum: float) -> float:
+    """The n, a real number, up to which plain asynchronous SGD obeys (12) on pure noise: 1/(1 - μ²); exact.
+
+    It holds for any laws of workers that are never idle.
+
+    Example:
+        >>> round(most_workers_in_noise(0.9), 2)
+        5.26
+    """
+    return 2 * proxy_noise_energy(momentum)
+
+
+def most_workers_on_quadratic(kappa: float, momentum: float) -> float:
+    """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers; exact.
+
+    n = P(2 + κ) / (1 + κ + Pκ²) with P the proxy's energy: where `energy_ratio` is 1. For κ → 0 it is
+    `most_workers_in_noise`.
+
+    Args:
+        kappa: κ = step size times curvature.
+        momentum: μ in [0, 1) of the proxy.
+
+    Returns:
+        n; infinite where the proxy itself is unstable, below 1 where not even one worker obeys (12).
+
+    Example:
+        >>> round(most_workers_on_quadratic(0.01, momentum=0.9), 2)
+        5.25
+    """
+    proxy = proxy_kinetic_energy(kappa, momentum)
+    return proxy * (2 + kappa) / (1 + kappa + proxy * kappa**2) if math.isfinite(proxy) else math.inf
+
+
+def _checked(kappa: float, momentum: float) -> tuple[float, float]:
+    kappa = checked_kappa(kappa)
+    return kappa, checked_momentum(momentum)

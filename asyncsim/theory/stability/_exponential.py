@@ -1,0 +1,168 @@
+"""Equal workers with exponential compute times, alone or K at a time: second moments of SGD in closed form."""
+
+import math
+
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim.delays import FloatArray
+from asyncsim.theory._arguments import checked_commits, checked_k, checked_kappa, checked_workers
+
+
+def exponential_limit(workers: int) -> float:
+    """The κ above which E x² grows without bound: (1 + √(1 + 8n)) / (2n), about √(2/n) for many workers; exact.
+
+    Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential workers that read just after
+    their own commit. A single run can look stable up to a larger κ, with rare and huge excursions.
+
+    Example:
+        >>> round(exponential_limit(workers=8), 6)
+        0.566391
+    """
+    n = checked_workers(workers)
+    return (1 + math.sqrt(1 + 8 * n)) / (2 * n)
+
+
+def exponential_noise_floor(kappa: float, workers: int) -> float:
+    """Stationary Var x = (1 + nκ) / (κ (2 + κ - nκ²)) per unit of the raw update's variance; exact.
+
+    Assumptions as in `exponential_limit`, with additive noise that is independent from commit to commit. One worker
+    gives 1 / (κ(2 - κ)), the floor of sequential SGD.
+
+    Args:
+        kappa: κ = step size times curvature.
+        workers: n.
+
+    Returns:
+        The variance over η²σ²; infinite from `exponential_limit` on.
+
+    Example:
+        >>> round(exponential_noise_floor(0.1, workers=8), 6)
+        8.910891
+    """
+    n, kappa = _checked(workers, kappa)
+    margin = 2 + kappa - n * kappa**2
+    return (1 + n * kappa) / (kappa * margin) if kappa < exponential_limit(n) else math.inf
+
+
+def exponential_kinetic_energy(kappa: float, workers: int) -> float:
+    """Stationary ½E(θ_{t+1} - s_t)² = n (1 + κ) / (2 + κ - nκ²) per unit of the raw update's variance; exact.
+
+    It tends to n/2 for small κ: the energy of asynchrony grows with the number of workers. Assumptions, arguments
+    and infinity as in `exponential_noise_floor`.
+
+    Example:
+        >>> exponential_kinetic_energy(1e-9, workers=8)
+        4.000000002
+    """
+    n, kappa = _checked(workers, kappa)
+    return n * (1 + kappa) / (2 + kappa - n * kappa**2) if kappa < exponential_limit(n) else math.inf
+
+
+def exponential_moments(kappa: float, workers: int, commits: int, start: float = 1.0, noise: float = 0.0) -> FloatArray:
+    """E x_t² after t = 0, 1, … commits from a common start, stable or not; exact.
+
+    With a = E x², b = E x y, c = E y², d = E y_v y_w (y_w: what worker w has read; v ≠ w) and s² the noise:
+    a⁺ = a - 2κb + κ²c + s², b⁺ = a⁺/n + q(b - κd), c⁺ = a⁺/n + qc, d⁺ = (2/n)(b - κd) + (1 - 2/n)d, q = 1 - 1/n.
+
+    Args:
+        kappa: κ = step size times curvature.
+        workers: n.
+        commits: T.
+        start: x_0, which every worker has read.
+        noise: s, standard deviation of the noise part of a raw update.
+
+    Returns:
+        (T + 1,) second moments, in the unit of x squared.
+
+    Example:
+        Sequential SGD halves x, and a quarter of x² is left:
+
+        >>> exponential_moments(0.5, workers=1, commits=2).tolist()
+        [1.0, 0.25, 0.0625]
+    """
+    n, kappa = _checked(workers, kappa)
+    commits = checked_commits(commits)
+    noise = checks.require_not_negative("noise", noise, remedy="Give a standard deviation.")
+    a = b = c = d = start * start
+    path = np.empty(commits + 1)
+    for t in range(commits + 1):
+        path[t] = a
+        a = a - 2 * kappa * b + kappa**2 * c + noise**2
+        b, c, d = a / n + (1 - 1 / n) * (b - kappa * d), a / n + (1 - 1 / n) * c, _others(b, d, kappa, n)
+    return path
+
+
+def _others(b: float, d: float, kappa: float, n: int) -> float:
+    return 2 / n * (b - kappa * d) + (1 - 2 / n) * d if n > 1 else 0.0
+
+
+def _checked(workers: int, kappa: float) -> tuple[int, float]:
+    n = checked_workers(workers)
+    return n, checked_kappa(kappa)
+
+
+def k_async_stability_limit(workers: int, k: int) -> float:
+    """The κ above which E x² grows without bound when K of n exponential workers are averaged; exact.
+
+    The positive root of 2K + κ(2eK - 2n + K) = eκ², with e = 2n(n - K) / (K(2n - K - 1)).
+
+    Assumptions: one-dimensional quadratic (or one eigenvalue); a version is the mean of the first K different workers'
+    gradients; they wait for one another and then read the new version; the others go on with what they have read.
+
+    Args:
+        workers: n.
+        k: K from 1 to n.
+
+    Returns:
+        The limit of κ = step size times curvature, per version.
+
+    Raises:
+        ValueError: If K is not in 1 … n.
+
+    Example:
+        >>> [round(k_async_stability_limit(workers=8, k=k), 6) for k in (1, 4, 8)]
+        [0.566391, 2.223537, 2.0]
+
+    References:
+        Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race" (the protocol).
+    """
+    n = checked_workers(workers)
+    k = checked_k(k, n)
+    e, b = _coefficients(n, k)
+    # The root in the form that does not divide by e, which is 0 for K = n; both terms are positive for b < 0.
+    root = math.sqrt(b * b + 8 * k * e)
+    return (b + root) / (2 * e) if b > 0 else 4 * k / (root - b)
+
+
+def k_async_noise_floor(kappa: float, workers: int, k: int) -> float:
+    """Stationary Var x of K-async SGD with exponential workers, per unit of one raw update's variance; exact.
+
+    Var x = (1 + eκ) / (κ [2K + κ(2eK - 2n + K) - eκ²]), e as in `k_async_stability_limit`, whose assumptions hold;
+    the noise is additive and independent from gradient to gradient. K = 1 is asynchronous SGD, and K = n gives
+    1 / (nκ(2 - κ)), synchronous SGD with n times the batch.
+
+    Args:
+        kappa: κ = step size times curvature.
+        workers: n.
+        k: K from 1 to n.
+
+    Returns:
+        The variance over η²σ², σ² the variance of one worker's gradient; infinite from the limit on.
+
+    Example:
+        >>> k_async_noise_floor(0.5, workers=4, k=4) == 1 / (4 * 0.5 * 1.5)
+        True
+    """
+    n = checked_workers(workers)
+    k = checked_k(k, n)
+    kappa = checked_kappa(kappa)
+    if kappa >= k_async_stability_limit(n, k):
+        return math.inf
+    e, b = _coefficients(n, k)
+    return (1 + e * kappa) / (kappa * (2 * k + b * kappa - e * kappa**2))
+
+
+def _coefficients(n: int, k: int) -> tuple[float, float]:
+    e = 2 * n * (n - k) / (k * (2 * n - k - 1)) if k < n else 0.0
+    return e, 2 * e * k - 2 * n + k

@@ -1,0 +1,169 @@
+"""Almost-sure stability by simulation: where there is no closed form, and where a single run really breaks."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim import _checks as checks
+from asyncsim.delays import FloatArray
+from asyncsim.theory._arguments import checked_momentum
+
+IntArray = NDArray[np.int64]
+Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray, float], None]
+
+CLAMP = (0.0, 5.0)  # of π, in the authors' script
+RESCALE_EVERY = 32  # commits: a state grows by less than 1e200 between two rescalings for any κ below 1e5
+WARM_UP_SHARE = 0.2  # of the commits, before the mean growth is taken
+SMALLEST = 1e-100
+SEARCH_GRID = 48  # values of κ looked at side by side; their cost is small against that of the Python loop
+
+
+def _downpour(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
+    del mu  # Plain SGD has none.
+    state["x"] = state["x"] - kappa * state["read"][mine]
+    state["read"][mine] = state["x"]
+
+
+def _momentum_sgd(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
+    moment = mu * state["moment"][mine] - kappa * state["read"][mine]
+    state["x"] = state["x"] + moment
+    state["moment"][mine] = moment
+    state["read"][mine] = state["x"]
+
+
+def _gem(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
+    update, pulled = -kappa * state["read"][mine], state["x"]
+    moment = mu * state["moment"][mine] + update
+    room = np.abs(moment) - np.abs(pulled - state["pulled"][mine])
+    # π·Δθ = sgn Δθ · clip(room, 0, 5|Δθ|): the script's rule without a division by zero.
+    message = np.sign(update) * np.clip(room, CLAMP[0], CLAMP[1] * np.abs(update))
+    state["x"] = pulled + message
+    state["moment"][mine] = moment
+    state["pulled"][mine] = pulled
+    state["read"][mine] = state["x"]
+
+
+RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # with what each worker keeps besides its moment
+    "downpour": (_downpour, ("read",)),
+    "gem": (_gem, ("read", "pulled")),
+    "momentum_sgd": (_momentum_sgd, ("read",)),
+}
+
+
+def lyapunov_exponent(
+    kappa: ArrayLike, order: ArrayLike, *, rule: str = "downpour", momentum: float = 0.9, workers: int | None = None
+) -> FloatArray:
+    """Mean growth of log|x| per commit on a quadratic without noise, by simulation (Monte Carlo): approximate.
+
+    Negative where runs with this κ converge with probability one, positive where they diverge. All rules here commute
+    with scaling, so the state can be rescaled on the way, and the exponent does not depend on the size of the start.
+
+    Args:
+        kappa: κ = step size times curvature, any shape: all values share the order of commits.
+        order: (commits,) or (seeds, commits) who commits, numbered from 0, such as the column `worker` of a trace.
+            Each worker reads just after its own commit. The error falls with the root of commits times seeds.
+        rule: "downpour", "momentum_sgd" (moments kept by the workers) or "gem" (variant "script", not amplified).
+        momentum: μ in [0, 1); "downpour" ignores it.
+        workers: n; by default the largest number in `order` plus one.
+
+    Returns:
+        The shape of `kappa`, with a trailing axis of seeds if `order` has one; per commit.
+
+    Raises:
+        ValueError: If the rule is unknown, an argument is out of range, or there are fewer than 160 commits.
+
+    Example:
+        One worker multiplies x by 1 - κ:
+
+        >>> exponent = lyapunov_exponent([0.5, 1.9], np.zeros(1000, int))
+        >>> np.allclose(exponent, np.log([0.5, 0.9]))
+        True
+    """
+    checks.one_of("rule", rule, RULES)
+    momentum = checked_momentum(momentum)
+    kappas = np.asarray(checks.finite("kappa", kappa), float)
+    rows, workers = _checked_order(order, workers)
+    growth = _growth(kappas.ravel(), rows, workers, rule, momentum)
+    return growth.T.reshape((*kappas.shape, *np.shape(order)[:-1]))
+
+
+def almost_sure_limit(
+    order: ArrayLike,
+    *,
+    low: float,
+    high: float,
+    rule: str = "downpour",
+    momentum: float = 0.9,
+    workers: int | None = None,
+) -> float:
+    """The κ in [low, high] at which the Lyapunov exponent becomes positive, by simulation (Monte Carlo): approximate.
+
+    About fifty values of κ share the order of commits; the first change of sign is refined once, and interpolated. The
+    resolution is (high - low)/2000; most of the error is that of the finite order: repeat with other seeds.
+
+    Args:
+        order, rule, momentum, workers: As in `lyapunov_exponent`; the exponent is averaged over seeds.
+        low, high: Where to look: the exponent must be negative at `low` and positive at some κ up to `high`.
+
+    Returns:
+        The limit of κ = step size times curvature.
+
+    Raises:
+        ValueError: If there is no change of sign between `low` and `high`.
+
+    Example:
+        >>> round(almost_sure_limit(np.zeros(400, int), low=1.0, high=3.0), 2)
+        2.0
+    """
+
+    def first_change(low: float, high: float) -> tuple[FloatArray, FloatArray]:
+        kappas = np.linspace(low, high, SEARCH_GRID)
+        exponents = lyapunov_exponent(kappas, order, rule=rule, momentum=momentum, workers=workers)
+        exponents = exponents.reshape(SEARCH_GRID, -1).mean(axis=1)
+        above = np.flatnonzero(exponents >= 0)
+        if not len(above) or above[0] == 0:
+            what = "positive" if len(above) else "negative"
+            raise ValueError(f"`low`, `high` must enclose the limit; the exponent is {what} in [{low}, {high}].")
+        return kappas[above[0] - 1 : above[0] + 1], exponents[above[0] - 1 : above[0] + 1]
+
+    (below, beyond), _ = first_change(low, high)
+    kappas, exponents = first_change(below, beyond)
+    return float(kappas[0] - exponents[0] * (kappas[1] - kappas[0]) / (exponents[1] - exponents[0]))
+
+
+def _growth(kappas: FloatArray, rows: IntArray, workers: int, rule: str, momentum: float) -> FloatArray:
+    """(seeds, kappas) mean growth of the logarithm per commit."""
+    (commit, kept), (seeds, commits) = RULES[rule], rows.shape
+    state = {name: np.ones((workers, seeds, len(kappas))) for name in kept}
+    state |= {"x": np.ones((seeds, len(kappas))), "moment": np.zeros((workers, seeds, len(kappas)))}
+    columns = np.arange(seeds)
+    first = RESCALE_EVERY * int(WARM_UP_SHARE * commits / RESCALE_EVERY)
+    last = RESCALE_EVERY * (commits // RESCALE_EVERY)
+    logarithm = np.zeros((seeds, len(kappas)))
+    for done in range(last):
+        if done % RESCALE_EVERY == 0:
+            size = _size(state)
+            state = {name: value / size for name, value in state.items()}
+            logarithm += np.log(size) * (done > first)
+        commit(state, (rows[:, done], columns), kappas, momentum)
+    return (logarithm + np.log(_size(state))) / (last - first)
+
+
+def _size(state: dict[str, FloatArray]) -> FloatArray:
+    """The largest absolute value of the state, (seeds, kappas), but at least SMALLEST, so that zero stays zero."""
+    sizes = [np.abs(value).reshape(-1, *value.shape[-2:]).max(axis=0) for value in state.values()]
+    return np.maximum(np.max(sizes, axis=0), SMALLEST)
+
+
+def _checked_order(order: ArrayLike, workers: int | None) -> tuple[IntArray, int]:
+    numbers = np.asarray(order)
+    if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu" or numbers.shape[-1] < 5 * RESCALE_EVERY:
+        raise ValueError(
+            f"`order` must hold worker numbers of shape (commits,) or (seeds, commits), at least {5 * RESCALE_EVERY} "
+            f"commits; got {numbers.dtype} of shape {numbers.shape}."
+        )
+    least = int(numbers.max()) + 1
+    if numbers.min() < 0 or (workers is not None and workers < least):
+        raise ValueError(f"`order` must hold numbers from 0 to `workers` - 1; got {numbers.min()} to {least - 1}.")
+    return np.atleast_2d(numbers).astype(np.int64), workers or least

@@ -1,0 +1,173 @@
+"""Compute-time laws as chains of exponential phases, and the Markov chain of which phases the workers are in."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from asyncsim import delays
+from asyncsim.delays import Delay, FloatArray
+from asyncsim.delays._mixture import Mixed
+
+WHOLE = 1e-9  # 1 / cv² of a gamma law counts as a whole number within this relative error, so that cv = 3 ** -0.5 works
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A law as a chain of exponential phases."""
+
+    start: FloatArray  # (m,) probability of starting a job in each phase
+    rate: FloatArray  # (m,) rate at which each phase ends
+    move: FloatArray  # (m, m) probability of going on in another phase; what is missing to 1 is the end of the job
+
+
+def in_turn(laws: Sequence[Delay]) -> bool:
+    """Whether workers with these laws commit in an exact round robin: equal constants, or one worker alone."""
+    return len(laws) == 1 or (isinstance(laws[0], delays.Constant) and all(law == laws[0] for law in laws))
+
+
+def classes_of(laws: Sequence[Delay]) -> tuple[tuple[Phases, int], ...]:
+    """Workers with equal laws together: (phases, number of workers), in the order of first appearance."""
+    if not all(is_phase_type(law) for law in laws):
+        refuse(laws)
+    return tuple((phases_of(law), count) for law, count in Counter(laws).items())
+
+
+def is_phase_type(law: Delay) -> bool:
+    """Whether `phases_of` knows the law."""
+    if isinstance(law, Mixed):
+        return all(is_phase_type(part) for probability, part in law.components if probability)
+    return stages(law) is not None
+
+
+def stages(law: Delay) -> int | None:
+    """Number of equal exponential stages in a row that make up a job with this law; None if none do."""
+    if isinstance(law, delays.Exponential):
+        return 1
+    if isinstance(law, delays.Erlang):
+        return law.shape
+    if not isinstance(law, delays.Gamma):
+        return None
+    shape = 1 / law.cv / law.cv
+    return round(shape) if shape > 0.5 and abs(shape - round(shape)) < WHOLE * shape else None
+
+
+def phases_of(law: Delay) -> Phases:
+    """The law as a chain of phases: stages in a row, or a mixture of such chains."""
+    if isinstance(law, Mixed):
+        parts = [(probability, phases_of(part)) for probability, part in law.components if probability]
+        sizes = np.cumsum([0, *(len(part.rate) for _, part in parts)])
+        move = np.zeros((sizes[-1], sizes[-1]))
+        for first, last, (_, part) in zip(sizes[:-1], sizes[1:], parts, strict=True):
+            move[first:last, first:last] = part.move
+        start = np.concatenate([probability * part.start for probability, part in parts])
+        return Phases(start=start, rate=np.concatenate([part.rate for _, part in parts]), move=move)
+    count = stages(law)
+    if count is None:
+        refuse([law])
+    return Phases(start=np.eye(count)[0], rate=np.full(count, count / law.mean), move=np.eye(count, k=1))
+
+
+def refuse(laws: Sequence[Delay]) -> NoReturn:
+    """Raise the error for laws without a result."""
+    kinds = ", ".join(sorted({repr(law) for law in laws}))
+    raise ValueError(
+        f"`compute` has no closed form; got {kinds}. There are results for equal `Constant` laws, and for "
+        "`Exponential`, `Erlang`, `Gamma` with whole 1 / cv², `HyperExponential` and mixtures of these in any "
+        "combination; `lyapunov_exponent` estimates by simulation."
+    )
+
+
+Counts = tuple[int, ...]
+
+
+class Event(NamedTuple):
+    """One worker leaves phase `source` for phase `target`, at `rate` (all workers of the phase together)."""
+
+    before: int
+    after: int
+    source: int
+    target: int
+    rate: float
+    commits: bool
+
+
+class Configurations(NamedTuple):
+    """The Markov chain of how many workers are in each phase."""
+
+    counts: list[Counts]  # the states: number of workers in each of the m phases
+    events: list[Event]  # what leads from one to another
+    probability: FloatArray  # (states,) stationary probability, in time
+    commit_rate: FloatArray  # (states,) commits a second in each state
+
+
+def number_of(classes: Sequence[tuple[Phases, int]]) -> int:
+    """How many configurations there are: Π C(n_g + m_g - 1, m_g - 1) over the classes of equal workers."""
+    return math.prod(math.comb(count + len(law.rate) - 1, count) for law, count in classes)
+
+
+def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
+    """Every configuration and event of independent workers in classes of equal laws; exact."""
+    parts = [list(compositions(count, len(law.rate))) for law, count in classes]
+    counts = [tuple(n for part in choice for n in part) for choice in product(*parts)]
+    index = {state: number for number, state in enumerate(counts)}
+    moves = list(_phase_moves(classes))
+    events = [
+        Event(before, index[_moved(state, source, target)], source, target, state[source] * rate, commits)
+        for before, state in enumerate(counts)
+        for source, target, rate, commits in moves
+        if state[source]
+    ]
+    commit_rate = np.zeros(len(counts))
+    for event in events:
+        commit_rate[event.before] += event.rate * event.commits
+    return Configurations(counts, events, _stationary(counts, classes), commit_rate)
+
+
+def compositions(total: int, parts: int) -> Iterator[Counts]:
+    """Every way to write `total` as an ordered sum of `parts` whole numbers."""
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in compositions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def _phase_moves(classes: Sequence[tuple[Phases, int]]) -> Iterator[tuple[int, int, float, bool]]:
+    """(source, target, rate of one worker, whether it commits), every phase numbered through the classes."""
+    first = 0
+    for law, _ in classes:
+        phases = range(len(law.rate))
+        for source, target in product(phases, phases):
+            ends = (1 - law.move[source].sum()) * law.start[target]
+            for probability, commits in ((law.move[source, target], False), (ends, True)):
+                if probability > 0:
+                    yield first + source, first + target, law.rate[source] * probability, commits
+        first += len(law.rate)
+
+
+def _moved(state: Counts, source: int, target: int) -> Counts:
+    after = list(state)
+    after[source] -= 1
+    after[target] += 1
+    return tuple(after)
+
+
+def _stationary(counts: Sequence[Counts], classes: Sequence[tuple[Phases, int]]) -> FloatArray:
+    """Independent workers: a multinomial law in each class, with the time that a job spends in each phase."""
+    shares = [_time_shares(law) for law, _ in classes]
+    share = np.log(np.concatenate(shares))
+    orders = sum(math.lgamma(count + 1) for _, count in classes)
+    factorials = np.array([[math.lgamma(number + 1) for number in state] for state in counts])
+    return np.exp(orders + (np.array(counts) * share - factorials).sum(axis=1))
+
+
+def _time_shares(law: Phases) -> FloatArray:
+    visits = np.linalg.solve(np.eye(len(law.rate)) - law.move.T, law.start)
+    seconds = visits / law.rate
+    return seconds / seconds.sum()

@@ -1,0 +1,70 @@
+"""Staleness of the stages of a pipeline, in closed form."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim._checks import one_of, require_integer, require_not_negative, require_positive
+
+SCHEDULES = ("pipedream", "concurrent", "1f1b", "gpipe")
+TOLERANCE = 1e-9  # relative: a quotient that is a whole number up to rounding
+
+
+def pipeline_staleness(
+    stages: int,
+    schedule: str = "pipedream",
+    *,
+    forward: float = 1.0,
+    backward: float = 1.0,
+    transfer: float = 0.0,
+) -> NDArray[np.int64]:
+    """Staleness of each stage of a full pipeline, in updates of that stage, which are one per micro-batch.
+
+    Stage s = 0, …, S - 1 begins micro-batch m's forward pass before the updates of the micro-batches that are still
+    behind it: those that it has forwarded and not yet seen come back.
+
+    "pipedream":      τ_s = S - 1 - s, for any law of the times. A stage that has begun with S - 1 - s forward passes
+                      and then alternates has always so many under way; while the pipeline fills up, min(m, S - 1 - s).
+    "concurrent":     τ_s = ⌈((S - s)(f + b) + 2(S - 1 - s)c)/f⌉ - 1, for constant times f of a forward pass, b <= f
+                      of a backward pass and c of a transfer. The numerator is the time from the start of a forward
+                      pass at s to the end of its backward pass there; the next one starts every f. With f = b and
+                      c = 0 this is 2(S - 1 - s) + 1, PipeMare's 2(S - i) + 1 for its stage i = s + 1.
+    "1f1b", "gpipe":  τ_s = 0: all updates of a mini-batch are made when it is through.
+
+    Args:
+        stages: Number of stages S, at least 1.
+        schedule: One of the names above, as in `asyncsim.Pipeline`.
+        forward, backward, transfer: f, b and c, in seconds; they matter for "concurrent" only.
+
+    Returns:
+        τ_0, …, τ_{S-1}, shape (stages,). While the pipeline fills up, staleness is smaller.
+
+    Raises:
+        ValueError: If an argument is out of range, or a backward pass takes longer than a forward pass with
+            "concurrent": gradients then wait in queues, for which there is no closed form here.
+
+    Example:
+        >>> pipeline_staleness(4).tolist(), pipeline_staleness(4, "concurrent").tolist()
+        ([3, 2, 1, 0], [7, 5, 3, 1])
+
+    References:
+        Narayanan et al. 2019, "PipeDream: Generalized Pipeline Parallelism for DNN Training" (n - s versions of stage
+        s, from 1 on, in its equation of weight stashing).
+        Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
+    """
+    stages = require_integer("stages", stages, least=1, remedy="Use one stage or more.")
+    one_of("schedule", schedule, SCHEDULES)
+    behind = np.arange(stages - 1, -1, -1)
+    f = require_positive("forward", forward, remedy="Give seconds of a forward pass.")
+    b = require_positive("backward", backward, remedy="Give seconds of a backward pass.")
+    c = require_not_negative("transfer", transfer, remedy="Give seconds of a transfer, or 0.")
+    if schedule == "pipedream":
+        return behind
+    if schedule != "concurrent":
+        return np.zeros(stages, np.int64)
+    if b > f:
+        raise ValueError(
+            f"`backward` must be at most `forward` with the schedule 'concurrent'; got {b:g} > {f:g}. Simulate it with "
+            "`asyncsim.Pipeline`."
+        )
+    back = (behind + 1) * (f + b) + 2 * behind * c
+    return np.ceil(back / f * (1 - TOLERANCE)).astype(np.int64) - 1

@@ -1,0 +1,219 @@
+"""Staleness where workers wait or the server averages: K-async, K-batch-async, stale synchronous parallel."""
+
+from itertools import combinations_with_replacement
+from math import comb
+
+import numpy as np
+
+from asyncsim._checks import require_integer
+from asyncsim.delays import FloatArray
+from asyncsim.theory._arguments import FRESH, checked_protocol, checked_rate, checked_size, checked_workers
+
+
+def batched_staleness_pmf(*, protocol: str, workers: int, size: int, k: int | None = None) -> FloatArray:
+    """Exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
+
+    "async":          P(τ = j) = (1/n) (1 - 1/n)^j
+    "k_async":        P(τ = j) = (K/n) (1 - K/n)^j    K distinct workers per step; they wait for it, then read
+    "k_batch_async":  P(τ >= j) = q^{jK} (q^{-K} - 1) / (K (q^{-1} - 1)), j >= 1, q = 1 - 1/n
+                      any K gradients per step; a worker reads again at once
+    "sync", "k_sync", "k_batch_sync":  τ = 0, for any law
+
+    Assumptions: stationary; independent delays of one exponential law, whose mean does not matter.
+    λ-softsync is "k_batch_async" with K = n/λ.
+
+    Args:
+        protocol: One of the names above.
+        workers: Number of workers n, at least 1.
+        size: How many probabilities, at least 1.
+        k: K, gradients per step; None for "async" and "sync".
+
+    Returns:
+        P(τ = 0), ..., P(τ = size - 1) of one gradient, shape (size,).
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> batched_staleness_pmf(protocol="k_async", workers=8, k=4, size=3).tolist()
+        [0.5, 0.25, 0.125]
+
+    References:
+        Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race" (the protocols).
+        Zhang, Gupta, Lian and Liu 2016, "Staleness-aware async-SGD for distributed deep learning" (softsync).
+    """
+    step = checked_protocol(protocol, workers, k)
+    tau = np.arange(checked_size(size) + 1.0)
+    if step.name in FRESH:
+        at_least = np.where(tau == 0, 1.0, 0.0)
+    elif step.name == "k_batch_async":
+        at_least = _batch_tail(step.workers, step.k, tau)
+    else:
+        at_least = (1 - step.k / step.workers) ** tau
+    return at_least[:-1] - at_least[1:]
+
+
+def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None) -> float:
+    """Mean staleness in versions for equal or unequal workers of any compute laws, zero-time server.
+
+    "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
+
+    Exact in the long run: the mean staleness is the mean number of other gradients that have been read and not
+    yet applied, divided by the K that are applied together; see `batched_staleness_pmf` for the protocols.
+
+    Args:
+        protocol: One of the names above.
+        workers: Number of workers n, at least 1.
+        k: K, gradients per step; None for "async" and "sync".
+
+    Returns:
+        The mean over all gradients, in versions.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> batched_staleness_mean(protocol="k_batch_async", workers=16, k=4)
+        3.75
+    """
+    step = checked_protocol(protocol, workers, k)
+    if step.name in FRESH:
+        return 0.0
+    return (step.workers - (step.k if step.name == "k_async" else 1)) / step.k
+
+
+def _batch_tail(workers: int, k: int, tau: FloatArray) -> FloatArray:
+    """A commit has one of the K places in its step, all equally likely; the commits of others are geometric."""
+    missing = np.maximum(k * tau[:, None] - np.arange(k), 0)
+    return np.mean((1 - 1 / workers) ** missing, axis=1)
+
+
+_MOST_STATES = 20_000
+
+
+def ssp_staleness_bound(*, workers: int, slack: int) -> int:
+    """Largest possible staleness: τ <= (n - 1) (2 slack + 1), for any delays.
+
+    Exact as a bound: when a worker reads after c commits of its own, every other worker has made at least c - slack,
+    and cannot make more than c + slack + 1 before that worker commits. Zero-time server; every commit is a version.
+
+    Args:
+        workers: Number of workers n, at least 1.
+        slack: Jobs a worker may be ahead of the slowest, at least 0.
+
+    Returns:
+        The bound, in commits.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> ssp_staleness_bound(workers=8, slack=1)
+        21
+
+    References:
+        Ho, Cipar, Cui, Kim, Lee, Gibbons, Gibson, Ganger and Xing 2013, "More effective distributed ML via a stale
+        synchronous parallel parameter server" (the protocol).
+    """
+    workers, slack = _checked(workers, slack)
+    return (workers - 1) * (2 * slack + 1)
+
+
+def ssp_throughput(*, workers: int, slack: int, rate: float) -> float:
+    """Exact commits per second of equal exponential workers: rate · E[workers that run].
+
+    n = 2: 2 λ (2 s + 2) / (2 s + 3);  s = 0: n λ / H_n, H_n = 1 + 1/2 + ... + 1/n;  n = 1: λ.
+    Other n and s: the stationary law of the Markov chain of the workers' leads over the slowest, which has
+    C(n + s, n - 1) states. Zero-time server.
+
+    Args:
+        workers: Number of workers n, at least 1.
+        slack: Jobs s a worker may be ahead of the slowest, at least 0.
+        rate: λ, gradients per second of a worker that runs.
+
+    Returns:
+        Commits per second, below n λ for n > 1.
+
+    Raises:
+        ValueError: If an argument is out of range, or the chain has more than 20 000 states.
+
+    Example:
+        >>> round(ssp_throughput(workers=2, slack=3, rate=1.0), 4)
+        1.7778
+    """
+    rate = checked_rate(rate)
+    running, probability = _running_law(*_checked(workers, slack))
+    return rate * float(running @ probability)
+
+
+def ssp_staleness_mean(*, workers: int, slack: int) -> float:
+    """Exact mean staleness of equal exponential workers: mean number of other workers that run at a commit.
+
+    A blocked worker holds no parameters: it reads when it may start. n = 2: (2 s + 1) / (2 s + 2);
+    s = 0: (n - 1)/2, for any law; other n and s as in `ssp_throughput`.
+
+    Args:
+        workers: Number of workers n, at least 1.
+        slack: Jobs s a worker may be ahead of the slowest, at least 0.
+
+    Returns:
+        The mean, in commits, below n - 1 for n > 1.
+
+    Raises:
+        ValueError: If an argument is out of range, or the chain has more than 20 000 states.
+
+    Example:
+        >>> round(ssp_staleness_mean(workers=2, slack=1), 9)
+        0.75
+    """
+    running, probability = _running_law(*_checked(workers, slack))
+    return float((running * (running - 1)) @ probability / (running @ probability))
+
+
+def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
+    """How many workers run in every state, and the stationary probability of the state."""
+    from scipy.sparse import coo_array, eye_array, vstack
+    from scipy.sparse.linalg import spsolve
+
+    states = _states(workers, slack)
+    number = {state: index for index, state in enumerate(states)}
+    moves = [
+        (number[state], number[after], count) for state in states for after, count in _successors(state, slack).items()
+    ]
+    if len(states) == 1:
+        return np.array([float(workers)]), np.ones(1)
+    origin, target, rate = (np.array(column) for column in zip(*moves, strict=True))
+    shape = (len(states), len(states))
+    flow = coo_array((rate, (target, origin)), shape).tocsr()
+    leaving = coo_array((rate, (origin, origin)), shape).tocsr()
+    # One balance equation is redundant: fix the probability of state 0 and normalise.
+    balance = vstack([eye_array(1, len(states)), (flow - leaving)[1:]]).tocsc()
+    probability = np.asarray(spsolve(balance, np.eye(1, len(states)).ravel()), dtype=np.float64)
+    running = np.array([sum(lead <= slack for lead in state) for state in states], dtype=np.float64)
+    return running, probability / probability.sum()
+
+
+def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
+    """The workers' leads over the slowest, in jobs, sorted; the first is 0."""
+    if (size := comb(workers + slack, workers - 1)) > _MOST_STATES:
+        raise ValueError(
+            f"`workers` and `slack` must give at most {_MOST_STATES} states; got {workers} and {slack}, {size} states. "
+            "Closed forms exist for 2 workers or slack 0; simulate this one."
+        )
+    return [(0, *leads) for leads in combinations_with_replacement(range(slack + 2), workers - 1)]
+
+
+def _successors(state: tuple[int, ...], slack: int) -> dict[tuple[int, ...], int]:
+    """Every state one commit later, and how many running workers bring it about."""
+    after: dict[tuple[int, ...], int] = {}
+    for worker, lead in enumerate(state):
+        if lead <= slack:
+            leads = sorted((*state[:worker], lead + 1, *state[worker + 1 :]))
+            shifted = tuple(other - leads[0] for other in leads)
+            after[shifted] = after.get(shifted, 0) + 1
+    return after
+
+
+def _checked(workers: int, slack: int) -> tuple[int, int]:
+    workers = checked_workers(workers)
+    return workers, require_integer("slack", slack, least=0, remedy="Use 0 for lockstep.")

@@ -1,0 +1,320 @@
+"""From what is known of a run to every column of its trace.
+
+`from_commits` starts from the order of commits alone, `from_table` from a table that may lack most columns, say the log
+of a real cluster.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim import _memory as memory
+from asyncsim._checks import require_integer
+from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    COMMIT_TIMES,
+    MOST_COMMITS,
+    NEVER,
+    UNFINISHED_COLUMNS,
+    Fate,
+    IntColumn,
+    TimeColumn,
+    require_one_dimension,
+)
+from asyncsim.trace._error import TraceError, refuse
+from asyncsim.trace._groups import group_of, reads_of
+from asyncsim.trace._parse import Table, empty_of, plain_number
+from asyncsim.trace._start import Start, require_plausible, since, start_of
+
+COMMITTED, IDLE = "committed", "idle"
+NO_ROW = -1  # of a job that the table lacks
+NOT_YET = -1.0  # a time that follows from a version
+BYTES_PER_WORKER = 45  # columns of a job in flight
+
+
+def from_commits(
+    worker: ArrayLike,
+    commit_time: ArrayLike | None,
+    workers: int | None,
+    start: Start,
+    groups: Mapping[str, ArrayLike] | None = None,
+) -> tuple[dict[str, Any], Table]:
+    """Fill in the reads, where each worker reads right after its own commit; see `Trace.from_commits`."""
+    most = MOST_COMMITS
+    if workers is not None:
+        most = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        require_memory(most)
+    worker = _worker_numbers(worker, most)
+    time = _commit_times(commit_time, worker, start)
+    previous = previous_own_row(worker)
+    last = _last_row(worker, _workers_seen(worker) if workers is None else most)
+    time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
+    rows = np.arange(len(worker), dtype=np.int32)
+    commits: dict[str, Any] = {
+        "worker": worker,
+        "read_version": previous + np.int32(1),
+        "version": rows,
+        "pull_version": rows,
+        "closes_step": np.ones(len(worker), dtype=np.bool_),
+        "read_time": time_after[previous],
+        "start_time": time_after[previous],
+        "finish_time": time,
+        "arrive_time": time,
+        "serve_time": time,
+        "commit_time": time,
+        "state_lost": np.zeros(len(worker), dtype=np.bool_),
+        "resumes_own": np.zeros(len(worker), dtype=np.bool_),
+    }
+    if groups:
+        names, reads = reads_of(groups, len(worker))
+        commits |= {"groups": names, "group_read_version": reads, "read_version": reads.min(axis=1)}
+        _read_when_made(commits, True)
+    in_flight = {
+        "worker": np.arange(len(last), dtype=np.int32),
+        "read_version": last + np.int32(1),
+        "read_time": time_after[last],
+        "start_time": time_after[last],
+    }
+    return commits, in_flight
+
+
+def require_memory(workers: int) -> None:
+    """Refuse more workers than there is memory for their jobs in flight."""
+    memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")
+
+
+def previous_own_row(worker: IntColumn) -> IntColumn:
+    """For each row, the row of the same worker's previous commit; -1 for its first."""
+    order = np.argsort(worker, kind="stable").astype(np.int32)
+    before = order[:-1]
+    after = order[1:]
+    same_worker = worker[before] == worker[after]
+    previous = np.full(len(worker), -1, dtype=np.int32)
+    previous[after[same_worker]] = before[same_worker]
+    return previous
+
+
+def _last_row(worker: IntColumn, workers: int) -> IntColumn:
+    """For each worker, the row of its last commit; -1 if it never committed."""
+    last = np.full(workers, -1, dtype=np.int32)
+    np.maximum.at(last, worker, np.arange(len(worker), dtype=np.int32))
+    return last
+
+
+def _workers_seen(worker: IntColumn) -> int:
+    remedy = "Give `workers` for an empty trace."
+    if len(worker) == 0:
+        raise TraceError("worker", "must name at least one commit", remedy, found="got an empty column")
+    seen = np.unique(worker)
+    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    if len(gaps):
+        raise TraceError("worker", f"never names {gaps[0]}", "Number the workers from 0, or give `workers`.")
+    return len(seen)
+
+
+def _worker_numbers(worker: ArrayLike, workers: int) -> IntColumn:
+    numbers = _numbers("worker", worker)
+    bad = ~((numbers >= 0) & (numbers < workers) & (numbers == np.trunc(numbers)))
+    if bad.any():
+        row = int(bad.argmax())
+        rule = f"must hold integers from 0 to {workers - 1}"
+        value = plain_number(numbers[row].item())
+        raise TraceError("worker", rule, "Number the workers 0, 1, 2, …", row=row, value=value)
+    return numbers.astype(np.int32)
+
+
+def _commit_times(commit_time: ArrayLike | None, worker: IntColumn, start: Start) -> TimeColumn:
+    commits = len(worker)
+    if commit_time is None:
+        return np.arange(1.0, commits + 1)
+    time = _numbers("commit_time", commit_time)
+    if len(time) != commits:
+        found = f"got {len(time)} for {commits} commits"
+        remedy = "Leave it out if the times are not known."
+        raise TraceError("commit_time", "must have one entry per commit", remedy, found=found)
+    table = {"worker": worker, "commit_time": time}
+    if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
+        require_plausible(table)
+    return since(start_of(table, start), table)["commit_time"]
+
+
+def _numbers(name: str, values: ArrayLike) -> TimeColumn:
+    """A copy as float64, which is exact for every int32."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TraceError(name, "must be a list of numbers", "Give one number per commit.", found=str(error)) from error
+    require_one_dimension(name, numbers)
+    return numbers
+
+
+class _Jobs(NamedTuple):
+    """Commits in order of application, then the other jobs; see `_order` for `previous`."""
+
+    commits: int
+    worker: NDArray[np.int32]
+    end_time: NDArray[np.float64]
+    previous: NDArray[np.intp]
+
+
+def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dict[str, Any], Table, NDArray[np.int64]]:
+    """Fill in what a flat table lacks; see `Trace.from_columns`."""
+    read_is_known = "read_time" in table
+    rows = _rows(table)
+    commits = int(np.count_nonzero(fates(table)[rows] == COMMITTED))
+    picked = {name: values[rows] for name, values in table.items()}
+    if "fate" not in table and "read_time" not in table:
+        picked = {name: _with_in_flight(name, values, workers) for name, values in picked.items()}
+        picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
+        rows = np.append(rows, np.full(workers, NO_ROW))
+    try:
+        _require_times(picked, commits)
+        jobs = _order(picked, commits)
+        _fill_own(picked, jobs, resume)
+        _fill_times(picked, jobs)
+        if "fate" not in table:
+            begun = np.append(jobs.end_time, 0.0)[jobs.previous]
+            picked["start_time"] = np.append(picked["start_time"][:commits], begun[commits:])
+        _require_order(picked, commits)
+    except TraceError as error:
+        raise error.renumber(rows) from None
+    by_group = {name: picked[name][:commits] for name in table if group_of(name)}
+    if by_group:
+        oldest = np.minimum.reduce([*by_group.values()])
+        picked.setdefault("read_version", np.append(oldest, np.full(len(rows) - commits, -1)))
+    _fill_versions(picked, jobs)
+    done: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
+    if by_group:
+        done["groups"] = tuple(str(group_of(name)) for name in by_group)
+        done["group_read_version"] = np.stack([*by_group.values()], axis=1)
+        if not read_is_known:
+            _read_when_made(done, "start_time" not in table)
+    return done, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows
+
+
+def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
+    """Jobs that begin with a version later than the worker's last commit read it as soon as the server has it."""
+    time = commits["commit_time"]
+    made = np.append(0.0, time[commits["closes_step"]])
+    earliest = made[np.clip(commits["read_version"], 0, len(made) - 1)]
+    read_time = np.maximum(commits["read_time"], np.minimum(earliest, time))
+    commits |= {"read_time": read_time} | ({"start_time": read_time} if start_too else {})
+
+
+def fates(table: Table) -> NDArray[np.str_]:
+    """The fate of every row; by default all are commits."""
+    return table.get("fate", np.full(len(table["worker"]), COMMITTED))
+
+
+def _rows(table: Table) -> NDArray[np.int64]:
+    """Rows of the commits in order of application, then of the other jobs; workers without a job have none."""
+    fate = fates(table)
+    done = np.flatnonzero(fate == COMMITTED)
+    rest = np.flatnonzero((fate != COMMITTED) & (fate != IDLE))
+    if "version" not in table:
+        done = done[np.argsort(table["commit_time"][done], kind="stable")]
+    return np.concatenate([done, rest])
+
+
+def _with_in_flight(name: str, values: NDArray[Any], workers: int) -> NDArray[Any]:
+    """The column with one more row per worker, which has just begun a job."""
+    more = np.arange(workers) if name == "worker" else np.full(workers, empty_of(name))
+    return np.append(values, more.astype(values.dtype))
+
+
+def _order(table: Table, commits: int) -> _Jobs:
+    """`previous`: the job that the worker did before this one, -1 for its first."""
+    rest = len(table["worker"]) - commits
+    end = table.get("end_time", np.full(commits + rest, np.inf))
+    end = np.concatenate([table["commit_time"][:commits], end[commits:]])
+    worker = table["worker"]
+    order = np.lexsort((end, worker))
+    same = worker[order[1:]] == worker[order[:-1]]
+    previous = np.full(commits + rest, -1)
+    previous[order[1:][same]] = order[:-1][same]
+    return _Jobs(commits, worker, end, previous)
+
+
+def _fill_own(table: Table, jobs: _Jobs, resume: str) -> None:
+    """Which jobs go on from a value of the worker's own: with resume "own", those that follow its commits."""
+    follows_commit = (jobs.previous >= 0) & (jobs.previous < jobs.commits)
+    if resume == "own" and "state_lost" in table:
+        follows_commit &= ~table["state_lost"]
+    table.setdefault("resumes_own", follows_commit & (resume == "own"))
+
+
+def _fill_times(table: Table, jobs: _Jobs) -> None:
+    table["end_time"] = jobs.end_time
+    before = np.append(jobs.end_time, 0.0)[jobs.previous]
+    if "read_time" in table:
+        table.setdefault("start_time", np.where(table["resumes_own"], before, table["read_time"]))
+    else:
+        table.setdefault("start_time", before)
+        table["read_time"] = np.where(table["resumes_own"], NOT_YET, before)
+    known = table["commit_time"]
+    for name in ("serve_time", "arrive_time", "finish_time"):  # by default, each is the next later one
+        known = table.setdefault(name, known)
+
+
+def _fill_versions(table: Table, jobs: _Jobs) -> None:
+    commits = jobs.commits
+    rows = len(jobs.worker)
+    closes = table.setdefault("closes_step", np.arange(rows) < commits)[:commits]
+    closed = np.cumsum(closes)
+    table.setdefault("version", np.append(closed - closes, np.full(rows - commits, -1)).astype(np.int32))
+    table.setdefault("pull_version", table["version"])
+    table.setdefault("state_lost", np.zeros(rows, np.bool_))
+    close_time = table["commit_time"][:commits][closes]
+    own = np.flatnonzero(table["resumes_own"] & (jobs.previous >= 0) & (jobs.previous < commits))
+    _fill_own_reads(table, jobs, own, close_time)
+    read = table.get("read_version", np.full(rows, -1, np.int32))
+    seen = _read_versions(jobs, table["read_time"], close_time, closed)
+    seen[own] = table["pull_version"][jobs.previous[own]] + closes[jobs.previous[own]]
+    table["read_version"] = np.where(read < 0, seen, read)
+    ended = np.searchsorted(close_time, jobs.end_time, side="right")
+    table["fate"] = _fate_numbers(fates(table))
+    given = table.get("end_version", np.full(rows, -1))
+    given = np.where((given < 0) & (table["fate"] != Fate.IN_FLIGHT), ended, given)
+    table["end_version"] = np.where(given < 0, NEVER, given).astype(np.int32)
+
+
+def _fill_own_reads(table: Table, jobs: _Jobs, own: NDArray[np.intp], close_time: TimeColumn) -> None:
+    """Where a worker goes on from its own value, it read when it pulled for its previous commit: at the earliest."""
+    previous = jobs.previous[own]
+    pulled = np.append(0.0, close_time)[np.clip(table["pull_version"][previous], 0, len(close_time))]
+    earliest = np.maximum(pulled, table["start_time"][previous])
+    table["read_time"][own] = np.where(table["read_time"][own] == NOT_YET, earliest, table["read_time"][own])
+
+
+def _read_versions(jobs: _Jobs, read_time: TimeColumn, close_time: TimeColumn, closed: NDArray[Any]) -> IntColumn:
+    """The steps closed by a read; right after an own commit, those closed by this commit."""
+    read = np.searchsorted(close_time, read_time, side="right")
+    own = (jobs.previous >= 0) & (jobs.previous < jobs.commits)
+    own &= np.append(jobs.end_time, np.nan)[jobs.previous] == read_time
+    read[own] = closed[jobs.previous[own]]
+    read[(jobs.previous < 0) & (read_time == 0)] = 0
+    return read.astype(np.int32)
+
+
+def _fate_numbers(fate: NDArray[np.str_]) -> NDArray[np.int8]:
+    numbers = np.full(len(fate), -1, np.int8)  # of commits
+    for known in Fate:
+        numbers[fate == known.name.lower()] = known
+    return numbers
+
+
+def _require_times(table: Table, commits: int) -> None:
+    """Before anything is made of them."""
+    for name in [name for name in COMMIT_TIMES if name in table]:
+        times = table[name][: commits if name != "read_time" else None]
+        bad = ~(np.isfinite(times) & (times >= 0))
+        refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.")
+
+
+def _require_order(table: Table, commits: int) -> None:
+    """The one mistake that would show as a wrong version."""
+    times = table["commit_time"][:commits]
+    bad = times < table["read_time"][:commits]
+    refuse(bad, "commit_time", times, "not precede `read_time`", "A job is read before it commits.")

@@ -1,0 +1,342 @@
+"""What is true of every trace, checked in whole columns at a time.
+
+The conservation law, pathwise and in integers, for any compute times, cluster and protocol:
+
+    Σ τ over commits + Σ (end_version - read_version) over jobs that never committed
+        = number of pairs (commit that closes a step, other read outstanding at it),
+
+where a job in flight counts up to the last step. Both sides count the same pairs: job by job, a job is outstanding at
+as many closing commits as the server made steps between its read and its own commit (or its end); commit by commit, all
+reads are outstanding but those already applied. Fully asynchronous workers each hold one job at any time, so that the
+right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and Jaggi 2022 that the concurrency sets the
+average delay.
+
+A job that goes on from the worker's own value (`resumes_own`) read when the worker pulled for its previous commit. It
+is outstanding from then on, except at this commit, whose message the worker knows.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.trace._columns import COMMIT_TIMES, NEVER, UNFINISHED_TIMES, Fate, Fault
+from asyncsim.trace._error import refuse
+from asyncsim.trace._groups import column_of
+from asyncsim.trace._tables import Tables
+
+_BLOCK = 1 << 18  # jobs that are sorted at once
+
+_FINITE = "be finite and not negative"
+_FROM_START = "Give times in seconds from the start."
+
+
+def check(trace: Tables) -> None:
+    """Raise for the first row that breaks an invariant; see `Trace.check`."""
+    _check_workers(trace)
+    _check_versions(trace)
+    _check_times(trace)
+    _check_unfinished(trace)
+    _check_faults(trace)
+    _check_own(trace)
+    _check_groups(trace)
+    _check_no_overlap(trace)
+    _check_moments(trace)
+
+
+def conservation(trace: Tables) -> tuple[int, int]:
+    """The two sides of the conservation law, counted independently."""
+    jobs = _jobs(trace)
+    known = _pulled_or_read(trace, jobs)
+    close_row = np.flatnonzero(trace.closes_step)
+    close_time = trace.commit_time[close_row]
+    aged = int((jobs.end_version.astype(np.int64) - jobs.read_version).sum())
+    ended = slice(len(trace), None)
+    reads = _before_each_close(jobs.read_time, known, close_time)
+    ends = _before_each_close(jobs.end_time[ended], jobs.end_version[ended], close_time)
+    own_commits = int((jobs.read_version - known).sum())
+    return aged, int((reads - ends - close_row - 1).sum()) - own_commits
+
+
+def _before_each_close(
+    time: NDArray[np.float64], version: NDArray[np.int32], close_time: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """How many of these moments come before each closing commit, by time; at a tie, by the version."""
+    first = np.searchsorted(close_time, time, side="left")
+    last = np.searchsorted(close_time, time, side="right")
+    return np.cumsum(np.bincount(np.clip(version, first, last), minlength=len(close_time) + 1))[: len(close_time)]
+
+
+class _Jobs(NamedTuple):
+    """Committed jobs in order of application, then those that never committed."""
+
+    worker: NDArray[np.int32]
+    read_version: NDArray[np.int32]
+    read_time: NDArray[np.float64]
+    end_version: NDArray[np.int32]
+    end_time: NDArray[np.float64]
+
+
+_ALL = slice(None)
+
+
+def _jobs(trace: Tables, commits: Any = _ALL, ended: Any = _ALL) -> _Jobs:
+    """The jobs in these rows of the two tables."""
+    rest = trace.unfinished
+    return _Jobs(
+        worker=np.append(trace.worker[commits], rest.worker[ended]),
+        read_version=np.append(trace.read_version[commits], rest.read_version[ended]),
+        read_time=np.append(trace.read_time[commits], rest.read_time[ended]),
+        end_version=np.append(trace.version[commits], np.minimum(rest.end_version[ended], np.int32(trace.steps))),
+        end_time=np.append(trace.commit_time[commits], rest.end_time[ended]),
+    )
+
+
+def _check_workers(trace: Tables) -> None:
+    for name, column in (("worker", trace.worker), ("unfinished.worker", trace.unfinished.worker)):
+        bad = (column < 0) | (column >= trace.workers)
+        refuse(bad, name, column, f"be from 0 to {trace.workers - 1}", "Number the workers from 0.")
+
+
+def _check_versions(trace: Tables) -> None:
+    closed = np.cumsum(trace.closes_step) - trace.closes_step
+    rule = "count the rows before it that close a step"
+    remedy = "It starts at 0 and grows by one after each row where `closes_step` is true."
+    refuse(trace.version != closed, "version", trace.version, rule, remedy)
+    bad = (trace.read_version < 0) | (trace.read_version > trace.version)
+    refuse(bad, "read_version", trace.read_version, "be from 0 to `version`", "A job reads before it commits.")
+    bad = (trace.pull_version < trace.read_version) | (trace.pull_version > trace.version)
+    remedy = "A worker pulls between its read and its commit."
+    refuse(bad, "pull_version", trace.pull_version, "be from `read_version` to `version`", remedy)
+
+
+def _check_times(trace: Tables) -> None:
+    for name in reversed(COMMIT_TIMES):  # the caller of `from_commits` knows `commit_time` only
+        column = getattr(trace, name)
+        refuse(~(np.isfinite(column) & (column >= 0)), name, column, _FINITE, _FROM_START)
+    backwards = np.diff(trace.commit_time, prepend=0.0) < 0
+    remedy = "Put the rows in the order in which the server applied them."
+    refuse(backwards, "commit_time", trace.commit_time, "not decrease from row to row", remedy)
+    remedy = "A job is read, started, finished, sent and applied in this order."
+    for before, after in pairwise(COMMIT_TIMES):
+        column = getattr(trace, after)
+        refuse(column < getattr(trace, before), after, column, f"not precede `{before}`", remedy)
+
+
+def _check_unfinished(trace: Tables) -> None:
+    rest = trace.unfinished
+    steps = trace.steps
+    remedy = "See `asyncsim.trace.Fate` for those of this version."
+    refuse(~np.isin(rest.fate, list(Fate)), "unfinished.fate", rest.fate, "be a known fate", remedy)
+    bad = (rest.read_version < 0) | (rest.read_version > steps)
+    remedy = "A job reads a version that the server has reached."
+    refuse(bad, "unfinished.read_version", rest.read_version, f"be from 0 to {steps}", remedy)
+    bad = ~(np.isfinite(rest.read_time) & (rest.read_time >= 0))
+    refuse(bad, "unfinished.read_time", rest.read_time, _FINITE, _FROM_START)
+    remedy = "A job is read, started and finished in this order, and ends last; what never happened is infinite."
+    for before, after in pairwise(UNFINISHED_TIMES):
+        column = getattr(rest, after)
+        bad = ~(column >= getattr(rest, before)) & ~np.isinf(getattr(rest, before))
+        refuse(bad, f"unfinished.{after}", column, f"not precede `{before}`", remedy)
+    in_flight = rest.fate == Fate.IN_FLIGHT
+    rule = "be infinite for jobs in flight and for no others"
+    remedy = "Only a job in flight has not ended."
+    refuse(np.isinf(rest.end_time) != in_flight, "unfinished.end_time", rest.end_time, rule, remedy)
+    bad = np.where(in_flight, rest.end_version != NEVER, rest.end_version > steps)
+    bad |= rest.end_version < rest.read_version
+    rule = f"be from `read_version` to {steps}, or {NEVER} for jobs in flight"
+    refuse(bad, "unfinished.end_version", rest.end_version, rule, "A job does not end before the version it read.")
+
+
+def _check_faults(trace: Tables) -> None:
+    faults = trace.faults
+    remedy = "See `asyncsim.trace.Fault` for those of this version."
+    refuse(~np.isin(faults.kind, list(Fault)), "faults.kind", faults.kind, "be a known fault", remedy)
+    bad = (faults.worker < -1) | (faults.worker >= trace.workers)
+    rule = f"be from 0 to {trace.workers - 1}, or -1 for the server"
+    refuse(bad, "faults.worker", faults.worker, rule, "Number the workers from 0.")
+    bad = ~(np.isfinite(faults.start_time) & (faults.start_time >= 0))
+    refuse(bad, "faults.start_time", faults.start_time, _FINITE, _FROM_START)
+    bad = ~(faults.end_time >= faults.start_time)
+    remedy = "A fault that has no end ends at infinity."
+    refuse(bad, "faults.end_time", faults.end_time, "not precede `start_time`", remedy)
+
+
+def _resumes_own(trace: Tables) -> NDArray[np.bool_]:
+    return np.append(trace.resumes_own, trace.unfinished.resumes_own)
+
+
+def _pulled_or_read(trace: Tables, jobs: _Jobs) -> NDArray[np.int32]:
+    """The version of the central variable that each job knows: read, or pulled for the worker's previous commit."""
+    own = np.flatnonzero(_resumes_own(trace))
+    if not len(own):
+        return jobs.read_version
+    known = jobs.read_version.copy()
+    known[own] = trace.pull_version[_previous_job(jobs)[own]]
+    return known
+
+
+def read_versions(trace: Tables, pull_version: NDArray[np.int32], closes_step: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """What the jobs that go on from the worker's own value have read, if these were the columns of the commits."""
+    jobs = _jobs(trace)
+    own = np.flatnonzero(_resumes_own(trace))
+    read = jobs.read_version.copy()
+    if len(own):
+        last = _previous_job(jobs)[own]
+        read[own] = pull_version[last] + closes_step[last]
+    return read
+
+
+def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
+    """For each job, the row of the same worker's job before it; -1 for its first."""
+    order = _order(jobs)
+    same_worker = jobs.worker[order[1:]] == jobs.worker[order[:-1]]
+    previous = np.full(len(order), -1)
+    previous[order[1:][same_worker]] = order[:-1][same_worker]
+    return previous
+
+
+def _order(jobs: _Jobs) -> NDArray[np.intp]:
+    """The jobs of each worker in the order in which it did them."""
+    return np.lexsort((jobs.read_version, jobs.read_time, jobs.end_time, jobs.worker))
+
+
+def _check_own(trace: Tables) -> None:
+    """A worker that goes on from its own value knows what it pulled for its previous commit, and that commit."""
+    is_own = _resumes_own(trace)
+    if not is_own.any():
+        return
+    commits = len(trace)
+    jobs = _jobs(trace)
+    previous = _previous_job(jobs)
+    column = "resumes_own"
+    bad = is_own & ((previous < 0) | (previous >= commits))
+    remedy = "Only a commit leaves a worker with a value of its own."
+    _refuse(trace, bad, column, is_own, "be false unless the same worker's previous job was a commit", remedy)
+    fresh = np.append(trace.state_lost, np.zeros(len(trace.unfinished), np.bool_))
+    _refuse(trace, is_own & fresh, column, is_own, "be false where `state_lost`", "A worker that lost its state reads.")
+    own = np.flatnonzero(is_own)
+    last = previous[own]
+
+    def refuse_own(bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str) -> None:
+        wrong = np.zeros(len(is_own), np.bool_)
+        wrong[own] = bad
+        _refuse(trace, wrong, column, values, rule, remedy)
+
+    known = trace.pull_version[last] + trace.closes_step[last]
+    remedy = "It goes on from what it pulled for that commit, plus its own message."
+    rule = "be the `pull_version` of the same worker's previous commit and its own step, where `resumes_own`"
+    refuse_own(jobs.read_version[own] != known, "read_version", jobs.read_version, rule, remedy)
+    started = np.append(trace.start_time, trace.unfinished.start_time)
+    rule = "not precede the end of the same worker's previous job"
+    refuse_own(started[own] < trace.commit_time[last], "start_time", started, rule, "A worker does one job at a time.")
+    late = (jobs.read_time[own] < trace.read_time[last]) | (jobs.read_time[own] > trace.commit_time[last])
+    rule = "be within the same worker's previous job, where `resumes_own`"
+    refuse_own(late, "read_time", jobs.read_time, rule, "It is the time at which the worker pulled.")
+    mine = own[own < commits]
+    least = trace.version[previous[mine]] + trace.closes_step[previous[mine]]
+    early = np.zeros(commits, np.bool_)
+    early[mine] = trace.pull_version[mine] < least
+    remedy = "A worker pulls after its previous commit."
+    refuse(early, "pull_version", trace.pull_version, "include the same worker's previous commit", remedy)
+
+
+def _check_groups(trace: Tables) -> None:
+    """A job begins with the oldest version that a group reads, and has read every group before it pulls."""
+    if not trace.groups:
+        return
+    _refuse_own_groups(trace)
+    for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True):
+        bad = (reads < trace.read_version) | (reads > trace.version)
+        remedy = "A group is read between the beginning of a job and its commit."
+        refuse(bad, column_of(name), reads, "be from `read_version` to `version`", remedy)
+        remedy = "A worker pulls for its commit when it has read every group."
+        refuse(
+            trace.pull_version < reads, "pull_version", trace.pull_version, f"not precede `{column_of(name)}`", remedy
+        )
+    oldest = trace.group_read_version.min(axis=1)
+    rule = "be the smallest of the versions that the groups were read at"
+    remedy = "A job begins with its first read."
+    refuse(trace.read_version != oldest, "read_version", trace.read_version, rule, remedy)
+
+
+def _refuse_own_groups(trace: Tables) -> None:
+    own = trace.resumes_own
+    remedy = "Leave out the groups: a worker that goes on from its own value has read no other."
+    refuse(own, "resumes_own", own, "be false where there are groups", remedy)
+
+
+def _check_no_overlap(trace: Tables) -> None:
+    rows = len(trace) + len(trace.unfinished)
+    overlap = np.zeros(rows, dtype=bool)
+    unaware = np.zeros(rows, dtype=bool)
+    for commits, ended in _blocks_of_workers(trace):
+        jobs = _jobs(trace, commits, ended)
+        order = _order(jobs)
+        before = order[:-1]
+        after = order[1:]
+        same_worker = jobs.worker[before] == jobs.worker[after]
+        row = np.append(commits, ended + len(trace))[after]
+        overlap[row] = same_worker & (jobs.read_time[after] < jobs.end_time[before])
+        after_own = jobs.end_version + np.append(trace.closes_step[commits], np.zeros(len(ended), dtype=bool))
+        unaware[row] = same_worker & (jobs.read_version[after] < after_own[before])
+    overlap &= ~_resumes_own(trace)
+    unaware &= ~_resumes_own(trace)
+    remedy = "A worker does one job at a time."
+    rule = "not precede the end of the same worker's previous job"
+    _refuse_job(trace, overlap, "read_time", rule, remedy)
+    rule = "include the same worker's previous commit"
+    _refuse_job(trace, unaware, "read_version", rule, remedy)
+
+
+def _blocks_of_workers(trace: Tables) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Rows of the commits and of the other jobs of some workers, about `_BLOCK` rows."""
+    tables = (trace.worker, trace.unfinished.worker)
+    jobs = sum(np.bincount(worker, minlength=trace.workers) for worker in tables)
+    block = (np.cumsum(jobs) - jobs) // _BLOCK
+    for number in np.unique(block):
+        here = block == number
+        commits, ended = (np.flatnonzero(here[worker]) for worker in tables)
+        yield commits, ended
+
+
+def _check_moments(trace: Tables) -> None:
+    """The conservation law, job by job: the time and the version agree about each read and each end."""
+    close_time = trace.commit_time[trace.closes_step]
+    seen_last = np.append(0.0, close_time)
+    unseen_first = np.append(close_time, np.inf)
+
+    def disagree(time: NDArray[np.float64], version: NDArray[np.int32]) -> NDArray[np.bool_]:
+        return (time < seen_last[version]) | (time > unseen_first[version])
+
+    rest = trace.unfinished
+    known = trace.read_version, rest.read_version
+    if _resumes_own(trace).any():
+        known = np.split(_pulled_or_read(trace, _jobs(trace)), [len(trace)])
+    end_version = np.minimum(rest.end_version, np.int32(trace.steps))
+    moments = (
+        ("read", (trace.read_time, known[0]), (rest.read_time, known[1])),
+        ("end", (trace.commit_time, trace.version), (rest.end_time, end_version)),
+    )
+    for what, commits, ended in moments:
+        bad = np.append(disagree(*commits), disagree(*ended))
+        if bad.any():
+            aged, pairs = conservation(trace)
+            remedy = f"Staleness and ages of unfinished jobs sum to {aged}, outstanding reads at commits to {pairs}."
+            rule = f"be the number of steps closed by `{what}_time`"
+            _refuse_job(trace, bad, f"{what}_version", rule, remedy)
+
+
+def _refuse_job(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, remedy: str) -> None:
+    """`refuse` for a column of `_Jobs`, naming the table and the row there."""
+    if bad.any():
+        _refuse(trace, bad, column, getattr(_jobs(trace), column), rule, remedy)
+
+
+def _refuse(trace: Tables, bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str) -> None:
+    """`refuse` for values of all jobs, commits first."""
+    commits = len(trace)
+    refuse(bad[:commits], column, values[:commits], rule, remedy)
+    refuse(bad[commits:], f"unfinished.{column}", values[commits:], rule, remedy)

@@ -1,0 +1,95 @@
+"""From the log of an asynchronous reinforcement learning system to the columns of its trace."""
+
+from heapq import heappop, heappush
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.trace._columns import TimeColumn, require_length, require_one_dimension
+from asyncsim.trace._error import refuse
+
+
+def from_rollouts(
+    opened: ArrayLike,
+    trained: ArrayLike,
+    ready: ArrayLike | None,
+    taken: ArrayLike | None,
+    start: float | Literal["first"],
+) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    """The tickets, and the columns of the trained groups and of the others; see `Trace.from_rollouts`."""
+    end = _column("trained", trained)
+    given = {
+        "opened": _column("opened", opened),
+        "ready": _column("ready", end if ready is None and taken is None else taken if ready is None else ready),
+        "taken": _column("taken", end if taken is None else taken),
+        "trained": end,
+    }
+    for name, column in given.items():
+        require_length(name, column, len(given["opened"]))
+    first = given["opened"].min(initial=np.inf) if start == "first" else float(start)
+    times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in given.items()}
+    _check(times)
+    steps = np.unique(times["trained"][np.isfinite(times["trained"])])
+    version = np.searchsorted(steps, times["trained"]).astype(np.int32)
+    read = np.searchsorted(steps, times["opened"], side="right").astype(np.int32)
+    tickets, ticket = _tickets(times["opened"], times["trained"])
+    done = np.flatnonzero(np.isfinite(times["trained"]))
+    done = done[np.lexsort((times["ready"][done], version[done]))]
+    rest = np.flatnonzero(np.isinf(times["trained"]))
+    commits = {
+        "worker": ticket[done],
+        "read_version": read[done],
+        "version": version[done],
+        "pull_version": version[done],
+        "closes_step": np.append(np.diff(version[done]) > 0, True)[: len(done)],
+        "read_time": times["opened"][done],
+        "start_time": times["opened"][done],
+        "finish_time": times["ready"][done],
+        "arrive_time": times["ready"][done],
+        "serve_time": times["taken"][done],
+        "commit_time": times["trained"][done],
+    }
+    others = {
+        "worker": ticket[rest],
+        "read_version": read[rest],
+        "read_time": times["opened"][rest],
+        "finish_time": times["ready"][rest],
+    }
+    return tickets, commits, others
+
+
+def _column(name: str, values: Any) -> TimeColumn:
+    """The times, infinite where there is none."""
+    column = np.array(values, np.float64)
+    require_one_dimension(name, column)
+    column[np.isnan(column)] = np.inf
+    return column
+
+
+def _check(times: dict[str, TimeColumn]) -> None:
+    opened = times["opened"]
+    remedy = "Every group was opened, and none before the start."
+    refuse(~(np.isfinite(opened) & (opened >= 0)), "opened", opened, "be finite and not negative", remedy)
+    remedy = "A group is opened, complete, taken by a step and trained, in this order."
+    for before, after in (("opened", "ready"), ("ready", "taken"), ("taken", "trained")):
+        refuse(times[after] < times[before], after, times[after], f"not precede `{before}`", remedy)
+        missing = np.isinf(times[before]) & np.isfinite(times[after])
+        refuse(missing, before, times[before], f"be finite where `{after}` is", remedy)
+    bad = np.isfinite(opened) & (times["trained"] <= opened)
+    refuse(bad, "trained", times["trained"], "be later than `opened`", "A step ends after its groups were opened.")
+
+
+def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
+    """How many groups are open at the same time at most, and which of these tickets each group holds."""
+    ticket = np.zeros(len(opened), np.int32)
+    held: list[tuple[float, int]] = []
+    tickets = 0
+    for group in np.argsort(opened, kind="stable").tolist():
+        if held and held[0][0] <= opened[group]:
+            ticket[group] = heappop(held)[1]
+        else:
+            ticket[group] = tickets
+            tickets += 1
+        heappush(held, (float(trained[group]), int(ticket[group])))
+    return max(tickets, 1), ticket

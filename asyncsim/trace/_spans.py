@@ -1,0 +1,101 @@
+"""A trace as intervals of its workers: the stages of every job, and the time for which workers are down."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.trace._columns import Fault, TimeColumn
+from asyncsim.trace._tables import Tables
+
+Bools = NDArray[np.bool_]
+
+COMMITTED = -1  # beside the values of `Fate`
+DOWN = (Fault.CRASH, Fault.OFFLINE)  # faults for which a worker is away
+STAGES = ("begin_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")  # their limits
+
+
+class Spans(NamedTuple):
+    """Intervals of workers, in seconds."""
+
+    worker: NDArray[np.int32]
+    start: TimeColumn
+    end: TimeColumn
+
+    def rows(self, which: Bools) -> "Spans":
+        """The intervals for which `which` is true."""
+        return Spans(self.worker[which], self.start[which], self.end[which])
+
+    def within(self, start: float, stop: float) -> "Spans":
+        """The parts of the intervals between two times, without empty ones."""
+        begin, end = np.maximum(self.start, start), np.minimum(self.end, stop)
+        return Spans(self.worker, begin, end).rows(begin < end)
+
+
+class Jobs(NamedTuple):
+    """Jobs with the limits of their stages, those that committed first."""
+
+    worker: NDArray[np.int32]  # (jobs,) int32
+    times: list[TimeColumn]
+    fate: NDArray[np.int8]  # (jobs,) int8, values of `Fate`, or `COMMITTED`
+
+    def stage(self, number: int) -> Spans:
+        """The intervals between two neighbouring limits."""
+        return Spans(self.worker, self.times[number], self.times[number + 1])
+
+    @property
+    def whole(self) -> Spans:
+        """From the beginning of each job to its end."""
+        return Spans(self.worker, self.times[0], self.times[-1])
+
+
+def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), left: Bools | slice = slice(None)) -> Jobs:
+    """All jobs, or those in these rows of commits and of jobs that never committed; none lasts longer than `end`."""
+    rest = trace.unfinished
+    last = np.minimum(rest.end_time, end)
+    ended = [np.minimum(column, last) for column in (rest.begin_time, rest.start_time, rest.finish_time)] + 3 * [last]
+    times = [np.concatenate([getattr(trace, n)[done], e[left]]) for n, e in zip(STAGES, ended, strict=True)]
+    committed = np.full(len(trace.worker[done]), COMMITTED, np.int8)
+    worker = np.concatenate([trace.worker[done], rest.worker[left]])
+    return Jobs(worker, times, np.concatenate([committed, rest.fate[left]]))
+
+
+def spells(trace: Tables, *kinds: Fault) -> Spans:
+    """When faults of these kinds lasted; worker -1 is the server."""
+    faults = trace.faults
+    return Spans(faults.worker, faults.start_time, faults.end_time).rows(np.isin(faults.kind, kinds))
+
+
+def joined(*parts: Spans) -> Spans:
+    """All intervals of several tables."""
+    return Spans(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def union(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
+    """The same moments without overlaps: a worker that is offline can crash as well."""
+    return gaps(gaps(spans, workers, start, stop), workers, start, stop)
+
+
+def gaps(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
+    """The parts of the window that the intervals of each worker leave free, worker by worker."""
+    own, every = spans.rows(np.isin(spans.worker, workers)), np.ones(len(workers))
+    before = Spans(workers, -np.inf * every, start * every)  # the beginning of the window
+    after = Spans(workers, stop * every, np.inf * every)
+    rows = joined(before, own, after)
+    order = np.lexsort((rows.start, rows.worker))
+    rows = Spans(rows.worker[order], rows.start[order], rows.end[order])
+    busy_until = _running_maximum(rows.end, rows.worker)
+    same = rows.worker[1:] == rows.worker[:-1]
+    return Spans(rows.worker[1:], busy_until[:-1], rows.start[1:]).rows(same).within(start, stop)
+
+
+def _running_maximum(values: TimeColumn, worker: NDArray[np.int32]) -> TimeColumn:
+    """The largest value so far among the rows of each worker, which stand together."""
+    most, step = values.copy(), 1
+    while step < len(most):
+        same = worker[step:] == worker[:-step]
+        if not same.any():
+            break
+        most[step:] = np.where(same, np.maximum(most[step:], most[:-step]), most[step:])
+        step *= 2
+    return most

@@ -1,0 +1,222 @@
+"""A trace in numbers: rates, queue, work done and wasted, staleness, worker by worker."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim.trace._columns import Fate, Fault, TimeColumn
+from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._trace import Trace
+
+FloatArray = NDArray[np.float64]
+
+
+class StalenessStatistics(NamedTuple):
+    """Staleness over all commits; NaN if there are none.
+
+    Attributes:
+        mean, sd: Mean and standard deviation over these commits (divided by their number, not by one less).
+        median, q90, q99, max: The smallest value that half, 90 %, 99 % and all of the commits do not exceed.
+    """
+
+    mean: float
+    sd: float
+    median: float
+    q90: float
+    q99: float
+    max: float
+
+
+class WorkerStatistics(NamedTuple):
+    """Worker by worker, arrays of shape (n,).
+
+    Attributes:
+        commits: Commits of the worker, int64.
+        share: Its share of all commits; NaN if there are none.
+        staleness: Mean staleness of its commits; NaN if it has none.
+        utilisation: Share of the time that it spent on computing what was committed; NaN if no time passes.
+    """
+
+    commits: NDArray[np.int64]
+    share: FloatArray
+    staleness: FloatArray
+    utilisation: FloatArray
+
+
+class ComputeStatistics(NamedTuple):
+    """Durations of committed computations, from their start to their finish; NaN where there are none.
+
+    Attributes:
+        mean: In seconds.
+        cv: Coefficient of variation, standard deviation over mean; NaN if the mean is 0.
+        by_worker_mean, by_worker_cv: The same for each worker, arrays of shape (n,).
+        contains: What the trace does not tell apart from computing, and so may be in the durations: "download", where
+            all jobs start when they read; "upload", "queue" and "service", where all finish when they commit. In a
+            log of commits alone it is all four.
+    """
+
+    mean: float
+    cv: float
+    by_worker_mean: FloatArray
+    by_worker_cv: FloatArray
+    contains: tuple[str, ...]
+
+
+class Statistics(NamedTuple):
+    """What `statistics` returns. Averages over time are NaN if no time passes.
+
+    Attributes:
+        workers, commits, steps: Number of workers, of commits, and of steps that the server made.
+        seconds: Time of the last commit; all averages are over the time from 0 to it.
+        commits_per_second, steps_per_second: Rates.
+        waiting: Mean number of commits waiting at the server.
+        in_service: Mean number of commits in service.
+        utilisation: Share of the workers' time spent on computing what was committed.
+        wasted: Share of the workers' time spent on computing for jobs that were cancelled, dropped or lost.
+        under_way: Share of the workers' time spent on computing for jobs that are in flight at the end.
+        staleness: See `StalenessStatistics`.
+        by_worker: See `WorkerStatistics`.
+        fates: Number of jobs that did not commit, by the name of their `Fate` in small letters; every fate is a key.
+        faults: Number of faults, by the name of their kind in small letters; every kind is a key.
+        compute: See `ComputeStatistics`.
+        by_group: Staleness of each parameter group that is read at versions of its own, by its name; `staleness` is
+            the largest of each commit. Empty for most traces.
+    """
+
+    workers: int
+    commits: int
+    steps: int
+    seconds: float
+    commits_per_second: float
+    steps_per_second: float
+    waiting: float
+    in_service: float
+    utilisation: float
+    wasted: float
+    under_way: float
+    staleness: StalenessStatistics
+    by_worker: WorkerStatistics
+    fates: dict[str, int]
+    faults: dict[str, int]
+    compute: ComputeStatistics
+    by_group: dict[str, StalenessStatistics]
+
+
+def statistics(trace: Trace) -> Statistics:
+    """Rates, queue, work and staleness of a trace.
+
+    The mean number of commits in a place is the sum of the times that they spend there divided by the whole time:
+    Little's law, exact for a trace in which everything that came has gone. The time that a job which never commits
+    spends at the server is not in the trace and does not count, nor does the wait of jobs in flight at the end.
+
+    Args:
+        trace: A valid trace.
+
+    Returns:
+        See `Statistics`; times in seconds.
+
+    Example:
+        >>> found = statistics(Trace.from_commits([0, 1, 0, 1], commit_time=[1.0, 2.0, 3.0, 4.0]))
+        >>> found.commits_per_second, found.utilisation, found.under_way, found.staleness.mean
+        (1.0, 0.875, 0.125, 0.75)
+        >>> found.by_worker.staleness.tolist()
+        [0.5, 1.0]
+        >>> found.compute.mean, found.compute.contains  # from a worker's commit to its next
+        (1.75, ('download', 'upload', 'queue', 'service'))
+
+    References:
+        Little 1961, "A proof for the queuing formula L = λW".
+    """
+    rest = trace.unfinished
+    seconds = trace.seconds
+    whole = seconds * trace.workers
+    computed = trace.finish_time - trace.start_time
+    started = _before(seconds, rest.finish_time, rest.end_time) - _before(seconds, rest.start_time)
+    in_flight = rest.fate == Fate.IN_FLIGHT
+    lasted = np.maximum(started, 0.0)
+    return Statistics(
+        workers=trace.workers,
+        commits=len(trace),
+        steps=trace.steps,
+        seconds=seconds,
+        commits_per_second=_ratio(len(trace), seconds),
+        steps_per_second=_ratio(trace.steps, seconds),
+        waiting=_ratio((trace.serve_time - trace.arrive_time).sum(), seconds),
+        in_service=_ratio((trace.commit_time - trace.serve_time).sum(), seconds),
+        utilisation=_ratio(computed.sum(), whole),
+        wasted=_ratio(lasted[~in_flight].sum(), whole),
+        under_way=_ratio(lasted[in_flight].sum(), whole),
+        staleness=_staleness(trace.staleness),
+        by_worker=_by_worker(trace, computed),
+        fates={fate.name.lower(): int(np.count_nonzero(rest.fate == fate)) for fate in Fate},
+        faults={kind.name.lower(): int(np.count_nonzero(trace.faults.kind == kind)) for kind in Fault},
+        compute=_compute(trace, computed),
+        by_group={name: _staleness(tau) for name, tau in zip(trace.groups, trace.group_staleness.T, strict=True)},
+    )
+
+
+def total_variation(staleness: NDArray[np.int32], pmf: ArrayLike) -> float:
+    """Total variation distance ½ Σ |measured - predicted|; all beyond the end of the prediction counts as one value."""
+    expected = np.asarray(pmf, np.float64)
+    counts = np.bincount(np.minimum(staleness, len(expected)), minlength=len(expected) + 1)
+    rest = max(0.0, 1 - float(expected.sum()))
+    return float(np.abs(counts / len(staleness) - np.append(expected, rest)).sum() / 2)
+
+
+def _before(seconds: float, *times: TimeColumn) -> TimeColumn:
+    """The earliest of these times and the end of the averages, row by row."""
+    return np.minimum.reduce([np.full(len(times[0]), seconds), *times])
+
+
+def _ratio(amount: float, of: float) -> float:
+    return float(amount) / of if of else float("nan")
+
+
+def _staleness(staleness: NDArray[np.int32]) -> StalenessStatistics:
+    if not len(staleness):
+        return StalenessStatistics(*[float("nan")] * 6)
+    quantiles = np.quantile(staleness, [0.5, 0.9, 0.99, 1.0], method="inverted_cdf").tolist()
+    return StalenessStatistics(float(staleness.mean()), float(staleness.std()), *map(float, quantiles))
+
+
+def _by_worker(trace: Trace, computed: TimeColumn) -> WorkerStatistics:
+    workers = trace.workers
+    commits = np.bincount(trace.worker, minlength=workers)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return WorkerStatistics(
+            commits=commits,
+            share=commits / np.float64(len(trace)),
+            staleness=np.bincount(trace.worker, trace.staleness, workers) / commits,
+            utilisation=np.bincount(trace.worker, computed, workers) / np.float64(trace.seconds),
+        )
+
+
+def _compute(trace: Trace, computed: TimeColumn) -> ComputeStatistics:
+    commits = np.bincount(trace.worker, minlength=trace.workers)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(trace.worker, computed, trace.workers) / commits
+        squared = np.bincount(trace.worker, (computed - mean[trace.worker]) ** 2, trace.workers) / commits
+        cv = np.sqrt(squared) / mean
+    spread = float(computed.std()) if len(computed) else float("nan")
+    overall = float(computed.mean()) if len(computed) else float("nan")
+    return ComputeStatistics(overall, _ratio(spread, overall), mean, cv, hidden_stages(trace))
+
+
+def hidden_stages(trace: Trace) -> tuple[str, ...]:
+    """The stages of a job that cannot be separated from computing in a trace; see `ComputeStatistics`."""
+    before = not np.any(trace.start_time > trace.begin_time)
+    after = not np.any(trace.commit_time > trace.finish_time)
+    return ("download",) * before + ("upload", "queue", "service") * after
+
+
+def previous_commit(trace: Trace) -> TimeColumn:
+    """(commits,) time of the same worker's previous commit; 0 for its first."""
+    return np.append(trace.commit_time, 0.0)[previous_own_row(trace.worker)]
+
+
+def most_in_service(trace: Trace) -> int:
+    """The largest number of commits in service at once; of events at one time, ends come first."""
+    times = np.concatenate([trace.commit_time, trace.serve_time])
+    change = np.repeat([-1, 1], len(trace))
+    return int(np.cumsum(change[np.lexsort((change, times))]).max(initial=1))

@@ -1,0 +1,214 @@
+"""A trace as one flat table of equally long columns, for CSV, Parquet and data frames, and back."""
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim._checks import nearest, one_of, require_integer
+from asyncsim.trace import _infer_columns as infer_columns
+from asyncsim.trace import _invariants as invariants
+from asyncsim.trace._columns import COMMIT_COLUMNS, NEVER, UNFINISHED_COLUMNS, Fate, require_length
+from asyncsim.trace._error import TraceError, refuse
+from asyncsim.trace._groups import checked_names, column_of, group_of
+from asyncsim.trace._infer_columns import COMMITTED, IDLE, NO_ROW, fates
+from asyncsim.trace._parse import EMPTY, Table, empty_of, parse_column
+from asyncsim.trace._start import Start, require_plausible, since, start_of
+from asyncsim.trace._tables import Faults, Tables, Unfinished
+
+FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
+OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}
+NUMBERS = OF_COMMITS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}
+COLUMNS = ("worker", "fate", "staleness", *(name for name in NUMBERS if name not in ("worker", "staleness")))
+NEEDED = ("worker", "commit_time")
+RESUMES = ("central", "own")
+TIMES = frozenset(name for name, dtype in NUMBERS.items() if dtype is np.float64)
+ENDED_MUST_HAVE = ("read_version", "read_time")
+MOST_COLUMNS = 1000  # of a table: more are refused before they are compared with those that a trace has
+MOST_SHOWN = 20  # names in a message
+
+AnyTrace = TypeVar("AnyTrace", bound=Tables)
+
+
+def to_columns(trace: Tables, unfinished: bool = False) -> Table:
+    """The columns of the flat table; see `Trace.to_columns`."""
+    return _with_unfinished(trace) if unfinished else _of_commits(trace)
+
+
+def _of_commits(trace: Tables) -> Table:
+    table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS}
+    reads = zip(trace.groups, trace.group_read_version.T, strict=True)
+    return table | {column_of(group): versions for group, versions in reads}
+
+
+def _with_unfinished(trace: Tables) -> Table:
+    rest = trace.unfinished
+    idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
+    names = np.array([fate.name.lower() for fate in Fate])
+    known = {
+        "worker": (trace.worker, rest.worker, idle),
+        "fate": (np.full(len(trace), COMMITTED), names[rest.fate], np.full(len(idle), IDLE)),
+        "end_version": (None, np.where(rest.end_version == NEVER, -1, rest.end_version), None),
+    }
+    lengths = (len(trace), len(rest), len(idle))
+    table = {}
+    for name in COLUMNS:
+        parts = known.get(name, (getattr(trace, name, None), getattr(rest, name, None), None))
+        filled = [np.full(n, EMPTY[name]) if part is None else part for part, n in zip(parts, lengths, strict=True)]
+        joined = np.concatenate(filled)
+        table[name] = joined if name == "fate" else joined.astype(NUMBERS[name])
+    rest_rows = np.full(len(rest) + len(idle), empty_of("read_version"), np.int32)
+    for group, reads in zip(trace.groups, trace.group_read_version.T, strict=True):
+        table[column_of(group)] = np.concatenate([reads, rest_rows])
+    return table
+
+
+def from_columns(
+    make: type[AnyTrace],
+    columns: Mapping[str, Any],
+    workers: int | None,
+    faults: Faults | None,
+    start: Start,
+    resume: str,
+) -> AnyTrace:
+    """The checked trace of a flat table, whose columns need not have their types; see `Trace.from_columns`."""
+    require_names(columns)
+    table = {name: parse_column(name, values) for name, values in columns.items()}
+    table = with_commit_times(table)
+    require_rows(table)
+    return assemble(make, since(start_of(table, start), table), workers, faults or Faults(), resume)
+
+
+def with_commit_times(table: Table) -> Table:
+    """The table with the times 1, 2, 3, … for commits that come without; see `require_names` for when they may."""
+    return {"commit_time": np.arange(1.0, len(table["worker"]) + 1)} | table
+
+
+def require_rows(table: Table) -> None:
+    """Refuse columns of unequal length, times that no run lasts, and a commit that stands there twice."""
+    for name, values in table.items():
+        require_length(name, values, len(table["worker"]))
+    require_plausible(table)
+    if "version" in table or "read_time" in table:
+        return
+    done = np.flatnonzero(fates(table) == COMMITTED)
+    columns = [values[done] for name, values in table.items() if name != "fate"]
+    order = np.lexsort(columns)
+    same = np.all([values[order[1:]] == values[order[:-1]] for values in columns], axis=0)
+    repeated = np.zeros(len(table["worker"]), bool)
+    repeated[done[order[1:][same]]] = True
+    remedy = "Remove the row; or, if it is another commit, give `read_time`, or number the commits in `version`."
+    refuse(repeated, "commit_time", table["commit_time"], "differ from that of an otherwise equal row", remedy)
+
+
+def assemble(
+    make: type[AnyTrace], table: Table, workers: int | None, faults: Faults, resume: str = "central"
+) -> AnyTrace:
+    """The checked trace of a flat table whose columns have their types."""
+    one_of("resume", resume, RESUMES)
+    _require_fates(table)
+    workers = _count_workers(table["worker"], workers)
+    _require_what_applies(table)
+    commits, ended, rows = infer_columns.from_table(table, workers, resume)
+    try:
+        trace = make(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
+        invariants.check(trace)
+        _require_staleness(table, trace, rows[: len(trace)])
+    except TraceError as error:
+        raise _in_table(error, rows, len(commits["worker"])) from None
+    return trace
+
+
+def require_names(names: Collection[str]) -> None:
+    """Refuse columns that no trace has, and the lack of those that every trace needs."""
+    if len(names) > MOST_COLUMNS:
+        remedy = f"Keep those of {', '.join(COLUMNS)}."
+        raise TraceError(None, f"must have at most {MOST_COLUMNS} columns", remedy, found=f"got {len(names)}")
+    order_is_known = "pull_version" in names and not TIMES.intersection(names)
+    missing = [name for name in NEEDED if name not in names and not (order_is_known and name == "commit_time")]
+    checked_names([group for name in names if (group := group_of(name))])
+    unknown = [name for name in names if name not in COLUMNS and not group_of(name)]
+    if missing:
+        near = nearest(missing[0], unknown)
+        remedy = f"Rename `{near}`, if that is it." if near else "Record who commits, and when."
+        found = f"got {', '.join(map(repr, islice(names, MOST_SHOWN))) or 'no columns'}"
+        raise TraceError(missing[0], "is missing", remedy, found=found)
+    if unknown:
+        near = nearest(unknown[0], [name for name in COLUMNS if name not in names])
+        remedy = f"Did you mean `{near}`?" if near else f"Leave it out; known are {', '.join(COLUMNS)}."
+        raise TraceError(unknown[0], "is not a column of a trace", remedy)
+
+
+def _require_fates(table: Table) -> None:
+    bad = ~np.isin(fates(table), FATES)
+    if bad.any():
+        row = int(bad.argmax())
+        value = str(table["fate"][row])
+        near = nearest(value, FATES)
+        remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
+        raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
+
+
+def _count_workers(worker: NDArray[Any], workers: int | None) -> int:
+    """The number of workers: as given, or by the numbers that occur, if they leave none out."""
+    if workers is not None:
+        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        infer_columns.require_memory(workers)
+        return workers
+    seen = np.unique(worker[worker >= 0])
+    if len(seen) == 0:
+        remedy = "Give `workers` for an empty trace."
+        raise TraceError("worker", "must name at least one worker", remedy, found="got an empty column")
+    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    if len(gaps):
+        rule = f"not leave out {gaps[0]} if it names larger numbers"
+        refuse(worker > gaps[0], "worker", worker, rule, "Number the workers from 0, or give `workers`.")
+    return len(seen)
+
+
+def _require_what_applies(table: Table) -> None:
+    """A commit has everything, a job that did not commit has no commit, a worker without a job has nothing."""
+    fate = fates(table)
+    committed = fate == COMMITTED
+    idle = fate == IDLE
+    ended = ~(committed | idle)
+    for name in [name for name in NUMBERS if name in table and name != "worker"]:
+        of_commits = name in OF_COMMITS
+        given = table[name] != EMPTY[name]
+        if of_commits and NUMBERS[name] is not np.bool_:  # an empty cell of these reads as False
+            refuse(committed & ~given, name, None, "be known for a commit", "Fill it in, or leave out the column.")
+        if name in ENDED_MUST_HAVE:
+            refuse(ended & ~given, name, None, "be known for a job that began", "Fill it in.")
+        empty = idle if of_commits else idle | committed
+        if name not in UNFINISHED_COLUMNS:
+            empty = empty | ended
+        _refuse_given(table, name, empty)
+    for name in [name for name in table if group_of(name)]:
+        lacking = committed & (table[name] == empty_of(name))
+        refuse(lacking, name, None, "be known for a commit", "Fill it in, or leave out the column.")
+        _refuse_given(table, name, ~committed)
+
+
+def _require_staleness(table: Table, trace: Tables, rows: NDArray[np.int64]) -> None:
+    """The column `staleness` adds nothing, but must not contradict the versions."""
+    if "staleness" in table:
+        given = table["staleness"][rows]
+        rule = "be version - read_version"
+        refuse(given != trace.staleness, "staleness", given, rule, "Correct it or the versions, or leave it out.")
+
+
+def _refuse_given(table: Table, name: str, empty: NDArray[np.bool_]) -> None:
+    """Refuse values where a column must be empty."""
+    given = table[name] != empty_of(name)
+    refuse(empty & given, name, table[name], "be empty where it does not apply", "Correct it or `fate`.")
+
+
+def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> TraceError:
+    """The error of a check with the row of the flat table; as it is if it is about a fault, or a job without a row."""
+    if error.row is None or error.column is None or error.column.startswith("faults."):
+        return error
+    column = error.column.removeprefix("unfinished.")
+    moved = error.renumber(rows if column == error.column else rows[commits:], column=column)
+    return error if moved.row == NO_ROW else moved

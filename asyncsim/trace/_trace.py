@@ -1,0 +1,471 @@
+"""The trace itself: its tables, and every way in and out."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from asyncsim.store import _files as files
+from asyncsim.store import _npz as npz
+from asyncsim.trace import _infer_columns as infer_columns
+from asyncsim.trace import _invariants as invariants
+from asyncsim.trace import _rollout_log as rollout_log
+from asyncsim.trace import _table as table
+from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
+from asyncsim.trace._error import TraceError
+from asyncsim.trace._groups import GROUP_READS
+from asyncsim.trace._parse import Table
+from asyncsim.trace._start import Start
+from asyncsim.trace._tables import Faults, Tables, Unfinished
+from asyncsim.trace.io import _chrome as chrome
+from asyncsim.trace.io import _csv as csv
+
+FORMAT_VERSION = 5
+BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables beside the commits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Trace(Tables):
+    """One row per commit, in the order in which the server applied them.
+
+    `simulate`, `from_…` and `load` return checked traces. A trace that is put together column by column is not
+    checked, so that a damaged one can be examined: call `check()`. Columns are read-only.
+
+    Attributes:
+        workers: Number of workers n.
+        worker: (commits,) int32, who committed, 0 to n - 1.
+        read_version: (commits,) int32, server version at which the gradient was taken; where `resumes_own`, the
+            version that the worker pulled for its previous commit, and this commit counted as a step of its own.
+        version: (commits,) int32, server version just before this commit is applied.
+        pull_version: (commits,) int32, server version that a rule which pulls just before committing saw;
+            equals `version` where pull and commit are atomic.
+        closes_step: (commits,) bool, whether the server's version grows with this row.
+        read_time, start_time, finish_time, arrive_time, serve_time, commit_time: (commits,) float64, in seconds:
+            when the worker read, and began and finished the computation, and when the server received the commit,
+            took it up and applied it.
+        state_lost: (commits,) bool, whether the worker had lost its rule's state when it read for this job.
+        resumes_own: (commits,) bool, whether the worker went on from a value of its own: what it had pulled for its
+            previous commit, plus its own message. It knows nothing fresher, so that `read_time` is the time of that
+            pull and staleness counts from there.
+        unfinished: Jobs that never committed.
+        faults: What went wrong.
+        groups: Names of the parameter groups that are read at versions of their own, say the stages of a pipeline;
+            by default none, and all parameters are read at `read_version`.
+        group_read_version: (commits, groups) int32, server version at which each group was read; `read_version`, with
+            which the job begins, is the smallest of a row.
+
+    Example:
+        >>> trace = Trace.from_commits([0, 1, 1, 0])
+        >>> trace
+        Trace(4 commits by 2 workers in 4.0 s)
+        >>> trace.staleness.tolist()
+        [0, 1, 0, 2]
+    """
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} commits by {self.workers} workers in {self.seconds} s)"
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all that the trace holds, 16 hexadecimal digits: equal for equal traces, whatever file they are from.
+
+        Example:
+            >>> Trace.from_commits([0, 1]).digest == Trace.from_commits([0, 1]).digest
+            True
+        """
+        tables = [(self, COMMIT_COLUMNS), *((getattr(self, beside), names) for beside, names in BESIDE.items())]
+        columns = [(name, getattr(table, name)) for table, names in tables for name in names]
+        columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
+        parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
+        return files.digest(f"{self.workers}", *parts)
+
+    def stand_in(self) -> dict[str, Any]:
+        """The trace in a description: how long it is, and its digest."""
+        return {"workers": self.workers, "commits": len(self), "trace": self.digest}
+
+    def check(self) -> None:
+        """Check every invariant; a million rows take about 0.1 s.
+
+        Times are finite, not negative, in order within a job and not decreasing from row to row; versions
+        count the closed steps; worker numbers are in range and a worker's jobs do not overlap (so that no more
+        than n are in flight); and every read saw the steps closed by then, as did every end of a job, which makes
+        staleness obey the conservation law in exact integers (see `asyncsim.trace._invariants`).
+
+        Raises:
+            TraceError: For the first row that breaks an invariant, naming column, row, value and remedy.
+
+        Example:
+            >>> import dataclasses
+            >>> trace = Trace.from_commits([0, 1, 0])
+            >>> dataclasses.replace(trace, version=[0, 1, 1]).check()
+            Traceback (most recent call last):
+            asyncsim.TraceError: `version` must count the rows before it that close a step; row 2 has 1. \
+It starts at 0 and grows by one after each row where `closes_step` is true.
+        """
+        invariants.check(self)
+
+    @classmethod
+    def from_commits(
+        cls,
+        worker: ArrayLike,
+        commit_time: ArrayLike | None = None,
+        *,
+        workers: int | None = None,
+        start: Start = None,
+        groups: Mapping[str, ArrayLike] | None = None,
+    ) -> "Trace":
+        """Make a trace from the order of commits alone, say that of a real cluster.
+
+        Each worker reads right after its own commit, and version 0 at time 0 before its first, so that the order
+        determines every version: a commit's staleness is the number of commits by others since the worker's last.
+
+        Args:
+            worker: (commits,) who committed, in the order of application, numbered from 0.
+            commit_time: (commits,) when, in seconds; by default 1, 2, 3, …
+            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
+                number occurs. Workers that never commit count among the jobs in flight.
+            start: When the run began, and all workers read, in the log's own time; it is subtracted from every time.
+                "first" is the earliest time in the log, here the first commit, whose job then takes no time. By default
+                times must count from the start of the run already; those that cannot, such as Unix time, are refused.
+            groups: Name of a parameter group -> (commits,) the server version at which it was read for each commit:
+                after the worker's previous commit, and no later than its own. The job then begins with the oldest of
+                them. By default all parameters are read at once.
+
+        Returns:
+            A checked trace in which every row closes a step and the computation fills the whole time from
+            read to commit.
+
+        Raises:
+            TraceError: If a worker number is negative, not whole, too large or, without `workers`, left out; or if
+                a time is not finite, negative or earlier than the one before, or counts from elsewhere; names the row
+                and the value.
+            ValueError: If `workers` is not an integer of at least 1, or `start` is not a finite number or "first".
+
+        Example:
+            >>> trace = Trace.from_commits([0, 1, 0, 1], commit_time=[0.5, 0.6, 1.0, 1.3])
+            >>> trace.read_version.tolist(), trace.read_time.tolist()
+            ([0, 0, 1, 2], [0.0, 0.0, 0.5, 0.6])
+
+            Streaming fragments: two workers in turn, whose two halves of the parameters are refreshed at different
+            times, the first right after the worker's own commit and the second one commit later:
+
+            >>> reads = {"first half": [0, 0, 1, 2, 3], "second half": [0, 1, 2, 3, 4]}
+            >>> trace = Trace.from_commits([0, 1, 0, 1, 0], groups=reads)
+            >>> trace.staleness.tolist(), trace.group_staleness.T.tolist()
+            ([0, 1, 1, 1, 1], [[0, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+        """
+        columns, rest = infer_columns.from_commits(worker, commit_time, workers, start, groups)
+        unfinished = Unfinished(**rest)
+        trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), **columns)
+        trace.check()
+        return trace
+
+    @classmethod
+    def from_rollouts(
+        cls,
+        *,
+        opened: ArrayLike,
+        trained: ArrayLike,
+        ready: ArrayLike | None = None,
+        taken: ArrayLike | None = None,
+        start: float | Literal["first"] = "first",
+    ) -> "Trace":
+        """Make a trace from the log of an asynchronous reinforcement learning system; a row is a group of samples.
+
+        Groups with one `trained` time are one step. The version grows at that time, and a group that is opened at that
+        time reads the new one. A worker of the trace is a ticket that a group holds from its opening to its step's end.
+
+        Args:
+            opened: (groups,) when the first sample of each group started, in seconds.
+            trained: (groups,) when the step that trained the group ended; NaN for groups that were not trained.
+            ready: (groups,) when the group was complete and in the queue, NaN where it was not; by default `taken`.
+            taken: (groups,) when its step began, NaN where there was none; by default `trained`.
+            start: When the run began, in the log's own time, which is subtracted from every time; "first" is the first
+                opening.
+
+        Returns:
+            A checked trace, in which groups that were not trained are in flight.
+
+        Raises:
+            TraceError: If a time is missing, negative or out of order; names the group and the value.
+
+        Example:
+            >>> trace = Trace.from_rollouts(
+            ...     opened=[10.0, 10.0, 11.0, 14.0], ready=[12.0, 13.0, 15.0, 16.0], taken=[13.0, 13.0, 16.0, 16.0],
+            ...     trained=[14.0, 14.0, 18.0, 18.0],
+            ... )
+            >>> trace.steps, trace.staleness.tolist(), trace.commit_time.tolist()
+            (2, [0, 0, 1, 0], [4.0, 4.0, 8.0, 8.0])
+        """
+        tickets, columns, rest = rollout_log.from_rollouts(opened, trained, ready, taken, start)
+        trace = cls(workers=tickets, unfinished=Unfinished(**rest), faults=Faults(), **columns)
+        trace.check()
+        return trace
+
+    def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, sync: bool = True) -> None:
+        """Write the trace as `.npz`, whole or not at all; the name is used as it is.
+
+        Args:
+            path: The file.
+            notes: Name -> number, string or array, kept beside the trace for `asyncsim.store._npz.read_notes`.
+            sync: Whether to wait for the disk, so that the file survives a power cut.
+
+        Raises:
+            OSError: If the file cannot be written, say on a full disk; an existing file stays whole.
+        """
+        columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
+        for beside, names in BESIDE.items():
+            columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
+        columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
+        npz.write(path, columns, version=FORMAT_VERSION, notes=notes, sync=sync)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Trace":
+        """Read and check a trace that `save` wrote.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            TraceError: If the trace in it breaks an invariant.
+            ValueError: If the file is CSV (for `from_csv`), damaged, not a trace, of another format, or lacks a
+                column.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "trace.npz")
+            ...     Trace.from_commits([0, 1, 0]).save(path)
+            ...     Trace.load(path)
+            Trace(3 commits by 2 workers in 3.0 s)
+        """
+        names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
+        needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS)
+        try:
+            found: dict[str, Any] = npz.read(path, needed, kind="trace", version=FORMAT_VERSION)
+        except ValueError:
+            if csv.seems_csv(path):
+                remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
+                raise ValueError(f"`path` {str(path)!r} is a CSV file. {remedy}") from None
+            if csv.is_neither(path):
+                remedy = "Give a file made by `Trace.save`, or a CSV file whose first line begins worker,commit_time."
+                raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a CSV log. {remedy}") from None
+            raise
+        rest = {beside: {name: found.pop(f"{beside}.{name}") for name in names} for beside, names in BESIDE.items()}
+        source = f"{str(path)!r} holds no valid trace: "
+        try:
+            unfinished = Unfinished(**rest["unfinished"])
+            faults = Faults(**rest["faults"])
+            trace = cls(workers=found.pop("workers").tolist(), unfinished=unfinished, faults=faults, **found)
+            trace.check()
+        except TraceError as error:
+            raise error.replace(source=source) from None
+        except ValueError as error:
+            raise ValueError(f"{source}{error}") from error
+        return trace
+
+    def to_columns(self, *, unfinished: bool = False) -> Table:
+        """The commits as columns of one length, which pandas, polars and Parquet take as they are.
+
+        Args:
+            unfinished: Whether the jobs that never committed follow the commits. A column `fate` then tells them apart:
+                "committed", or the name of a `Fate` in small letters. A worker that never read has one row with
+                fate "idle", so that every worker occurs. Only with this argument does `from_columns` give the whole
+                trace back, except for faults, which are in `trace.faults`.
+
+        Returns:
+            Name to array: one row per commit, in the order of application, with `worker`, `staleness` and the other
+            columns of the commits, then one column `read_version[NAME]` for each parameter group. With `unfinished`,
+            also `fate`, and `end_version` and `end_time` of the jobs that did not commit. There, a cell that does not
+            apply is infinite for times, -1 for whole numbers and False for booleans.
+
+        Example:
+            >>> trace = Trace.from_commits([0, 1, 0])
+            >>> columns = trace.to_columns()
+            >>> columns["worker"].tolist(), columns["staleness"].tolist(), columns["commit_time"].tolist()
+            ([0, 1, 0], [0, 1, 1], [1.0, 2.0, 3.0])
+            >>> columns = trace.to_columns(unfinished=True)
+            >>> columns["fate"].tolist()
+            ['committed', 'committed', 'committed', 'in_flight', 'in_flight']
+
+            As a table: ``pandas.DataFrame(trace.to_columns())``.
+        """
+        return table.to_columns(self, unfinished)
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Mapping[str, Any],
+        workers: int | None = None,
+        *,
+        faults: Faults | None = None,
+        start: Start = None,
+        resume: str = "central",
+    ) -> "Trace":
+        """Make a trace from a flat table: one that `to_columns` gave, or the log of a real cluster.
+
+        Only `worker` and `commit_time` are needed. Missing columns are filled in:
+
+        - `fate`: every row is a commit.
+        - `closes_step`: every commit closes a step; `version`: the steps closed by the rows before.
+        - `read_time`: the end of the worker's previous job; 0 for its first. If `fate` is missing too, each worker
+          also has a job in flight in the end, as in `from_commits`.
+        - `read_version`: the steps closed by `read_time`. Commits of others at that very time count, unless the
+          worker itself commits then: it reads right after its own commit. A first read at time 0 sees version 0. So
+          the log of an atomic server needs no `read_version`, even if times tie; any other log in which they tie
+          needs it.
+        - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known.
+        - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
+        - `read_version[NAME]`, of a parameter group: there are no groups. If there are, `read_version` is by default
+          the smallest of its row, and `read_time` the earliest time at which the server had that version.
+        - `resumes_own`: never; with `resume="own"`, for each job that follows a commit of its worker. Such a job read
+          when the worker pulled for that commit: `read_version` is its `pull_version` and its own step, and `read_time`
+          the earliest that fits. `start_time` is the end of the worker's previous job.
+        - `commit_time`: 1, 2, 3, …, if `pull_version` is given and no time is: the rows are in order of application.
+        - `staleness` is not needed: it follows from the versions, and must agree with them.
+
+        Rows without `version` may come in any order, and are sorted by `commit_time`, ties as given; with `version`
+        they must come in the order of application. Two equal rows with neither `version` nor `read_time` are refused:
+        nothing shows whether one commit was logged twice.
+
+        Args:
+            columns: Name to column, times in seconds. Names of workers are numbered in their
+                natural order ("worker-2" before "worker-10").
+            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
+                number occurs.
+            faults: What went wrong; by default nothing. Their times count from the start of the run.
+            start: When the run began, in the log's own time; it is subtracted from every time in `columns`. "first" is
+                the earliest one. By default times must count from the start of the run already; those that cannot, such
+                as Unix time, are refused.
+            resume: Where a worker goes on after its commit: from the "central" variable that it reads, or from its
+                "own" value, what it had pulled plus its own message; see `asyncsim.Server`.
+
+        Returns:
+            A checked trace.
+
+        Raises:
+            TraceError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant;
+                names column, row, value and remedy.
+            ValueError: If `workers` is not an integer of at least 1, `start` is not a finite number or "first", or
+                `resume` is unknown.
+
+        Example:
+            >>> log = {"worker": ["b", "a", "b"], "read_time": [0.0, 0.2, 1.0], "commit_time": [1.0, 1.5, 2.5]}
+            >>> trace = Trace.from_columns(log)
+            >>> trace.worker.tolist(), trace.read_version.tolist(), trace.staleness.tolist()
+            ([1, 0, 1], [0, 0, 1], [0, 1, 1])
+
+            The order of two workers whose every pull missed the commit before its own:
+
+            >>> order = {"worker": [0, 1, 0, 1], "pull_version": [0, 0, 1, 2]}
+            >>> trace = Trace.from_columns(order, resume="own")
+            >>> trace.read_version.tolist(), trace.staleness.tolist()
+            ([0, 0, 1, 1], [0, 1, 1, 2])
+        """
+        return table.from_columns(cls, columns, workers, faults, start, resume)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the columns of `to_columns(unfinished=True)` as CSV, so that `from_csv` gives the same trace exactly.
+
+        A cell is empty where there is nothing: a time that never came, a number that does not apply. Faults are
+        written to a second file beside it, run.faults.csv beside run.csv, only if there are any; otherwise such a
+        file is removed, because it would belong to another trace. Each file is written whole or not at all.
+
+        Args:
+            path: The file; the name is used as it is.
+
+        Raises:
+            OSError: If a file cannot be written; an existing file stays whole.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "run.csv")
+            ...     Trace.from_commits([0, 1]).to_csv(path)
+            ...     print(path.read_text()[:60])
+            worker,fate,staleness,read_version,version,pull_version,clos
+        """
+        csv.write(self, path)
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | os.PathLike[str],
+        workers: int | None = None,
+        *,
+        start: Start = None,
+        resume: str = "central",
+    ) -> "Trace":
+        """Read a trace that `to_csv` wrote, or the log of a real cluster.
+
+        Only the columns `worker` and `commit_time` are needed; see `from_columns` for how the others are filled in,
+        for names of workers, and for rows in another order. The first line names the columns, and cells are separated
+        by commas; an empty cell holds nothing. Faults are read from the file beside it (run.faults.csv beside
+        run.csv) if there is one, with the columns `kind` (the name of a `Fault` in small letters), `worker` (empty
+        for the server), `start_time` and `end_time` (empty if the fault has no end).
+
+        Args:
+            path: The file.
+            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
+                number occurs.
+            start: When the run began, in the file's seconds; it is subtracted from every time. "first" is the earliest
+                time in the file: the first read or, where reads are not logged, the first commit, whose job then takes
+                no time. By default times must count from the start of the run already; those that cannot, such as Unix
+                time, are refused, and 0 takes them as they are.
+            resume: Where a worker goes on after its commit, as in `from_columns`, if the file does not say so itself in
+                a column `resumes_own`.
+
+        Returns:
+            A checked trace.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            TraceError: If it holds no valid trace; names the line, the column, the value and the remedy.
+            ValueError: If `workers` is not an integer of at least 1, `start` is not a finite number or "first", or
+                `resume` is unknown.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "log.csv")
+            ...     _ = path.write_text("worker,commit_time\\ngpu-1,1002.5\\ngpu-0,1002\\ngpu-1,1004.25\\n")
+            ...     trace = Trace.from_csv(path, start=1000.0)
+            >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
+            ([0, 1, 1], [2.0, 2.5, 4.25], [0, 1, 0])
+        """
+        return csv.read(cls, path, workers, start, resume)
+
+    def to_chrome(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as Chrome trace-event JSON, for Perfetto.
+
+        Each worker is a thread with a slice per job, named "commit" or after the job's fate, whose arguments are its
+        row, versions and staleness; inside it lie download (or wait), compute, upload, queue and service. Phases that
+        take no time are left out; those of jobs that never committed have the category "unfinished". The server is a
+        process of its own, with a thread for each commit that it works on at once, and counters of commits in the
+        queue and in service and of jobs in flight. Faults are asynchronous events. Whatever outlasts the trace ends
+        with it.
+
+        Times are in microseconds with three decimals: whole nanoseconds, so that slices nest exactly.
+
+        Args:
+            path: The file; the name is used as it is.
+
+        Raises:
+            TraceError: If the trace is longer than about 285 years.
+            OSError: If the file cannot be written; an existing file stays whole.
+
+        Example:
+            >>> import json, pathlib, tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "trace.json")
+            ...     Trace.from_commits([0, 1, 0]).to_chrome(path)
+            ...     events = json.loads(path.read_text())["traceEvents"]
+            >>> [event["args"]["staleness"] for event in events if event["name"] == "commit"]
+            [0, 1, 1]
+
+        References:
+            Google, "Trace Event Format".
+        """
+        chrome.write(self, path)

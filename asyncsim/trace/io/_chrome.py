@@ -1,0 +1,186 @@
+"""A trace as Chrome trace events, for Perfetto (ui.perfetto.dev) or chrome://tracing.
+
+Times are written in whole nanoseconds, so that slices nest exactly.
+"""
+
+import heapq
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, pairwise
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.store._files import atomic_write
+from asyncsim.trace._columns import COMMIT_TIMES, Fate, Fault, TimeColumn
+from asyncsim.trace._error import TraceError
+from asyncsim.trace._tables import Tables, end_of_trace
+
+WORKERS, SERVER = 1, 2  # process numbers
+PHASES = ("download", "compute", "upload", "queue", "service")  # between every two of `COMMIT_TIMES`
+LONGEST = 9e9  # seconds that 64 bits of nanoseconds hold, nearly
+BATCH = 1 << 12  # events that are text at one time
+
+Nanoseconds = NDArray[np.int64]
+
+
+def write(trace: Tables, path: str | os.PathLike[str]) -> None:
+    """Write the trace as Chrome trace-event JSON; see `Trace.to_chrome`."""
+    end = end_of_trace(trace)
+    if end > LONGEST:
+        found = f"got {end:g}"
+        raise TraceError("commit_time", f"must be at most {LONGEST:g} s in Chrome events", "Use CSV.", found=found)
+    events = chain(_names(trace), _commits(trace), _unfinished(trace, end), _faults(trace, end), _server(trace, end))
+
+    def write_events(file: BinaryIO) -> None:
+        file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
+        separator = b""
+        for batch in _batches(events):
+            file.write(separator + ",\n".join(batch).encode())
+            separator = b",\n"
+        file.write(b"\n]}\n")
+
+    atomic_write(path, write_events)
+
+
+def _names(trace: Tables) -> Iterator[str]:
+    """Thread 0 means something else to some viewers, hence worker + 1."""
+    slots = len(set(_slots(trace)))
+    threads = [(WORKERS, worker + 1, f"worker {worker}") for worker in range(trace.workers)]
+    threads += [(SERVER, slot + 1, f"slot {slot}") for slot in range(slots)]
+    for process, name in ((WORKERS, "workers"), (SERVER, "server")):
+        yield _metadata("process_name", process, 0, "name", name)
+        yield _metadata("process_sort_index", process, 0, "sort_index", process)
+    for process, thread, name in threads:
+        yield _metadata("thread_name", process, thread, "name", name)
+        yield _metadata("thread_sort_index", process, thread, "sort_index", thread)
+
+
+def _commits(trace: Tables) -> Iterator[str]:
+    times_of_jobs = (trace.begin_time, *(getattr(trace, name) for name in COMMIT_TIMES[1:]))
+    rows = np.stack([nanoseconds(time) for time in times_of_jobs], axis=1)
+    names = ("worker", "read_version", "version", "pull_version", "closes_step", "staleness")
+    columns = [getattr(trace, name) for name in names]
+    for row in range(len(trace)):
+        times = rows[row].tolist()
+        worker, read, version, pull, closes, staleness = (column[row].item() for column in columns)
+        args = (
+            f'"row":{row},"staleness":{staleness},"read_version":{read},"version":{version},'
+            f'"pull_version":{pull},"closes_step":{"true" if closes else "false"}'
+        )
+        yield _slice("commit", "committed", WORKERS, worker + 1, times[0], times[-1], args)
+        for name, (begin, end) in zip(PHASES, pairwise(times), strict=True):
+            if end > begin:
+                yield _slice(name, "committed", WORKERS, worker + 1, begin, end)
+
+
+def _unfinished(trace: Tables, end: float) -> Iterator[str]:
+    rest = trace.unfinished
+    last = np.minimum(rest.end_time, end)
+    times_of_jobs = [np.minimum(time, last) for time in (rest.begin_time, rest.start_time, rest.finish_time, last)]
+    rows = np.stack([nanoseconds(time) for time in times_of_jobs], axis=1)
+    for row in range(len(rest)):
+        times = rows[row].tolist()
+        thread = int(rest.worker[row]) + 1
+        fate = Fate(rest.fate[row]).name.lower()
+        args = f'"fate":"{fate}","read_version":{rest.read_version[row]}'
+        yield _slice(fate, "unfinished", WORKERS, thread, times[0], times[-1], args)
+        for name, (begin, until) in zip(PHASES, pairwise(times), strict=False):
+            if until > begin:
+                yield _slice(name, "unfinished", WORKERS, thread, begin, until, f'"fate":"{fate}"')
+
+
+def _faults(trace: Tables, end: float) -> Iterator[str]:
+    """Asynchronous events: faults of one worker may overlap in any way."""
+    faults = trace.faults
+    begin = nanoseconds(faults.start_time)
+    until = nanoseconds(np.maximum(faults.end_time, 0.0), end)
+    for row, (kind, worker) in enumerate(zip(faults.kind.tolist(), faults.worker.tolist(), strict=True)):
+        process = WORKERS if worker >= 0 else SERVER
+        where = f'"pid":{process},"tid":{worker + 1 if worker >= 0 else 0},"id":{row}'
+        head = f'"cat":"fault","name":"{Fault(kind).name.lower()}",{where}'
+        args = f'"args":{{"worker":{worker}}}'
+        yield f'{{"ph":"b",{head},"ts":{_microseconds(begin[row].item())},{args}}}'
+        yield f'{{"ph":"e",{head},"ts":{_microseconds(until[row].item())},"args":{{}}}}'
+
+
+def _server(trace: Tables, end: float) -> Iterator[str]:
+    begin = nanoseconds(trace.serve_time)
+    until = nanoseconds(trace.commit_time)
+    for row, slot in zip(_served(begin, until), _slots(trace), strict=True):
+        args = f'"row":{row},"worker":{trace.worker[row]}'
+        yield _slice("service", "committed", SERVER, slot + 1, int(begin[row]), int(until[row]), args)
+    rest = trace.unfinished
+    begins = np.concatenate([trace.begin_time, rest.begin_time])
+    ends = np.concatenate([trace.commit_time, np.minimum(rest.end_time, end)])
+    yield from _counter("queue", SERVER, trace.arrive_time, trace.serve_time)
+    yield from _counter("in service", SERVER, trace.serve_time, trace.commit_time)
+    yield from _counter("jobs in flight", SERVER, begins, ends)
+
+
+def _slots(trace: Tables) -> list[int]:
+    """The slot that works on each commit, numbered from 0, always the lowest that is free. In order of service."""
+    begin = nanoseconds(trace.serve_time)
+    end = nanoseconds(trace.commit_time)
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    slots: list[int] = []
+    used = 0
+    for row in _served(begin, end):
+        while busy and busy[0][0] <= begin[row]:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if not free:
+            heapq.heappush(free, used)
+            used += 1
+        slots.append(heapq.heappop(free))
+        heapq.heappush(busy, (int(end[row]), slots[-1]))
+    return slots
+
+
+def _served(begin: Nanoseconds, end: Nanoseconds) -> list[int]:
+    """Rows that took the server some time, in the order in which it took them up."""
+    order = np.lexsort((end, begin))
+    return order[end[order] > begin[order]].tolist()
+
+
+def nanoseconds(times: TimeColumn, end: float = np.inf) -> Nanoseconds:
+    """Seconds as whole nanoseconds, at most those of `end`."""
+    return np.round(np.minimum(times, end) * 1e9).astype(np.int64)
+
+
+def _microseconds(time: int) -> str:
+    """Nanoseconds as the microseconds that events hold, with three decimals."""
+    return f"{time // 1000}.{time % 1000:03d}"
+
+
+def _slice(name: str, category: str, process: int, thread: int, begin: int, end: int, args: str = "") -> str:
+    """A complete event; `args` is the inside of a JSON object."""
+    return (
+        f'{{"ph":"X","name":"{name}","cat":"{category}","pid":{process},"tid":{thread},'
+        f'"ts":{_microseconds(begin)},"dur":{_microseconds(end - begin)},"args":{{{args}}}}}'
+    )
+
+
+def _metadata(name: str, process: int, thread: int, key: str, value: str | int) -> str:
+    """The name of a process or thread, or its place in the list; texts are plain letters."""
+    text = f'"{value}"' if isinstance(value, str) else value
+    return f'{{"ph":"M","name":"{name}","pid":{process},"tid":{thread},"args":{{"{key}":{text}}}}}'
+
+
+def _counter(name: str, process: int, up: TimeColumn, down: TimeColumn) -> Iterator[str]:
+    """How many there are, at every time at which the number changes."""
+    times, place = np.unique(nanoseconds(np.concatenate([up, down])), return_inverse=True)
+    change = np.bincount(place, np.repeat([1, -1], len(up)), len(times)).astype(np.int64)
+    changed = change != 0
+    for time, count in zip(times[changed].tolist(), np.cumsum(change)[changed].tolist(), strict=True):
+        yield (
+            f'{{"ph":"C","name":"{name}","pid":{process},"tid":0,"ts":{_microseconds(time)},"args":{{"count":{count}}}}}'
+        )
+
+
+def _batches(events: Iterable[str]) -> Iterator[list[str]]:
+    """Events in batches, none of them empty."""
+    waiting = iter(events)
+    while batch := list(islice(waiting, BATCH)):
+        yield batch

@@ -1,0 +1,177 @@
+"""Trainers without a parameter server, for comparison: one model, averaged models, an ensemble.
+
+They are the baselines of Distributed Keras, built like everything else here from a trace (of one worker, or of rounds)
+and a replay, so that the mini-batches are those of a simulated cluster's workers with the same seed.
+"""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim import rules
+from asyncsim._arguments import check_arguments
+from asyncsim.cluster import Cluster, protocols, simulate
+from asyncsim.delays import Constant
+from asyncsim.engine import Run, replay
+from asyncsim.rules._optimisers import Optimiser
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+from asyncsim.workloads._classification import EVALUATED_TOGETHER, Classifier
+
+__all__ = ["Ensemble", "averaging_trainer", "ensemble_trainer", "epochs_in_batches", "evaluate_mean", "single_trainer"]
+
+
+def single_trainer(
+    workload: Workload, *, epochs: int = 1, learning_rate: float = 1.0, optimiser: Optimiser = "sgd", seed: int = 0
+) -> Run:
+    """Train one model on one machine: a plain loop of an optimiser.
+
+    Args:
+        workload: What is learned; it must have data.
+        epochs: Passes over the training examples.
+        learning_rate: Step size, by which the optimiser's updates are multiplied.
+        optimiser: An optax.GradientTransformation, or a name as in `rules.WorkerOptimiser`.
+        seed: Seed of the initial parameters and of the mini-batches, which are those of worker 0 of a cluster.
+
+    Returns:
+        A `Run` of one worker, with one commit per mini-batch.
+
+    Raises:
+        ValueError: If an argument does not fit, or the workload has no data.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
+        >>> run = single_trainer(workload, epochs=2, learning_rate=0.5)
+        >>> run.commits == 2 * workload.batches_per_epoch, run.evaluate()["test_accuracy"] > 0.85
+        (True, True)
+    """
+    trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
+    return replay(trace, rules.WorkerOptimiser(learning_rate, optimiser=optimiser), workload, seed)
+
+
+def averaging_trainer(
+    workload: Workload,
+    workers: int,
+    *,
+    epochs: int = 1,
+    learning_rate: float = 1.0,
+    optimiser: Optimiser = "sgd",
+    seed: int = 0,
+) -> Run:
+    """Train n models for an epoch each, average their parameters, and begin the next epoch from the average.
+
+    Every worker passes over all examples in an order of its own; Distributed Keras gives each worker a share of them.
+
+    Args:
+        workload, learning_rate, optimiser: As in `single_trainer`; the optimiser's state survives the averaging.
+        workers: Number of models n.
+        epochs: Number of rounds.
+        seed: As in `single_trainer`; worker w has the mini-batches of worker w of a cluster.
+
+    Returns:
+        A `Run` with one commit per worker and epoch; its losses are means over the epoch.
+
+    Raises:
+        ValueError: If an argument does not fit, or the workload has no data.
+
+    Example:
+        Two models of one epoch:
+
+        >>> import asyncsim as asim
+        >>> workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
+        >>> run = averaging_trainer(workload, workers=2, learning_rate=0.5)
+        >>> run.commits, run.evaluate()["test_accuracy"] > 0.85
+        (2, True)
+    """
+    window, epochs = epochs_in_batches(workload, 1), _require_epochs(epochs)
+    cluster = Cluster(workers, Constant(1.0), protocol=protocols.Synchronous())
+    rule = rules.LocalSGD(learning_rate, window=window, optimiser=optimiser)
+    return replay(simulate(cluster, commits=cluster.workers * epochs), rule, workload, seed)
+
+
+class Ensemble(NamedTuple):
+    """Independent models, and the test results of the mean of their predicted probabilities.
+
+    Attributes:
+        run: Their training, with one seed per model.
+        test_loss, test_accuracy: Of the averaged probabilities.
+    """
+
+    run: Run
+    test_loss: float
+    test_accuracy: float
+
+
+def ensemble_trainer(
+    workload: Workload,
+    models: int,
+    *,
+    epochs: int = 1,
+    learning_rate: float = 1.0,
+    optimiser: Optimiser = "sgd",
+    seed: int = 0,
+) -> Ensemble:
+    """Train independent models side by side, and average their predictions rather than their parameters.
+
+    Args:
+        workload, epochs, learning_rate, optimiser: As in `single_trainer`. The workload must be one of the library's
+            classifiers.
+        models: Number of models.
+        seed: Seed of the first model; the others have the seeds that follow.
+
+    Returns:
+        An `Ensemble`.
+
+    Raises:
+        ValueError: If an argument does not fit, or the workload is not a classifier.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
+        >>> ensemble = ensemble_trainer(workload, models=2, epochs=2, learning_rate=0.5)
+        >>> ensemble.run.seed, ensemble.test_accuracy > 0.85
+        ((0, 1), True)
+    """
+    models = checks.require_integer("models", models, least=1, remedy="Train one model or more.")
+    if not isinstance(workload, Classifier):
+        raise ValueError(
+            f"`workload` must be a classifier of the library; got {workload.name!r}, whose predictions "
+            "are unknown. Use workloads.Softmax, mlp or convnet."
+        )
+    trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
+    run = replay(
+        trace, rules.WorkerOptimiser(learning_rate, optimiser=optimiser), workload, [*range(seed, seed + models)]
+    )
+    return Ensemble(run, *evaluate_mean(workload, run.central))
+
+
+def evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
+    """Test loss and accuracy of the mean of the models' probabilities; `params` has a leading axis of models."""
+    inputs, labels = workload.test_rows
+    of_label, correct = [], []
+    for start in range(0, len(labels), EVALUATED_TOGETHER):
+        batch = slice(start, start + EVALUATED_TOGETHER)
+        some = inputs[batch]
+        logits = jax.lax.map(lambda one: workload.logits(one, some), params)  # noqa: B023
+        mean = np.asarray(jax.nn.softmax(logits).mean(axis=0))
+        of_label.append(mean[np.arange(len(mean)), labels[batch]])
+        correct.append(mean.argmax(axis=1) == labels[batch])
+    with np.errstate(divide="ignore"):  # all models may be certain, and wrong
+        return float(-np.log(np.concatenate(of_label)).mean()), float(np.concatenate(correct).mean())
+
+
+def epochs_in_batches(workload: Workload, epochs: int) -> int:
+    """Number of mini-batches in this many epochs."""
+    if not workload.batches_per_epoch:
+        raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.name!r}.")
+    return workload.batches_per_epoch * _require_epochs(epochs)
+
+
+def _require_epochs(epochs: int) -> int:
+    return checks.require_integer("epochs", epochs, least=1, remedy="Train for one epoch or more.")
+
+
+check_arguments(__name__, acts=True)

@@ -1,0 +1,221 @@
+"""AlexNet, the network of the paper's figures 7, 9 and 10, and a small one of the same sixteen tensors.
+
+Five convolutions, of which the first, second and last are max-pooled (windows of three pixels at a stride of two), then
+three linear layers with dropout ½ before the first two; ReLU after every layer but the last. The full network is the
+one-tower form of Krizhevsky 2014 (arXiv 1404.5997), with torchvision's channels, for images of 224 × 224 pixels; the
+small one has a quarter of its channels and a 32nd of its units, and takes images of 32 × 32.
+
+XLA's own convolutions make the gradient of the small network more than ten times slower on a CPU, so its convolutions
+are patches times a matrix (`asyncsim.workloads._convolutions`). The full network needs an accelerator and uses XLA's.
+A channel's bias and ReLU are applied after the pooling instead of before it, to about a quarter of the numbers: the
+result is the same, because both increase with their argument.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from asyncsim.datasets import Dataset
+from asyncsim.workloads._classification import (
+    Classifier,
+    Logits,
+    cross_entropy,
+    fan_in_bound,
+    require_dataset,
+    uniform_like,
+)
+from asyncsim.workloads._convolutions import POOL_SIZE, POOL_STRIDE, lax_conv, max_pool, patches_conv, windows
+
+DROPOUT = 0.5
+
+
+class Layer(NamedTuple):
+    """The two tensors of a layer, in the order in which the paper's heat maps number them."""
+
+    weight: jax.Array
+    bias: jax.Array
+
+
+Params = list[Layer]
+
+
+class AlexNet(Classifier):
+    """AlexNet in 16 tensors: the full network for images of 224 × 224 pixels, a small one for 32 × 32.
+
+    The size of the images decides which, because a network fits images of one size only. The loss is the mean
+    cross-entropy, with dropout while training. For ImageNet's 1000 classes the full network has 61 100 840 parameters;
+    for ten classes the small one has 180 442.
+
+    The parameters are a list of eight `Layer(weight, bias)`, in the network's order: tensor 0 is the first
+    convolution's weight, tensor 15 the last linear layer's bias. They have PyTorch's default initialisation.
+
+    Args:
+        data: Colour images in any number of classes: `datasets.ImageFolder` for the full network, `datasets.CIFAR10`
+            or `datasets.AsColour` of any images for the small one. A `datasets.partition` gives each worker its part.
+        batch_size: Images in a mini-batch; the paper's n workers use 1024 / n.
+        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
+            "training_loss": at the end of a run and wherever it is recorded.
+
+    Raises:
+        ValueError: If the data are not such images or there are fewer than `batch_size`.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> images = asim.datasets.AsColour(asim.datasets.Digits())
+        >>> params = asim.workloads.AlexNet(images, batch_size=32).init(jax.random.key(0))
+        >>> [tensor.shape for tensor in jax.tree.leaves(params)][-4:]
+        [(128, 128), (128,), (10, 128), (10,)]
+
+    References:
+        Krizhevsky 2014 (arXiv 1404.5997); Hermans and Louppe 2018, figures 7, 9 and 10.
+    """
+
+    data: Dataset
+    batch_size: int
+
+    name = "alexnet"
+
+    def check(self) -> None:
+        """Refuse what are not such images."""
+        data = require_dataset(self.data)
+        if data.shape not in (FULL.shape, SMALL.shape):
+            raise ValueError(
+                f"`data` must be images of 224 × 224 or 32 × 32 pixels in three colours; got {data.name!r}, "
+                f"{data.shape}. Use asyncsim.datasets.ImageFolder or CIFAR10, or asyncsim.datasets.AsColour(data)."
+            )
+        super().check()
+
+    @property
+    def form(self) -> "Form":
+        """The network for images of this size."""
+        return FULL if self.data.shape == FULL.shape else SMALL
+
+    def init(self, key: jax.Array) -> Params:
+        """Weights and biases, uniform on ±1/√fan_in as in PyTorch."""
+        return self.form.init(self.data.classes, key)
+
+    def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
+        """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
+        return self.form.loss(params, batch, key)
+
+    @property
+    def logits(self) -> Logits:  # type: ignore[override]
+        """`(params, images) -> (images, classes)`, without dropout."""
+        return self.form.logits
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolution: output channels, width of the kernel, stride, padding, and whether its output is pooled."""
+
+    channels: int
+    size: int
+    stride: int
+    pad: int
+    pooled: bool
+
+    def side(self, side: int) -> int:
+        """Width of the output for an input of width `side`."""
+        side = windows(side + 2 * self.pad, self.size, self.stride)
+        return windows(side, POOL_SIZE, POOL_STRIDE) if self.pooled else side
+
+
+@dataclass(frozen=True)
+class Form:
+    """AlexNet for images of one size."""
+
+    side: int  # width and height of the images
+    convolutions: tuple[Convolution, ...]  # the five convolutions
+    units: tuple[int, int]  # outputs of the two hidden linear layers
+    conv: Callable[[jax.Array, jax.Array, int, int], jax.Array]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of an image."""
+        return self.side, self.side, 3
+
+    @property
+    def features(self) -> int:
+        """Inputs of the first linear layer."""
+        side = self.side
+        for convolution in self.convolutions:
+            side = convolution.side(side)
+        return self.convolutions[-1].channels * side * side
+
+    def weights(self, classes: int) -> list[tuple[int, ...]]:
+        """Shapes of the weights: (out, in, height, width), then (out, in)."""
+        channels = (3, *(convolution.channels for convolution in self.convolutions))
+        kernels = zip(pairwise(channels), self.convolutions, strict=True)
+        linear = pairwise((self.features, *self.units, classes))
+        return [(o, i, c.size, c.size) for (i, o), c in kernels] + [(o, i) for i, o in linear]
+
+    def init(self, classes: int, key: jax.Array) -> Params:
+        """Weights and biases, uniform on ±1/√fan_in as in PyTorch."""
+        bounds = []
+        for shape in self.weights(classes):
+            bound = fan_in_bound(shape)
+            bounds.append(Layer(jnp.full(shape, bound), jnp.full(shape[:1], bound)))
+        return uniform_like(key, bounds)
+
+    def logits(self, params: Params, images: jax.Array) -> jax.Array:
+        """Unnormalised log-probabilities without dropout, (batch, classes), of images (batch, side, side, 3)."""
+        return self._forward(params, images, (1.0, 1.0))
+
+    def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
+        """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
+        images, labels = batch
+        return cross_entropy(self._forward(params, images, self.dropout(key, len(images))), labels)
+
+    def dropout(self, key: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
+        """Factors of the inputs of the first two linear layers, (inputs, batch): 0 with probability ½, otherwise 2."""
+        keep = jax.random.bernoulli(key, 1 - DROPOUT, (self.features + self.units[0], batch))
+        factors = jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
+        return factors[: self.features], factors[self.features :]
+
+    def _forward(self, params: Params, images: jax.Array, factors: Sequence[jax.Array | float]) -> jax.Array:
+        *hidden, last = params
+        kernels, linear = hidden[: len(self.convolutions)], hidden[len(self.convolutions) :]
+        x = images.transpose(3, 1, 2, 0).astype(last.weight.dtype)
+        for layer, c in zip(kernels, self.convolutions, strict=True):
+            x = self.conv(x, layer.weight, c.stride, c.pad)
+            x = max_pool(x) if c.pooled else x
+            x = jax.nn.relu(x + layer.bias[:, None, None, None])
+        x = x.reshape(-1, len(images))  # channel, row, column: the order in which PyTorch flattens
+        for layer, factor in zip(linear, factors, strict=True):
+            x = jax.nn.relu(_linear(layer, x * factor))
+        return _linear(last, x).T
+
+
+def _linear(layer: Layer, x: jax.Array) -> jax.Array:
+    """Affine map of (in, batch) to (out, batch)."""
+    return layer.weight @ x + layer.bias[:, None]
+
+
+def _five(first: Convolution, channels: Sequence[int]) -> tuple[Convolution, ...]:
+    """The convolutions of a form, which differ in the first one and in the output channels of the others."""
+    second, third, fourth, fifth = channels
+    return (
+        first,
+        Convolution(second, size=5, stride=1, pad=2, pooled=True),
+        Convolution(third, size=3, stride=1, pad=1, pooled=False),
+        Convolution(fourth, size=3, stride=1, pad=1, pooled=False),
+        Convolution(fifth, size=3, stride=1, pad=1, pooled=True),
+    )
+
+
+FULL = Form(
+    side=224,
+    convolutions=_five(Convolution(64, size=11, stride=4, pad=2, pooled=True), channels=(192, 384, 256, 256)),
+    units=(4096, 4096),
+    conv=lax_conv,
+)
+SMALL = Form(
+    side=32,
+    convolutions=_five(Convolution(16, size=5, stride=2, pad=2, pooled=True), channels=(48, 96, 64, 64)),
+    units=(128, 128),
+    conv=patches_conv,
+)

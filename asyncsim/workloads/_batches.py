@@ -1,0 +1,190 @@
+"""The examples in a commit's mini-batch, and its random key: functions of (seed, worker, job) alone.
+
+They do not depend on the number of workers, the rule, the order of the commits, or how the replay was cut. Two rules
+replayed with one seed therefore see the same mini-batches, and their comparison is a paired one. Where every worker has
+a part of the examples, they depend on that part as well, and on nobody else's.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim.datasets import Parts
+
+INIT, COMMITS = 0, 1  # streams of a seed's key
+RULE = 2**31 - 1  # stream of a commit's key: that of the rule; the key itself is the workload's
+SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory; beyond that they are drawn again
+INDEX_BYTES = 4  # of an int32
+FEW_EXAMPLES = 4096  # up to which shuffles are kept from one replay to the next
+KEPT_BYTES = 32 * 2**20  # the same as SHUFFLES_BYTES, of those
+FIRST_PLACES = 8  # shuffles that the table begins with; it doubles when it is full
+EPOCH_BITS = 32  # a worker and an epoch share one int64: worker in the upper bits, epoch in the lower
+EPOCH_MASK = 2**EPOCH_BITS - 1
+
+
+class Shuffles:
+    """Mini-batches of each worker's epochs, every epoch a fresh shuffle without replacement.
+
+    Args:
+        examples: Number of training examples.
+        batch_size: Examples in a mini-batch.
+        most_bytes: Of the shuffles that are kept in memory.
+
+    Example:
+        Worker 7's first epoch, whatever it is asked for together with, and in whatever order:
+
+        >>> shuffles = Shuffles(examples=6, batch_size=2)
+        >>> together = shuffles.take(seed=0, worker=[7, 3, 7, 7], job=[0, 0, 1, 2])
+        >>> sorted(together[[0, 2, 3]].ravel().tolist())
+        [0, 1, 2, 3, 4, 5]
+        >>> bool((shuffles.take(seed=0, worker=[7], job=[2])[0] == together[3]).all())
+        True
+    """
+
+    def __init__(self, examples: int, batch_size: int, most_bytes: int = SHUFFLES_BYTES) -> None:
+        self.examples = examples
+        self.batch_size = batch_size
+        self.per_epoch = examples // batch_size
+        self._capacity = max(1, most_bytes // (INDEX_BYTES * examples))
+        self._table = np.empty((0, self.per_epoch, batch_size), np.int32)
+        self._places: OrderedDict[tuple[int, int, int], int] = OrderedDict()  # least recently used first
+
+    def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
+        """Example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
+        worker = np.asarray(worker, np.int64)
+        epoch, slot = np.divmod(np.asarray(job, np.int64), self.per_epoch)
+        streams, which = np.unique(worker << EPOCH_BITS | epoch, return_inverse=True)
+        if len(streams) > self._capacity:
+            half = len(worker) // 2
+            return np.concatenate([self.take(seed, worker[p], job[p]) for p in (slice(half), slice(half, None))])
+        places = np.array([self._find(seed, s >> EPOCH_BITS, s & EPOCH_MASK) for s in streams.tolist()], np.intp)
+        return self._table[places[which], slot]
+
+    def _find(self, seed: int, worker: int, epoch: int) -> int:
+        """Place in the table of one epoch of one worker, shuffled now if it is not there."""
+        stream = (seed, worker, epoch)
+        if stream not in self._places:
+            self._places[stream] = self._free_place()
+            shuffled = np.random.default_rng(stream).permutation(self.examples)
+            used = shuffled[: self.per_epoch * self.batch_size]
+            self._table[self._places[stream]] = used.reshape(self.per_epoch, self.batch_size)
+        self._places.move_to_end(stream)
+        return self._places[stream]
+
+    def _free_place(self) -> int:
+        used = len(self._places)
+        if used == self._capacity:
+            return self._places.popitem(last=False)[1]
+        if used == len(self._table):
+            larger = min(max(2 * used, FIRST_PLACES), self._capacity)
+            self._table = np.concatenate([self._table, np.empty((larger - used, *self._table.shape[1:]), np.int32)])
+        return used
+
+
+def shuffles_of(examples: int, batch_size: int) -> Shuffles:
+    """The mini-batches of these examples; of few, those that earlier replays of this thread have drawn are there."""
+    if examples > FEW_EXAMPLES:
+        return Shuffles(examples, batch_size)
+    return _kept_shuffles(examples, batch_size, threading.get_ident())
+
+
+@lru_cache(maxsize=2)
+def _kept_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
+    del thread  # The key: a table is not changed by two threads at once.
+    return Shuffles(examples, batch_size, KEPT_BYTES)
+
+
+class PartShuffles:
+    """Mini-batches of each worker's epochs where every worker has a part of the examples: a fresh shuffle of its own.
+
+    Epochs are as long as the parts, so that nothing is padded. One that is not kept is drawn again.
+
+    Args:
+        parts: Who has which examples.
+        batch_size: Examples in a mini-batch, at most those of the smallest part.
+
+    Example:
+        Worker 1 has three mini-batches of two before it begins anew, worker 0 has one:
+
+        >>> shuffles = PartShuffles(Parts.of([[0, 1], [2, 3, 4, 5, 6, 7]]), batch_size=2)
+        >>> taken = shuffles.take(seed=0, worker=np.array([1, 0, 1, 0, 1]), job=np.array([0, 0, 1, 1, 2]))
+        >>> sorted(taken[[0, 2, 4]].ravel().tolist()), sorted(taken[3].tolist())
+        ([2, 3, 4, 5, 6, 7], [0, 1])
+    """
+
+    def __init__(self, parts: Parts, batch_size: int) -> None:
+        self.parts = parts
+        self.batch_size = batch_size
+        self.per_epoch = parts.sizes // batch_size
+        self._kept: OrderedDict[tuple[int, int, int], np.ndarray] = OrderedDict()  # least recently used first
+        self._bytes = 0
+
+    def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
+        """Example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
+        worker = np.asarray(worker, np.int64)
+        epoch, slot = np.divmod(np.asarray(job, np.int64), self.per_epoch[worker])
+        streams, which = np.unique(worker << EPOCH_BITS | epoch, return_inverse=True)
+        taken = np.empty((len(worker), self.batch_size), np.int32)
+        together = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        for stream, rows in zip(streams.tolist(), together, strict=True):
+            taken[rows] = self._epoch(seed, stream >> EPOCH_BITS, stream & EPOCH_MASK)[slot[rows]]
+        return taken
+
+    def _epoch(self, seed: int, worker: int, epoch: int) -> np.ndarray:
+        """(mini-batches, batch_size) example numbers of one epoch of one worker."""
+        stream = (seed, worker, epoch)
+        if stream not in self._kept:
+            used = self.per_epoch[worker] * self.batch_size
+            shuffled = np.random.default_rng(stream).permutation(self.parts[worker])[:used]
+            self._kept[stream] = shuffled.reshape(-1, self.batch_size)
+            self._bytes += shuffled.nbytes
+            while self._bytes > SHUFFLES_BYTES and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        self._kept.move_to_end(stream)
+        return self._kept[stream]
+
+
+@jax.jit
+def init_key(seed: int) -> jax.Array:
+    """The key from which a seed's first central variable is made."""
+    return jax.random.fold_in(jax.random.key(seed), INIT)
+
+
+def worker_key(seed_key: jax.Array, worker: Any) -> jax.Array:
+    """The key from which those of all of a worker's jobs are made."""
+    return jax.random.fold_in(jax.random.fold_in(seed_key, COMMITS), worker)
+
+
+def job_key(worker_key: jax.Array, job: Any) -> jax.Array:
+    """The key of a worker's job or local step: for dropout, and for the mini-batch of workloads that draw it."""
+    return jax.random.fold_in(worker_key, job)
+
+
+def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
+    """`job_key`, from the seed's key."""
+    return job_key(worker_key(seed_key, worker), job)
+
+
+compiled_commit_key = jax.jit(commit_key)  # one call in place of three
+
+
+def rule_key(job_key: jax.Array) -> jax.Array:
+    """The key of a rule that draws, from the key of the commit, or of the first of its local steps."""
+    return jax.random.fold_in(job_key, RULE)
+
+
+def worker_keys(seeds: Sequence[int], workers: int) -> jax.Array:
+    """The keys of all workers, (seeds, workers) or some more: a power of two, so that few programs are compiled."""
+    return _worker_keys(np.array(seeds, np.int32), workers=1 << (workers - 1).bit_length())
+
+
+@partial(jax.jit, static_argnames="workers")
+def _worker_keys(seeds: jax.Array, *, workers: int) -> jax.Array:
+    each = jax.vmap(jax.vmap(worker_key, (None, 0)), (0, None))
+    return each(jax.vmap(jax.random.key)(seeds), jnp.arange(workers, dtype=jnp.int32))

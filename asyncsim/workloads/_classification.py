@@ -1,0 +1,159 @@
+"""What the classifiers share: the loss, the test, and the arguments."""
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from functools import cached_property, partial
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.flatten_util import ravel_pytree
+
+from asyncsim.datasets import Dataset
+from asyncsim.workloads._workload import Params, Workload, to_device
+
+Logits = Callable[[Params, jax.Array], jax.Array]
+
+EVALUATED_TOGETHER = 1000  # test images at a time: the convnet takes 60 kB of memory for each
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """Mean of -log softmax(logits)[label], by way of log-softmax."""
+    # A product with zeros and ones, because the gradient of indexing is a scatter: up to 5 % slower in a loop.
+    chosen = jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
+    return -jnp.sum(jax.nn.log_softmax(logits) * chosen) / len(labels)
+
+
+def fan_in_bound(shape: tuple[int, ...]) -> float:
+    """1/√fan_in of a weight (out, in, …): PyTorch's bound for it and for the bias beside it."""
+    return 1 / math.sqrt(math.prod(shape[1:]))
+
+
+def uniform_like(key: jax.Array, bounds: Params) -> Params:
+    """A pytree of independent numbers, each uniform between minus and plus its bound."""
+    flat, unflatten = ravel_pytree(bounds)  # one draw for all tensors compiles ten times sooner than one for each
+    return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
+
+
+@partial(jax.jit, static_argnames="logits")
+def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Logits) -> dict[str, jax.Array]:
+    """Mean cross-entropy and fraction of correct answers, `EVALUATED_TOGETHER` examples at a time."""
+    examples = len(labels)
+    size = min(EVALUATED_TOGETHER, examples)
+
+    def slice_from(start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        first = jnp.minimum(start, examples - size)  # the last slice is moved back to be as long as the others
+        answers = logits(params, lax.dynamic_slice_in_dim(inputs, first, size))
+        wanted = lax.dynamic_slice_in_dim(labels, first, size)
+        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), wanted[:, None], axis=1)[:, 0]
+        counts = first + jnp.arange(size) >= start
+        right = (jnp.argmax(answers, axis=1) == wanted) & counts
+        return jnp.sum(jnp.where(counts, losses, 0)), jnp.sum(right)
+
+    losses, right = lax.map(slice_from, jnp.arange(0, examples, size))
+    return {"test_loss": jnp.sum(losses) / examples, "test_accuracy": jnp.sum(right) / examples}
+
+
+@partial(jax.jit, static_argnames=("logits", "workers"))
+def measure_workers(
+    params: Params, inputs: jax.Array, labels: jax.Array, owner: jax.Array, *, logits: Logits, workers: int
+) -> dict[str, jax.Array]:
+    """Mean cross-entropy and fraction of correct answers of each worker's own examples, (workers,) each."""
+    size = min(EVALUATED_TOGETHER, len(labels))
+    padding = -len(labels) % size
+    owner = jnp.concatenate([owner, jnp.full(padding, workers, owner.dtype)])
+
+    def slice_from(start: jax.Array) -> jax.Array:
+        places = jnp.minimum(start + jnp.arange(size), len(labels) - 1)
+        answers, wanted = logits(params, jnp.take(inputs, places, axis=0)), jnp.take(labels, places)
+        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), wanted[:, None], axis=1)[:, 0]
+        right = (jnp.argmax(answers, axis=1) == wanted).astype(losses.dtype)
+        columns = jnp.stack([losses, right, jnp.ones_like(losses)], axis=1)
+        return jax.ops.segment_sum(columns, lax.dynamic_slice_in_dim(owner, start, size), workers + 1)
+
+    sums = lax.map(slice_from, jnp.arange(0, len(labels), size)).sum(axis=0)[:workers]
+    return {"worker_loss": sums[:, 0] / sums[:, 2], "worker_accuracy": sums[:, 1] / sums[:, 2]}
+
+
+class Classifier(Workload, abstract=True):
+    """A model of a data set: it has `logits(params, inputs)`, without dropout and the like.
+
+    Args:
+        data: The data set; a `Partition` gives each worker its part.
+        batch_size: Examples in a mini-batch.
+        training_loss: Whether `evaluate` measures that, too.
+    """
+
+    _: KW_ONLY
+    training_loss: bool = False
+
+    worker_measures = ("worker_loss", "worker_accuracy")
+    logits = cast("Any", None)  # hashable, and equal for workloads of one shape, which then share programs
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example as the model takes it."""
+        return self.data.shape
+
+    def check(self) -> None:
+        """Refuse what is no data set, and mini-batches that are larger than it."""
+        require_dataset(self.data)
+        super().check()
+
+    @cached_property
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Training inputs of the shape that the model takes, and labels."""
+        return self.data.train_inputs.reshape(-1, *self.input_shape), self.data.train_labels
+
+    @property
+    def test_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Test inputs of the shape that the model takes, and labels."""
+        return self.data.test_inputs.reshape(-1, *self.input_shape), self.data.test_labels
+
+    @property
+    def measures(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of what `evaluate` measures."""
+        return ("test_loss", "test_accuracy", *(["training_loss"] if self.training_loss else []))
+
+    def evaluate(self, params: Params) -> dict[str, jax.Array]:
+        """Test loss and accuracy, and the training loss if it is asked for: JAX scalars."""
+        found = measure(params, *self._test_data, logits=self.logits)
+        if self.training_loss:
+            found["training_loss"] = measure(params, *self._training_data[:2], logits=self.logits)["test_loss"]
+        return found
+
+    @property
+    def evaluate_workers(self) -> Callable[[Params], dict[str, jax.Array]] | None:  # type: ignore[override]
+        """Loss and accuracy of each worker's own part, (workers,) each, if every worker has one."""
+        return None if self.parts is None else self._evaluate_workers
+
+    def _evaluate_workers(self, params: Params) -> dict[str, jax.Array]:
+        return measure_workers(params, *self._training_data, logits=self.logits, workers=len(self.parts))
+
+    @cached_property
+    def _test_data(self) -> tuple[jax.Array, jax.Array]:
+        with jax.ensure_compile_time_eval():  # cached, so it must not be a tracer where the caller is being compiled
+            return tuple(map(to_device, self.test_rows))  # type: ignore[return-value]
+
+    @cached_property
+    def _training_data(self) -> tuple[jax.Array, ...]:
+        """Inputs, labels and, if every worker has a part, the worker of each example."""
+        owner = []
+        if self.parts is not None:
+            owner = [np.full(self.examples, len(self.parts), np.int32)]
+            owner[0][self.parts.order] = self.parts.owner
+        with jax.ensure_compile_time_eval():  # as above
+            return tuple(map(to_device, (*self.rows, *owner)))
+
+
+def require_dataset(data: object) -> Dataset:
+    """The data set itself."""
+    if not isinstance(data, Dataset):
+        raise ValueError(
+            f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. "
+            "Use, say, asyncsim.datasets.Digits(), or make a Dataset of your arrays."
+        )
+    return data

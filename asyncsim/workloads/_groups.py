@@ -1,0 +1,88 @@
+"""Which parameters form a group, for traces that read groups at versions of their own: by name, or layer by layer."""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import jax
+import numpy as np
+
+Params = Any  # any pytree
+_LAST_WORD = re.compile(r"[/_][^/_]*$")
+
+
+def layers(params: Params) -> tuple[str, ...]:
+    """The layer of every leaf: its path without its last word, or all of it where that is one word."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return tuple(_LAST_WORD.sub("", "/".join(map(_word, path))) for path in paths)
+
+
+def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
+    """The group of every leaf, in the order of the leaves."""
+    leaves = jax.tree.leaves(params)
+    one_each = (
+        isinstance(labels, Sequence) and len(labels) == len(leaves) and all(isinstance(one, str) for one in labels)
+    )
+    try:
+        found = _broadcast(labels, params)
+    except ValueError:
+        if not one_each:
+            tensors = ", ".join(_names(params))[:80]
+            raise ValueError(
+                f"`groups` must name a group for each of the {len(leaves)} tensors {tensors}, or for what they are in; "
+                f"got {labels!r:.60}."
+            ) from None
+        found = tuple(labels)
+    for name in found:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"`groups` must hold names; got {name!r:.60}. Name a group 'stage0', say.")
+    return found
+
+
+def split_evenly(params: Params, groups: int) -> tuple[int, ...]:
+    """The group of every leaf: the layers are split in order into groups of equal size, the first ones larger."""
+    runs = [len(list(run)) for _, run in groupby(layers(params))]
+    if len(runs) < groups:
+        most = f"{len(runs)} parameter group{'s' * (len(runs) > 1)}"
+        raise ValueError(
+            f"`trace` must have at most {most}, as many as this workload has layers; it has {groups}. Use "
+            "a deeper model, or name groups of tensors by `Workload.grouped`."
+        )
+    of_layer = [group for group, part in enumerate(np.array_split(runs, groups)) for _ in part]
+    return tuple(group for group, leaves in zip(of_layer, runs, strict=True) for _ in range(leaves))
+
+
+def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[str, ...] | None) -> tuple[int, ...]:
+    """For every leaf, which of a trace's groups it belongs to; () for a trace without groups."""
+    if not groups:
+        return ()
+    if labels is None:
+        return split_evenly(params, len(groups))
+    unknown = [name for name in labels if name not in groups]
+    empty = [name for name in groups if name not in labels]
+    if unknown or empty:
+        what = f"{unknown[0]!r} is none of them" if unknown else f"{empty[0]!r} has no parameters"
+        raise ValueError(
+            f"`groups` of the workload must be those of the trace, {', '.join(map(repr, groups))[:80]}; {what}. Name "
+            "them alike in both."
+        )
+    return tuple(groups.index(name) for name in labels)
+
+
+def _broadcast(labels: Any, params: Params) -> tuple[Any, ...]:
+    """The labels of a prefix, leaf by leaf."""
+    try:
+        wide = jax.tree.map(lambda label, below: [label] * len(jax.tree.leaves(below)), labels, params)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(str(error)) from error
+    return tuple(jax.tree.leaves(wide))
+
+
+def _names(params: Params) -> list[str]:
+    return ["/".join(map(_word, path)) or "it" for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+
+
+def _word(key: Any) -> str:
+    """One step of a path, as a word."""
+    return str(next((getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)), key))

@@ -1,0 +1,69 @@
+"""Equal workers get one law and unequal ones do not, whatever family that takes and however few jobs each has."""
+
+import math
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.calibration._choose import choose
+from asyncsim.calibration._stages import Stage
+
+STRAGGLERS = delays.Straggler(delays.Gamma(0.7143, 0.2), probability=0.08, factor=6.0)
+
+
+def of_workers(law, workers, jobs, seed, slow=0, factor=1.0):
+    """The durations of some workers, of whom the first are slow."""
+    worker = np.repeat(np.arange(workers, dtype=np.int32), jobs)
+    durations = law.sample(np.random.default_rng(seed), len(worker))
+    return Stage(np.where(worker < slow, factor * durations, durations), worker)
+
+
+def test_equal_workers_with_stragglers_are_equal():
+    """Twenty jobs or fewer are too few for a straggler law of each worker's own."""
+    log = asim.simulate(asim.Cluster(18, STRAGGLERS), commits=360, seed=3)
+    fit = asim.calibrate(log, method="likelihood")
+    (group,) = fit.model.stages["compute"].groups
+    assert group.estimate.family == "straggler"
+    assert fit.model.stages["compute"].p_equal > 0.01
+    mean = fit.parameters["compute.mean"]
+    error = math.sqrt(STRAGGLERS.variance / 360)
+    assert mean.high - mean.low == pytest.approx(2 * 1.645 * error, rel=0.3)
+    assert abs(mean.estimate - STRAGGLERS.mean) < 4 * error
+
+
+def test_slow_workers_with_stragglers_are_found():
+    found = choose(of_workers(STRAGGLERS, 8, 12, seed=1, slow=3, factor=2.5), 8, None)
+    assert [group.workers for group in found.groups] == [(3, 4, 5, 6, 7), (0, 1, 2)]
+    assert {group.estimate.family for group in found.groups} == {"straggler"}
+    fast, slow = (group.estimate.law.mean for group in found.groups)
+    assert slow / fast == pytest.approx(2.5, rel=0.4)
+
+
+def test_a_mixture_is_chosen_where_something_is_slow():
+    """By AIC alone, one log in twenty of a gamma law has stragglers, of whom nothing is known."""
+    durations = delays.Gamma(1.0, 0.5).sample(np.random.default_rng([38, 0, 360]), 360)
+    found = choose(Stage(durations, np.zeros(360, np.int32)), 1, None)
+    assert min(found.aic, key=found.aic.__getitem__) == "straggler"
+    assert found.groups[0].estimate.family == "gamma"
+    assert "straggler" in [one.estimates[0].family for one in found.alternatives]
+    slow = choose(of_workers(STRAGGLERS, 1, 360, seed=0), 1, None)
+    assert slow.groups[0].estimate.family == "straggler"
+
+
+@pytest.mark.parametrize("family", ["gamma", "exponential", "lognormal"])
+def test_few_jobs_do_not_make_workers_differ(family):
+    """The p-value of equal workers is uniform for a dozen jobs each, where likelihood ratios are too large."""
+    law = {"gamma": delays.Gamma(1.0, 0.4), "exponential": delays.Exponential(1.0)}.get(family, delays.LogNormal(1, 1))
+    found = np.array([choose(of_workers(law, 16, 12, seed), 16, family).p_equal for seed in range(60)])
+    assert abs(found.mean() - 0.5) < 3.5 / math.sqrt(12 * 60)
+    assert (found < 0.01).mean() < 0.01 + 4 * math.sqrt(0.0099 / 60)
+
+
+@pytest.mark.parametrize(("slow", "who"), [(1, "worker 0 takes"), (2, "workers 0, 1 take")])
+def test_the_slow_ones_are_named(slow, who):
+    laws = delays.fleet.two_classes(delays.Gamma(1.0, 0.2), 5, slow=slow, factor=1.8)
+    cluster = asim.Cluster(5, sorted(laws, key=lambda law: -law.mean))
+    fit = asim.calibrate(asim.simulate(cluster, commits=300, seed=0), law="gamma")
+    assert f"Two classes of workers: {who} 1." in fit.notes[0]

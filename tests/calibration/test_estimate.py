@@ -1,0 +1,119 @@
+"""What the choice of a law leaves open: Akaike weights, and intervals and samples over all families."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.calibration._estimate import alternatives, draw_laws, estimate, weights
+
+choosing = sys.modules["asyncsim.calibration._choose"]  # the module: the package's name is the function
+QUICK = ("exponential", "gamma", "weibull", "lognormal")
+
+
+def log_of(law, commits, seed):
+    """A log of one worker: its durations and nothing else."""
+    times = np.cumsum(law.sample(np.random.default_rng(seed), commits))
+    return asim.Trace.from_commits([0] * commits, times, start=0.0)
+
+
+@pytest.fixture(autouse=True)
+def few_laws(monkeypatch):
+    """Those that are fitted in no time."""
+    monkeypatch.setattr(choosing, "LAWS", QUICK)
+
+
+@pytest.mark.quick
+def test_weights():
+    found = weights({"gamma": 12.0, "weibull": 10.0, "lognormal": 11.0, "pareto": 80.0})
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert found["weibull"] / found["gamma"] == pytest.approx(math.e)
+    assert found["lognormal"] / found["gamma"] == pytest.approx(math.exp(0.5))
+    assert "pareto" not in found
+    durations = delays.Gamma(1.0, 0.5).sample(np.random.default_rng(0), 50)
+    fitted = {name: [estimate(name, durations)] for name in ("gamma", "weibull")}
+    ratio = math.exp((fitted["weibull"][0].aic - fitted["gamma"][0].aic) / 2)
+    by_family = {one.estimates[0].family: one.weight for one in alternatives(fitted)}
+    assert by_family["gamma"] / by_family["weibull"] == pytest.approx(ratio)
+
+
+def test_families_are_drawn_by_weight():
+    durations = delays.Gamma(1.0, 0.8).sample(np.random.default_rng(0), 100)
+    halves = [estimate("gamma", durations[:50]), estimate("gamma", durations[50:])]
+    other = [estimate("weibull", durations[:50]), estimate("weibull", durations[50:])]
+    found = alternatives({"gamma": halves, "weibull": other})
+    first, second = draw_laws(halves, found, np.random.default_rng(0), 2000)
+    assert [type(law) for law in first] == [type(law) for law in second]
+    share = np.mean([isinstance(law, delays.Gamma) for law in first])
+    weight = next(one.weight for one in found if one.estimates[0].family == "gamma")
+    assert 0.05 < weight < 0.95
+    assert abs(share - weight) < 4 * math.sqrt(weight * (1 - weight) / 2000)
+
+
+def test_intervals_count_the_choice():
+    """Near cv 1 an exponential law is often chosen, of which the cv is 1 without any doubt."""
+    law, inside, alone = delays.Gamma(1.0, 1.04), [], []
+    for seed in range(40):
+        fit = asim.calibrate(log_of(law, 150, seed))
+        one, family = fit.parameters["compute.cv"], fit.model.stages["compute"].groups[0].estimate.family
+        assert one.low <= one.estimate <= one.high
+        inside.append(one.low <= 1.04 <= one.high)
+        if family == "exponential":
+            named = asim.calibrate(log_of(law, 150, seed), law="exponential").parameters["compute.cv"]
+            alone.append(named.low == named.high == 1.0)
+            assert one.high - one.low > 0.05
+    assert len(alone) > 8
+    assert all(alone)
+    assert np.mean(inside) > 0.9 - 3.5 * math.sqrt(0.09 / 40)
+
+
+@pytest.mark.parametrize(
+    ("law", "wider", "seeds"),
+    [
+        (delays.Gamma(1.0, 0.5), "straggler", (0, 2)),
+        (delays.Exponential(1.0), "hyperexponential", (0, 1, 2)),
+    ],
+    ids=["straggler", "hyperexponential"],
+)
+def test_what_the_log_does_not_tell_widens_no_mean(law, wider, seeds):
+    """A mixture of which the components are alike has a mean as sure as that of the law that made the durations."""
+    for seed in seeds:
+        log = log_of(law, 300, seed)
+        fit = asim.calibrate(log, law=wider)
+        found, error = fit.parameters["compute.mean"], math.sqrt(law.variance / 300)
+        assert found.high - found.low == pytest.approx(3.29 * error, rel=0.25)
+        means = [cluster.laws[0].mean for cluster in fit.sample(200)]
+        assert np.std(means) == pytest.approx(error, rel=0.3)
+
+
+def test_it_is_kept_whole(tmp_path):
+    fit = asim.calibrate(log_of(delays.Gamma(1.0, 1.0), 150, 1))
+    fit.save(tmp_path / "fit.json")
+    again = asim.Fit.load(tmp_path / "fit.json")
+    assert len({type(cluster.compute) for cluster in fit.sample(100)}) > 1
+    assert again.sample(20) == fit.sample(20)
+    for name in ("mean", "cv"):
+        assert again.parameters[f"compute.{name}"] == fit.parameters[f"compute.{name}"]
+
+
+def test_a_named_law_has_no_alternatives():
+    fit = asim.calibrate(log_of(delays.Gamma(1.0, 1.0), 150, 1), law="gamma")
+    assert fit.model.stages["compute"].alternatives == ()
+    assert {type(cluster.compute) for cluster in fit.sample(20)} == {delays.Gamma}
+
+
+def test_of_workers_that_differ():
+    law = delays.Gamma(1.0, 1.0)
+    cluster = asim.Cluster(4, delays.fleet.two_classes(law, 4, slow=2, factor=6.0))
+    fit = asim.calibrate(asim.simulate(cluster, commits=300, seed=2))
+    stage = fit.model.stages["compute"]
+    assert len(stage.groups) == 2
+    assert len(stage.alternatives) > 1
+    assert all(len(one.estimates) == 2 for one in stage.alternatives)
+    assert any(len({type(one) for one in cluster.compute}) == 1 for cluster in fit.sample(5))
+    each = asim.Cluster(3, [delays.Exponential(mean) for mean in (1.0, 4.0, 16.0)])
+    apart = asim.calibrate(asim.simulate(each, commits=400, seed=2)).model.stages["compute"]
+    assert [len(one.estimates) for one in apart.alternatives] == [3] * len(apart.alternatives)

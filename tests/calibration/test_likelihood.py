@@ -1,0 +1,318 @@
+"""A model fitted by the exact likelihood: the same as the fit of stages where both say the same, and more."""
+
+import math
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.calibration import LogUniform, Model, Uniform
+from asyncsim.calibration._likelihood import log_likelihood
+from asyncsim.calibration._stages import stages_of
+from asyncsim.calibration._terms import shown
+
+WIDE = LogUniform(1e-3, 100)
+CV = Uniform(0.05, 1.5)
+TIMES = ("read_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
+
+
+def whole(p):
+    network = asim.Network(latency=delays.Exponential(p["latency"]))
+    server = asim.Server(service=delays.Gamma(p["service"], p["jitter"]))
+    return asim.Cluster(4, delays.Gamma(p["mean"], p["cv"]), network=network, server=server)
+
+
+MODEL = Model(whole, {"mean": WIDE, "cv": CV, "latency": WIDE, "service": WIDE, "jitter": CV})
+TRUTH = {"mean": 1.0, "cv": 0.4, "latency": 0.03, "service": 0.05, "jitter": 0.3}
+STAGES = {
+    "mean": "compute.mean",
+    "cv": "compute.cv",
+    "latency": "network.latency.mean",
+    "service": "server.service.mean",
+    "jitter": "server.service.cv",
+}
+LAWS = {"compute": "gamma", "latency": "exponential", "service": "gamma"}
+
+
+@pytest.fixture(scope="module")
+def log():
+    return asim.simulate(whole(TRUTH), commits=400, seed=2)
+
+
+@pytest.fixture(scope="module")
+def fit(log):
+    return asim.calibrate(log, MODEL, method="likelihood")
+
+
+def without(trace, *names):
+    kept = {name: getattr(trace, name) for name in ("worker", *TIMES) if name not in names}
+    return asim.Trace.from_columns(kept, workers=trace.workers)
+
+
+def fitted(cluster, build, prior, commits=400, seed=1):
+    return asim.calibrate(asim.simulate(cluster, commits=commits, seed=seed), Model(build, prior), method="likelihood")
+
+
+def within(parameter, truth):
+    """Within four standard errors, an interval of 90 % being 3.29 of them."""
+    return abs(math.log(parameter.estimate / truth)) < 4 * math.log(parameter.high / parameter.low) / 3.29
+
+
+@pytest.mark.quick
+def test_it_is_the_fit_of_stages_where_that_says_the_same(fit, log):
+    """Estimates, and standard errors: there by draws, whose quantiles err by 3 %."""
+    stages = asim.calibrate(log, method="likelihood", law=LAWS, by_worker=False)
+    for name, other in STAGES.items():
+        one, two = fit.parameters[name], stages.parameters[other]
+        width = math.log(two.high / two.low)
+        assert abs(math.log(one.estimate / two.estimate)) < 0.01 * width
+        assert math.log(one.high / one.low) == pytest.approx(width, rel=0.1)
+        assert (one.method, one.identifiable) == ("likelihood", True)
+    assert (fit.method, fit.hidden, fit.notes) == ("likelihood", (), ())
+
+
+def test_likelihood_by_hand():
+    """Each worker's own law, and jobs in flight as censored."""
+    cluster = asim.Cluster(2, [delays.Exponential(1.0), delays.Exponential(2.0)])
+    trace = asim.simulate(cluster, commits=50, seed=0)
+    parts = shown(trace, cluster, stages_of(trace).compute)
+    assert [term.name for term in parts.terms] == ["compute"]
+    took, mean = trace.commit_time - trace.read_time, np.array([1.0, 2.0])
+    rest = trace.seconds - trace.unfinished.read_time
+    by_hand = -(np.log(mean) + took[:, None] / mean)[np.arange(50), trace.worker].sum()
+    by_hand -= (rest / mean[trace.unfinished.worker]).sum()
+    assert log_likelihood(parts.terms, cluster) == pytest.approx(by_hand)
+
+
+def test_messages_under_way_at_the_end():
+    """As censored: they had lasted since the read."""
+    slow = asim.Cluster(6, delays.Exponential(1.0), network=asim.Network(latency=delays.Exponential(3.0)))
+    trace = asim.simulate(slow, commits=60, seed=0)
+    downloads = shown(trace, slow, stages_of(trace).compute).terms[1]
+    rest = trace.unfinished
+    waiting = (rest.start_time > trace.seconds) & (rest.read_time < trace.seconds)
+    assert (downloads.name, sum(map(len, downloads.durations))) == ("download", 60 - 6)
+    assert sum(map(sum, downloads.censored)) == pytest.approx((trace.seconds - rest.read_time[waiting]).sum())
+    assert waiting.sum() > 0
+
+
+def test_a_parameter_of_two_laws():
+    """Latency is twice the service: both identify it, and together better than each."""
+
+    def build(p):
+        network = asim.Network(latency=delays.Exponential(2 * p["time"]))
+        server = asim.Server(service=delays.Exponential(p["time"]))
+        return asim.Cluster(4, delays.Gamma(p["mean"], 0.3), network=network, server=server)
+
+    found = fitted(build({"time": 0.02, "mean": 1.0}), build, {"time": WIDE, "mean": WIDE})
+    assert within(found.parameters["time"], 0.02)
+    error = math.log(found.parameters["time"].high / found.parameters["time"].low) / 3.29
+    assert error == pytest.approx(1 / math.sqrt(3 * 400), rel=0.05)  # of 400 services and 800 messages
+    assert found.cluster.network.latency.mean == pytest.approx(2 * found.cluster.server.service.mean)
+
+
+def test_a_fleet_of_known_ratios():
+    speeds = np.linspace(1, 3, 5)
+
+    def build(p):
+        return asim.Cluster(5, [delays.Gamma(p["mean"] * k, p["cv"]) for k in speeds])
+
+    found = fitted(build({"mean": 0.7, "cv": 0.3}), build, {"mean": WIDE, "cv": CV})
+    assert within(found.parameters["mean"], 0.7)
+    assert within(found.parameters["cv"], 0.3)
+    assert found.notes == ()
+    alike = fitted(
+        build({"mean": 0.7, "cv": 0.3}), lambda p: asim.Cluster(5, delays.Gamma(p["mean"], 0.5)), {"mean": WIDE}
+    )
+    assert any("Workers differ in compute" in note for note in alike.notes)
+    assert "law of compute" in alike.check(8).suspect
+
+
+def test_stragglers_and_none():
+    def build(p):
+        return asim.Cluster(4, delays.Straggler(delays.Gamma(p["mean"], 0.3), p["slow"], 5.0))
+
+    prior = {"mean": WIDE, "slow": Uniform(0.0, 0.5)}
+    found = fitted(build({"mean": 1.0, "slow": 0.1}), build, prior)
+    assert within(found.parameters["slow"], 0.1)
+    none = fitted(build({"mean": 1.0, "slow": 0.0}), build, prior)
+    one = none.parameters["slow"]
+    assert (one.estimate, one.low) == (0.0, 0.0)
+    assert 1 / 400 < one.high < 4 / 400  # the rule of three, at 90 %: 2.3 / 400
+    assert any("highest at the least value of the prior of slow, 0." in note for note in none.notes)
+
+
+def test_a_constant_is_known_without_error():
+    """Its parameter is, and what else depends on it; others are fitted as ever."""
+
+    def build(p):
+        server = asim.Server(service=delays.Constant(p["service"]))
+        network = asim.Network(latency=delays.Constant(p["service"] * p["ratio"]))
+        return asim.Cluster(4, delays.Gamma(p["mean"], 0.3), network=network, server=server)
+
+    prior = {"ratio": WIDE, "mean": WIDE, "service": WIDE}
+    found = fitted(build({"service": 0.05, "ratio": 2.0, "mean": 1.0}), build, prior)
+    for name, truth in (("service", 0.05), ("ratio", 2.0)):
+        one = found.parameters[name]
+        assert one.low == one.estimate == one.high == pytest.approx(truth, rel=1e-6)
+    assert within(found.parameters["mean"], 1.0)
+
+
+def test_the_least_delay():
+    """An error on one side, exponential: the shortest of 400 delays is too long by tail / 400."""
+
+    def build(p):
+        return asim.Cluster(4, delays.ShiftedExponential(p["shift"], p["tail"]))
+
+    found = fitted(build({"shift": 1.0, "tail": 0.5}), build, {"shift": WIDE, "tail": WIDE})
+    one = found.parameters["shift"]
+    assert one.high == one.estimate
+    assert one.estimate - one.low == pytest.approx(math.log(10) * found.parameters["tail"].estimate / 400, rel=0.05)
+    assert max(cluster.compute.shift for cluster in found.sample(100)) <= one.estimate
+
+
+def test_an_active_bound_of_the_prior_is_reported():
+    cluster = asim.Cluster(4, delays.Gamma(2.0, 0.4))
+    found = fitted(cluster, lambda p: asim.Cluster(4, delays.Gamma(p["mean"], 0.4)), {"mean": LogUniform(0.1, 1.9)})
+    assert found.parameters["mean"].estimate == 1.9
+    assert any("greatest value of the prior of mean, 1.9: widen it" in note for note in found.notes)
+
+
+def simpler(p):
+    network = asim.Network(latency=delays.Exponential(p["latency"]))
+    server = asim.Server(service=delays.Exponential(p["service"]))
+    return asim.Cluster(4, delays.Exponential(p["mean"]), network=network, server=server)
+
+
+SIMPLER = Model(simpler, {"mean": WIDE, "latency": WIDE, "service": WIDE})
+
+
+def test_columns_that_are_missing():
+    """Parameters of stages without columns are not identified, others are."""
+    trace = asim.simulate(simpler(TRUTH), commits=200, seed=5)
+    found = asim.calibrate(without(trace, "serve_time", "arrive_time"), SIMPLER, method="likelihood")
+    assert found.hidden == ("service",)
+    assert found.parameters["service"].method == "not observed"
+    assert within(found.parameters["latency"], 0.03)  # by the reads alone
+    assert any("shows no service by itself" in note for note in found.notes)
+    lacks = asim.calibrate(without(trace, "start_time"), SIMPLER, method="likelihood")
+    assert lacks.hidden == ("mean",)
+    found = asim.calibrate(without(trace, "serve_time"), SIMPLER, method="likelihood")
+    assert found.hidden == ()  # one place at the server, and the time of arrival, determine when service began
+    assert within(found.parameters["service"], 0.05)
+    with pytest.raises(
+        ValueError, match=r"shows no durations of compute.*Record `start_time`.*leave latency.*method=\"npe\""
+    ):
+        asim.calibrate(asim.Trace.from_commits(trace.worker, trace.commit_time), SIMPLER, method="likelihood")
+
+
+def test_a_product_is_identified_only_as_a_whole():
+    product = fitted(
+        asim.Cluster(4, delays.Exponential(1.0)),
+        lambda p: asim.Cluster(4, delays.Exponential(p["a"] * p["b"])),
+        {"a": LogUniform(0.1, 10), "b": LogUniform(0.1, 10)},
+    )
+    assert product.hidden == ("a", "b")
+    assert product.cluster.compute.mean == pytest.approx(1.0, rel=0.2)
+
+
+def test_a_worker_that_goes_on_from_its_own_value():
+    """It asks for nothing before it computes, so that no time of a message is shown; and computing is."""
+
+    def build(p):
+        server = asim.Server(service=delays.Exponential(0.02), atomic=False, resume="own")
+        network = asim.Network(latency=delays.Exponential(p["latency"]))
+        return asim.Cluster(4, delays.Gamma(p["mean"], 0.3), network=network, server=server)
+
+    found = fitted(build({"mean": 2.0, "latency": 0.05}), build, {"mean": WIDE, "latency": WIDE}, commits=200)
+    assert within(found.parameters["mean"], 2.0)
+    assert found.hidden == ("latency",)
+    assert any("shows no latency by itself" in note for note in found.notes)
+
+
+def test_samples_and_files(fit, tmp_path):
+    means = [cluster.compute.mean for cluster in fit.sample(300)]
+    one = fit.parameters["mean"]
+    assert np.std(np.log(means)) == pytest.approx(math.log(one.high / one.low) / 3.29, rel=0.15)
+    assert fit.sample(2, workers=9)[0].workers == fit.with_workers(9).workers == 9
+    assert fit.check(8).fits
+    fit.save(tmp_path / "fit.json")
+    again = asim.Fit.load(tmp_path / "fit.json")
+    assert (repr(again), again.parameters, again.cluster) == (repr(fit), fit.parameters, fit.cluster)
+    assert (again.sample(3), again.check(8), again.notes) == (fit.sample(3), fit.check(8), fit.notes)
+
+
+def test_a_law_that_does_not_fit():
+    cluster = asim.Cluster(4, delays.Gamma(1.0, 0.6))
+    found = fitted(
+        cluster,
+        lambda p: asim.Cluster(4, delays.LogNormal(p["mean"], p["cv"])),
+        {"mean": WIDE, "cv": CV},
+        commits=1200,
+    )
+    assert any("law does not fit compute" in note for note in found.notes)
+    assert "law of compute" in found.check(8).suspect
+
+
+def of_compute(law, workers=4, **others):
+    return Model(lambda p: asim.Cluster(workers, law(p), **others), {"mean": LogUniform(0.1, 10)})
+
+
+def computing():
+    return asim.simulate(asim.Cluster(4, delays.Gamma(1.0, 0.3)), commits=60)
+
+
+def with_a_zero():
+    trace = computing()
+    worker, times = trace.worker.copy(), trace.commit_time.copy()
+    worker[31], times[31] = worker[30], times[30]
+    return asim.Trace.from_commits(worker, times)
+
+
+SLOW = delays.Profile((0.0, 5.0), (1.0, 0.5), 10.0)
+
+
+@pytest.mark.parametrize(
+    ("trace", "model", "message"),
+    [
+        (with_a_zero, of_compute(lambda p: delays.LogNormal(p["mean"], 0.3)), "took 0 s, impossible with LogNormal"),
+        (computing, of_compute(lambda p: delays.Uniform(0.0, p["mean"] / 9)), "Widen the prior, or give another law"),
+        (computing, of_compute(lambda p: delays.Constant(p["mean"])), "took from .* Constant is always the same"),
+        (
+            computing,
+            of_compute(lambda p: delays.Straggler(delays.Constant(p["mean"]), 0.1, 5.0)),
+            r"a law without density, Straggler.*method=\"npe\"",
+        ),
+        (
+            computing,
+            of_compute(lambda p: delays.VariableSpeed(delays.Gamma(p["mean"], 0.3), SLOW)),
+            "when a job starts",
+        ),
+        (computing, of_compute(lambda p: delays.Gamma(p["mean"], 0.3), workers=5), "must build clusters of 4 workers"),
+        (
+            computing,
+            of_compute(lambda p: delays.Gamma(p["mean"] * np.random.default_rng().random(), 0.3)),
+            "must give the same cluster for the same values",
+        ),
+        (computing, of_compute(lambda p: delays.Gamma(1.0, 0.3)), "no parameter that affects the stages"),
+        (
+            computing,
+            of_compute(lambda p: delays.Gamma(p["mean"], 0.3), faults=[asim.faults.Crash(0, 1.0, 1.0)]),
+            "has faults",
+        ),
+        (
+            lambda: asim.simulate(whole(TRUTH), commits=60),
+            of_compute(lambda p: delays.Gamma(p["mean"], 0.3)),
+            "shows messages to the workers",
+        ),
+        (
+            lambda: asim.simulate(asim.Cluster(4, delays.Constant(20.0)), commits=60),
+            of_compute(lambda p: delays.Constant(p["mean"])),
+            "`prior` of 'mean' excludes the log: compute takes 20 s",
+        ),
+    ],
+)
+def test_what_is_refused(trace, model, message):
+    with pytest.raises(ValueError, match=message):
+        asim.calibrate(trace(), model, method="likelihood")

@@ -1,0 +1,333 @@
+"""Calibration by simulation: models, statistics, simulations that are kept, posteriors, and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.calibration import LogUniform, Model, Uniform, default_model
+from asyncsim.calibration import _estimator as networks
+from asyncsim.calibration import _simulations as drawn
+from asyncsim.calibration._summaries import COLUMNS, seen_columns, summaries
+from asyncsim.store._files import write_owned
+
+calibrating = sys.modules["asyncsim.calibration._calibrate"]  # the module: the package's name is the function
+WORKERS, COMMITS, SIMULATIONS = 4, 120, 660  # so many are one group
+PRIOR = {
+    "mean": LogUniform(0.1, 10),
+    "cv": Uniform(0.05, 1.0),
+    "service": LogUniform(1e-3, 1),
+    "nothing": LogUniform(1, 9),
+}
+TRUTH = {"mean": 2.0, "cv": 0.3, "service": 0.2}
+
+
+def build(p, workers=WORKERS):
+    server = asim.Server(service=delays.Constant(p["service"]))
+    return asim.Cluster(workers, delays.Gamma(p["mean"], p["cv"]), server=server)
+
+
+MODEL = Model(build, PRIOR)
+
+
+def alone(trace):
+    return asim.Trace.from_commits(trace.worker, trace.commit_time, workers=trace.workers)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return alone(asim.simulate(build(TRUTH), commits=COMMITS, seed=4))
+
+
+@pytest.fixture(scope="module")
+def quickly():
+    """One small flow: what is tested is the way, not how sharp the posterior is."""
+    pytest.importorskip("flowjax", reason="neural posteriors need the extra calibrate")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"FLOWS": 1, "LAYERS": 1, "WIDTH": 16, "DEPTH": 1, "EPOCHS": 15, "KNOTS": 4}.items():
+            patch.setattr(networks, name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def fit(quickly, log, store):
+    return asim.calibrate(log, MODEL, simulations=SIMULATIONS, jobs=0, store=store)
+
+
+@pytest.mark.quick
+def test_hidden_parameters_come_back(fit):
+    """What an interval holds in 9 of 10 logs is within twice its width in all."""
+    for name, truth in TRUTH.items():
+        one = fit.parameters[name]
+        assert one.method == "npe"
+        assert one.identifiable
+        assert abs(np.log(one.estimate / truth)) < 2 * np.log(one.high / one.low)
+        assert fit.evidence.widths[name] < 0.5
+    assert fit.parameters["service"].estimate == pytest.approx(0.2, rel=0.1)
+    assert fit.cluster.workers == WORKERS
+    assert fit.check(16).fits
+
+
+def test_coverage_is_counted_and_corrected(fit):
+    assert fit.evidence.held_back == SIMULATIONS // 10
+    assert all(0.5 < share <= 1 for share in fit.evidence.coverage.values())
+    assert set(fit.evidence.coverage) == set(PRIOR)
+
+
+def test_samples_are_of_the_posterior(fit):
+    clusters = fit.sample(200)
+    service = [cluster.server.service.mean for cluster in clusters]
+    assert np.median(service) == pytest.approx(fit.parameters["service"].estimate, rel=0.05)
+    assert len(fit.sample(700)) == 700
+    assert fit.sample(2, workers=40)[0].workers == fit.with_workers(40).workers == 40
+    assert fit.sample(3) == fit.sample(3) != fit.sample(3, seed=9)
+
+
+def test_it_is_kept_whole(fit, tmp_path):
+    fit.save(tmp_path / "fit.json")
+    again = asim.Fit.load(tmp_path / "fit.json")
+    assert repr(again) == repr(fit)
+    assert again.parameters == fit.parameters
+    assert (again.cluster, again.sample(5), again.notes) == (fit.cluster, fit.sample(5), fit.notes)
+    np.testing.assert_array_equal(again.draws, fit.draws)
+    found = json.loads((tmp_path / "fit.json").read_text())
+    del found["clusters"]
+    (tmp_path / "fit.json").write_text(json.dumps(found))
+    with pytest.raises(ValueError, match="is damaged"):
+        asim.Fit.load(tmp_path / "fit.json")
+
+
+def test_an_estimator_serves_other_logs(fit, log, store, monkeypatch):
+    monkeypatch.setattr("asyncsim.calibration._npe.simulations", None)
+    monkeypatch.setattr("asyncsim.calibration._npe.learn", None)
+    monkeypatch.setattr("asyncsim.calibration._npe.write_owned", None)  # as of a store that cannot be written to
+    options = {"simulations": SIMULATIONS, "jobs": 0, "store": store}
+    assert asim.calibrate(log, Model(partial(build), PRIOR), **options).parameters == fit.parameters
+    slower = alone(asim.simulate(build({**TRUTH, "mean": 6.0}), commits=COMMITS, seed=5))
+    assert asim.calibrate(slower, MODEL, **options).parameters["mean"].low > fit.parameters["mean"].high
+
+
+def test_a_law_that_the_model_has_not_is_flagged(quickly, store):
+    wild = asim.Cluster(WORKERS, delays.Straggler(delays.Gamma(1.0, 0.1), probability=0.03, factor=20.0))
+    trace = alone(asim.simulate(wild, commits=COMMITS, seed=1))
+    found = asim.calibrate(trace, MODEL, simulations=SIMULATIONS, jobs=0, store=store)
+    assert not found.check(32).fits
+
+
+def test_a_prior_that_excludes_the_log_is_said(quickly, store):
+    slow = alone(asim.simulate(build({**TRUTH, "mean": 200.0}), commits=COMMITS, seed=1))
+    found = asim.calibrate(slow, MODEL, simulations=SIMULATIONS, jobs=0, store=store)
+    assert any(note.startswith("The prior excludes this log") for note in found.notes)
+    assert found.parameters["mean"].high <= 10
+    assert not found.check(16).fits
+
+
+def test_a_parameter_without_effect_is_not_identifiable(fit):
+    one = fit.parameters["nothing"]
+    assert not one.identifiable
+    assert fit.hidden == ("nothing",)
+    assert fit.evidence.widths["nothing"] > 0.7
+    assert any("nothing is not identifiable" in note for note in fit.notes)
+
+
+def test_times_without_a_unit():
+    """With ratios only, coordinates of a log on another scale are the same."""
+    model = default_model(WORKERS)
+    values = model.at(np.full((1, 4), 0.3))
+    cycle = np.array([7.0])
+    np.testing.assert_allclose(
+        model.to_coordinates(values * [3.0, 1.0, 3.0, 3.0], 3 * cycle), model.to_coordinates(values, cycle)
+    )
+    np.testing.assert_allclose(model.from_coordinates(model.to_coordinates(values, cycle), 7.0), values)
+    trace = asim.simulate(model.cluster(values[0]), commits=100)
+    slower = asim.Trace.from_commits(trace.worker, 5 * trace.commit_time, workers=WORKERS)
+    one, other = (list(summaries(log, ("commit_time",)).values()) for log in (trace, slower))
+    np.testing.assert_allclose(one[1:], other[1:], atol=1e-9)
+    assert other[0] - one[0] == pytest.approx(np.log(5))
+
+
+def test_coordinates_go_back():
+    model = Model(
+        lambda p: asim.Cluster(2, delays.Straggler(delays.Gamma(p["mean"], 0.5), p["p"], 1 + p["more"])),
+        {"mean": LogUniform(0.1, 10), "p": Uniform(0, 0.3), "more": Uniform(0, 5)},
+    )
+    values = model.at(np.random.default_rng(0).random((50, 3)))
+    np.testing.assert_allclose(
+        model.from_coordinates(model.to_coordinates(values, np.ones(50))), values, rtol=1e-9, atol=1e-9
+    )
+    assert model.allows(values).all()
+    assert not model.allows(values * 100).any()
+
+
+def test_columns_that_a_log_has():
+    cluster = asim.Cluster(
+        3,
+        delays.Gamma(1.0, 0.3),
+        network=asim.Network(latency=delays.Gamma(0.1, 0.3)),
+        server=asim.Server(service=delays.Gamma(0.3, 0.3)),
+    )
+    trace = asim.simulate(cluster, commits=60)
+    assert seen_columns(trace) == COLUMNS
+    assert seen_columns(alone(trace)) == ("commit_time",)
+    columns = {name: getattr(trace, name) for name in ("worker", "finish_time", "commit_time")}
+    assert seen_columns(asim.Trace.from_columns(columns)) == ("finish_time", "commit_time")
+    assert all(np.isfinite(list(summaries(trace, seen).values())).all() for seen in (COLUMNS, ("commit_time",)))
+
+
+def test_simulations_are_kept_and_the_same_everywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 1000)
+    job = drawn.Job(MODEL, 50, (("commit_time",),), 3)
+    whole = drawn.simulations(job, 100, jobs=0)
+    here = drawn.simulations(job, 55, folder=tmp_path, jobs=0)
+    reports = []
+    more = drawn.simulations(job, 100, folder=tmp_path, jobs=2, progress=reports.append)
+    assert (reports[0].done, reports[-1].done, reports[-1].new) == (80, 100, 20)
+    np.testing.assert_array_equal(here.values, whole.values[:55])
+    for one, other in zip((whole.values, *whole.statistics), (more.values, *more.statistics), strict=True):
+        np.testing.assert_array_equal(one, other)
+    kept = sorted(tmp_path.iterdir())
+    kept[1].write_bytes(kept[1].read_bytes()[:100])
+    again = drawn.simulations(job, 100, folder=tmp_path, jobs=0)
+    np.testing.assert_array_equal(again.statistics[0], whole.statistics[0])
+
+
+def test_ctrl_c_loses_little(tmp_path, monkeypatch):
+    """What is done is kept, whole; the same call goes on from there."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            from pathlib import Path
+            from asyncsim.calibration import _simulations as drawn
+            from tests.calibration.test_npe import MODEL
+            drawn.COMMITS_PER_SECOND = 1000
+            job = drawn.Job(MODEL, 50, (("commit_time",),), 3)
+            tell = lambda progress: print(progress.new, flush=True)
+            drawn.simulations(job, 10**6, folder=Path({str(tmp_path)!r}), jobs=0, progress=tell)
+            """
+        )
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
+    assert process.stdout is not None
+    while int(process.stdout.readline()) < 120:
+        pass
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 1000)
+    job = drawn.Job(MODEL, 50, (("commit_time",),), 3)
+    reports = []
+    drawn.simulations(job, 120, folder=tmp_path, jobs=0, progress=reports.append)
+    assert reports[0].done == reports[-1].done == 120
+
+
+def test_the_default_of_commits_alone(monkeypatch):
+    """By simulation if there was a queue, unless workers differ or flowjax is missing, which is said."""
+    called = []
+    monkeypatch.setattr(calibrating, "fit_by_simulation", lambda *given, **options: called.append(given))
+    monkeypatch.setattr(calibrating, "require_flowjax", lambda: None)
+    queued = alone(asim.simulate(build({**TRUTH, "service": 0.5}), commits=COMMITS))
+    asim.calibrate(queued, by_worker=False)
+    assert [given[1] for given in called] == [default_model(WORKERS)]
+    assert asim.calibrate(queued, law="gamma").method == "likelihood"
+    free = asim.simulate(asim.Cluster(4, delays.Gamma(1.0, 0.3)), commits=COMMITS)
+    assert asim.calibrate(free, by_worker=False).method == "likelihood"
+    assert asim.calibrate(alone(free), by_worker=False).method == "likelihood"
+    fleet = delays.fleet.two_classes(delays.Gamma(1.0, 0.1), 4, slow=1, factor=3.0)
+    busy = asim.Cluster(4, fleet, server=asim.Server(service=delays.Constant(0.4)))
+    differ = asim.calibrate(alone(asim.simulate(busy, commits=COMMITS)))
+    assert differ.method == "likelihood"
+    assert "give a `model` of such workers" in differ.notes[0]
+    assert len(called) == 1
+
+    def missing():
+        raise ValueError("no flowjax")
+
+    monkeypatch.setattr(calibrating, "require_flowjax", missing)
+    assert "pip install" in asim.calibrate(queued, by_worker=False).notes[0]
+
+
+def times(*values):
+    return asim.Trace.from_commits(np.arange(len(values)) % WORKERS, values, workers=WORKERS)
+
+
+@pytest.mark.parametrize(
+    ("trace", "options", "message"),
+    [
+        (lambda: times(*range(1, 11)), {}, "must have 30 commits or more; got 10"),
+        (lambda: times(*range(2, 37)), {}, "must have 40 commits or more, 10 for each worker; got 35"),
+        (lambda: times(*[5.0] * 60), {}, "must have times that differ"),
+        (None, {"simulations": 10}, "`simulations` must be an integer of at least 500"),
+        (None, {"model": default_model(5)}, "`model` must build clusters of 4 workers, as the log has; got 5"),
+        (None, {"model": "gamma"}, "`model` must be an asyncsim Model or None; got 'gamma'"),
+        (None, {"law": "gamma"}, "`law` must be left out"),
+        (None, {"method": "nep"}, "`method` must be one of .*Did you mean 'npe'"),
+        (None, {"jobs": -1}, "`jobs` must be an integer of at least 0"),
+        (None, {"store": ""}, "`store` must be the path of a folder"),
+        (None, {"store": "/proc/none/here"}, "`store` .* cannot be made"),
+    ],
+)
+def test_bad_input(quickly, log, trace, options, message):
+    with pytest.raises(ValueError, match=message):
+        asim.calibrate(trace() if trace else log, **{"model": MODEL, "jobs": 0, "simulations": 500, **options})
+
+
+def test_models_that_draw_at_random(quickly, log):
+    generator = np.random.default_rng(0)
+    model = Model(lambda p: build({**p, "mean": p["mean"] * generator.random()}), PRIOR)
+    with pytest.raises(ValueError, match="must give the same cluster for the same values"):
+        asim.calibrate(log, model, method="npe", simulations=500, jobs=0)
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "about.json"])
+def test_a_folder_of_other_files_is_left_alone(quickly, log, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match="holds other files"):
+        asim.calibrate(log, MODEL, simulations=500, jobs=0, store=tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
+
+
+def test_a_folder_of_another_format_is_refused(quickly, log, tmp_path):
+    write_owned(tmp_path / "about.json", {"format": 99}, "simulations")
+    with pytest.raises(ValueError, match=r"`store` .* was written by a newer asyncsim \(format 99; .*Update asyncsim"):
+        asim.calibrate(log, MODEL, simulations=500, jobs=0, store=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Model("gamma", PRIOR), "`build` must be a function"),
+        (lambda: Model(build, {}), "`prior` must be a mapping"),
+        (lambda: Model(build, {"mean": 3.0}), "`prior` of 'mean' must be a distribution; got 3.0"),
+        (lambda: Model(build, {**PRIOR, "servce": Uniform(0, 1)}, times=("servic",)), "`times` must be names.*service"),
+        (lambda: Model(build, {"maen": Uniform(0.1, 1)}), "it asks for 'service'|it asks for 'mean'.*maen"),
+        (lambda: Model(lambda p: 3, PRIOR), "must give an asynchronous asyncsim.Cluster; got int"),
+        (
+            lambda: Model(
+                lambda p: asim.Cluster(2, delays.Constant(p["mean"]), protocol=asim.protocols.Synchronous()), PRIOR
+            ),
+            "asynchronous",
+        ),
+        (lambda: Model(lambda p: asim.Cluster(2, delays.Gamma(-p["mean"], 1.0)), PRIOR), "`build` fails at mean=1, "),
+    ],
+)
+def test_models_that_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

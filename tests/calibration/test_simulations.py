@@ -1,0 +1,185 @@
+"""Simulations in processes: those that die, models that hang or vary, and calls that share a folder."""
+
+import multiprocessing
+import os
+import threading
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.calibration import LogUniform, Model
+from asyncsim.calibration import _simulations as drawn
+from asyncsim.pool import _slots as slots
+from asyncsim.pool._parcels import dumps
+from asyncsim.store import _lease as lease
+
+SEEN = (("commit_time",),)
+PRIOR = {"mean": LogUniform(0.1, 10)}
+
+
+@dataclass(frozen=True)
+class Dying:
+    """Builds clusters; in another process, it ends that one unless the file says that it has done so."""
+
+    path: str
+
+    def __call__(self, p):
+        if multiprocessing.parent_process() is not None and not Path(self.path).exists():
+            Path(self.path).touch()
+            os._exit(9)
+        return build(p)
+
+
+def build(p):
+    return asim.Cluster(2, delays.Gamma(p["mean"], 0.5))
+
+
+def job(make=build, prior=PRIOR):
+    return drawn.Job(Model(make, prior), 40, SEEN, 0)
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch):
+    monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 200)  # ten simulations
+
+
+def test_a_process_that_dies_is_replaced(tmp_path):
+    found = drawn.simulations(job(Dying(str(tmp_path / "died"))), 20, jobs=1)
+    assert (tmp_path / "died").exists()
+    here = drawn.simulations(job(), 20, jobs=0)
+    np.testing.assert_array_equal(found.values, here.values)
+    np.testing.assert_array_equal(found.statistics[0], here.statistics[0])
+
+
+class Dead:
+    """An executor whose process is dead, at once or when it should give a result."""
+
+    def __init__(self, refuses):
+        self.refuses = refuses
+        self._processes = {}
+
+    def submit(self, function, argument):
+        if self.refuses and function is not drawn._check:
+            raise BrokenProcessPool("dead")
+        future = Future()
+        future.set_exception(BrokenProcessPool("dead"))
+        return future
+
+    def shutdown(self, wait=True, cancel_futures=False):
+        pass
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_processes_that_always_die(monkeypatch, refuses):
+    monkeypatch.setattr(slots, "start_process", lambda: Dead(refuses))
+    message = r"Simulations 0 to 9 failed: its process died 3 times \(BrokenProcessPool: dead\).*`jobs=0` shows why"
+    with pytest.raises(drawn.ProcessesDied, match=message):
+        drawn.simulations(job(), 30, jobs=1)
+
+
+def test_calls_that_share_a_folder_share_the_work(tmp_path, monkeypatch):
+    """What another call has kept meanwhile is not made again, and both give the same."""
+    plain, made = drawn.simulate_group, []
+
+    def beside(one, begin, size):
+        """Another call comes by while the first group is made, and keeps all of them but the last."""
+        made.append(begin)
+        for other in range(0, 30, 10) if len(made) == 1 else ():
+            drawn.write_group(tmp_path, other, plain(one, other, size))
+        return plain(one, begin, size)
+
+    monkeypatch.setattr(drawn, "simulate_group", beside)
+    shared = drawn.simulations(job(), 40, folder=tmp_path, jobs=0)
+    assert made == [0, 30]
+    monkeypatch.setattr(drawn, "simulate_group", plain)
+    np.testing.assert_array_equal(shared.statistics[0], drawn.simulations(job(), 40, jobs=0).statistics[0])
+
+
+def test_simulations_that_another_process_makes_are_waited_for(tmp_path):
+    """The lease of the second group is held until all others are there."""
+    (tmp_path / "leases").mkdir()
+    reports = []
+    with ExitStack() as held:
+        assert held.enter_context(lease.leased(tmp_path / "leases", [drawn._Group(10, 10, None).name]))
+
+        def tell(progress):
+            reports.append(progress.done)
+            if progress.done == 20:
+                assert not list(tmp_path.glob("simulations-00000010.npz"))
+                held.close()
+
+        found = drawn.simulations(job(), 30, folder=tmp_path, jobs=0, progress=tell)
+    assert reports[-1] == 30
+    np.testing.assert_array_equal(found.values, drawn.simulations(job(), 30, jobs=0).values)
+
+
+def fails(p):
+    if p["mean"] > 1:
+        raise ZeroDivisionError("division by zero")
+    return build(p)
+
+
+def leaves(p):
+    if p["mean"] > 1:
+        raise SystemExit("bye")
+    return build(p)
+
+
+def grows(p):
+    return asim.Cluster(2 if p["mean"] < 1.01 else 3, delays.Constant(p["mean"]))
+
+
+def goes_down(p):
+    faults = [asim.faults.Crash(w, time=p["mean"]) for w in range(2)]
+    return asim.Cluster(2, delays.Constant(1.0), faults=faults)
+
+
+def goes_on(p):
+    loss = asim.faults.MessageLoss(1 - 1e-6 * p["mean"], timeout=1.0)
+    return asim.Cluster(2, delays.Constant(1.0), faults=[loss])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (fails, r"`build` fails at mean=\d.*ZeroDivisionError: division by zero. Narrow the prior"),
+        (leaves, r"`build` fails at mean=\d.*SystemExit: bye. Narrow the prior"),
+        (grows, r"as many workers for all values; got 2, and 3 at mean=\d"),
+        (goes_down, r"a cluster that fails at mean=.*`commits` never come.* Narrow the prior"),
+        (goes_on, r"a cluster that fails at mean=.*takes more than 0 s, for \d+ of 40 commits. Narrow the prior"),
+    ],
+)
+def test_models_that_fail_for_some_values(monkeypatch, make, message):
+    monkeypatch.setattr(drawn, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(drawn, "MOST_SLOWER", 0.1 if make is goes_on else 1e9)
+    with pytest.raises(ValueError, match=message):
+        drawn.simulations(job(make), 20, jobs=0)
+
+
+def test_what_a_model_prints_is_not_a_result(capsys):
+    """Processes write where the command does, of which the output may be read by a program."""
+
+    def prints(p):
+        print("building")
+        return build(p)
+
+    drawn._work((drawn._Group(0, 2, None), dumps(job(prints))))
+    captured = capsys.readouterr()
+    assert "building" in captured.err
+    assert captured.out.count("building") == 1  # of `Model` itself, which a command runs as part of a script
+
+
+@pytest.mark.parametrize("thing", [(one for one in ()), threading.Lock()], ids=["generator", "lock"])
+def test_models_that_cannot_travel(thing):
+    def build_with(p):
+        return build(p) if thing else None
+
+    with pytest.raises(ValueError, match=r"cannot be sent to other processes: .* or give `jobs=0`"):
+        drawn.simulations(job(build_with), 20, jobs=1)

@@ -1,0 +1,69 @@
+"""Errors are one line each, whatever happens."""
+
+import importlib
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from tests.cli.commands import Command, assert_one_line
+
+run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
+pytestmark = pytest.mark.usefixtures("scripts")
+
+
+def test_a_bug_is_one_line_and_a_traceback_on_demand(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*args: object, **kwargs: object) -> None:
+        raise TypeError("oops")
+
+    monkeypatch.setattr(run_module, "replay", bug)
+    assert_one_line(command("run", "study.py"), 1, "TypeError: oops", "ASYNCSIM_TRACEBACK=1")
+    monkeypatch.setenv("ASYNCSIM_TRACEBACK", "1")
+    assert "Traceback" in command("run", "study.py").err
+
+
+def test_no_memory_is_no_bug(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr(run_module, "replay", full)
+    done = command("run", "study.py")
+    assert_one_line(done, 1, "Error: Out of memory. Unable to allocate 7 TiB")
+    assert "TRACEBACK" not in done.err
+
+
+def test_a_warning_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gem` and `dana` both have variants, of different names."""
+    monkeypatch.setattr(importlib.import_module("asyncsim.cli._run"), "run_study", lambda *args, **more: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        done = command("run", "study.py", "--rule", "dana")
+        assert "Warning" not in command("run", "study.py", "--rule", "dana", "--variant", "slim").err
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        "a script may print",
+        "Warning: rule 'dana' does not accept the `variant` 'script' of 'gem'; its default is used.",
+    ]
+
+
+def test_missing_extra(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("asyncsim.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rich", None)
+    for name in [name for name in sys.modules if name.startswith("rich.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert_one_line(command("run", "study.py"), 1, "needs rich", "pip install 'asyncsim[cli]'")
+
+
+def test_a_reader_that_leaves(command: Command) -> None:
+    command("run", "study.py")
+    for flags in ([], ["--json"], ["--help"]):
+        line = [sys.executable, "-c", "import asyncsim; asyncsim.main()", "run", "study.py", *flags]
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        assert done.returncode == 1
+        assert done.stderr == "a script may print\n"

@@ -1,0 +1,94 @@
+"""`asyncsim cost`, and energy and money in `asyncsim compare` and `asyncsim sweep table`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import asyncsim as asim
+from asyncsim.costs import sizes
+from tests.cli.commands import COMPARISON, GRID, SCRIPT, Command, assert_one_line
+
+POWER, PRICE = asim.Power(busy=300.0, idle=60.0), asim.Price(per_hour=2.0, spot=True)
+FLAGS = ("--power", "busy=300,idle=60", "--price", "per_hour=2, spot=true")
+
+
+@pytest.fixture
+def finished(command: Command) -> Path:
+    """The folder of a run."""
+    Path("study.py").write_text(SCRIPT)
+    assert command("run", "study.py", "--out", "one").status == 0
+    return Path("one")
+
+
+@pytest.mark.quick
+def test_cost_of_a_run_is_that_of_its_schedule(command: Command, finished: Path) -> None:
+    result = asim.load(finished)
+    expected = asim.cost(result.trace, **sizes(result), power=POWER, price=PRICE)
+    done = command("trace", "cost", str(finished), *FLAGS, "--json")
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert {name: found[name] for name in expected.summary()} == expected.summary()
+    assert found["by_worker"]["compute"] == expected.seconds["compute"].tolist()
+    assert found["bytes_up"] == result.summary["bytes_up"] == 200 * 8
+    assert done.out == command("cost", str(finished / "trace.npz"), *FLAGS, "--json").out
+
+
+def test_what_a_person_reads(command: Command, finished: Path) -> None:
+    done = command("cost", str(finished), *FLAGS, "--plot", "time.png")
+    assert done.status == 0, done.err
+    assert Path("time.png").stat().st_size > 5_000
+    for word in ("waiting", "compute", "down", "sum", "bytes up", "energy", "money", "100.00%"):
+        assert word in done.out
+    assert "does not tell these apart from compute: download, upload, queue, service" in done.out
+
+
+def test_a_log_whose_sizes_nobody_knows(command: Command) -> None:
+    asim.Trace.from_commits([0, 1, 0, 1]).to_csv("log.csv")
+    done = command("cost", "log.csv")
+    assert done.status == 0, done.err
+    assert "give --message-bytes" in done.out
+    assert json.loads(command("cost", "log.csv", "--json").out)["bytes_up"] is None
+    sized = ("--message-bytes", "10", "--parameter-bytes", "100", "--json")
+    found = json.loads(command("cost", "log.csv", *sized).out)
+    assert (found["bytes_up"], found["bytes_down"]) == (40, 400)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--power", "busy=300"), ("idle must be given",)),
+        (("--power", "bussy=300,idle=1"), ("bussy=300", "Did you mean `busy`")),
+        (("--power", "busy=much,idle=1"), ("`busy` must be a number",)),
+        (("--power", "busy=-1,idle=1"), ("`busy` must be finite and not negative",)),
+        (("--price", "per_hour"), ("per_hour=…",)),
+    ],
+)
+def test_mistakes(command: Command, flags: tuple[str, ...], words: tuple[str, ...]) -> None:
+    asim.Trace.from_commits([0, 1]).save("trace.npz")
+    assert_one_line(command("cost", "trace.npz", *flags), 2, *words)
+
+
+def test_compare_has_energy_and_money(command: Command) -> None:
+    Path("both.py").write_text(COMPARISON)
+    assert command("run", "both.py", "--out", "both").status == 0
+    plain = json.loads(command("compare", "both/gem", "both/downpour", "--json").out)["results"]
+    assert "joules" not in plain
+    assert plain["bytes_up"] == {"gem": 1600, "downpour": 1600}
+    done = command("compare", "both/gem", "both/downpour", *FLAGS, "--json")
+    assert done.status == 0, done.err
+    found = json.loads(done.out)["results"]
+    result = asim.load("both/gem")
+    expected = asim.cost(result.trace, **sizes(result), power=POWER, price=PRICE)
+    assert (found["joules"]["gem"], found["money"]["gem"]) == (expected.joules, expected.money)
+    assert Path("runs/compare/compare.png").stat().st_size > 10_000
+
+
+def test_sweep_table_has_energy_and_money(command: Command) -> None:
+    Path("study.py").write_text(SCRIPT)
+    assert command("sweep", "study.py", *GRID, "--store", "store", "--jobs", "0").status == 0
+    columns = json.loads(command("sweep", "table", "store", *FLAGS, "--json").out)["columns"]
+    assert all(value > 0 for value in [*columns["joules"], *columns["money"]])
+    assert "joules" not in json.loads(command("sweep", "table", "store", "--json").out)["columns"]
+    assert columns["bytes_up"] == [40 * 8] * 6
+    assert "energy" in command("sweep", "table", "store", *FLAGS).out

@@ -1,0 +1,91 @@
+"""A number of a run has one name and one format in all that shows it: commands, reports, tables and files."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncsim._metrics import METRICS, is_notable, metric, text
+from tests.animation.test_movie import film_in
+from tests.cli.commands import Command
+
+LEARNS, DIVERGES, STUCK = (("--learning-rate", rate) for rate in (".05", "1e6", "1e-9"))
+pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "240")  # so that no head is broken
+
+
+def cells_of(out: str) -> list[list[str]]:
+    """The cells of each line, which are two blanks apart or more."""
+    return [re.split(r" {2,}", line.strip()) for line in out.splitlines()]
+
+
+def table_in(out: str, first: str) -> dict[str, list[str]]:
+    """Head -> cells, of the table whose first head is this."""
+    lines = cells_of(out)
+    start = next(place for place, line in enumerate(lines) if line[0] == first)
+    end = next((place for place, line in enumerate(lines) if place > start and line == [""]), None)
+    return {head: [*column] for head, *column in zip(*lines[start:end], strict=True)}
+
+
+def numbers_of(folder: str) -> dict[str, Any]:
+    numbers = json.loads(Path(folder, "summary.json").read_text())
+    return {name: value for name, value in numbers.items() if not name.startswith("@")}
+
+
+@pytest.mark.parametrize("how", [LEARNS, DIVERGES, STUCK])
+def test_of_one_run(command: Command, how: tuple[str, str]) -> None:
+    ran = command("run", "study.py", *how, "--html", "--out", "one").out
+    summary = numbers_of("one")
+    assert summary.keys() == METRICS.keys()
+    expected = {metric(name).label: text(name, value) for name, value in summary.items()}
+    for out in (ran, command("show", "one").out):
+        printed = {line[0]: line[1] for line in cells_of(out) if len(line) == 3}
+        assert printed == expected
+    assert dict(film_in(Path("one/report.html").read_text())["tables"][0]["rows"]) == expected
+    listed = table_in(command("runs", ".").out, "name")
+    for name in METRICS.keys() & {"commits", "final_loss", "diverged_at", "stuck"}:
+        if text(name, summary[name]) != "–" and is_notable(name, summary[name]):
+            assert listed[metric(name).label] == [expected[metric(name).label]]
+
+
+def test_of_runs_that_are_compared(command: Command) -> None:
+    summaries = {}
+    for name, how in (("one", LEARNS), ("two", DIVERGES), ("six", STUCK)):
+        command("run", "study.py", *how, "--out", name)
+        summaries[name] = numbers_of(name)
+    results = table_in(command("compare", *summaries).out, "result")
+    known = {key for key in METRICS if any(one[key] is not None for one in summaries.values())}
+    for name, summary in summaries.items():
+        compared = dict(zip(results["result"], results[name], strict=True))
+        assert compared == {metric(key).label: text(key, summary[key]) for key in known}
+    together = table_in(command("run", "both.py", "--out", "both").out, "scenario")
+    both = [numbers_of(f"both/{name}") for name in together["scenario"]]
+    for name in ("commits", "mean_staleness", "final_loss", "commits_per_second"):
+        assert together[metric(name).label] == [text(name, summary[name]) for summary in both]
+
+
+def test_of_a_sweep(command: Command) -> None:
+    swept = command("sweep", "study.py", "--grid", "learning_rate=.05,1e6,1e-9", "--store", "store", "--jobs", "0")
+    assert swept.status == 0, swept.err
+    columns = json.loads(command("sweep", "table", "store", "--json").out)["columns"]
+    summaries = [numbers_of(f"store/{digest}") for digest in columns["digest"]]
+    table = table_in(command("sweep", "table", "store").out, "learning rate")
+    for name in ("final_loss", "diverged_at", "stuck"):
+        assert table[metric(name).label] == [text(name, summary[name]) for summary in summaries]
+    command("sweep", "table", "store", "--csv", "all.csv")
+    with open("all.csv", newline="") as file:
+        for row, summary in zip(csv.DictReader(file), summaries, strict=True):
+            assert {name: row[name] for name in summary} == {
+                name: "" if value is None else str(value) for name, value in summary.items()
+            }
+    settings = table_in(swept.out, "learning rate")["median"]
+    assert sorted(settings) == sorted(text("final_loss", summary["final_loss"]) for summary in summaries)
+    for out in (swept.out, command("sweep", "plot", "store", "--x", "learning_rate").out):
+        assert metric("final_loss").label in out.lower()

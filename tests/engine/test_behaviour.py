@@ -1,0 +1,159 @@
+"""Behaviour parameters: data are drawn by what a worker read, and the gradient is taken at what it pulled last."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.engine import _devices as devices
+from asyncsim.engine import _replayer as replayer
+from asyncsim.engine._replayer import Replayer
+from asyncsim.engine.reference import replay_plainly
+from asyncsim.workloads._batches import compiled_commit_key
+from tests.engine.test_against_reference import compare
+from tests.problems import CORE, RULES, TRACES, assert_close, by_group, draw_bytes, gamma_trace, init_tree, trace_for
+
+COMMITS = {"gem_paper": 25}
+LANE = (False, False, None)  # not batched, seeds not in turn, one device
+ROLLOUTS = asim.Rollouts(
+    slots=6, group=1, batch=3, generate=delays.Exponential(1.0), train=delays.Constant(0.4), lead=2
+)
+CASES = [
+    *((kind, name, 1) for kind, name in zip(TRACES, CORE, strict=False)),
+    *(("everything", name, lanes) for name, lanes in zip(CORE, (3, 1, 8, 1, 3, 1, 8, 3, 1, 8), strict=True)),
+]
+
+
+def tree_loss(params, batch, key, behaviour):
+    """Another value for every exchange of what was read and what was pulled."""
+    drawn = jnp.tanh(behaviour["layers"][0].sum(axis=1) + batch)
+    outputs = drawn @ params["layers"][0] * params["layers"][1] + params["bias"] * behaviour["layers"][1]
+    keep = jax.random.key_data(key)[-1] % 4 > 0
+    return jnp.mean(jnp.where(keep, outputs - drawn.sum(), outputs) ** 2)
+
+
+def tree_loss_of_worker(params, batch, key, worker, behaviour):
+    return tree_loss(params, batch, key, behaviour) * (1 + worker)
+
+
+GRADIENT = jax.jit(asim.Workload(init_tree, tree_loss).loss_and_gradient)
+GRADIENT_OF_WORKER = jax.jit(jax.value_and_grad(tree_loss_of_worker))
+
+
+def gradient(params, batch, key, behaviour):
+    return GRADIENT(params, batch, key, behaviour)
+
+
+def gradient_of_worker(params, batch, key, *, worker, behaviour):
+    return GRADIENT_OF_WORKER(params, batch, key, worker, behaviour)
+
+
+def workload(**options):
+    return asim.Workload(init_tree, None, gradient=gradient, noise=draw_bytes, **options)
+
+
+def product(params, batch, key, behaviour):
+    """Its gradient is what drew the data plus twice the point."""
+    return params["x"] * behaviour["x"] + params["x"] ** 2
+
+
+@pytest.mark.quick
+def test_by_hand(x64):
+    """Two workers and θ ← θ - (read + 2·θ)/10 from 1: worker 0 has read 1, 1 and then the value after its commit."""
+    line = asim.Workload(lambda key: {"x": jnp.ones(())}, product)
+    trace = asim.Trace.from_commits([0, 1, 0])
+    first = 1 - 0.1 * (1 + 2 * 1)
+    second = first - 0.1 * (1 + 2 * first)
+    third = second - 0.1 * (first + 2 * second)
+    run = asim.replay(trace, asim.rules.Downpour(0.1), line, record=("central", "read"))
+    np.testing.assert_allclose(run.records["central"].ravel(), [first, second, third], rtol=1e-14)
+    np.testing.assert_allclose(run.records["read"].ravel(), [1, 1, first], rtol=1e-14)
+    np.testing.assert_allclose(run.loss, [2, first + first**2, second * first + second**2], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("kind", "name", "lanes"), CASES)
+def test_replay_equals_the_plain_loop(kind, name, lanes, x64):
+    rule = RULES[name][0]()
+    compare(trace_for(rule, kind, seed=2, commits=COMMITS.get(name, 40)), rule, workload(), lanes)
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_rollouts_equal_the_plain_loop(lanes, x64):
+    trace = asim.simulate(ROLLOUTS, commits=40)
+    compare(trace, asim.rules.Downpour(0.05), workload(), lanes)
+
+
+def test_parameter_groups_and_workers_that_differ_equal_the_plain_loop(x64):
+    weighted = asim.Workload(
+        init_tree, None, gradient=gradient_of_worker, noise=draw_bytes, weights=range(1, 6), groups=None
+    )
+    trace = by_group(TRACES["everything"][0](seed=2, commits=40, owning=0.0))
+    compare(trace, asim.rules.Downpour(0.01), weighted.grouped(["first", "second", "first"]), lanes=3)
+    compare(gamma_trace(commits=40), asim.rules.Downpour(0.01), workload(weights=range(1, 6)))
+
+
+def test_gradients_of_one_step_are_taken_together():
+    """And those of different steps are not: as many waves as steps, with lanes for the longest one."""
+    trace = asim.simulate(ROLLOUTS, commits=42)
+    replayer = Replayer(trace, asim.rules.Downpour(0.1), workload(), lanes=8)
+    waves, chunk = replayer.feeder.chunk(0, 42)
+    assert waves == trace.steps == 14
+    assert chunk.wave_size[:waves].tolist() == [3] * 14
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_batched_lanes_and_two_devices_equal_one_lane(shared, monkeypatch, x64):
+    """The program of one accelerator, or of several, run on the CPU."""
+    if shared and jax.local_device_count() < 2:
+        pytest.skip("JAX has one device here; sharing lanes needs two")
+    trace, rule = asim.simulate(ROLLOUTS, commits=40), asim.rules.Downpour(0.05)
+    alone = asim.replay(trace, rule, workload(), seed=[3, 4], lanes=1)
+    mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",)) if shared else None
+    monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(4, batched=True, in_turn=False, mesh=mesh))
+    assert_close(asim.replay(trace, rule, workload(), seed=[3, 4]).loss, alone.loss)
+
+
+def test_no_more_lanes_than_a_step_has_commits(monkeypatch):
+    asked = []
+    monkeypatch.setattr(replayer, "choose_lanes", lambda *arguments: asked.append(arguments) or devices.Lanes(1, *LANE))
+    Replayer(asim.simulate(ROLLOUTS, commits=42), asim.rules.Downpour(0.1), workload())
+    assert asked[0][:2] == (None, 3)
+
+
+def test_a_chunk_has_room_for_what_is_drawn():
+    """16 384 uniform numbers a commit: chunks are short, although there are few parameters."""
+    trace = asim.Trace.from_commits([0, 1] * 20)
+    many = asim.workloads.Bits(least=3, bits=4, samples=4096)
+    few = asim.workloads.Bits(least=3, bits=4, samples=4)
+    rule = asim.rules.Downpour(0.1)
+    assert Replayer(trace, rule, many).feeder.length * 4096 * 4 * 4 <= 8 * 2**20
+    assert Replayer(trace, rule, few).feeder.length > 1024
+
+
+def test_seeds_and_halves_equal_one_run():
+    trace, rule = asim.simulate(ROLLOUTS, commits=60), asim.rules.Downpour(0.05)
+    whole = asim.replay(trace, rule, workload(), seed=[0, 1], record=("central",))
+    half = asim.replay(trace, rule, workload(), seed=[0, 1], record=("central",), commits=31)
+    rest = asim.replay(trace, rule, workload(), seed=[0, 1], resume=half)
+    assert (rest.loss == whole.loss).all()
+    assert_close(whole.loss[1], asim.replay(trace, rule, workload(), seed=1).loss, rtol=1e-5)
+
+
+def test_noise_that_asks_for_the_behaviour_is_refused():
+    with pytest.raises(ValueError, match=r"`noise` must be a function of the key; got .* Draw random numbers"):
+        asim.Workload(init_tree, tree_loss, noise=lambda key, behaviour: key)
+
+
+def test_the_plain_loop_is_what_the_definition_says(x64):
+    """The commit's loss is that at `pulled` with the data of `read`, by the workload's own functions."""
+    trace = TRACES["everything"][0](seed=3, commits=30)
+    plain, own = replay_plainly(trace, asim.rules.Downpour(0.05), workload(), seed=5), workload()
+    for k in (3, 17, 29):
+        view, w = plain.commits[k].view, int(trace.worker[k])
+        job = int((trace.worker[:k] == w).sum())
+        key = compiled_commit_key(jax.random.key(5), w, job)
+        expected = tree_loss(view.pulled, own.batch(5, w, job), key, view.read)
+        np.testing.assert_allclose(plain.loss[k], expected, rtol=1e-12)

@@ -1,0 +1,64 @@
+"""What theory predicts of rollouts: exact laws within 3.5 standard errors, bounds kept, approximations near."""
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from asyncsim.reports.rollouts import rollouts_report
+from tests.theory.replicates import z_score
+
+ONE, SHORT = delays.Exponential(1.0), delays.Constant(0.5)
+GAMMA = delays.Gamma(1.0, 0.5)
+SYSTEMS = {
+    "lead": ({"slots": 60, "group": 2, "batch": 4, "lead": 1.0, "generate": GAMMA}, {"group_staleness"}),
+    "window": (
+        {"slots": 60, "group": 2, "batch": 4, "lead": 1.0, "order": "window", "window": 4, "generate": ONE},
+        {"group_staleness", "staleness_max"},
+    ),
+    "synchronous": ({"slots": 9, "group": 3, "batch": 3, "lead": 0, "generate": GAMMA}, {"steps_per_second"}),
+    "no bound": ({"slots": 10, "group": 1, "batch": 8, "generate": ONE}, {"queue", "staleness", "versions"}),
+    "queue": (
+        {"slots": 18, "group": 1, "batch": 8, "capacity": 16, "generate": ONE},
+        {"queue", "in_queue", "staleness"},
+    ),
+    "age": (
+        {"slots": 96, "group": 1, "batch": 32, "max_age": 5, "generate": ONE, "train": delays.Constant(0.1)},
+        {"trained_length", "wasted", "staleness_max"},
+    ),
+    "late": (
+        {"slots": 60, "group": 2, "batch": 4, "lead": 1.0, "sync": SHORT, "during_sync": "continue", "generate": ONE},
+        {"samples_per_second"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_predictions_are_measured(name):
+    system, known = SYSTEMS[name]
+    rollouts = asim.Rollouts(**{"train": SHORT} | system)
+    reports = [rollouts_report(rollouts, steps=300, seed=seed) for seed in range(12)]
+    predicted = reports[0]["predicted"]
+    assert known <= set(predicted)
+    for quantity, several in predicted.items():
+        measured = np.array([report["measured"][quantity] for report in reports])
+        error = measured.std(ddof=1) / np.sqrt(len(measured))
+        for value, relation, _ in several:
+            if relation == "=":
+                assert abs(z_score(measured, value)) < 3.5, quantity
+            elif relation == "≤":
+                assert measured.mean() <= value + 3.5 * error + 1e-9, quantity
+            else:
+                assert measured.mean() == pytest.approx(value, rel=0.1), quantity
+
+
+def test_late_weights_have_no_bound_on_staleness():
+    system, _ = SYSTEMS["late"]
+    report = rollouts_report(asim.Rollouts(**{"train": SHORT} | system), steps=300)
+    assert set(report["predicted"]) == {"samples_per_second"}
+    assert report["measured"]["group_staleness"] > 1.0
+
+
+def test_a_report_needs_steps():
+    with pytest.raises(ValueError, match="`steps` must be an integer of at least 2; got 1"):
+        rollouts_report(asim.Rollouts(slots=1, group=1, batch=1, generate=ONE, train=SHORT), steps=1)

@@ -1,0 +1,243 @@
+"""A folder: one process at a time, one study's files, and nothing left of those that were killed."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.plots.style import read_png_metadata
+from asyncsim.store import _files as files
+from asyncsim.store import _folder as keeping
+from asyncsim.store import _lease as lease
+from asyncsim.store._folder import Folder
+from tests.conftest import draw_empty_pages
+from tests.problems import full_disk
+from tests.study.problems import FILES, assert_same_run, contents, scenario
+
+NAMES = ("one.bin", "two.bin")
+
+pytestmark = pytest.mark.usefixtures("empty_pages")
+
+
+class Fake:
+    """A study without results."""
+
+    def __init__(self, digest: str) -> None:
+        self.digest = digest
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.digest}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "out", "label.json", NAMES)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folders a and b of two scenarios that differ in the seed."""
+    out = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        draw_empty_pages(patch)
+        for seed, name in enumerate("ab"):
+            asim.run(scenario(seed=seed), out / name)
+    return out
+
+
+@pytest.fixture
+def both(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the two folders."""
+    return Path(shutil.copytree(finished, tmp_path / "both"))
+
+
+def fill(folder: Folder, digest: str, force: bool = False) -> None:
+    with folder.lease(Fake(digest), force) as work:
+        for name in NAMES:
+            (work / name).write_text(digest)
+
+
+class TestLock:
+    def test_the_process_at_work_is_named(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(keeping, "PATIENCE", 0.0)
+        for force in (False, True):
+            with (
+                folder.lease(Fake("a")),
+                pytest.raises(ValueError, match=rf"in use by process {os.getpid()} on .*since.*\. Wait .*`--out`"),
+                folder.lease(Fake("b"), force),
+            ):
+                pass
+        (folder / "one.bin").write_text("a")
+        assert contents(folder.path).keys() == {"label.json", "one.bin"}
+
+    def test_other_processes_are_seen(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(keeping, "PATIENCE", 0.0)
+        code = """import sys; from pathlib import Path; from asyncsim.store._folder import locked
+with locked(Path(sys.argv[1])): print(1); input()"""
+        folder.path.mkdir()
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-u", "-c", code, folder.path], **pipes) as other:
+            other.stdout.readline()
+            with pytest.raises(ValueError, match=f"in use by process {other.pid} on"):
+                fill(folder, "a")
+            other.kill()
+            other.wait()
+            assert (folder / keeping.HOLDER).is_file()
+        fill(folder, "a")  # a killed process holds no lease
+        assert contents(folder.path).keys() == {"label.json", *NAMES}
+
+    def test_what_a_killed_process_left_is_swept(self, folder: Folder) -> None:
+        folder.path.mkdir()
+        for name in (f".{keeping.HOLDER}.{'0' * 16}.tmp", f".one.bin.{'0' * 16}.tmp", f".label.json.{'f' * 16}.tmp"):
+            (folder / name).write_text("half")
+        others = {".one.bin.tmp", f".three.bin.{'0' * 16}.tmp"}
+        for name in others:
+            (folder / name).write_text("mine")
+        fill(folder, "a")
+        assert contents(folder.path).keys() == {"label.json", *NAMES, *others}
+
+    @pytest.mark.parametrize("moves", range(4))
+    def test_moving_results_is_finished_by_the_next(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch, moves: int
+    ) -> None:
+        """The whole folder moves within its parent, then each of its three files."""
+        done: list[Any] = []
+
+        def replace(*args: Any) -> None:
+            if len(done) == moves:
+                raise KeyboardInterrupt
+            done.append(args)
+            os.rename(*args)
+
+        def fill_and_stop() -> None:
+            with folder.lease(Fake("b"), force=True) as work:
+                for name in NAMES:
+                    (work / name).write_text("b")
+                monkeypatch.setattr(os, "replace", replace)
+
+        fill(folder, "a")
+        with pytest.raises(KeyboardInterrupt):
+            fill_and_stop()
+        monkeypatch.undo()
+        with folder.lease(Fake("b")) as work:
+            assert [(work / name).read_text() for name in NAMES] == ["b", "b"]
+        assert [(folder / name).read_text() for name in NAMES] == ["b", "b"]
+        assert contents(folder.path).keys() == {"label.json", *NAMES}
+
+
+class TestReadOnly:
+    @pytest.fixture
+    def read_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing can be written or removed."""
+
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        monkeypatch.setattr(lease, "_create", refuse)
+        monkeypatch.setattr(files, "_write", refuse)
+        monkeypatch.setattr(Path, "unlink", refuse)
+
+    @pytest.mark.usefixtures("read_only")
+    def test_results_are_found(self, finished: Path) -> None:
+        assert not asim.run(scenario(), finished / "a").recomputed
+
+    @pytest.mark.usefixtures("read_only")
+    def test_the_message_is_the_intended_one(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            OSError, match=r"scenario.json' could not be written: Read-only.*can be written to"
+        ) as caught:
+            asim.run(scenario(), tmp_path)
+        assert caught.value.errno == errno.EROFS
+
+    def test_a_lock_on_a_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lease, "_create", lambda *args: full_disk())
+        with pytest.raises(OSError, match=r"`out` .* cannot be locked: No space left.*Choose another"):
+            asim.run(scenario(), tmp_path)
+
+
+class TestOwner:
+    """Each file says whose it is, and is believed only if it is the scenario's own."""
+
+    @pytest.mark.parametrize(("name", "kind"), [("trace.npz", "trace"), ("run.npz", "run")])
+    def test_files_of_another_scenario_are_refused(self, both: Path, name: str, kind: str) -> None:
+        for other in ("trace.npz", "run.npz"):
+            if other != name:
+                (both / "a" / other).unlink()  # nothing beside it contradicts it
+        shutil.copy(both / "b" / name, both / "a" / name)
+        with pytest.raises(ValueError, match=rf"{name}' is not the {kind} of this scenario.*Delete it.*`--force`"):
+            asim.run(scenario(), both / "a")
+
+    def test_a_foreign_picture_is_drawn_again(self, both: Path, finished: Path) -> None:
+        drawn = (finished / "a" / "report.png").read_bytes()
+        for found in ((finished / "b" / "report.png").read_bytes(), b"", drawn[:500] + b"x" + drawn[501:]):
+            (both / "a" / "report.png").write_bytes(found)
+            asim.run(scenario(), both / "a")
+            assert (both / "a" / "report.png").read_bytes() == drawn
+
+    def test_a_replaced_run_does_not_keep_the_picture(self, both: Path) -> None:
+        other = scenario(seed=1)
+        asim.run(other, both / "a", force=True, picture=False)
+        assert contents(both / "a").keys() == FILES - {"report.png"}
+        asim.run(other, both / "a")
+        assert read_png_metadata(both / "a" / "report.png")["Study"] == other.digest
+
+    def test_numbers_of_another_experiment(self, tmp_path: Path) -> None:
+        def numbers(n: int = 2) -> dict[str, np.ndarray]:
+            """Some numbers.
+
+            Args:
+                n: How many.
+            """
+            return {"x": np.arange(n)}
+
+        experiment = asim.Experiment(numbers, lambda figure, numbers: None)
+        for n in (2, 3):
+            experiment.override(n=n).run(tmp_path / str(n))
+        shutil.copy(tmp_path / "3" / "numbers.npz", tmp_path / "2" / "numbers.npz")
+        with pytest.raises(ValueError, match=r"numbers\.npz' is not the file of this experiment.*Delete it"):
+            experiment.run(tmp_path / "2")
+
+
+class TestSummary:
+    """It is derived from the run, and never believed."""
+
+    def test_a_changed_digit_is_put_right(self, both: Path) -> None:
+        path = both / "a" / "summary.json"
+        before = path.read_bytes()
+        changed = json.loads(before) | {"final_loss": 0.125}
+        path.write_text(json.dumps(changed, indent=2))
+        found = asim.run(scenario(), both / "a")
+        assert not found.recomputed
+        assert found.summary["final_loss"] != 0.125
+        assert path.read_bytes() == before
+
+    def test_of_a_comparison(self, tmp_path: Path) -> None:
+        comparison = asim.Comparison({"one": scenario()})
+        asim.compare(comparison, tmp_path)
+        before = (tmp_path / "summary.json").read_bytes()
+        (tmp_path / "summary.json").write_bytes(before.replace(b'"commits": 400', b'"commits": 401'))
+        asim.compare(comparison, tmp_path)
+        assert (tmp_path / "summary.json").read_bytes() == before
+
+    def test_is_not_lost_with_the_run_when_it_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupt(*args: Any, **kwargs: Any) -> None:
+            raise KeyboardInterrupt
+
+        module = sys.modules["asyncsim.study._run"]
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "summarise", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                asim.run(scenario(), tmp_path)
+        monkeypatch.setattr(module, "replay", interrupt)
+        assert_same_run(
+            asim.run(scenario(), tmp_path).run,
+            asim.Run.load(tmp_path / "run.npz", scenario().rule, scenario().workload),
+        )

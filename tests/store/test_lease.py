@@ -1,0 +1,168 @@
+"""Leases: one holder at a time, given back, taken from the dead and from those who are silent."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from asyncsim.store import _lease as lease
+from asyncsim.store._lease import LASTS, holders, leased
+
+
+def names(folder):
+    return sorted(path.name for path in folder.glob("*.json"))
+
+
+def test_all_or_none(tmp_path):
+    with leased(tmp_path, ["b"]) as first, leased(tmp_path, ["a", "b", "c"]) as second:
+        assert first
+        assert not second
+        assert names(tmp_path) == ["b.json"]
+    assert not names(tmp_path)
+
+
+def test_a_batch_has_one_file(tmp_path):
+    with leased(tmp_path, ["a", "b", "c"]) as mine, leased(tmp_path, ["d", "e"]) as other:
+        assert mine
+        assert other
+        assert len(names(tmp_path)) == 2
+        assert {name: one["process"] for name, one in holders(tmp_path).items()} == dict.fromkeys("abcde", os.getpid())
+        for batch in (["b"], ["c", "d"], ["x", "e"]):
+            with leased(tmp_path, batch) as again:
+                assert not again
+        with leased(tmp_path, ["x", "y"]) as free:
+            assert free
+
+
+def test_no_name_is_held_twice(tmp_path):
+    """Threads that want overlapping batches, again and again."""
+    busy, twice, taken = set(), [], []
+
+    def work(batch):
+        while batch not in taken:
+            with leased(tmp_path, batch) as mine:
+                if mine:
+                    twice.extend(busy & set(batch))
+                    busy.update(batch)
+                    time.sleep(0.002)
+                    busy.difference_update(batch)
+                    taken.append(batch)
+            time.sleep(random.random() / 100)
+
+    threads = [threading.Thread(target=work, args=[batch]) for batch in ("ab", "bc", "cd", "da", "abcd", "a")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not twice
+    assert len(taken) == 6
+
+
+def test_given_back_after_an_error(tmp_path):
+    with pytest.raises(RuntimeError), leased(tmp_path, ["a"]):
+        raise RuntimeError
+    with leased(tmp_path, ["a"]) as again:
+        assert again
+
+
+def test_threads_hold_leases_of_their_own(tmp_path):
+    """Each gives back its own, in whatever order; meanwhile the process holds one."""
+    left, right = leased(tmp_path, ["a"]), leased(tmp_path, ["b"])
+
+    def in_a_thread(call):
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+
+    in_a_thread(left.__enter__)
+    in_a_thread(right.__enter__)
+    assert names(tmp_path) == ["a.json", "b.json"]
+    in_a_thread(lambda: left.__exit__(None, None, None))
+    assert names(tmp_path) == ["b.json"]
+    assert lease.is_held()
+    in_a_thread(lambda: right.__exit__(None, None, None))
+    assert not names(tmp_path)
+    assert not lease.is_held()
+
+
+def of_another_process(tmp_path, name, kill):
+    """A lease of another process, which has been killed or sleeps."""
+    program = (
+        f"import time; from pathlib import Path; from asyncsim.store._lease import leased\n"
+        f"with leased(Path({str(tmp_path)!r}), [{name!r}]):\n    print('held', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"held\n"
+    if kill:
+        process.kill()
+        process.wait()
+    return process
+
+
+def test_the_dead_hold_nothing(tmp_path):
+    process = of_another_process(tmp_path, "a", kill=False)
+    try:
+        assert holders(tmp_path)["a"]["process"] == process.pid
+        with leased(tmp_path, ["a"]) as mine:
+            assert not mine
+    finally:
+        process.kill()
+        process.wait()
+    assert names(tmp_path) == ["a.json"]
+    assert holders(tmp_path) == {}
+    with leased(tmp_path, ["a"]) as mine:
+        assert mine
+        assert holders(tmp_path)["a"]["process"] == os.getpid()
+
+
+@pytest.mark.parametrize("content", ['{"host": "elsewhere", "process": 1, "started": "5"}', "", "[]"])
+def test_the_silent_lose_their_lease(tmp_path, content):
+    """Of a process on another host nobody knows whether it lives."""
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with leased(tmp_path, ["a"]) as mine:
+        assert not mine
+    late = path.stat().st_mtime - LASTS - 5
+    os.utime(path, (late, late))
+    with leased(tmp_path, ["a"]) as mine:
+        assert mine
+    assert not names(tmp_path)
+
+
+def test_another_process_with_the_same_number(tmp_path):
+    holder = {**lease.this_process(), "started": "0"}
+    (tmp_path / "a.json").write_text(json.dumps(holder))
+    with leased(tmp_path, ["a"]) as mine:
+        assert mine
+
+
+def test_where_there_are_no_hard_links(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise OSError(lease.NO_LINKS[0], "no links")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with leased(tmp_path, ["a"]) as mine, leased(tmp_path, ["a"]) as again:
+        assert mine
+        assert not again
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lease_is_renewed(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "RENEWED", 0.02)
+    lease._renewing.cache_clear()
+    with leased(tmp_path, ["a"]):
+        path = tmp_path / "a.json"
+        os.utime(path, (1.0, 1.0))
+        for _ in range(500):
+            if path.stat().st_mtime > 1:
+                break
+            time.sleep(0.01)
+        assert path.stat().st_mtime > 1
+    lease._renewing.cache_clear()

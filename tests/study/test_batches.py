@@ -1,0 +1,149 @@
+"""Batches: which scenarios share a replay, and that sharing changes nothing."""
+
+import dataclasses
+import pickle
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.study._batches import batches_of, compute, stacked, untimed
+from tests.problems import tree_workload
+from tests.study.problems import scenario
+
+
+def assert_same_result(one, other):
+    """Equal to the last bit, but for the time that it took and what only serves to resume."""
+    np.testing.assert_array_equal(one.run.loss, other.run.loss, strict=True)
+    for a, b in zip(jax.tree.leaves(one.run.central), jax.tree.leaves(other.run.central), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.run.records.keys() == other.run.records.keys()
+    for name, values in one.run.records.items():
+        np.testing.assert_array_equal(values, other.run.records[name], strict=True)
+        np.testing.assert_array_equal(one.run.recorded_at[name], other.run.recorded_at[name], strict=True)
+    for name in ("commits", "workers", "seed", "diverged_at", "traits", "digest", "rule"):
+        assert getattr(one.run, name) == getattr(other.run, name), name
+    assert untimed(one.summary) == untimed(other.summary)
+    assert one.scenario == other.scenario
+
+
+def computed(scenarios, lanes=None):
+    return [
+        result for batch in batches_of(scenarios, lanes) for result, _ in compute(batch, batch.scenarios[0].simulate())
+    ]
+
+
+class TestWhichShare:
+    def sizes(self, *scenarios, **options):
+        return [len(batch.scenarios) for batch in batches_of(scenarios, **options)]
+
+    def test_numbers_of_the_rule_do(self):
+        many = asim.grid(scenario(), learning_rate=[0.1, 0.2, 0.3], kappa=[1.0, 2.0])
+        assert self.sizes(*many) == self.sizes(*many, lanes=8) == [6]
+        assert batches_of(many)[0].in_turn
+        assert not batches_of(many, lanes=8)[0].in_turn
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"seed": [0, 1]},
+            {"workers": [2, 4]},
+            {"variant": ["paper", "script"]},
+            {"commits": [8, 9]},
+        ],
+        ids=lambda fields: next(iter(fields)),
+    )
+    def test_what_changes_the_schedule_or_the_program_does_not(self, fields):
+        assert self.sizes(*asim.grid(scenario(), **fields)) == [1, 1]
+
+    def test_seeds_do_over_one_schedule(self):
+        from asyncsim.study._sweep import with_shared_schedules
+
+        assert self.sizes(*with_shared_schedules(asim.grid(scenario(), seed=range(3), workers=[2, 4]))) == [3, 3]
+
+    def test_short_runs_of_a_network_are_replayed_in_turn(self):
+        """Seed by seed, as far as they have one schedule; a long one is a batch of its own."""
+        workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=16)
+        network = dataclasses.replace(scenario(), workload=workload, record=(), schedule_seed=0)
+        (batch,) = batches_of(asim.grid(network, learning_rate=[0.1, 0.2], seed=[0, 1]))
+        assert batch.in_turn
+        assert [one.seed for one in batch.scenarios] == [0, 0, 1, 1]
+        long = network.override(commits=10**6)
+        assert self.sizes(*asim.grid(long, learning_rate=[0.1, 0.2])) == [1, 1]
+        assert not any(batch.in_turn for batch in batches_of([network]))
+
+    def test_as_many_as_are_allowed(self):
+        many = asim.grid(scenario(), learning_rate=np.linspace(0.1, 1.0, 7))
+        assert self.sizes(*many, lanes=3) == [3, 3, 1]
+
+    def test_twice_the_same_counts_once(self):
+        assert self.sizes(scenario(), scenario()) == [1]
+
+    def test_batches_of_one_program_say_so(self):
+        one, other, third = batches_of((*asim.grid(scenario(), seed=[0, 1]), scenario(workers=2)))
+        assert one.program == other.program != third.program
+
+
+class TestInTurn:
+    def test_each_is_its_own_run_and_what_is_there_is_left_out(self):
+        base = dataclasses.replace(scenario(commits=60), workload=tree_workload(), record=(), schedule_seed=0)
+        many = asim.grid(base, learning_rate=[0.01, 0.1], seed=[0, 1])
+        (batch,) = batches_of(many, lanes=1)
+        assert batch.in_turn
+        assert batch.without({many[0].digest}).scenarios == batch.scenarios[1:]
+        for result, _ in compute(batch, base.simulate()):
+            assert_same_result(result, asim.run(result.scenario))
+
+
+class TestEqualToRunsOfTheirOwn:
+    """In turn to the last bit; in lanes up to rounding."""
+
+    @pytest.mark.parametrize("rule", ["gem", "downpour", "momentum_sgd", "adaptive_staleness", "agn"])
+    def test_of_a_quadratic(self, rule):
+        many = asim.grid(scenario(rule=rule, commits=200), learning_rate=[0.01, 0.05, 0.1])
+        own = [asim.run(one) for one in many]
+        for one, result, lane in zip(own, computed(many), computed(many, lanes=3), strict=True):
+            assert_same_result(result, one)
+            np.testing.assert_allclose(lane.run.loss, one.run.loss, rtol=1e-4)
+
+    def test_a_lane_that_diverges_stops_where_it_would_alone(self, short_chunks):
+        many = asim.grid(scenario(rule="downpour", commits=400, noise=0.0), learning_rate=[0.1, 50.0, 2.0])
+        together = computed(many, lanes=3)
+        assert together[1].run.diverged_at is not None
+        assert together[1].run.commits < 400
+        for one, result in zip(many, together, strict=True):
+            own = asim.run(one)
+            assert (result.run.commits, result.run.digest) == (own.run.commits, own.run.digest)
+            assert (result.run.diverged_at is None) == (own.run.diverged_at is None)
+
+    def test_seeds_of_one_schedule(self):
+        many = [dataclasses.replace(scenario(commits=100), seed=seed, schedule_seed=7) for seed in (0, 1)]
+        together = computed(many)
+        assert len(batches_of(many)) == 1
+        for one, result in zip(many, together, strict=True):
+            assert_same_result(result, asim.run(one))
+        assert not np.array_equal(together[0].run.loss, together[1].run.loss)
+
+    def test_lanes_of_a_network(self):
+        base = dataclasses.replace(scenario(commits=60), workload=tree_workload(), record=())
+        many = asim.grid(base, learning_rate=[0.01, 0.1])
+        for one, result in zip(many, computed(many, lanes=8), strict=True):
+            own = asim.run(one)
+            np.testing.assert_allclose(result.run.loss, own.run.loss, rtol=1e-5)
+
+
+def test_what_differs_is_stacked():
+    rules = [asim.rules.GEM(0.1, kappa=1.0), asim.rules.GEM(0.1, kappa=2.0)]
+    one = stacked(rules)
+    assert one.learning_rate == 0.1
+    assert one.kappa.tolist() == [1.0, 2.0]
+
+
+def test_a_number_that_was_not_given_is_not_that_of_another_scenario():
+    """The same once they know the number of workers, and yet not to be told apart by a number alone."""
+    base = scenario(commits=8)
+    given = [asim.rules.DelayedNesterov(0.1), asim.rules.DelayedNesterov(0.1, interval=2)]
+    asked = [dataclasses.replace(base, rule=rule) for rule in given]
+    found = [one for batch in batches_of(asked) for one in pickle.loads(pickle.dumps(batch)).scenarios]
+    assert {one.digest: one.rule for one in found} == {one.digest: one.rule for one in asked}

@@ -1,0 +1,357 @@
+"""Figures: runs computed once, a set that reuses its results, equal bytes of equal runs, and judged claims."""
+
+import os
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine import ReplayInterrupted
+from asyncsim.store import _folder as keeping
+from asyncsim.study import _work as work
+from asyncsim.study import figures as figures_module
+from asyncsim.study._store import open_store
+from asyncsim.study.figures import (
+    Claim,
+    FigureSet,
+    RunCache,
+    cached_run,
+    claims_table,
+    estimate,
+    in_words,
+    numbers,
+    source_files,
+)
+from asyncsim.study.table import pack, table
+from tests.study.fake_figure import fake
+
+WORKLOAD = asim.workloads.Quadratic([1.0, 0.1])
+RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}
+
+
+def scenario(learning_rate=0.01, commits_per_worker=30, **more):
+    cluster = asim.Cluster(4, asim.delays.Gamma(mean=1.0, cv=0.3))
+    rule = asim.rules.GEM(learning_rate)
+    return asim.Scenario(cluster, rule, WORKLOAD, commits_per_worker=commits_per_worker, record=RECORD, **more)
+
+
+def assert_same(one, other):
+    assert vars(one).keys() == vars(other).keys()
+    for name, value in vars(one).items():
+        theirs = getattr(other, name)
+        if not isinstance(value, dict):
+            value, theirs = {name: value}, {name: theirs}
+        assert value.keys() == theirs.keys()
+        for key in value:
+            np.testing.assert_array_equal(value[key], theirs[key])
+
+
+def the_run(folder):
+    """The file of the one run that a cache holds."""
+    (file,) = folder.glob(f"*/{scenario().digest}/run.npz")
+    return file
+
+
+def test_a_cached_run_is_the_run_and_is_not_replayed_again(tmp_path, monkeypatch):
+    uncached = RunCache().get(scenario())
+    runs = RunCache(tmp_path)
+    assert not runs.has(scenario())
+    assert_same(runs.get(scenario()), uncached)
+    assert runs.has(scenario())
+    assert not runs.has(scenario(seed=1))
+    monkeypatch.setattr(work, "compute", lambda *a, **k: pytest.fail("replayed again"))
+    assert_same(runs.get(scenario()), uncached)
+    assert_same(
+        cached_run(open_store(tmp_path / figures_module.VERSIONS).get(scenario())), uncached
+    )  # a store as any other
+    assert not any((tmp_path / figures_module.VERSIONS / "unfinished").iterdir())
+
+
+def with_runs(**changes):
+    """A figure of two runs, which it only looks up."""
+
+    def compute(scale, seed, runs):
+        return pack(final={"loss": [runs.get(one).final_loss for one in scenarios(scale, seed).values()]})
+
+    def scenarios(scale, seed):
+        return {rate: scenario(learning_rate=rate, seed=seed, **changes) for rate in (0.01, 0.02)}
+
+    def draw(page, seeds, scale):
+        page.subplots().plot(table(seeds[-1], "final")["loss"])
+
+    return fake([], scenarios=scenarios, compute=compute, draw=draw)
+
+
+def test_runs_that_processes_compute_are_the_same(tmp_path, monkeypatch):
+    def a_set(name):
+        return FigureSet(tmp_path / name, {"one": with_runs()}, "quick", "a task", seeds=1)
+
+    alone, other = a_set("alone"), a_set("other")
+    alone.make("one")
+    done = []
+    other.replay(["one"], 0, lambda progress: done.append(progress.done))
+    assert (done[0], done[-1]) == (0, 2)
+    monkeypatch.setattr(work, "compute", lambda *a, **k: pytest.fail("replayed again"))
+    other.make("one")
+    np.testing.assert_array_equal(*(table(one.read("one", 0), "final")["loss"] for one in (alone, other)))
+
+
+def test_a_run_that_fails_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(work, "compute", lambda *a, **k: 1 / 0)
+    figures = FigureSet(tmp_path, {"one": with_runs()}, "quick", "a task", seeds=1)
+    with pytest.raises(RuntimeError, match="2 of the figures' runs failed, the first with: ZeroDivisionError"):
+        figures.replay(["one"], 0)
+
+
+def test_other_versions_and_older_files_are_not_used(tmp_path, monkeypatch):
+    RunCache(tmp_path).get(scenario())
+    assert asim.__version__ in figures_module.VERSIONS
+    monkeypatch.setattr(figures_module, "VERSIONS", "asyncsim-9.9,jax-9.9")
+    (tmp_path / f"{scenario().digest}_0.1.0_0.9.2.npz").write_bytes(b"as an earlier asyncsim kept it")
+    assert not RunCache(tmp_path).has(scenario())
+    assert len(RunCache(tmp_path).unused()) == 2
+
+
+def test_a_damaged_or_forgotten_run_is_replayed_again(tmp_path):
+    runs = RunCache(tmp_path)
+    first = runs.get(scenario())
+    file = the_run(tmp_path)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.warns(UserWarning, match=r"is damaged\. It is computed again\."):
+        assert_same(runs.get(scenario()), first)
+    assert file.stat().st_size > 100
+    runs.forget(scenario())
+    assert not runs.has(scenario())
+
+
+def test_one_process_replays_a_scenario(tmp_path):
+    """Another that asks meanwhile waits for it."""
+    found = []
+    other = threading.Thread(target=lambda: found.append(RunCache(tmp_path, refuse).get(scenario())))
+
+    def refuse(*progress):
+        pytest.fail("replayed at the same time")
+
+    def ask(*progress):
+        if not other.ident:
+            other.start()
+            time.sleep(0.1)
+            assert not found
+
+    first = RunCache(tmp_path, ask).get(scenario())
+    other.join()
+    assert_same(found[0], first)
+
+
+def test_an_interrupted_run_resumes(tmp_path):
+    def stop(_, progress):
+        if 0 < progress.done < progress.total:
+            raise KeyboardInterrupt
+
+    long = scenario(commits_per_worker=40_000)  # several chunks
+    with pytest.raises(ReplayInterrupted):
+        RunCache(tmp_path, stop).get(long)
+    done = []
+    resumed = RunCache(tmp_path, lambda _, progress: done.append(progress.done)).get(long)
+    assert len(done) > 0
+    assert_same(resumed, RunCache().get(long))
+
+
+def test_a_diverged_run_is_nan_from_there():
+    run = RunCache().get(scenario(learning_rate=1e12))
+    assert run.diverged_at is not None
+    assert np.isfinite(run.loss[: run.diverged_at]).all()
+    assert np.isnan(run.loss[run.diverged_at :]).all()
+    assert np.isnan(run.final_loss)
+    assert len(run.loss) == len(run.staleness) == 120
+
+
+def test_what_is_cached_is_the_result():
+    result = asim.run(scenario())
+    cached = cached_run(result)
+    np.testing.assert_array_equal(cached.loss, result.run.loss)
+    assert cached.final_loss == result.run.final_loss()
+    assert cached.test_loss == result.run.evaluate()["test_loss"]
+
+
+def test_the_estimate_counts_each_missing_run_once(tmp_path):
+    runs = RunCache(tmp_path)
+    scenarios = [scenario(), scenario(seed=1), scenario(), scenario(commits_per_worker=50)]
+    ahead = estimate(scenarios, runs)
+    assert (ahead.runs, ahead.commits) == (3, 4 * (30 + 30 + 50))
+    assert ahead.seconds > 0
+    runs.get(scenario())
+    assert estimate(scenarios, runs).runs == 2
+    assert in_words(5400) == "about 1.5 hours"
+
+
+@pytest.fixture
+def calls():
+    """The seeds that were computed."""
+    return []
+
+
+@pytest.fixture
+def make_set(tmp_path, calls):
+    """A set of two figures, which are alike."""
+
+    def make(folder=tmp_path, seeds=1, scale="small", **changes):
+        figures = {"one": fake(calls, **changes), "two": fake(calls, **changes)}
+        return FigureSet(folder, figures, scale, "nothing is learned", seeds)
+
+    return make
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_second_call_computes_and_draws_nothing(tmp_path, calls, make_set):
+    made = make_set(seeds=2).make("one")
+    assert (made.computed, made.drawn, calls) == ([0, 1], True, [0, 1])
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    again = make_set(seeds=2).make("one")
+    assert (again.computed, again.drawn, calls, again.claims) == ([], False, [0, 1], made.claims)
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+
+def test_equal_runs_give_equal_bytes(tmp_path, make_set):
+    for folder in ("a", "b"):
+        figures = make_set(tmp_path / folder)
+        figures.conclude([figures.make("one")])
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    names = {str(path) for path in contents(tmp_path / "a")}
+    assert names >= {"one.pdf", "one.png", "one_curve.csv", "one_final.csv", "summary.md", "figures.json"}
+
+
+def test_a_further_seed_is_added_to_the_existing_ones(tmp_path, make_set):
+    make_set(seeds=1).make("one")
+    made = make_set(seeds=3).make("one")
+    assert (made.computed, made.drawn) == ([1, 2], True)
+    assert (tmp_path / "one_final.csv").read_text() == "seed,loss\n0,0\n1,0.333333\n2,0.666667\n"
+
+
+def test_a_lost_picture_is_drawn_again_without_computing(tmp_path, make_set):
+    make_set().make("one")
+    picture = (tmp_path / "one.png").read_bytes()
+    (tmp_path / "one.png").unlink()
+    made = make_set().make("one")
+    assert (made.computed, made.drawn) == ([], True)
+    assert (tmp_path / "one.png").read_bytes() == picture
+
+
+def test_a_damaged_file_is_replaced(tmp_path, calls, make_set):
+    make_set().make("one")
+    before = contents(tmp_path)
+    for name in ("numbers/one_seed0.npz", "one.png", "one_final.csv"):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
+        assert make_set().make("one").drawn == (name[0] == "o")
+        assert contents(tmp_path) == before
+    assert calls == [0, 0]
+
+
+def test_other_code_other_runs_and_forgetting_compute_again(make_set, monkeypatch):
+    figures = make_set()
+    figures.make("one")
+    assert figures.read("one", 0) is not None
+    figures.forget(["one"])
+    assert figures.read("one", 0) is None
+    assert figures.make("one").computed == [0]
+    with monkeypatch.context() as patch:
+        patch.setattr(figures_module, "source_digest", lambda module: "other")
+        assert figures.read("one", 0) is None
+    replayed = {"it": SimpleNamespace(digest="another")}
+    assert make_set(scenarios=lambda scale, seed: replayed).make("one").computed == [0]
+
+
+def test_a_folder_holds_one_scale(make_set):
+    make_set().make("one")
+    with make_set().lease():
+        pass
+    with (
+        pytest.raises(ValueError, match=r"`out` .* holds figures of scale small\. Choose another folder"),
+        make_set(scale="large").lease(),
+    ):
+        pass
+
+
+def test_one_process_at_a_time(tmp_path, make_set, monkeypatch):
+    monkeypatch.setattr(keeping, "PATIENCE", 0.0)
+    left = tmp_path / "numbers" / f".one_seed0.npz.{'0' * 16}.tmp"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    with make_set().lease():
+        assert not left.exists()  # its writer was killed
+        with pytest.raises(ValueError, match=f"`out` .* is in use by process {os.getpid()}"), make_set().lease():
+            pass
+    with make_set().lease():
+        make_set().make("one")
+    assert not [path for path in contents(tmp_path) if path.name.endswith(("lock", "holder"))]
+
+
+def test_a_missing_figure_is_an_error_that_suggests_the_nearest(make_set):
+    with pytest.raises(ValueError, match=r"no figure 'tow'\. Did you mean `two`\? The figures are one, two\."):
+        make_set().find("tow")
+
+
+def test_the_summary_tells_seeds_and_versions(tmp_path, make_set):
+    figures = make_set(seeds=3)
+    figures.conclude([figures.make("one")])
+    text = (tmp_path / "summary.md").read_text()
+    assert f"asyncsim {asim.__version__}" in text
+    assert "nothing is learned. " in text
+    assert "| one | it is small | by looking | 3 | **does not hold** |" in text
+
+
+def test_the_summary_keeps_the_figures_made_before(tmp_path, make_set):
+    first, then = make_set(), make_set()
+    first.conclude([first.make("two")])
+    then.conclude([then.make("one")])
+    rows = (tmp_path / "summary.md").read_text().splitlines()[-2:]
+    assert [row.split(" | ")[0] for row in rows] == ["| one", "| two"]
+    more = make_set(seeds=3)
+    more.conclude([more.make("one")])
+    rows = (tmp_path / "summary.md").read_text().splitlines()[-2:]
+    assert [row.split(" | ")[3] for row in rows] == ["3", "1"]  # each judged by the seeds that it is drawn with
+
+
+def test_the_subtitle_names_task_seeds_and_note(make_set):
+    assert make_set(seeds=1).subtitle("one", 1) == "nothing is learned; 1 seed"
+    changes = {"task": lambda scale: f"digits, {scale}", "note": lambda scale: "in red", "SEEDS_SHOWN": "their mean"}
+    assert make_set(**changes).subtitle("one", 2) == "digits, small; 2 seeds: their mean; in red"
+
+
+def test_the_code_of_a_figure_is_its_module_and_what_it_imports_of_its_package(tmp_path):
+    package = tmp_path / "pictures"
+    (package / "common").mkdir(parents=True)
+    code = {
+        "__init__": "",
+        "first": "import numpy\nfrom pictures import second\nfrom outside import thing",
+        "second": "from pictures.common.colours import RED",
+        "third": "from pictures import first",
+        "common/__init__": "",
+        "common/colours": "RED = 1",
+    }
+    for name, text in code.items():
+        (package / f"{name}.py").write_text(text)
+    (tmp_path / "outside.py").write_text("")
+    found = {str(path.relative_to(package)) for path in source_files(package / "first.py")}
+    assert found == {"__init__.py", "first.py", "second.py", "common/colours.py"}
+
+
+def test_the_table_has_one_row_per_claim_and_says_what_does_not_hold():
+    claims = {
+        "figure1": [Claim("a", "|b|", "c", True), Claim("d", "e", "f", False)],
+        "energy": [Claim("g", "h", "i", None)],
+    }
+    rows = claims_table(claims).splitlines()[2:]
+    assert [row.split(" | ")[-1] for row in rows] == ["holds |", "**does not hold** |", "cannot be judged here |"]
+    assert rows[0] == r"| figure1 | a | \|b\| | c | holds |"
+    assert [row.split(" | ")[0] for row in rows] == ["| figure1", "| figure1", "| energy"]
+
+
+def test_numbers_have_three_digits():
+    assert numbers([0.07, 0.995, 0.9996, -0.5, 12.345]) == ".07 .995 1 -.5 12.3"

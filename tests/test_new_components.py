@@ -1,0 +1,254 @@
+"""A new law, protocol, compressor, rule, workload or kind of cluster is one class: all else follows from the class."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import _families as families
+from asyncsim._description import describe, digest, from_description
+from asyncsim.cluster.protocols import NamedProtocol, Terms
+from asyncsim.compressors._compressor import Compressor, bytes_of
+from asyncsim.scenario._catalogue import all_fields
+from asyncsim.scenario._rebuild import hints, rebuild
+
+pytestmark = pytest.mark.quick
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoPoints(asim.delays.Law):
+    """Either of two delays, with equal probability.
+
+    Args:
+        mean: Mean of the two, in seconds.
+        apart: Half their distance, in seconds.
+    """
+
+    mean: float
+    apart: float = 0.5
+
+    @property
+    def variance(self) -> float:
+        return self.apart**2
+
+    def cdf(self, t: Any) -> Any:
+        t = np.asarray(t)
+        return 0.5 * (t >= self.mean - self.apart) + 0.5 * (t >= self.mean + self.apart)
+
+    def sample(self, generator: np.random.Generator, size: int) -> Any:
+        return self.mean + self.apart * generator.choice([-1.0, 1.0], size)
+
+
+@dataclasses.dataclass(frozen=True)
+class EveryOther(NamedProtocol):
+    """Gradients make a step in groups.
+
+    Args:
+        group: Gradients in a step.
+    """
+
+    group: int = 2
+
+    def terms(self, workers: int) -> Terms:
+        del workers
+        return Terms(collect=self.group)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounded(Compressor):
+    """Numbers are rounded to multiples.
+
+    Args:
+        unit: Of which multiples are sent.
+    """
+
+    unit: float = 0.25
+    publication: ClassVar[None] = None
+
+    def compress(self, key: Any, update: Any, state: Any) -> tuple[Any, Any]:
+        del key
+        return jax.tree.map(lambda leaf: jnp.round(leaf / self.unit) * self.unit, update), state
+
+    def bytes(self, params: Any) -> int:
+        return bytes_of(params) // 4
+
+    def delta(self, params: Any) -> float:
+        del params
+        return 0.5
+
+
+class SlowingSigns(asim.Rule):
+    """Sign-SGD with a step size that decays as 1/sqrt(k).
+
+    Args:
+        learning_rate: Step size.
+        halving: Commits after which the step is smaller by a factor of about sqrt(2).
+    """
+
+    learning_rate: float
+    halving: float = 1.0
+
+    name = "slowing_signs"
+
+    def start(self, params: Any) -> Any:
+        del params
+        return jnp.zeros(())
+
+    def send(self, gradient: Any, count: Any, view: Any) -> asim.rules.Sent:
+        del view
+        step = self.learning_rate / jnp.sqrt(count / self.halving + 1)
+        return asim.rules.Sent(message=jax.tree.map(lambda g: -step * jnp.sign(g), gradient), state=count + 1)
+
+
+class Bowl(asim.Workload):
+    """A bowl.
+
+    Args:
+        steepness: Its curvature.
+    """
+
+    steepness: float = 1.0
+
+    def init(self, key: Any) -> Any:
+        del key
+        return jnp.ones(3)
+
+    def loss(self, params: Any, batch: Any, key: Any) -> Any:
+        del batch, key
+        return 0.5 * self.steepness * jnp.sum(params**2)
+
+
+@dataclasses.dataclass(frozen=True)
+class InTurn:
+    """Workers that commit in turn, as one token goes round.
+
+    Args:
+        workers: Number of workers.
+        hold: Law of the time for which a worker has the token, in seconds.
+    """
+
+    workers: int
+    hold: asim.delays.Delay
+
+    def simulate(self, *, commits: int | None, seconds: float | None, seed: int) -> asim.Trace:
+        count = commits or int((seconds or 0.0) / self.hold.mean)
+        times = np.cumsum(self.hold.sample(np.random.default_rng(seed), count))
+        return asim.Trace.from_commits(np.arange(count) % self.workers, commit_time=times, workers=self.workers)
+
+
+NEW = {"delays": TwoPoints, "protocols": EveryOther, "compressors": Rounded, "rules": SlowingSigns, "workloads": Bowl}
+FLAGS = {
+    "compute": "two_points",
+    "protocol": "every_other",
+    "compressor": "rounded",
+    "rule": "slowing_signs",
+    "workload": "bowl",
+}
+ARGUMENTS = ("apart", "group", "unit", "halving", "steepness")
+
+
+@pytest.fixture(autouse=True)
+def known() -> Iterator[None]:
+    """The classes are registered for these tests only: others go over all that there are."""
+    for family, cls in NEW.items():
+        families.FAMILIES[family][cls.name] = cls
+    yield
+    for family, cls in NEW.items():
+        del families.FAMILIES[family][cls.name]
+
+
+for _family, _cls in NEW.items():
+    del families.FAMILIES[_family][_cls.name]
+
+
+def scenario() -> asim.Scenario:
+    cluster = asim.Cluster(4, asim.delays.Gamma(2.0, 0.25))
+    return asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=12, record=())
+
+
+def test_they_have_flags_with_help() -> None:
+    fields = {field.name: field for field in all_fields()}
+    for flag, name in FLAGS.items():
+        assert name in fields[flag].choices
+    for argument in ARGUMENTS:
+        assert fields[argument].help
+    assert fields["apart"].help == "Half their distance, in seconds. (two_points)"
+
+
+def test_they_are_chosen_by_name_and_keep_what_both_have() -> None:
+    chosen = scenario().override(**FLAGS)
+    assert chosen.cluster.compute == TwoPoints(2.0)
+    assert chosen.cluster.protocol == EveryOther()
+    assert chosen.rule == asim.rules.compressed(SlowingSigns(0.1), Rounded())
+    assert chosen.workload == Bowl()
+
+
+def test_they_have_grids_and_each_value_its_digest() -> None:
+    base = scenario().override(**FLAGS)
+    grid = asim.grid(base, steepness=[1.0, 2.0], halving=[1.0, 3.0], apart=[0.1, 0.2], unit=[0.5, 0.25], group=[1, 2])
+    assert len({one.digest for one in grid}) == len(grid) == 32
+
+
+COMPONENTS = (
+    TwoPoints(1.0),
+    EveryOther(3),
+    Rounded(0.5),
+    SlowingSigns(0.1),
+    Bowl(2.0),
+    InTurn(3, asim.delays.Gamma(1.0, 0.5)),
+)
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=repr)
+def test_they_are_described_and_made_again(component: Any) -> None:
+    again = from_description(json.loads(json.dumps(describe(component))))
+    assert again == component
+    assert digest(again) == digest(component)
+
+
+def test_a_scenario_of_them_is_made_again_and_runs() -> None:
+    made = scenario().override(**FLAGS, unit=0.01)
+    again = rebuild(json.loads(json.dumps(made.describe())), hints(made), wanted=made.digest)
+    assert again == made
+    assert asim.run(again).summary["final_loss"] < 1.5
+
+
+def test_the_command_line_lists_and_explains_them(capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*arguments: str) -> str:
+        with pytest.raises(SystemExit):
+            asim.main(arguments=[*arguments])
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "slowing_signs" in printed("rules")
+    assert "rounded" in printed("rules")
+    assert "Commits after which the step is smaller" in printed("rules", "slowing_signs")
+    assert "--steepness NUMBER" in printed("run", "--help-for", "bowl")
+
+
+def test_a_kind_of_cluster_has_schedules_flags_and_a_digest() -> None:
+    cluster = InTurn(3, asim.delays.Gamma(1.0, 0.5))
+    base = dataclasses.replace(scenario(), cluster=cluster)
+    assert {field.name: field.value for field in base.fields() if field.group == "Cluster"} == {
+        "workers": 3,
+        "hold": 1.0,
+    }
+    more = base.override(workers=4, hold=2.0)
+    assert more.cluster == InTurn(4, asim.delays.Gamma(2.0, 0.5))
+    assert len({base.digest, more.digest, base.override(hold=asim.delays.Constant(1.0)).digest}) == 3
+    assert rebuild(json.loads(json.dumps(more.describe())), hints(more), wanted=more.digest) == more
+    result = asim.run(more)
+    assert result.trace.staleness.tolist() == [0, 1, 2, *[3] * 9]
+    trace = asim.simulate(more.cluster, commits=12, seed=more.seed)
+    np.testing.assert_array_equal(asim.replay(trace, more.rule, more.workload).loss, result.run.loss)
+
+
+def test_what_is_no_cluster_is_refused() -> None:
+    for wrong in (InTurn, scenario(), object()):
+        with pytest.raises(ValueError, match="`cluster` must be an asyncsim"):
+            asim.simulate(wrong, commits=3)  # type: ignore[arg-type]
