@@ -15,6 +15,7 @@ how far from it the worst parameter of the worst seed ends:
 """
 
 import numpy as np
+from adversarial import avo
 
 import asyncsim as asim
 from asyncsim import plots
@@ -66,8 +67,7 @@ def compute(points=20_000, entropy=10.0, epochs=300, seed=0) -> dict[str, np.nda
     data = simulator(generator, np.tile(TRUTH, (points, 1)))
     options = {"version": 1, "steps": epochs, "entropy": entropy, "betas": (0.9, 0.999), "seed": seed}
     runs = [
-        asim.calibration.avo(simulator, data, [0.0, 0.0], [1.0, 1.0], baseline=baseline, **options)
-        for baseline in BASELINES.values()
+        avo(simulator, data, [0.0, 0.0], [1.0, 1.0], baseline=baseline, **options) for baseline in BASELINES.values()
     ]
     numbers = {
         "run": np.array(list(BASELINES)),

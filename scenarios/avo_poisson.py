@@ -22,6 +22,7 @@ So a single run of version 2 is within 0.02 of log 7 with 17 of 20 seeds, its av
 import jax
 import jax.numpy as jnp
 import numpy as np
+from adversarial import avo
 
 import asyncsim as asim
 from asyncsim import plots
@@ -52,12 +53,12 @@ def compute(points=20_000, entropies=(0.0, 5.0), epochs=300, steps=20_000, seed=
     generator = np.random.default_rng([seed, 7])
     data = generator.poisson(RATE, points)
     runs = {
-        f"version 1, γ = {entropy:g}": asim.calibration.avo(
-            simulator, data, *START, version=1, steps=epochs, entropy=entropy, seed=seed
+        f"version 1, γ = {entropy:g}": avo(
+            simulator, data, *START, version=1, steps=epochs, entropy=entropy, seed=seed, traced=True
         )
         for entropy in entropies
     }
-    runs["version 2"] = asim.calibration.avo(simulator, data, *START, steps=steps, seed=seed)
+    runs["version 2"] = avo(simulator, data, *START, steps=steps, seed=seed, traced=True)
     numbers = {
         "run": np.array(list(runs)),
         "mean": np.array([run.mean[0] for run in runs.values()]),

@@ -43,7 +43,7 @@ MODULES = (
 WRONG = {"None": None, "text": "wrong", "True": True, "nan": math.nan, "-1": -1, "[]": [], "object": object()}
 RESULTS = {  # that the library makes, parts of a user's own rule, which `replay` tries, and protocols for type checkers
     *("CommitView", "Fit", "Movie", "Progress", "ReplayInterrupted", "Result", "Run", "Sweep", "TraceError"),
-    *("Avo", "Check", "Checks", "ClosedNetwork", "Cost", "Ensemble", "MomentumEstimate", "Parameter", "Preemption"),
+    *("Check", "Checks", "ClosedNetwork", "Cost", "Ensemble", "MomentumEstimate", "Parameter", "Preemption"),
     *("Dataset", "Partition", "Parts", "Terms", "Trace"),
     *("Info", "Rule", "Sent", "View", "static"),
     *("CommitProtocol", "Compressor", "Delay", "FloatArray", "Speed"),
@@ -51,7 +51,7 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
 }
 FITTING = {("WeightPrediction", "horizon", "None"), ("draw_comparison", "start", "None")}
 LONG = {  # or with results: what is valid is not computed
-    *("animate", "avo", "best", "calibrate", "compare", "load", "replay", "run", "sample", "sweep", "what_if"),
+    *("animate", "best", "calibrate", "compare", "load", "replay", "run", "sample", "sweep", "what_if"),
     *("almost_sure_limit", "averaging_trainer", "ensemble_trainer", "single_trainer"),
     *("CIFAR10", "ImageFolder", "MNIST"),
 }
@@ -154,8 +154,6 @@ def other() -> dict[str, dict[str, object]]:
         "Scenario": {"commits": 40},
         "Timer": {"segments": [(0.0, 1.0)]},
         "AlexNet": {"data": datasets.AsColour(mnist_like)},
-        "avo": {"mean": [0.0], "sd": [1.0], "data": np.zeros((40, 1)), "simulate": look_up},
-        "blocks": {"commits": 20},
         "ConvNet": {"data": mnist_like},
         "delay_adaptive": {"concurrency": 4},
         "draw_band": two,

@@ -11,7 +11,6 @@
 | `npe`, `summaries`, `simulations`, `estimator` | a model, by simulation and a neural posterior |
 | `goodness`, `predictive` | do the laws fit; does the cluster produce such a log |
 | `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |
-| `avo`, `critic` | Adversarial Variational Optimization, for any simulator |
 
 How often the 90 % intervals hold the truth: clusters of 12 workers, 1200 commits each, drawn from wide priors; 300 with
 all columns (standard error .017), other 300 for laws that AIC chooses, 600 with commits alone (.012). All laws are
@@ -41,16 +40,13 @@ By simulation, with gamma compute times, exponential latency and a constant serv
 
 from asyncsim._arguments import check_arguments
 from asyncsim._priors import LogUniform, Uniform
-from asyncsim.calibration._avo import Avo, avo
 from asyncsim.calibration._calibrate import calibrate
 from asyncsim.calibration._fit import Fit
 from asyncsim.calibration._model import Model, Parameter, default_model
 from asyncsim.calibration._predictive import Check, Checks
-from asyncsim.calibration._summaries import blocks
 from asyncsim.calibration._what_if import ladder, what_if
 
 __all__ = [
-    "Avo",
     "Check",
     "Checks",
     "Fit",
@@ -58,13 +54,11 @@ __all__ = [
     "Model",
     "Parameter",
     "Uniform",
-    "avo",
-    "blocks",
     "calibrate",
     "default_model",
     "ladder",
     "what_if",
 ]
 
-_RESULTS = {"Avo", "Check", "Checks", "Fit", "Parameter"}  # which nobody else makes
+_RESULTS = {"Check", "Checks", "Fit", "Parameter"}  # which nobody else makes
 check_arguments(__name__, sorted({*__all__} - _RESULTS), acts=True)

@@ -56,6 +56,8 @@ class StageFit(NamedTuple):
         p_classes: The same of two classes; NaN if not tested.
         alternatives: The families that may have made the durations, with their weights; none if the law was named.
         contains: Other stages that may be in the durations.
+        observed: (groups, 2, 2) mean and cv, with standard errors, of durations that may be sums of stages, of which
+            no family may be right; empty for others.
         law: How far the durations are from the law; None for a constant.
         quantiles: (2, 199) of the durations and, by the fitted laws, at the same shares.
     """
@@ -67,6 +69,7 @@ class StageFit(NamedTuple):
     p_classes: float
     alternatives: tuple[Alternative, ...] = ()
     contains: tuple[str, ...] = ()
+    observed: FloatArray = np.zeros((0, 2, 2))
     law: Check | None = None
     quantiles: FloatArray = np.zeros((2, 0))
 

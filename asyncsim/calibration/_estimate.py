@@ -120,6 +120,24 @@ def moments(law: Delay) -> tuple[float, float]:
     return law.mean, math.sqrt(law.variance) / law.mean if law.mean else 0.0
 
 
+def observed_moments(durations: FloatArray, censored: FloatArray) -> FloatArray:
+    """(2, 2) mean and cv of durations that no law is assumed of, each with its standard error.
+
+    Censored durations give their weight to the longer ones (Kaplan and Meier); errors are those of influence functions.
+    """
+    values, ended = np.append(durations, censored), np.append(np.ones(len(durations)), np.zeros(len(censored)))
+    order = np.lexsort((-ended, values))
+    values, ended = values[order], ended[order]
+    left = np.arange(len(values), 0, -1)
+    weight = ended / left * np.cumprod(np.append(1.0, (1 - ended / left)[:-1]))
+    weight /= weight.sum()
+    mean = float(weight @ values)
+    sd = math.sqrt(float(weight @ (values - mean) ** 2))
+    away, cv = (values - mean) / (sd or 1.0), sd / mean
+    influences = np.stack([sd * away, cv * (away**2 - 1) / 2 - cv**2 * away])
+    return np.stack([[mean, cv], np.sqrt(influences**2 @ weight / len(durations))], axis=1)
+
+
 def estimate(
     family: str, durations: FloatArray, censored: Sequence[float] | FloatArray = (), law: Delay | None = None
 ) -> Estimate:

@@ -20,7 +20,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.store._files import read_json, require_format, write_json
 from asyncsim.trace import Trace
 
-FORMAT, FORMAT_VERSION = "asyncsim calibration", 3
+FORMAT, FORMAT_VERSION = "asyncsim calibration", 4
 JUDGED = 64  # simulated logs by which a model is found not to fit
 KEPT = 300  # clusters that `sample` gives and files hold
 ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`

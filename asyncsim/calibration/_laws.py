@@ -9,12 +9,20 @@ import numpy as np
 
 from asyncsim._checks import one_of, require_integer
 from asyncsim.calibration._choose import SIGNIFICANT, Group, StageFit, choose, require_family
-from asyncsim.calibration._estimate import DRAWS, Alternative, Estimate, draw_laws, draw_moments, moments
+from asyncsim.calibration._estimate import (
+    DRAWS,
+    Alternative,
+    Estimate,
+    draw_laws,
+    draw_moments,
+    moments,
+    observed_moments,
+)
 from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import Parameter, Parameters
 from asyncsim.calibration._predictive import Check, summary
 from asyncsim.calibration._stages import Stage, Stages, first_jobs, stages_of
-from asyncsim.calibration._transforms import LEVEL, FloatArray, law_of, values_of
+from asyncsim.calibration._transforms import LEVEL, NORMAL, FloatArray, law_of, values_of
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay
 from asyncsim.trace import Trace
@@ -174,7 +182,17 @@ def _fit(
             "`delays.Empirical` takes the durations as they are."
         )
     notes += _unequal(name, found)
-    return found._replace(contains=stage.contains, law=check, quantiles=_quantiles(stage, found.groups))
+    found = found._replace(contains=stage.contains, law=check, quantiles=_quantiles(stage, found.groups))
+    return found._replace(observed=_observed(stage, found.groups)) if found.alternatives and stage.contains else found
+
+
+def _observed(stage: Stage, groups: Sequence[Group]) -> FloatArray:
+    """(groups, 2, 2) mean and cv of each group's durations, with standard errors."""
+    found = []
+    for group in groups:
+        mine, unended = np.isin(stage.worker, group.workers), np.isin(stage.censored_worker, group.workers)
+        found.append(observed_moments(stage.durations[mine], stage.censored[unended]))
+    return np.array(found)
 
 
 def _unequal(name: str, choice: StageFit) -> list[str]:
@@ -250,15 +268,41 @@ def _parameters(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]
     totals, estimate = np.zeros(count), 0.0
     each: dict[str, Parameter] = {}
     for i, group in enumerate(stage.groups):
-        dot = "" if group.label.startswith("[") or not group.label else "."
-        name = f"{prefix}{dot}{group.label}"
-        each |= _of_group(name, group.estimate, chosen[i], both[i], averaged=averaged)
+        each |= _of_group(f"{prefix}{_label(group)}", group.estimate, chosen[i], both[i], averaged=averaged)
         share = len(group.workers) / workers
         totals += share * both[i, :, 0]
         estimate += share * group.estimate.law.mean
-    if len(stage.groups) == 1:
-        return each
-    return {f"{prefix}.mean": _parameter(estimate, totals, averaged=averaged)} | each
+    if len(stage.groups) > 1:
+        each = {f"{prefix}.mean": _parameter(estimate, totals, averaged=averaged)} | each
+    return each | _widened(each, prefix, stage)
+
+
+def _label(group: Group) -> str:
+    return group.label if group.label.startswith("[") or not group.label else f".{group.label}"
+
+
+def _widened(found: Mapping[str, Parameter], prefix: str, stage: StageFit) -> dict[str, Parameter]:
+    """Mean and cv of durations that may be sums of stages: at least as wide as their moments leave open."""
+    ends: dict[str, FloatArray] = {}
+    for group, (mean, cv) in zip(stage.groups, stage.observed, strict=False):  # none are kept of other durations
+        ends |= {f"{prefix}{_label(group)}.mean": mean, f"{prefix}{_label(group)}.cv": cv}
+    if len(ends) > 2:
+        counts = np.array([len(group.workers) for group in stage.groups])
+        means, errors = stage.observed[:, 0].T
+        ends[f"{prefix}.mean"] = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum()
+    return {
+        name: _spanning(found[name], float(middle - NORMAL * error), float(middle + NORMAL * error))
+        for name, (middle, error) in ends.items()
+    }
+
+
+def _spanning(one: Parameter, low: float, high: float) -> Parameter:
+    low, high = min(one.low, low), max(one.high, high)
+    return one._replace(low=low, high=high, identifiable=_spans_little(low, high))
+
+
+def _spans_little(low: float, high: float) -> bool:
+    return bool(low == high or (low > 0 and high / low < MOST_APART))
 
 
 def _of_group(
@@ -288,8 +332,7 @@ def _parameter(estimate: float, drawn: FloatArray, *, averaged: bool = False) ->
         low, high = float(np.quantile(drawn, 1 - LEVEL)), float(estimate)
     elif estimate <= drawn.min():  # the longest one
         low, high = float(estimate), float(np.quantile(drawn, LEVEL))
-    identifiable = bool(low == high or (low > 0 and high / low < MOST_APART))
-    return Parameter(float(estimate), low, high, LIKELIHOOD, identifiable)
+    return Parameter(float(estimate), low, high, LIKELIHOOD, _spans_little(low, high))
 
 
 def _in_words(stage: StageFit) -> str:
@@ -330,6 +373,7 @@ def _stage_from_json(found: dict[str, Any]) -> StageFit:
     return StageFit(
         groups=tuple(groups),
         contains=tuple(found["contains"]),
+        observed=np.array(found["observed"], np.float64).reshape(-1, 2, 2),
         aic=found["aic"],
         refused=found["refused"],
         p_equal=_number(found["p_equal"]),

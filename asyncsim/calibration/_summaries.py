@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim._checks import require_integer
-from asyncsim.calibration._predictive import cycles
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Trace
 from asyncsim.trace._infer_columns import previous_own_row
@@ -25,8 +23,6 @@ GAPS = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 STALENESS = (0.05, 0.25, 0.5, 0.75, 0.95)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STAGE = (0.02, 0.25, 0.5, 0.75, 0.98)
-COMMITS_PER_WORKER = 20  # of a block: beyond the memory of a cluster
-TINY = 1e-12  # of a second: the logarithm of equal times
 CYCLE = "log of the cycle"  # the one that depends on the unit of time
 
 Seen = tuple[str, ...]
@@ -99,42 +95,3 @@ def _autocorrelation(values: Any) -> float:
     away = values - values.mean()
     square = float(away @ away)
     return float(away[1:] @ away[:-1]) / square if square > ROUNDING * len(values) * float(values @ values) else 0.0
-
-
-def blocks(trace: Trace, commits: int | None = None) -> FloatArray:
-    """Statistics of successive blocks of a trace, one row each, for `avo`.
-
-    AVO wants independent observations, and a trace is one dependent sequence; blocks of some twenty commits a worker
-    depend on each other hardly at all. Standardise the columns by the mean and standard deviation of the data's.
-
-    Args:
-        trace: Observed, or simulated.
-        commits: Of a block; by default 20 for each worker.
-
-    Returns:
-        (blocks, 7): the columns `NAMES`. Commits that do not fill a block are left out.
-
-    Raises:
-        ValueError: If the trace has less than one block.
-
-    Example:
-        >>> blocks(Trace.from_commits([0, 1] * 100)).shape
-        (5, 7)
-    """
-    size = COMMITS_PER_WORKER * trace.workers if commits is None else commits
-    size = require_integer("commits", size, least=2 * trace.workers + 1, remedy="20 for each worker are usual.")
-    if len(trace) < size:
-        raise ValueError(f"`trace` must have a block of {size} commits; got {len(trace)}. Record more.")
-    return np.array([_of_block(trace, at, at + size) for at in range(0, len(trace) - size + 1, size)])
-
-
-def _of_block(trace: Trace, begin: int, end: int) -> list[float]:
-    times = trace.commit_time[begin:end] - trace.commit_time[begin]
-    block = Trace.from_commits(trace.worker[begin:end], times, workers=trace.workers, start=0.0)
-    staleness, within = trace.staleness[begin:end], cycles(block)
-    low, middle, high = np.quantile(within, [0.1, 0.5, 0.9]) + TINY
-    short, long = np.quantile(np.diff(times), [0.1, 0.9]) + TINY
-    rate = (end - begin - 1) / (times[-1] + TINY)
-    spread = float(staleness.std())
-    logs = np.log([rate, middle, high / low, short, long])
-    return [logs[0], float(staleness.mean()), spread, *logs[1:].tolist()]

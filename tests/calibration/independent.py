@@ -2,18 +2,20 @@
 
     python -m tests.calibration.independent            # the table, some minutes
     python -m tests.calibration.independent --first 6  # the first clusters only
+    python -m tests.calibration.independent --seeds 3  # three logs of each
 
 22 clusters, each with the logs of three sets of columns. Of every parameter that is called identified, does the 90 %
-interval hold the truth; and is the throughput with a third, twice and three times as many workers within 20 % of the
-truth, or refused?
+interval hold the truth; and is the throughput with a third, twice and three times as many workers (of the first log)
+within 20 % of the truth, or refused?
 """
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
 import asyncsim as asim
 from asyncsim.calibration import Fit, what_if
@@ -61,9 +63,9 @@ def clusters() -> dict[str, Cluster]:
     return found
 
 
-def judge(name: str, cluster: Cluster, columns: str, seed: int, commits: int = COMMITS) -> Judged:
+def judge(name: str, cluster: Cluster, columns: str, seed: int, asked: Sequence[int] = ASKED) -> Judged:
     """Fit one log and compare with the truth."""
-    log = heap.simulate(cluster, commits, seed)
+    log = heap.simulate(cluster, COMMITS, seed)
     trace = asim.Trace.from_columns({column: log[column] for column in SEEN[columns]}, cluster.workers)
     fit = asim.calibrate(trace, method="likelihood", seed=seed)
     truth = true_parameters(cluster, columns)
@@ -72,7 +74,7 @@ def judge(name: str, cluster: Cluster, columns: str, seed: int, commits: int = C
         for key, one in fit.parameters.items()
         if one.identifiable and key in truth
     }
-    return Judged(f"{name}; {columns}", held, {n: _error(fit, cluster, n) for n in ASKED})
+    return Judged(f"{name}; {columns}", held, {n: _error(fit, cluster, n) for n in asked})
 
 
 def true_parameters(cluster: Cluster, columns: str) -> dict[str, float]:
@@ -123,7 +125,7 @@ def judged(first: int | None = None, seeds: int = 1) -> Iterator[Judged]:
     for number, (name, cluster) in enumerate(list(clusters().items())[:first]):
         for columns in SEEN:
             for seed in range(seeds):
-                yield judge(name, cluster, columns, 100 * number + seed)
+                yield judge(name, cluster, columns, 100 * number + seed, () if seed else ASKED)
 
 
 def main() -> None:
@@ -138,6 +140,10 @@ def main() -> None:
         missed = ", ".join(name for name, held in one.held.items() if not held) or "-"
         errors = "  ".join("refused" if math.isnan(e) else f"{e:+7.1%}" for e in one.errors.values())
         print(f"{one.name:38} {sum(one.held.values())}/{len(one.held)} hold  {errors}  missed: {missed}", flush=True)
+    for name in dict.fromkeys(one.name for one in found):
+        held = [held for one in found if one.name == name for held in one.held.values()]
+        p_value = binomtest(sum(held), len(held), 0.9, "less").pvalue if held else math.nan
+        print(f"{name:38} {sum(held)}/{len(held)} hold, p-value of 90 % or more {p_value:.2f}")
     for columns in SEEN:
         mine = [one for one in found if one.name.endswith(f"; {columns}")]
         names = dict.fromkeys(name for one in mine for name in one.held)
@@ -145,7 +151,7 @@ def main() -> None:
             held = [one.held[name] for one in mine if name in one.held]
             error = math.sqrt(0.09 / len(held))
             print(f"{columns}: {name:22} {sum(held)}/{len(held)} hold, {np.mean(held):.3f} (± {error:.3f})")
-        errors = np.array([list(one.errors.values()) for one in mine])
+        errors = np.array([list(one.errors.values()) for one in mine if one.errors])
         answered = errors[np.isfinite(errors)]
         worst = f"worst {np.abs(answered).max():.1%}" if len(answered) else "all refused"
         off = int((np.abs(answered) > NEAR).sum())

@@ -3,12 +3,16 @@
 import runpy
 from pathlib import Path
 
+from asyncsim.study._load import importable
+
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
 def load(name):
     """Everything that a script defines."""
-    return runpy.run_path(str(SCENARIOS / f"{name}.py"))
+    path = SCENARIOS / f"{name}.py"
+    with importable(str(path)):
+        return runpy.run_path(str(path))
 
 
 def run(name, out, **settings):

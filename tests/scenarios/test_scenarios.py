@@ -98,6 +98,18 @@ def test_avo_multi(tmp_path):
     assert np.isfinite(numbers["alpha"]).all()
 
 
+def test_avo_log(tmp_path):
+    numbers = run("avo_log", tmp_path, commits=4000, steps=2)
+    assert numbers["mean_history"].shape == (3, 2)
+    script = load("avo_log")
+    found = script["blocks"](script["simulated"](np.log([2.0, 0.4]), 4050, 0))
+    assert found.shape == (40, 7)
+    error = found.std(axis=0) / 40**0.5
+    assert abs(found[:, 0].mean() - np.log(5 / 2.0)) < 6 * error[0]
+    assert abs(found[:, 1].mean() - 4.0) < 6 * error[1] + 0.05  # the first block begins with nobody's commit
+    assert abs(np.corrcoef(found[:-1, 0], found[1:, 0])[0, 1]) < 4.5 / 39**0.5
+
+
 def test_avo_weinberg(tmp_path):
     """The sampler against the mean c / 4 and the second moment 2 / 5 of its density."""
     script = load("avo_weinberg")

@@ -1,4 +1,4 @@
-"""AVO: gradients against closed forms, baselines without bias, compiled and called back, and what is refused."""
+"""Adversarial optimisation: gradients against closed forms, baselines without bias, compiled and called back."""
 
 import math
 
@@ -7,11 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import asyncsim as asim
-from asyncsim import delays
-from asyncsim.calibration import _critic as critic
-from asyncsim.calibration import avo, blocks
-from asyncsim.calibration._avo import Avo, History, _batches
+from scenarios import adversarial as critic
+from scenarios.adversarial import Avo, History, _batches, avo
 
 LINEAR = ((jnp.array([[2.0]]), jnp.zeros(1)), (jnp.ones((1, 1)), jnp.zeros(1)))
 
@@ -65,11 +62,11 @@ def test_losses_of_a_linear_critic():
 
 
 def test_first_weights_are_within_their_bounds():
-    for make, bounds in (
-        (critic.first_critic, [0.1 * math.sqrt(6 / 15), 0.1 * math.sqrt(6 / 20), 0.1 * math.sqrt(6 / 10)]),
-        (critic.final_critic, [math.sqrt(6 / 15), math.sqrt(6 / 20), math.sqrt(6 / 11)]),
+    for version, bounds in (
+        (1, [0.1 * math.sqrt(6 / 15), 0.1 * math.sqrt(6 / 20), 0.1 * math.sqrt(6 / 10)]),
+        (2, [math.sqrt(6 / 15), math.sqrt(6 / 20), math.sqrt(6 / 11)]),
     ):
-        for (weight, bias), bound in zip(make(np.random.default_rng(0), 5), bounds, strict=True):
+        for (weight, bias), bound in zip(critic.new_critic(np.random.default_rng(0), 5, version), bounds, strict=True):
             assert 0.7 * bound < float(jnp.abs(weight).max()) <= bound
             assert not bias.any()
 
@@ -88,11 +85,9 @@ def test_it_finds_the_mean(version, options):
     """From far away, with the simulator called back; equal seeds give equal results."""
     data = np.random.default_rng(1).normal(1.0, 0.5, 2000)
     options |= {"version": version, "proposal_rate": 0.02, "critic_rate": 0.01, "seed": 3}
-    reports = []
-    found = avo(normal, data, 0.0, 0.5, progress=lambda done, whole: reports.append((done, whole)), **options)
+    found = avo(normal, data, 0.0, 0.5, **options)
     assert abs(found.mean[0] - 1.0) < 0.3
     assert found.sd[0] < 0.5
-    assert reports[-1] == (options["steps"],) * 2
     assert found.history.mean.shape == (options["steps"] + 1, 1)
     assert found.history.critic.shape == (options["steps"],)
     assert "no posterior" in repr(found)
@@ -103,49 +98,16 @@ def test_the_average_is_that_of_the_last_steps():
     found = Avo(history.mean[-1], history.sd[-1], history, version=2, entropy=0.0)
     assert found.average().tolist() == [7.5, -7.5]
     assert found.average(1).tolist() == [4.5, -4.5]  # without where it started
-    for share in (0, -0.5, 1.5, math.nan):
-        with pytest.raises(ValueError, match=f"`share` must be above 0 and at most 1; got {share}"):
-            found.average(share)
 
 
 def test_compiled_simulators():
     """One program for all steps; an entropy weight of 2 shrinks the proposal by as many steps as there are."""
     data = np.random.default_rng(1).normal(1.0, 0.5, 2000)
-    found = avo(compiled, data, 0.0, 0.5, steps=600, proposal_rate=0.02, critic_rate=0.01, entropy=2.0)
+    found = avo(compiled, data, 0.0, 0.5, steps=600, proposal_rate=0.02, critic_rate=0.01, entropy=2.0, traced=True)
     assert 0.2 < found.mean[0] < 1.3
     assert found.sd[0] < 0.1
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"version": 3}, "`version` must be 1 or 2; got 3"),
-        ({"sd": 0.0}, "`sd` must be positive"),
-        ({"sd": [1.0, 1.0]}, "as many; got shapes"),
-        ({"data": [1.0] * 5}, "must be at least a batch, 32; got 5"),
-        ({"data": [math.nan] * 50}, "`data` must be finite numbers"),
-        ({"simulate": lambda rng, theta: theta[0]}, r"must return shape \(3, 1\) for 3 parameters; got \(1,\)"),
-        ({"simulate": lambda rng, theta: rng.normal(theta) * np.nan}, "must return finite numbers"),
-        ({"simulate": lambda rng, theta: rng.nromal(theta)}, "fails with NumPy .* and with JAX"),
-        ({"baseline": "mena"}, "`baseline` must be one of .* Did you mean 'mean'"),
-        ({"backend": "torch"}, "`backend` must be one of"),
-        ({"critic_rate": -1.0}, "`critic_rate` must be finite and positive"),
-    ],
-)
-def test_bad_input(change, message):
-    arguments = {"simulate": normal, "data": np.linspace(0, 1, 50), "mean": 0.0, "sd": 1.0, "steps": 2} | change
-    with pytest.raises(ValueError, match=message):
-        avo(arguments.pop("simulate"), arguments.pop("data"), arguments.pop("mean"), arguments.pop("sd"), **arguments)
-
-
-def test_blocks_of_a_trace():
-    cluster = asim.Cluster(5, delays.Gamma(2.0, 0.4))
-    found = blocks(asim.simulate(cluster, commits=4050))
-    assert found.shape == (40, 7)
-    error = found.std(axis=0) / math.sqrt(40)
-    assert abs(found[:, 0].mean() - math.log(5 / 2.0)) < 6 * error[0]
-    assert abs(found[:, 1].mean() - 4.0) < 6 * error[1] + 0.05  # the first block begins with nobody's commit
-    lag = np.corrcoef(found[:-1, 0], found[1:, 0])[0, 1]
-    assert abs(lag) < 4.5 / math.sqrt(39)
-    with pytest.raises(ValueError, match="must have a block of 100 commits; got 20"):
-        blocks(asim.simulate(cluster, commits=20))
+def test_a_simulator_of_another_shape():
+    with pytest.raises(ValueError, match=r"must return shape \(3, 1\) for 3 parameters; got \(1,\)"):
+        avo(lambda rng, theta: theta[0], np.linspace(0, 1, 50), 0.0, 1.0, steps=2)
