@@ -15,10 +15,9 @@ how far from it the worst parameter of the worst seed ends:
 """
 
 import numpy as np
-from adversarial import avo
+from adversarial import avo, draw_proposal
 
 import asyncsim as asim
-from asyncsim import plots
 from asyncsim.plots.style import BLUE, VERMILION
 
 TRUTH = (1.0, -1.0)
@@ -93,9 +92,9 @@ def draw(figure, numbers) -> None:
     bins = np.linspace(least, most, 30)
     data.hist(numbers["data"][:, 0], bins, density=True, color="0.8", label="data")
     for ax, name, letter, truth in ((first, NAMES[0], "α", TRUTH[0]), (second, NAMES[1], "β", TRUTH[1])):
-        plots.draw_proposal(ax, 0.0, 1.0, label="before", color="0.6")
+        draw_proposal(ax, 0.0, 1.0, label="before", color="0.6")
         for run, mean, sd, colour in zip(numbers["run"], numbers[name], numbers[f"{name}_sd"], COLOURS, strict=True):
-            plots.draw_proposal(ax, mean, sd, label=f"{run}: {mean:.2f} ± {sd:.2f}", color=colour)
+            draw_proposal(ax, mean, sd, label=f"{run}: {mean:.2f} ± {sd:.2f}", color=colour)
         ax.axvline(truth, ymax=0.7, color="0.3", linestyle=":", label="truth")
         ax.set(xlabel=letter, ylabel="density, peak at 1", ylim=(0, 1.5), title="Proposals (no posteriors)")
     for place, (run, colour) in enumerate(zip(numbers["run"], COLOURS, strict=True)):

@@ -22,10 +22,9 @@ So a single run of version 2 is within 0.02 of log 7 with 17 of 20 seeds, its av
 import jax
 import jax.numpy as jnp
 import numpy as np
-from adversarial import avo
+from adversarial import avo, draw_proposal
 
 import asyncsim as asim
-from asyncsim import plots
 from asyncsim.plots.style import BLUE, GREEN, VERMILION
 
 RATE = 7.0
@@ -82,13 +81,13 @@ def draw(figure, numbers) -> None:
     """Proposals before and after, data and simulation, the critic's value."""
     proposals, data, critic, last = figure.subplots(2, 2).ravel()
     runs = numbers["run"]
-    plots.draw_proposal(proposals, *START, label="before", color="0.6")
+    draw_proposal(proposals, *START, label="before", color="0.6")
     values = np.arange(20)
     observed = np.bincount(numbers["data"], minlength=20)[:20] / len(numbers["data"])
     data.bar(values, observed, color="0.8", label="data")
     for place, (run, colour) in enumerate(zip(runs, COLOURS, strict=False)):
         found = numbers["mean"][place], numbers["sd"][place]
-        plots.draw_proposal(proposals, *found, label=f"{run}: {found[0]:.3f} ± {found[1]:.3f}", color=colour)
+        draw_proposal(proposals, *found, label=f"{run}: {found[0]:.3f} ± {found[1]:.3f}", color=colour)
         simulated = np.bincount(numbers[f"simulated_{place}"], minlength=20)[:20] / SHOWN
         data.step(values, simulated, where="mid", color=colour, label=run)
         final = run.startswith("version 2")

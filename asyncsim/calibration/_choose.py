@@ -22,9 +22,9 @@ from asyncsim._checks import one_of
 from asyncsim.calibration._estimate import Alternative, Estimate, alternatives, estimate
 from asyncsim.calibration._predictive import Check
 from asyncsim.calibration._stages import Stage
-from asyncsim.calibration._transforms import CLASSES, FloatArray, degrees
+from asyncsim.calibration._transforms import FAMILIES, FloatArray, degrees
 
-LAWS = tuple(name for name in CLASSES if name not in ("constant", "erlang"))  # those that are compared
+LAWS = tuple(name for name in FAMILIES if name not in ("constant", "erlang"))  # those that are compared
 SIGNIFICANT = 0.01  # p-value below which workers differ
 LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
 CONTAINED = {
@@ -114,10 +114,10 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
 
 def require_family(name: str, law: object) -> str:
     """The name of a family: as given, or that of a class of `asyncsim.delays`."""
-    for family, known in CLASSES.items():
-        if law is known:
+    for family, known in FAMILIES.items():
+        if law is known.law:
             return family
-    return one_of(name, law if isinstance(law, str) else getattr(law, "__name__", repr(law)), CLASSES)
+    return one_of(name, law if isinstance(law, str) else getattr(law, "__name__", repr(law)), FAMILIES)
 
 
 def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, Estimate], dict[str, str]]:

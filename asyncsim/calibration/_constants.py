@@ -90,7 +90,7 @@ def _bases(model: Model) -> FloatArray:
 def _built(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
     """The cluster below whose parameters these shares of the prior lie; None where `build` fails."""
     with suppress(ValueError):
-        return model.cluster(model.at(shares) * model.units(cycle))
+        return model.cluster(model.at(shares, cycle))
     return None
 
 
@@ -122,7 +122,7 @@ def _value(cluster: Cluster, one: Constant) -> float:
 
 
 def _middle(model: Model, known: Mapping[str, float], cycle: float) -> dict[str, float]:
-    values = model.at(np.full(len(model.names), 0.5)) * model.units(cycle)
+    values = model.at(np.full(len(model.names), 0.5), cycle)
     return {**dict(zip(model.names, values.tolist(), strict=True)), **known}
 
 

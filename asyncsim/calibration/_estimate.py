@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from asyncsim.calibration._transforms import (
     ABOVE_ONE,
-    CLASSES,
     FAMILIES,
     FIXED,
     LEAST,
@@ -143,7 +142,7 @@ def estimate(
 ) -> Estimate:
     """A law fitted by maximum likelihood, with the covariance of its coordinates."""
     censored = np.asarray(censored, np.float64)
-    law = CLASSES[family].fit(durations, censored) if law is None else law
+    law = FAMILIES[family].law.fit(durations, censored) if law is None else law
     values = values_of(family, law)
     if family == "constant":
         return Estimate(family, tuple(values), np.zeros((0, 0)), len(durations), math.inf)

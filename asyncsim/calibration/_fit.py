@@ -362,8 +362,7 @@ def require_model(log: Trace, model: Model) -> None:
     """Refuse a model of another size, whose clusters are no function of the parameters, or that no file could hold."""
     if model.workers != log.workers:
         raise ValueError(f"`model` must build clusters of {log.workers} workers, as the log has; got {model.workers}.")
-    middle = model.at(np.full(len(model.prior), 0.5))
-    first, second = model.cluster(middle), model.cluster(middle)
+    first, second = model.middle(), model.middle()
     try:
         from_description(describe(first))
     except NotRebuilt as error:

@@ -11,7 +11,7 @@ from asyncsim.calibration._choose import Group
 from asyncsim.calibration._predictive import Check
 from asyncsim.calibration._stages import Stage
 from asyncsim.calibration._terms import Term, pieces
-from asyncsim.calibration._transforms import CLASSES, FloatArray
+from asyncsim.calibration._transforms import FAMILIES, FloatArray
 from asyncsim.cluster import Cluster
 
 REFITS = 100  # simulated samples, each fitted anew, behind a p-value of a law
@@ -26,7 +26,7 @@ LEAST_COMPARED = 5  # of a worker
 FLAGGED = 4.0  # standard errors from which a trend or a dependence is said
 
 
-def positions(stage: Stage, groups: tuple[Group, ...], workers: int) -> FloatArray:
+def positions(stage: Stage, groups: tuple[Group, ...]) -> FloatArray:
     """(jobs,) cdf of each duration by its worker's law: uniform if the laws are right."""
     found = np.empty(len(stage.durations))
     for group in groups:
@@ -35,7 +35,7 @@ def positions(stage: Stage, groups: tuple[Group, ...], workers: int) -> FloatArr
     return found
 
 
-def law_check(stage: Stage, groups: tuple[Group, ...], workers: int, seed: int) -> Check | None:
+def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | None:
     """Kolmogorov and Smirnov's distance from the laws; None for constants, and where many are censored."""
     from scipy import stats
 
@@ -43,7 +43,7 @@ def law_check(stage: Stage, groups: tuple[Group, ...], workers: int, seed: int) 
     if constant or len(stage.censored) > MOST_CENSORED * len(stage.durations):
         return None  # jobs that ended are the shorter ones, so that their distribution is not that of the law
     count = len(stage.durations)
-    distance = _distance(positions(stage, groups, workers))
+    distance = _distance(positions(stage, groups))
     first = groups[0].estimate
     family = first.family
     if len(groups) > 1 or family not in CLOSED:
@@ -54,7 +54,7 @@ def law_check(stage: Stage, groups: tuple[Group, ...], workers: int, seed: int) 
     distances = []
     for _ in range(REFITS):
         sample = first.law.sample(generator, size)
-        distances.append(_distance(CLASSES[family].fit(sample).cdf(sample)) * np.sqrt(size / count))
+        distances.append(_distance(FAMILIES[family].law.fit(sample).cdf(sample)) * np.sqrt(size / count))
     return _judged(distance, distances)
 
 
@@ -67,13 +67,13 @@ def _judged(distance: float, distances: list[float]) -> Check:
     return Check(distance, float(np.mean(distances)), float(np.std(distances, ddof=1)), p_value)
 
 
-def dependences(stage: Stage, groups: tuple[Group, ...], workers: int, when: FloatArray) -> list[str]:
+def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> list[str]:
     """Sentences about a trend, or about slow periods: long jobs that follow long ones."""
     from scipy.stats import norm, rankdata
 
     if any(group.estimate.family == "constant" for group in groups):
         return []
-    ranks = rankdata(positions(stage, groups, workers))
+    ranks = rankdata(positions(stage, groups))
     scores = norm.ppf((ranks - 0.5) / len(ranks))
     found = []
     time = (when - when.mean()) / (when.std() or 1.0)

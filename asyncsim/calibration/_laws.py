@@ -156,7 +156,7 @@ def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, li
     }
     for name in laws.keys() - fitted.keys():
         raise ValueError(f"`law` of {name!r} must be left out; the log does not show its durations.")
-    notes += dependences(found.compute, fitted["compute"].groups, log.workers, _middle(log, found))
+    notes += dependences(found.compute, fitted["compute"].groups, _middle(log, found))
     if found.hidden and found.compute.contains:
         notes.append(_hidden(found))
     return Laws(log.workers, fitted, found.slots, found.separate, found.hidden, seed), notes
@@ -174,7 +174,7 @@ def _fit(
     name: str, stage: Stage, workers: int, law: str | None, by_worker: bool, seed: int, notes: list[str]
 ) -> StageFit:
     found = choose(stage, workers, law, by_worker=by_worker)
-    check = law_check(stage, found.groups, workers, seed)
+    check = law_check(stage, found.groups, seed)
     if check is not None and check.p_value < LAW_MISFIT:
         family = found.groups[0].estimate.family
         notes.append(

@@ -63,7 +63,7 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     stages = stages_of(log)
     cycle = log.workers * log.seconds / len(log)
     require_model(log, model)
-    middle = model.cluster(model.at(np.full(len(model.names), 0.5)) * model.units(cycle))
+    middle = model.middle(cycle)
     _require_independent(middle)
     seen = shown(log, middle, stages.compute)
     _require_some(seen)
@@ -74,7 +74,7 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     free = [name for name in model.names if name not in known and any(on[name])]
     unseen = [name for name in model.names if name not in known and name not in free]
     _require_told(known, free, seen)
-    others = {**_prior_values(model, unseen, 0.5, cycle), **known}
+    others = {**{name: _prior_value(model, name, 0.5, cycle) for name in unseen}, **known}
     found = _highest(model, terms, free, others, cycle, seed) if free else None
     generator = np.random.default_rng([seed, 8])
     values = others if found is None else found.frame.values(found.shape.at)
@@ -83,9 +83,7 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     widths = _widths(model, parameters, found, cycle)
     parameters = {name: one._replace(identifiable=widths[name] <= HALF) for name, one in parameters.items()}
     fitted = model.cluster([values[name] for name in model.names])
-    laws = {} if found is None else _laws(model, terms, found, fitted, seed)
-    if found is None and terms:
-        laws = _known_laws(terms, fitted, seed)
+    laws = _laws(model, terms, found, fitted, seed)
     notes = [note for note in stages.notes if not note.startswith("The log lacks")]
     notes += _unseen(seen, unseen) + _bounds(model, found) + _misfits(terms, fitted, laws) + _search(found)
     used = beginning(log, MOST_CHECKED)
@@ -129,11 +127,12 @@ def _highest(
     model: Model, terms: Sequence[Term], free: Sequence[str], others: Mapping[str, float], cycle: float, seed: int
 ) -> Found:
     """Maximise from the best of many clusters of the prior."""
-    search = Frame([model.axis(name, cycle, _bounded(model)) for name in free], model.names, others)
+    bounded = [name for name in model.names if model.is_probability(name)]  # logits have no end where these have
+    search = Frame([model.axis(name, cycle, bounded) for name in free], model.names, others)
     value = _value(model, terms, search)
     shares = np.random.default_rng([seed, 6]).random((SCREENED, len(model.names)))
     shares[0] = 0.5
-    rows = model.at(shares) * model.units(cycle)
+    rows = model.at(shares, cycle)
     starts = [search.to(dict(zip(model.names, row, strict=True))) for row in rows]
     heights = np.array([value(x) for x in starts])
     best = np.argsort(-heights)[:STARTS]
@@ -165,11 +164,6 @@ def _highest(
     return Found(
         frame, shape, maximum.height, _others(search, frame, shape, maximum, maxima), int((heights == NO_CLUSTER).sum())
     )
-
-
-def _bounded(model: Model) -> list[str]:
-    """Parameters whose coordinates have no end where they have: probabilities, at 0."""
-    return [name for name in model.names if model.is_probability(name)]
 
 
 def _value(model: Model, terms: Sequence[Term], frame: Frame) -> Any:
@@ -274,10 +268,13 @@ def _widths(model: Model, parameters: Mapping[str, Parameter], found: Found | No
     return widths
 
 
-def _laws(model: Model, terms: Sequence[Term], found: Found, fitted: Cluster, seed: int) -> dict[str, Check]:
+def _laws(model: Model, terms: Sequence[Term], found: Found | None, fitted: Cluster, seed: int) -> dict[str, Check]:
     """How far each stage is from its law, with the fit of parameters at no active bound accounted for."""
+    if found is None or not found.shape.inner:  # nothing was fitted
+        scores = [np.zeros((sum(map(len, term.durations)), 0)) for term in terms]
+        return law_checks(terms, fitted, scores, np.zeros((0, 0)), seed)
     shape, inner = found.shape, found.shape.inner
-    steps = np.sqrt(np.diag(shape.covariance)) * 0.1 if inner else np.zeros(0)
+    steps = np.sqrt(np.diag(shape.covariance)) * 0.1
     scores = [np.zeros((sum(map(len, term.durations)), len(inner))) for term in terms]
     for column, (place, step) in enumerate(zip(inner, steps, strict=True)):
         ends = []
@@ -289,13 +286,7 @@ def _laws(model: Model, terms: Sequence[Term], found: Found, fitted: Cluster, se
         for score, high, low in zip(scores, *ends, strict=True):
             slope = (high - low) / (2 * step)
             score[:, column] = np.where(np.isfinite(slope), slope, 0.0)
-    return law_checks(terms, fitted, scores, shape.covariance if inner else np.zeros((0, 0)), seed)
-
-
-def _known_laws(terms: Sequence[Term], fitted: Cluster, seed: int) -> dict[str, Check]:
-    """Of laws in which nothing was fitted."""
-    scores = [np.zeros((sum(map(len, term.durations)), 0)) for term in terms]
-    return law_checks(terms, fitted, scores, np.zeros((0, 0)), seed)
+    return law_checks(terms, fitted, scores, shape.covariance, seed)
 
 
 def _require_independent(cluster: Cluster) -> None:
@@ -445,7 +436,3 @@ def _search(found: Found | None) -> list[str]:
 
 def _prior_value(model: Model, name: str, share: float, cycle: float) -> float:
     return float(model.prior[name].quantile(share)) * (cycle if name in model.times else 1.0)
-
-
-def _prior_values(model: Model, names: Sequence[str], share: float, cycle: float) -> dict[str, float]:
-    return {name: _prior_value(model, name, share, cycle) for name in names}

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from asyncsim.calibration._transforms import FloatArray
+
 Value = Callable[[FloatArray], float]
 
 IMPOSSIBLE = -1e15  # the logarithm of a likelihood of 0, or below: the more durations are impossible, the lower

@@ -91,7 +91,7 @@ class Model:
             if name not in self.prior:
                 hint = did_you_mean(name, self.prior, quote="")
                 raise ValueError(f"`times` must be names of `prior`; got {name!r}.{hint or ' Leave it out.'}")
-        self.cluster(self.at(np.full(len(self.prior), 0.5)))
+        self.middle()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,12 +101,19 @@ class Model:
     @property
     def workers(self) -> int:
         """Number of workers of its clusters."""
-        return self.cluster(self.at(np.full(len(self.prior), 0.5))).workers
+        return self.middle().workers
 
-    def at(self, shares: FloatArray) -> FloatArray:
-        """(…, p) values below which these shares of the prior lie."""
-        columns = [prior.quantile(shares[..., i]) for i, prior in enumerate(self.prior.values())]
+    def at(self, shares: FloatArray, cycle: float = 1.0) -> FloatArray:
+        """(…, p) values below which these shares of the prior lie; `cycle` is the unit of `times`, in seconds."""
+        columns = [
+            prior.quantile(shares[..., i]) * (cycle if name in self.times else 1.0)
+            for i, (name, prior) in enumerate(self.prior.items())
+        ]
         return np.stack(columns, axis=-1)
+
+    def middle(self, cycle: float = 1.0) -> Cluster:
+        """The cluster of the medians of the prior."""
+        return self.cluster(self.at(np.full(len(self.prior), 0.5), cycle))
 
     def cluster(self, values: Any) -> Cluster:
         """The cluster of some values, in the order of `names`.
@@ -164,10 +171,6 @@ class Model:
     def is_probability(self, name: str) -> bool:
         """Whether a parameter is fitted as a logit, which has no end where the probability has."""
         return _transform(self.prior[name]) is LOGIT
-
-    def units(self, cycle: float) -> FloatArray:
-        """(p,) units of the prior's values: a cycle, in seconds, for `times`, and 1 for others."""
-        return np.array([cycle if name in self.times else 1.0 for name in self.names])
 
     def axis(self, name: str, cycle: float, natural: Collection[str] = ()) -> Axis:
         """The coordinate of a parameter; values of `natural` ones are neither logarithms nor logits.

@@ -7,6 +7,7 @@ import numpy as np
 
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Trace
+from asyncsim.trace._infer_columns import previous_own_row
 
 REPLICATES = 32  # logs with which a log is compared, before it is simulated thousands of times or a what-if is answered
 SURE = 1e-3  # the least p-value, times the number of statistics, below which the model did not make the log
@@ -81,9 +82,8 @@ def summary(trace: Trace) -> dict[str, float]:
 
 def cycles(trace: Trace) -> FloatArray:
     """Times between successive commits of a worker."""
-    order = np.lexsort((trace.commit_time, trace.worker))
-    times, worker = trace.commit_time[order], trace.worker[order]
-    return np.diff(times)[worker[1:] == worker[:-1]]
+    before = previous_own_row(trace.worker)
+    return (trace.commit_time - trace.commit_time[before])[before >= 0]
 
 
 def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Checks:

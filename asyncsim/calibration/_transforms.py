@@ -47,6 +47,7 @@ FIXED = Transform(float, float)  # known without error
 class Family(NamedTuple):
     """One family of laws."""
 
+    law: Any  # its class, which fits durations
     names: tuple[str, ...]  # of the arguments, with the place inside the law: "law.mean"
     kinds: tuple[Transform, ...]  # how each becomes a coordinate
     build: Callable[..., Any]  # the law with these arguments
@@ -55,11 +56,14 @@ class Family(NamedTuple):
 
 
 def _named(
-    build: Callable[..., Any], edge: Callable[[Any], float] = lambda law: math.nan, **kinds: Transform
+    law: Any,
+    edge: Callable[[Any], float] = lambda law: math.nan,
+    build: Callable[..., Any] | None = None,
+    **kinds: Transform,
 ) -> Family:
     """A family whose arguments are plain numbers."""
     names = tuple(kinds)
-    return Family(names, tuple(kinds.values()), build, lambda law: [getattr(law, name) for name in names], edge)
+    return Family(law, names, tuple(kinds.values()), build or law, lambda one: [getattr(one, n) for n in names], edge)
 
 
 FAMILIES: dict[str, Family] = {
@@ -68,7 +72,9 @@ FAMILIES: dict[str, Family] = {
     "exponential": _named(delays.Exponential, mean=POSITIVE),
     "shifted_exponential": _named(delays.ShiftedExponential, lambda law: 1 / law.tail, shift=LEAST, tail=POSITIVE),
     "gamma": _named(delays.Gamma, mean=POSITIVE, cv=POSITIVE),
-    "erlang": _named(lambda mean, shape: delays.Erlang(mean, round(shape)), mean=POSITIVE, shape=FIXED),
+    "erlang": _named(
+        delays.Erlang, build=lambda mean, shape: delays.Erlang(mean, round(shape)), mean=POSITIVE, shape=FIXED
+    ),
     "lognormal": _named(delays.LogNormal, mean=POSITIVE, cv=POSITIVE),
     "half_normal": _named(
         delays.HalfNormal, lambda law: math.sqrt(2 / math.pi) / law.spread, base=LEAST, spread=POSITIVE
@@ -76,31 +82,19 @@ FAMILIES: dict[str, Family] = {
     "weibull": _named(delays.Weibull, mean=POSITIVE, shape=POSITIVE),
     "pareto": _named(delays.Pareto, lambda law: law.shape / law.minimum, minimum=LEAST, shape=ABOVE_ONE),
     "hyperexponential": Family(
+        delays.HyperExponential,
         ("probabilities[0]", "means[0]", "means[1]"),
         (SHARE, POSITIVE, POSITIVE),
         lambda p, first, second: delays.HyperExponential((p, 1 - p), (first, second)),
         lambda law: [law.probabilities[0], *law.means],
     ),
     "straggler": Family(
+        delays.Straggler,
         ("law.mean", "law.cv", "probability", "factor"),
         (POSITIVE, POSITIVE, SHARE, ABOVE_ONE),
         lambda mean, cv, p, factor: delays.Straggler(delays.Gamma(mean, cv), p, factor),
         lambda law: [law.law.mean, law.law.cv, law.probability, law.factor],
     ),
-}
-CLASSES: dict[str, Any] = {
-    "constant": delays.Constant,
-    "uniform": delays.Uniform,
-    "exponential": delays.Exponential,
-    "shifted_exponential": delays.ShiftedExponential,
-    "gamma": delays.Gamma,
-    "erlang": delays.Erlang,
-    "lognormal": delays.LogNormal,
-    "half_normal": delays.HalfNormal,
-    "weibull": delays.Weibull,
-    "pareto": delays.Pareto,
-    "hyperexponential": delays.HyperExponential,
-    "straggler": delays.Straggler,
 }
 
 

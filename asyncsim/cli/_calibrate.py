@@ -17,7 +17,7 @@ from asyncsim.calibration._laws import WHOLE_JOBS
 from asyncsim.calibration._npe import LEAST_SIMULATIONS
 from asyncsim.calibration._predictive import Checks
 from asyncsim.calibration._simulations import ProcessesDied, SimulationProgress
-from asyncsim.calibration._transforms import CLASSES
+from asyncsim.calibration._transforms import FAMILIES
 from asyncsim.calibration._what_if import own_part, scenario_script
 from asyncsim.cli._command import Command, Interrupted
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
@@ -47,7 +47,7 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
 @click.option(
     "--law",
     metavar="NAME",
-    help=f"Law of the compute times: {', '.join(CLASSES)}. [the one of least AIC]",
+    help=f"Law of the compute times: {', '.join(FAMILIES)}. [the one of least AIC]",
 )
 @click.option(
     "--model",

@@ -1,4 +1,4 @@
-"""What a calibration found: quantiles of data and law, proposals, and bands of what a fitted cluster would do."""
+"""What a calibration found: quantiles of data and law, posteriors, and bands of what a fitted cluster would do."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import columns, require_not_negative
+from asyncsim._checks import columns
 from asyncsim.plots.style import BLUE, GREY, require_color
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-WIDTH = 4  # standard deviations of a proposal that are drawn to each side
-POINTS = 201
 BARS = 31
 MANY_TIMES = 10  # between the ends of an axis, from which it is logarithmic
 KNOWN = 0.1  # of a value without error, that is shown to each side
@@ -52,25 +50,6 @@ def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color:
     points = ax.plot(law, found, "o", color=color, markersize=3, alpha=0.8)
     ax.set(xlabel="by the fitted law, seconds", ylabel="in the log, seconds")
     return points
-
-
-def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Line2D]":
-    """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared.
-
-    Args:
-        ax: Where to draw.
-        mean, sd: Of the proposal.
-        style: Of the line.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> line = draw_proposal(Figure().subplots(), 2.0, 0.5)[0]
-        >>> float(line.get_ydata().max())
-        1.0
-    """
-    sd = require_not_negative("sd", sd, remedy="Give a standard deviation.")
-    away = np.linspace(-WIDTH, WIDTH, POINTS)
-    return ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
 
 
 def draw_posterior(

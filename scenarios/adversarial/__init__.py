@@ -26,6 +26,7 @@ HIDDEN = (10, 10)
 LEAK = 0.1  # slope of the activation below zero
 AT_A_TIME = 1_000_000  # numbers of observed data that are drawn ahead
 MOST_AT_A_TIME = 1000  # steps of one compiled program
+WIDTH, POINTS = 4, 201  # standard deviations of a proposal that are drawn to each side, and points
 
 
 class Proposal(NamedTuple):
@@ -434,3 +435,9 @@ def proposal_gradient(proposal: Proposal, theta: jax.Array, cost: jax.Array, ent
 def _slopes(layers: Layers, x: jax.Array) -> jax.Array:
     """(m, d) gradient of the network's value at each observation."""
     return jax.grad(lambda at: critic_value(layers, at).sum())(x)
+
+
+def draw_proposal(ax: Any, mean: float, sd: float, **style: Any) -> None:
+    """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared."""
+    away = np.linspace(-WIDTH, WIDTH, POINTS)
+    ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
