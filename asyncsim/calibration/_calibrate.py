@@ -137,9 +137,6 @@ def _by_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> Fit:
 def _require_consistent(model: Any, method: str | None, law: Any) -> None:
     if method is not None:
         one_of("method", method, METHODS)
-    if model is not None and not isinstance(model, Model):
-        remedy = "Give `asyncsim.calibration.Model(build, prior)`."
-        raise ValueError(f"`model` must be a calibration model; got {model!r:.80}. {remedy}")
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.calibration._stages import ROUNDING
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Trace
 from asyncsim.trace._infer_columns import previous_own_row
@@ -16,7 +17,6 @@ from asyncsim.trace._statistics import previous_commit
 
 VERSION = 1  # of these statistics: simulations kept by another version are not used
 COLUMNS = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
-ROUNDING = 1e-9  # of the length of the log: times that differ by less are equal
 SHORTEST = 1e-6  # of a cycle, the least duration that counts, because no logarithm of 0 is finite
 CYCLES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 GAPS = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
