@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click import Context
 
-from asyncsim.cli._app import app
+from asyncsim.cli._command import app
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "asyncsim"

@@ -66,7 +66,7 @@ def _status(study: "Scenario | Comparison | Experiment | None", arguments: list[
     from asyncsim.cli._command import exit_status
 
     if study is None:
-        from asyncsim.cli._app import app
+        from asyncsim.cli._command import app
 
         return exit_status(app, "asyncsim", arguments)
     from asyncsim.cli._run import study_command

@@ -1,4 +1,4 @@
-"""`asyncsim animate`: a run, or a schedule, moving."""
+"""`asyncsim animate`: a run or a schedule as a movie; `asyncsim explore`: the page with sliders."""
 
 import webbrowser
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncsim._checks import did_you_mean
 from asyncsim.animation import Movie, animate
+from asyncsim.animation._explore import make_explorable
 from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._paths import PRINCIPAL
 from asyncsim.cli._command import Command
@@ -18,6 +19,7 @@ from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.store import _places as places
+from asyncsim.store._files import atomic_write
 from asyncsim.store._labels import EXPERIMENT, PAGE, label_of
 from asyncsim.store._places import find_run
 from asyncsim.study._load import load
@@ -97,7 +99,7 @@ class View(click.ParamType):
         ),
     ],
 )
-def command(
+def animate_command(
     run: Path,
     view: str | None,
     start: float | None,
@@ -177,3 +179,37 @@ def _leaves(run: Run) -> list[Any]:
     import jax
 
     return jax.tree.leaves(run.central)
+
+
+EXPLORE_PAGE = "explore.html"
+EXPLORE_HELP = """Write a page with sliders, on which you explore staleness, stability and waiting.
+
+The page shows a simulated cluster that follows the sliders for workers, spread of compute times, step size and server
+rate. It is one file, works without a network, and also on a phone. For example: asyncsim explore --out staleness.html
+"""
+
+
+@click.command(
+    "explore",
+    cls=Command,
+    help=EXPLORE_HELP,
+    params=[
+        click.Option(
+            ["--out"],
+            type=click.Path(dir_okay=False, path_type=Path),
+            default=EXPLORE_PAGE,
+            metavar="FILE",
+            help=f"The page, a file that ends in .html. [{EXPLORE_PAGE}]",
+        ),
+        click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
+    ],
+)
+def explore(out: Path, show: bool) -> None:
+    """Write the page."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"`--out` must end in .html; got {str(out)!r}. Give {EXPLORE_PAGE!r}, say.")
+    text = make_explorable()
+    atomic_write(out, lambda file: file.write(text.encode()))
+    click.echo(f"Page in {out}")
+    if show:
+        webbrowser.open(out.resolve().as_uri())

@@ -1,5 +1,6 @@
-"""Commands that suggest what was meant, and whose errors and warnings are one line and an exit status."""
+"""The `asyncsim` command, whose commands are imported when they are called; errors and warnings are one line each."""
 
+import importlib
 import os
 import sys
 import traceback
@@ -11,6 +12,7 @@ from typing import Any
 import click
 
 from asyncsim._checks import nearest
+from asyncsim._version import __version__
 from asyncsim.cli import _interrupts as interrupts
 
 TRACEBACK = "ASYNCSIM_TRACEBACK"
@@ -152,3 +154,73 @@ def explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, (OSError, ValueError, ImportError)):
         return str(error), 1
     return f"{type(error).__name__}: {error}. {HINT}", 1
+
+
+# Name -> line of help. The module has the same name unless `MODULES` gives another.
+COMMANDS = {
+    "run": "Simulate and replay the scenario of a script.",
+    "sweep": "Run a grid or random draws of a scenario.",
+    "rules": "List the update rules, or explain one of them.",
+    "figures": "Draw the paper's figures and check its claims.",
+    "staleness": "Compare predicted staleness with a simulation.",
+    "stability": "Compare predicted step-size limits with a simulation.",
+    "calibrate": "Fit a cluster model to the log of a real cluster.",
+    "trace": "Check, summarise or export a trace.",
+    "cost": "Account for the idle time, bytes, energy and money of a run.",
+    "runs": "List the runs below a folder.",
+    "show": "Print the summary and the scenario of a run.",
+    "compare": "Compare runs in a table and a picture.",
+    "animate": "Animate a run as a page, a GIF or an MP4.",
+    "explore": "Write a page with sliders to explore staleness.",
+    "tag": "Name a run.",
+    "untag": "Remove a tag.",
+    "retag": "Rename a tag.",
+    "tags": "List the tags and their folders.",
+    "path": "Print the folder of a tag.",
+    "completion": "Print the shell-completion script.",
+}
+MODULES = {
+    "show": "runs",
+    "cost": "trace",
+    "explore": "animate",
+    **dict.fromkeys(("tag", "untag", "retag", "path"), "tags"),
+    **dict.fromkeys(("staleness", "stability"), "theory"),
+}
+FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}
+
+
+class App(Group):
+    """The group of all commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, from its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"asyncsim.cli._{MODULES.get(cmd_name, cmd_name)}")
+        return getattr(module, cmd_name if cmd_name in MODULES else "command")
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is about to run: from here on, there may be something to save when a signal comes."""
+        found = super().resolve_command(ctx, args)
+        interrupts.raise_from_now_on()
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Their names and lines of help, which ask for no import."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=App, files=FILES, epilog=HINT)
+@click.version_option(__version__, prog_name="asyncsim", message="%(prog)s %(version)s")
+def app() -> None:
+    """Simulate asynchronous SGD: schedule a cluster, then replay the training on it.
+
+    For example: `asyncsim run scenarios/gem_digits.py --workers 30`. `asyncsim COMMAND --help` explains a command.
+    """

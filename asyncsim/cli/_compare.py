@@ -7,9 +7,9 @@ import click
 
 from asyncsim._metrics import cell, metric, spaced, text
 from asyncsim.cli._command import Command
-from asyncsim.cli._costs import cost_options
 from asyncsim.cli._output import json_option, out_option, print_columns, print_results
 from asyncsim.cli._tags import RunFolder
+from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
 from asyncsim.plots._side_by_side import draw_side_by_side, size_of
 from asyncsim.plots.style import save_png

@@ -9,7 +9,7 @@ import click
 from asyncsim.cli._command import Command, Interrupted
 from asyncsim.cli._output import json_option, out_option, print_results
 from asyncsim.cli._progress import Bar, SweepBar
-from asyncsim.cli._script import import_from_clone
+from asyncsim.cli._source import import_from_clone
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.study.figures import SUMMARY, FigureSet, MadeFigure, in_words
 

@@ -16,7 +16,7 @@ def make_vocabulary() -> Words:
     from asyncsim._families import FAMILIES
     from asyncsim._metrics import KEYS
     from asyncsim.cli import _sweep as sweep
-    from asyncsim.cli._app import COMMANDS, app
+    from asyncsim.cli._command import COMMANDS, app
     from asyncsim.scenario._catalogue import all_fields
 
     names = [field.name for field in all_fields()]
@@ -46,7 +46,7 @@ def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str,
     params = list(command.params)
     if name in OF_A_SCRIPT:
         from asyncsim.cli._run import output_options
-        from asyncsim.cli._sweep.run import sweep_options
+        from asyncsim.cli._sweep import sweep_options
 
         params = [*map(field_option, all_fields()), *(output_options if name == "run" else sweep_options)("")]
     found: dict[str, dict[str, Any]] = {"--help": {"help": "Show this message and exit.", "is_flag": True}}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from asyncsim._families import ours
-from asyncsim.cli._app import COMMANDS
+from asyncsim.cli._command import COMMANDS
 from asyncsim.cli._completion import SHELLS
 from asyncsim.scenario._catalogue import all_fields
 from asyncsim.store import tags

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim.cli import _script as script
+from asyncsim.cli import _source as script
 from figures import catalogue
 from tests.study.fake_figure import fake
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import asyncsim as asim
-from asyncsim.cli import _script as script
+from asyncsim.cli import _source as script
 from asyncsim.plots.style import is_picture_of
 from asyncsim.store import _files as files
 from asyncsim.store import _listing as listing

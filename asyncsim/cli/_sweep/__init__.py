@@ -1,18 +1,195 @@
-"""`asyncsim sweep`: many runs of a script, and what came of them."""
+"""`asyncsim sweep`: many runs of a script, computed and reported."""
 
+import math
 import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import click
 
 from asyncsim._checks import nearest
-from asyncsim.cli._command import Command, suggestion
-from asyncsim.cli._options import help_for_option
+from asyncsim.cli._command import Command, Interrupted, suggestion
+from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
+from asyncsim.cli._output import json_option, print_results
+from asyncsim.cli._progress import SweepBar
 from asyncsim.cli._run import find_script
 from asyncsim.cli._source import Source, find_source
-from asyncsim.cli._sweep.results import COMMANDS
-from asyncsim.cli._sweep.run import sweep_command, sweep_options
+from asyncsim.cli._sweep.resources import MANY, confirm, dask_executor, processes_here
+from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
+from asyncsim.cli._sweep.values import axes_of, changed_scenario, draws_of, made, number_of_draws, without_varied
+from asyncsim.pool._patience import Stopped
+from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
+from asyncsim.scenario._catalogue import all_fields
+from asyncsim.study._store import open_store
+from asyncsim.study._sweep import Sweep, SweepProgress, sweep
+
+ONE_RUN = (
+    "Note: neither --grid nor --sample is given, so this is a single run. Vary a field, such as "
+    "--grid learning_rate=.05,.1 or --grid seed=0:5."
+)
+
+
+def sweep_options(default: str) -> list[click.Option]:
+    """What is swept, where it is computed, and where results go."""
+    return [
+        click.Option(["--grid"], multiple=True, metavar="FIELD=VALUES", help="Values of a field: all combinations."),
+        click.Option(
+            ["--sample"],
+            multiple=True,
+            metavar="FIELD=DRAW",
+            help="Random values of a field: loguniform:LOW:HIGH, uniform:LOW:HIGH, or a list to choose from.",
+        ),
+        click.Option(["--count"], type=int, help="Number of draws, with --sample."),
+        click.Option(["--sample-seed"], type=int, default=0, help="Seed of the draws. [0]"),
+        click.Option(["--store"], metavar="DIR", help=f"Folder of the results. [{default}]"),
+        click.Option(["--jobs"], type=click.IntRange(min=0), help="Processes. [one for each core]"),
+        click.Option(["--scheduler"], metavar="ADDRESS", help="Compute on a Dask cluster, tcp://HOST:PORT."),
+        click.Option(["--scheduler-file"], metavar="FILE", help="The same, by the scheduler's file."),
+        click.Option(
+            ["--lanes"],
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Compute up to N runs in one program: faster for small models, with other rounding.",
+        ),
+        click.Option(
+            ["--patience"],
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="How long to wait for other processes or for workers. [for ever]",
+        ),
+        click.Option(
+            ["--run-limit"],
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="SECONDS",
+            help="A run that takes longer has failed. [none]",
+        ),
+        click.Option(["--shared-schedule"], is_flag=True, help="Seeds share the compute times of the first."),
+        click.Option(["--retry-failed"], is_flag=True, help="Try again what failed before."),
+        click.Option(["--yes"], is_flag=True, help=f"Do not ask, however many runs there are (from {MANY:,} on)."),
+        json_option("the table"),
+    ]
+
+
+def sweep_command(source: Source) -> FieldCommand:
+    """The command that sweeps a scenario, with a flag for each of its fields."""
+    base = source.study
+    assert isinstance(base, Scenario)
+    default = f"{source.folder},sweep"
+
+    def callback(
+        grid: Sequence[str],
+        sample: Sequence[str],
+        count: int | None,
+        sample_seed: int,
+        store: str | None,
+        jobs: int | None,
+        scheduler: str | None,
+        scheduler_file: str | None,
+        lanes: int | None,
+        patience: float | None,
+        run_limit: float | None,
+        shared_schedule: bool,
+        retry_failed: bool,
+        yes: bool,
+        as_json: bool,
+        **given: Any,
+    ) -> None:
+        changes = {key: value for key, value in given.items() if value is not None}
+        try:
+            named = without_varied(base, changes)
+            axes, draws = axes_of(named, grid), draws_of(named, sample)
+            changed = changed_scenario(base, changes, axes, draws)
+            drawn = number_of_draws(count, axes, draws)
+            runs = math.prod(map(len, axes.values())) * drawn
+            place = open_store(store or default)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        with ExitStack() as stack:
+            executor = None
+            if scheduler is not None or scheduler_file is not None:
+                executor = stack.enter_context(dask_executor(scheduler, scheduler_file))
+            if runs >= MANY and not yes:
+                confirm(changed, runs, processes_here(jobs) if executor is None else processes_of(executor))
+            try:
+                scenarios = made(changed, axes, draws, drawn, sample_seed)
+            except ValueError as error:
+                raise click.UsageError(str(error)) from error
+            if not axes and not draws:
+                click.echo(ONE_RUN, err=True)
+            bar = stack.enter_context(SweepBar())
+            stack.enter_context(_importable(source.origin.script))
+            stack.enter_context(redirect_stdout(sys.stderr))  # of what runs here: results alone go to standard output
+            try:
+                found = sweep(
+                    scenarios,
+                    place.path,
+                    jobs,
+                    executor,
+                    lanes=lanes,
+                    patience=patience,
+                    run_limit=run_limit,
+                    shared_schedule=shared_schedule,
+                    retry_failed=retry_failed,
+                    progress=bar.update,
+                    origin=source.origin.with_changes(changes),
+                )
+            except KeyboardInterrupt as stopped:
+                raise Interrupted(_stopped(bar.latest), stopped) from stopped
+            except Stopped as stopped:
+                raise click.ClickException(f"{stopped}{_done(bar.latest)}") from stopped
+        report(found, as_json)
+
+    return FieldCommand(
+        name="sweep",
+        fields=base.fields,
+        others=all_fields(),
+        options=[*sweep_options(default), help_for_option()],
+        help=f"Sweep the scenario of {source.shown}. Present values stand in brackets; `sweep --help` says more.",
+        epilog=OTHER_FLAGS,
+        callback=callback,
+    )
+
+
+@contextmanager
+def _importable(script: Path | None) -> Iterator[None]:
+    """Let other processes import what stands beside the script."""
+    if script is None:
+        yield
+        return
+    sys.path.insert(0, str(script.resolve().parent))
+    try:
+        yield
+    finally:
+        del sys.path[0]
+
+
+def _stopped(progress: SweepProgress | None) -> str:
+    done = "" if progress is None else f" after {progress.done:,} of {progress.total:,} runs"
+    return f"Interrupted{done}; the same command continues from there."
+
+
+def _done(progress: SweepProgress | None) -> str:
+    return "" if progress is None else f" Done: {progress.done:,} of {progress.total:,} runs."
+
+
+def report(found: Sweep, as_json: bool) -> None:
+    """Print what came of a sweep; fail if any of it failed."""
+    table = found.table()
+
+    def show() -> None:
+        show_settings(table)
+        click.echo(f"\nResults in {found.store.path}: asyncsim sweep table {found.store.path}")
+
+    print_results(as_records(table), as_json, show)
+    lost = [scenario.digest for scenario in found.kept if not found.store.has(scenario.digest)]
+    if lost:
+        reason = found.troubles.get(lost[0]) or "see `asyncsim sweep status`"
+        raise click.ClickException(f"{len(lost):,} of {len(found):,} runs failed, the first with: {reason}")
+
 
 HELP = """Run many scenarios made of one, and keep each result in a store.
 

@@ -11,8 +11,8 @@ import numpy as np
 from asyncsim._checks import did_you_mean
 from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, is_notable, metric, spaced, text
 from asyncsim.cli._command import Command
-from asyncsim.cli._costs import cost_options
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
+from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
 from asyncsim.scenario._lanes import LANES
 from asyncsim.store import _places as places

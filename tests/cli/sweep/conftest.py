@@ -11,7 +11,7 @@ from tests.cli.commands import GRID
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
     """Computed in this process, which has compiled already."""
-    from asyncsim.cli._sweep import run as module
+    from asyncsim.cli import _sweep as module
 
     monkeypatch.setattr(
         module, "sweep", lambda scenarios, store, jobs, executor, **more: sweep(scenarios, store, 0, **more)

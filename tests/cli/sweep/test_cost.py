@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from asyncsim.cli._sweep import cost
+from asyncsim.cli._sweep import resources as cost
 from tests.cli.commands import assert_one_line
 from tests.study.problems import scenario
 
