@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 import click
-from asyncsim.cli._command import COMMANDS, app
 
 from asyncsim.cli import _sweep as sweep
+from asyncsim.cli._command import COMMANDS, app
 from tools.docstrings import escaped
 from tools.reference import titled
 
