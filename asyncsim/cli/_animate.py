@@ -99,7 +99,7 @@ class View(click.ParamType):
         ),
     ],
 )
-def animate_command(
+def command(
     run: Path,
     view: str | None,
     start: float | None,

@@ -23,7 +23,7 @@ from asyncsim.cli._command import Command, Interrupted
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
 from asyncsim.cli._progress import SimulationBar
 from asyncsim.cli._trace import START, TraceFile, load
-from asyncsim.plots import draw_band, draw_posterior, draw_quantiles, draw_title
+from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
 from asyncsim.store._files import atomic_write, to_plain
 from asyncsim.store._folder import make_folder
@@ -31,11 +31,8 @@ from asyncsim.study._load import importable, names_of
 
 DEFAULT = Path("runs", "calibrate")
 STORE = Path("runs", "calibrate,simulations")
-MOST_PANELS = 6  # parameters that are drawn
-SIZE = (10.0, 8.0)  # inches
 BEYOND = 3  # times the log's number of workers, up to which the picture asks what if
 LEAST_WIDTH = 0.005  # beside that of the prior, that is printed
-LABELS = {"throughput": "commits per second", "staleness": "mean staleness"}
 MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
 
 
@@ -138,7 +135,7 @@ def command(
             numbers = what_if(fit, ladder(1, max(BEYOND * fit.workers, 4)), seed=seed)
         except ValueError as error:  # the fit is printed all the same
             refusal = str(error)
-    save_png(folder / "calibration.png", partial(draw, fit, numbers, Path(file).name), SIZE)
+    save_png(folder / "calibration.png", partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name), FIT_SIZE)
     print_results(as_json_of(fit, checks, refusal), as_json, lambda: show(fit, checks, folder, kept, refusal))
 
 
@@ -230,51 +227,6 @@ def _way(fit: Fit) -> str:
     if fit.evidence.simulations:
         return f"by {fit.evidence.simulations:,} simulations, from {columns} times"
     return f"by the likelihood of the durations, from {columns} times"
-
-
-def draw(fit: Fit, numbers: Any, log: str, figure: Any) -> None:
-    """Quantiles of each stage above, or the posterior of each parameter; throughput and staleness below."""
-    grid = figure.add_gridspec(1 if numbers is None else 2, 1)
-    (_draw_stages if fit.model.stages else _draw_parameters)(fit, figure, grid[0, 0])
-    if numbers is not None:
-        _draw_what_if(fit, numbers, figure, grid[1, 0])
-    _title(fit, log, figure)
-
-
-def _draw_stages(fit: Fit, figure: Any, place: Any) -> None:
-    for cell, (name, stage) in zip(place.subgridspec(1, len(fit.model.stages)), fit.model.stages.items(), strict=True):
-        ax = figure.add_subplot(cell)
-        draw_quantiles(ax, *stage.quantiles)
-        families = sorted({group.estimate.family for group in stage.groups})
-        ax.set(title=f"{name}: {', '.join(families)}")
-
-
-def _draw_parameters(fit: Fit, figure: Any, place: Any) -> None:
-    """The posterior of each parameter, and where the prior ends."""
-    shown = list(fit.parameters)[:MOST_PANELS]
-    for i, (cell, name) in enumerate(zip(place.subgridspec(1, len(shown)), shown, strict=True)):
-        ax, one = figure.add_subplot(cell), fit.parameters[name]
-        draw_posterior(ax, fit.draws[:, i], fit.model.priors[name], (one.low, one.high), identifiable=one.identifiable)
-        ax.set(xlabel=name, yticks=[])
-        ax.set_title("" if one.identifiable else "not identifiable", fontsize="small")
-
-
-def _draw_what_if(fit: Fit, numbers: Any, figure: Any, place: Any) -> None:
-    for cell, (name, label) in zip(place.subgridspec(1, 2), LABELS.items(), strict=True):
-        ax = figure.add_subplot(cell)
-        predicted = numbers[f"predicted_{name}"]
-        ends = [numbers[f"{name}{end}"] for end in ("_low", "", "_high")]
-        known = predicted if all(map(math.isfinite, predicted)) else None
-        draw_band(ax, numbers["workers"], *ends, theory=known)
-        ax.axvline(fit.workers, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
-        ax.set(ylabel=label, ylim=(0, None))
-        ax.legend(fontsize="small")
-
-
-def _title(fit: Fit, log: str, figure: Any) -> None:
-    hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
-    size = f"{fit.log.commits:,} commits, {fit.workers:,} workers"
-    draw_title(figure, f"A cluster fitted to {log}", f"{size}{hidden}")
 
 
 def _judgement(checks: Checks) -> str:

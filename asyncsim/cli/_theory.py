@@ -18,9 +18,10 @@ from asyncsim.cli._progress import StageBar
 from asyncsim.cluster import Cluster
 from asyncsim.delays import Exponential, Gamma, fleet
 from asyncsim.engine._devices import use_all_cores
-from asyncsim.plots import draw_shares, draw_stability, draw_staleness_by_worker, draw_title
+from asyncsim.plots._stability import MAP_SIZE, draw_stability_page
+from asyncsim.plots._staleness import PAGE_SIZES, draw_staleness_page
 from asyncsim.plots.style import save_png
-from asyncsim.reports.stability import LimitsMap, Progress, Question, limits_map, stability_report
+from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
 from asyncsim.scenario._catalogue import all_fields
 from asyncsim.scenario._clusters import network_and_server_fields, rebuild_cluster
@@ -95,8 +96,6 @@ STUDY = (
     Field("seed", "integer", "Seed of the simulation.", "Study", 0),
 )
 ROWS = {"mean": "mean", "sd": "standard deviation", "median": "median", "p99": "99 %"}
-SIZE = (7.2, 4.4)  # inches, of one panel
-SIZE_OF_TWO = (9.6, 4.4)
 
 
 def staleness_fields(**components: str) -> list[Field]:
@@ -141,8 +140,13 @@ def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) 
     if kind in KINDS:
         return Shown(*shown(kind, given, **study))
     report = staleness_report(cluster_of(given), **study)
-    size = SIZE_OF_TWO if has_unequal_workers(report.cluster) else SIZE
-    return Shown(report.numbers, partial(print_staleness, report), partial(draw_staleness_page, report), size)
+    shares = np.bincount(report.staleness) / len(report.staleness)
+    title, subtitle = headline(report)
+    draw: Any = partial(draw_staleness_page, shares=shares, predicted=report.pmf, title=title, subtitle=subtitle)
+    unequal = has_unequal_workers(report.cluster)
+    if unequal:
+        draw = partial(draw, trace=report.trace, worker_means=predicted_worker_means(report.cluster))
+    return Shown(report.numbers, partial(print_staleness, report), draw, PAGE_SIZES[unequal])
 
 
 def print_staleness(report: StalenessReport) -> None:
@@ -160,20 +164,6 @@ def print_staleness(report: StalenessReport) -> None:
     if report.warm_up < found["warm_up_needed"]:
         warm_up += f", which is too short: the common start matters for some {found['warm_up_needed']:,}"
     click.echo(f"Simulated: {found['commits']:,} commits, {warm_up}")
-
-
-def draw_staleness_page(report: StalenessReport, figure: Any) -> None:
-    """The distribution, and the means of the workers where their laws differ."""
-    cluster = report.cluster
-    unequal = has_unequal_workers(cluster)
-    panels = figure.subplots(1, 2, squeeze=False)[0] if unequal else [figure.subplots()]
-    shares = np.bincount(report.staleness) / len(report.staleness)
-    draw_shares(panels[0], shares, predicted=report.pmf)
-    if unequal:
-        draw_staleness_by_worker(panels[1], report.trace, predicted=predicted_worker_means(cluster))
-        panels[0].set_title("All commits")
-        panels[1].set_title("Worker by worker")
-    draw_title(figure, *headline(report))
 
 
 def headline(report: StalenessReport) -> tuple[str, str]:
@@ -212,9 +202,7 @@ RULE = (
     Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
     Field("kappa", "number", "Another κ at which to give the floor, besides half the limit.", "Study"),
 )
-MAP_SIZE = (6.6, 5.0)  # inches
 NOT_HERE = {field.name for field in (*network_and_server_fields(), *PROTOCOL.argument_fields("k_async"))} | {"protocol"}
-LINES = {"mean square": "stability_limit", "round robin": "constant_delay_limit"}  # of the picture: label -> limit
 
 
 def stability_fields(**components: str) -> list[Field]:
@@ -249,7 +237,7 @@ def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
     if kappa is not None:
         require_positive("kappa", kappa, remedy="Give step size times curvature.")
     report = stability_report(question, [] if kappa is None else [kappa], progress)
-    return Shown(report, partial(print_stability, report), partial(draw_stability_page, question, progress), MAP_SIZE)
+    return Shown(report, partial(print_stability, report), partial(draw_map, question, progress), MAP_SIZE)
 
 
 def print_stability(report: Mapping[str, Any]) -> None:
@@ -276,14 +264,10 @@ def stability_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield label, number(predicted[key][place]), _with_error(simulated, key, place)
 
 
-def draw_stability_page(question: Question, progress: Progress, figure: Any) -> None:
-    """The map over numbers of workers, with the limits that theory knows."""
-    found: LimitsMap = limits_map(question, progress)
-    lines = {label: np.array([row[name] for row in found.limits], float) for label, name in LINES.items()}
-    known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
-    draw_stability(figure.subplots(), found.workers, found.kappas, found.share, limits=known)
+def draw_map(question: Question, progress: Progress, figure: Any) -> None:
+    """Simulate the map over numbers of workers, and draw it with the limits that theory knows."""
     momentum = f", momentum {question.momentum:g} kept by the {question.where}" if question.momentum else ""
-    draw_title(figure, "Which step sizes stay bounded", f"{question.compute!r}{momentum}")
+    draw_stability_page(figure, *limits_map(question, progress), subtitle=f"{question.compute!r}{momentum}")
 
 
 def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None) -> str:

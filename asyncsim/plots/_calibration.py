@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import columns
+from asyncsim._metrics import metric
+from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import BLUE, GREY, require_color
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -19,7 +22,10 @@ BARS = 31
 MANY_TIMES = 10  # between the ends of an axis, from which it is logarithmic
 KNOWN = 0.1  # of a value without error, that is shown to each side
 SHOWN = 0.1  # share of the prior that the draws cover, from which all of it is shown
-ROUNDING = 1e-9  # relative: what differs by less is the same
+ROUNDING = 1e-9  # relative difference of values that count as equal
+FIT_SIZE = (10.0, 8.0)  # inches
+MOST_PANELS = 6  # parameters that are drawn
+LABELS = {"throughput": "commits per second", "staleness": metric("mean_staleness").label}
 
 
 def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color: str = BLUE) -> "list[Line2D]":
@@ -159,3 +165,46 @@ def draw_band(
         lines += ax.plot(places, columns(workers=places, theory=theory)[1], "--", color=GREY, label="theory")
     ax.set(xlabel="workers")
     return lines
+
+
+def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
+    """The picture of `asyncsim calibrate`: stages or parameters above, other numbers of workers below if known."""
+    grid = figure.add_gridspec(1 if numbers is None else 2, 1)
+    (_draw_stages if fit.model.stages else _draw_parameters)(figure, fit, grid[0, 0])
+    if numbers is not None:
+        _draw_what_if(figure, fit, numbers, grid[1, 0])
+    hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
+    size = f"{fit.log.commits:,} commits, {fit.workers:,} workers"
+    draw_title(figure, f"A cluster fitted to {log}", f"{size}{hidden}")
+
+
+def _draw_stages(figure: "Figure", fit: Any, place: Any) -> None:
+    """Quantiles of the durations of each stage."""
+    for cell, (name, stage) in zip(place.subgridspec(1, len(fit.model.stages)), fit.model.stages.items(), strict=True):
+        ax = figure.add_subplot(cell)
+        draw_quantiles(ax, *stage.quantiles)
+        families = sorted({group.estimate.family for group in stage.groups})
+        ax.set(title=f"{name}: {', '.join(families)}")
+
+
+def _draw_parameters(figure: "Figure", fit: Any, place: Any) -> None:
+    """The posterior of each parameter, with its prior."""
+    shown = list(fit.parameters)[:MOST_PANELS]
+    for i, (cell, name) in enumerate(zip(place.subgridspec(1, len(shown)), shown, strict=True)):
+        ax, one = figure.add_subplot(cell), fit.parameters[name]
+        draw_posterior(ax, fit.draws[:, i], fit.model.priors[name], (one.low, one.high), identifiable=one.identifiable)
+        ax.set(xlabel=name, yticks=[])
+        ax.set_title("" if one.identifiable else "not identifiable", fontsize="small")
+
+
+def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, place: Any) -> None:
+    """Throughput and mean staleness against the number of workers."""
+    for cell, (name, label) in zip(place.subgridspec(1, 2), LABELS.items(), strict=True):
+        ax = figure.add_subplot(cell)
+        predicted = numbers[f"predicted_{name}"]
+        ends = [numbers[f"{name}{end}"] for end in ("_low", "", "_high")]
+        known = predicted if all(map(math.isfinite, predicted)) else None
+        draw_band(ax, numbers["workers"], *ends, theory=known)
+        ax.axvline(fit.workers, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
+        ax.set(ylabel=label, ylim=(0, None))
+        ax.legend(fontsize="small")

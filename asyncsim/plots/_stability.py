@@ -1,21 +1,24 @@
 """Which step sizes stay bounded: a map over the number of workers, with predicted limits on it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim.delays import FloatArray
-from asyncsim.plots._page import draw_legend_below
+from asyncsim.plots._page import draw_legend_below, draw_title
 from asyncsim.plots.style import BLUE, INK, PALE_BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 GROWN, BOUNDED = "#FBFBFA", "#8FC1E3"  # pale enough for lines and their halos to be seen on either
 LINES = ((VERMILION, "-"), (INK, (0, (4, 2))), (BLUE, (0, (1, 1.4))), ("#8A4A00", (0, (6, 2, 1, 2))))
+MAP_SIZE = (6.6, 5.0)  # inches
+PREDICTED = {"mean square": "stability_limit", "round robin": "constant_delay_limit"}  # label -> limit
 EVENLY = 1e-6  # relative difference below which steps count as equal
 
 
@@ -80,6 +83,21 @@ def draw_stability(
     if lines:
         draw_legend_below(ax, lines)
     return [cells, *lines]
+
+
+def draw_stability_page(
+    figure: "Figure",
+    workers: ArrayLike,
+    kappas: ArrayLike,
+    share: ArrayLike,
+    limits: Sequence[Mapping[str, float | None]],
+    subtitle: str,
+) -> None:
+    """The picture of `asyncsim stability`: the map, with the limits that theory knows for some number of workers."""
+    lines = {label: np.array([row[name] for row in limits], float) for label, name in PREDICTED.items()}
+    known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
+    draw_stability(figure.subplots(), workers, kappas, share, limits=known)
+    draw_title(figure, "Which step sizes stay bounded", subtitle)
 
 
 def _cycle(limits: Mapping[str, Any]) -> list[tuple[str, Any]]:

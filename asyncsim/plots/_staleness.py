@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns, require_integer
 from asyncsim.delays import FloatArray
-from asyncsim.plots._page import draw_legend_below, draw_legend_inside, remark, say, size_in_points
+from asyncsim.plots._page import draw_legend_below, draw_legend_inside, draw_title, remark, say, size_in_points
 from asyncsim.plots.style import BLUE, INK, VERMILION
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._invariants import conservation
@@ -16,9 +16,11 @@ from asyncsim.trace._statistics import total_variation
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_BARS = 80
 EQUAL = "n − 1"
+PAGE_SIZES = {False: (7.2, 4.4), True: (9.6, 4.4)}  # inches; whether a second panel shows the workers
 SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis reaches
 
 
@@ -169,6 +171,25 @@ def draw_shares(
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     draw_legend_below(ax, artists)
     return artists
+
+
+def draw_staleness_page(
+    figure: "Figure",
+    shares: FloatArray,
+    predicted: FloatArray | None,
+    title: str,
+    subtitle: str,
+    trace: Trace | None = None,
+    worker_means: FloatArray | None = None,
+) -> None:
+    """The picture of `asyncsim staleness`: the distribution, and with a trace the means of the workers."""
+    panels = figure.subplots(1, 1 if trace is None else 2, squeeze=False)[0]
+    draw_shares(panels[0], shares, predicted=predicted)
+    if trace is not None:
+        draw_staleness_by_worker(panels[1], trace, predicted=worker_means)
+        panels[0].set_title("All commits")
+        panels[1].set_title("Worker by worker")
+    draw_title(figure, title, subtitle)
 
 
 def _implied_mean(trace: Trace) -> tuple[str, float]:

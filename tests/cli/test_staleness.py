@@ -26,7 +26,7 @@ def command(command):
 def quick_pictures(request, monkeypatch):
     """Empty ones, but where a test has the mark `whole_pages`."""
     if not request.node.get_closest_marker("whole_pages"):
-        monkeypatch.setattr("asyncsim.cli._theory.draw_staleness_page", lambda report, figure: None)
+        monkeypatch.setattr("asyncsim.cli._theory.draw_staleness_page", lambda figure, **numbers: None)
 
 
 def found(command, *arguments):
