@@ -590,7 +590,7 @@ MUTANTS = (
     # Studies.
     Mutant(
         "another scenario's folder is taken",
-        "asyncsim/store/_folder.py",
+        "asyncsim/store/_entry.py",
         "if (folder._read_label() or {}).get(DIGEST) == study.digest:",
         "if folder._read_label() is not None:",
         "tests/study/test_run.py",

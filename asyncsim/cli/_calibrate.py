@@ -25,8 +25,7 @@ from asyncsim.cli._progress import SimulationBar
 from asyncsim.cli._trace import START, TraceFile, load
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
-from asyncsim.store._files import atomic_write, to_plain
-from asyncsim.store._folder import make_folder
+from asyncsim.store._files import atomic_write, make_folder, to_plain
 from asyncsim.study._load import importable, names_of
 
 DEFAULT = Path("runs", "calibrate")

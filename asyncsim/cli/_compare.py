@@ -13,8 +13,7 @@ from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
 from asyncsim.plots._side_by_side import draw_side_by_side, size_of
 from asyncsim.plots.style import save_png
-from asyncsim.store._files import write_json
-from asyncsim.store._folder import make_folder
+from asyncsim.store._files import make_folder, write_json
 from asyncsim.store._places import find_run
 from asyncsim.study._compare import TIMES, Contrast, contrast, curves, members, short_names
 

@@ -16,7 +16,7 @@ from asyncsim.cli._output import json_option, print_comparison, print_numbers, p
 from asyncsim.cli._tags import RunFolder, tags_by_place
 from asyncsim.store import _listing as listing
 from asyncsim.store import _places as places
-from asyncsim.store._info import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, RunInfo, read_info
+from asyncsim.store._labels import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, RunInfo, read_info
 from asyncsim.store._lease import host_of, in_words, is_here
 from asyncsim.store._listing import WHEN, Row
 from asyncsim.store._places import again, value_text

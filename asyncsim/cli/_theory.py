@@ -31,8 +31,7 @@ from asyncsim.scenario._components import (
     protocol_component,
 )
 from asyncsim.scenario._override import unknown_field
-from asyncsim.store._files import write_json
-from asyncsim.store._folder import make_folder
+from asyncsim.store._files import make_folder, write_json
 from asyncsim.theory._arguments import WHERE, momentum_and_place
 
 

@@ -21,8 +21,7 @@ from asyncsim.plots import draw_time_budget
 from asyncsim.plots.style import save_png
 from asyncsim.reports._trace import Prediction, TraceReport, trace_report
 from asyncsim.store import _places as places
-from asyncsim.store._info import read_info
-from asyncsim.store._labels import TRACE
+from asyncsim.store._labels import TRACE, read_info
 from asyncsim.study._spent import sizes_in
 from asyncsim.trace import Statistics, Trace
 from asyncsim.trace._start import Start

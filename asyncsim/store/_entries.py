@@ -31,9 +31,11 @@ from typing import Any
 
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
+from asyncsim.store._entry import publish, remove_results
 from asyncsim.store._files import (
     final_name,
     flush,
+    make_folder,
     read_json,
     read_owned,
     require_folder,
@@ -41,7 +43,6 @@ from asyncsim.store._files import (
     write_json,
     write_owned,
 )
-from asyncsim.store._folder import make_folder, move_into, remove_results
 from asyncsim.store._labels import (
     DATA,
     FAILED,
@@ -221,10 +222,8 @@ class Entries:
         """Rename a whole folder of results to its place, unless another process was faster."""
         if self.has(place.name):
             return
-        if place.is_dir():
-            remove_results(place)
         try:
-            move_into(made, place)
+            publish(made, place)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise  # else another process was faster between the two

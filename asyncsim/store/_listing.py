@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from asyncsim._checks import did_you_mean
 from asyncsim.store._files import read_owned
-from asyncsim.store._info import RunInfo, read_info
-from asyncsim.store._labels import COMPARISON, LABELS, RUNS, STORE, SWEEPS, members_of
+from asyncsim.store._labels import COMPARISON, LABELS, RUNS, STORE, SWEEPS, RunInfo, members_of, read_info
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
 WHEN = "when"  # whose values are texts in the order of time

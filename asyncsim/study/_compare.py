@@ -27,11 +27,22 @@ from asyncsim.plots.style import keep_png
 from asyncsim.scenario._rebuild import hints
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
+from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._files import keep_owned, require_folder
-from asyncsim.store._folder import PATIENCE_OF_MANY, Folder, locked
-from asyncsim.store._info import RunInfo, read_info
 from asyncsim.store._labels import COMPARISON as LABEL
-from asyncsim.store._labels import MEMBERS, REPORT, RUN, RUNS, SCENARIO, SUMMARY, TRACE, label_of, members_of
+from asyncsim.store._labels import (
+    MEMBERS,
+    REPORT,
+    RUN,
+    RUNS,
+    SCENARIO,
+    SUMMARY,
+    TRACE,
+    RunInfo,
+    label_of,
+    members_of,
+    read_info,
+)
 from asyncsim.store._listing import flat
 from asyncsim.store._origin import Origin
 from asyncsim.study._run import Result, keep_report, loss_before_training, run

@@ -20,8 +20,8 @@ from asyncsim._version import REVISION
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import keep_png
 from asyncsim.store import _npz as npz
+from asyncsim.store._entry import Folder, remove_store
 from asyncsim.store._files import keep_owned, require_folder, to_plain
-from asyncsim.store._folder import Folder, remove_store
 from asyncsim.store._labels import EXPERIMENT as LABEL
 from asyncsim.store._labels import GIF, PAGE, REPORT, SUMMARY
 from asyncsim.store._origin import Origin

@@ -33,8 +33,8 @@ from asyncsim.scenario._lanes import LANES
 from asyncsim.scenario._rebuild import label_notes
 from asyncsim.scenario._scenario import Scenario, study_fields
 from asyncsim.store import _npz as npz
+from asyncsim.store._entry import Folder
 from asyncsim.store._files import atomic_write, keep_owned, require_folder, to_plain
-from asyncsim.store._folder import Folder
 from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._origin import Origin

@@ -24,8 +24,8 @@ from asyncsim.plots.style import save_figure
 from asyncsim.rules import Downpour
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
-from asyncsim.store._files import atomic_write, digest, read_owned, remove_temporary_files, write_owned
-from asyncsim.store._folder import locked, make_folder
+from asyncsim.store._entry import locked
+from asyncsim.store._files import atomic_write, digest, make_folder, read_owned, remove_temporary_files, write_owned
 from asyncsim.study._run import Result, run
 from asyncsim.study._store import Store, open_store
 from asyncsim.study._sweep import SweepProgress, sweep

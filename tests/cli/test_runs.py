@@ -14,13 +14,13 @@ import pytest
 
 from asyncsim.store import _lease as lease
 from asyncsim.store import tags
-from asyncsim.store._folder import locked
+from asyncsim.store._entry import locked
 from tests.cli.commands import Command, assert_one_line
 from tests.store.test_listing import a_run
 
 HOLD = """
 from pathlib import Path
-from asyncsim.store._folder import locked
+from asyncsim.store._entry import locked
 with locked(Path("runs/second")):
     print("held", flush=True)
     input()

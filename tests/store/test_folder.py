@@ -14,15 +14,15 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.plots.style import read_png_metadata
+from asyncsim.store import _entry as keeping
 from asyncsim.store import _files as files
-from asyncsim.store import _folder as keeping
 from asyncsim.store import _lease as lease
-from asyncsim.store._folder import Folder
+from asyncsim.store._entry import Folder
 from tests.conftest import draw_empty_pages
 from tests.problems import full_disk
 from tests.study.problems import FILES, assert_same_run, contents, scenario
 
-NAMES = ("one.bin", "two.bin")
+LABEL, NAMES = "scenario.json", ("one.bin", "two.bin", "summary.json")
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
 
@@ -39,7 +39,7 @@ class Fake:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path / "out", "label.json", NAMES)
+    return Folder(tmp_path / "out", LABEL, NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +76,11 @@ class TestLock:
             ):
                 pass
         (folder / "one.bin").write_text("a")
-        assert contents(folder.path).keys() == {"label.json", "one.bin"}
+        assert contents(folder.path).keys() == {LABEL, "one.bin"}
 
     def test_other_processes_are_seen(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(keeping, "PATIENCE", 0.0)
-        code = """import sys; from pathlib import Path; from asyncsim.store._folder import locked
+        code = """import sys; from pathlib import Path; from asyncsim.store._entry import locked
 with locked(Path(sys.argv[1])): print(1); input()"""
         folder.path.mkdir()
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -92,45 +92,54 @@ with locked(Path(sys.argv[1])): print(1); input()"""
             other.wait()
             assert (folder / keeping.HOLDER).is_file()
         fill(folder, "a")  # a killed process holds no lease
-        assert contents(folder.path).keys() == {"label.json", *NAMES}
+        assert contents(folder.path).keys() == {LABEL, *NAMES}
 
     def test_what_a_killed_process_left_is_swept(self, folder: Folder) -> None:
         folder.path.mkdir()
-        for name in (f".{keeping.HOLDER}.{'0' * 16}.tmp", f".one.bin.{'0' * 16}.tmp", f".label.json.{'f' * 16}.tmp"):
+        for name in (f".{keeping.HOLDER}.{'0' * 16}.tmp", f".one.bin.{'0' * 16}.tmp", f".scenario.json.{'f' * 16}.tmp"):
             (folder / name).write_text("half")
         others = {".one.bin.tmp", f".three.bin.{'0' * 16}.tmp"}
         for name in others:
             (folder / name).write_text("mine")
         fill(folder, "a")
-        assert contents(folder.path).keys() == {"label.json", *NAMES, *others}
+        assert contents(folder.path).keys() == {LABEL, *NAMES, *others}
 
-    @pytest.mark.parametrize("moves", range(4))
-    def test_moving_results_is_finished_by_the_next(
-        self, folder: Folder, monkeypatch: pytest.MonkeyPatch, moves: int
+    @pytest.mark.parametrize("steps", range(9))
+    def test_publishing_is_finished_by_the_next(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch, steps: int
     ) -> None:
-        """The whole folder moves within its parent, then each of its three files."""
+        """Four old files are removed, four new ones are moved, and the empty folder is removed."""
         done: list[Any] = []
 
-        def replace(*args: Any) -> None:
-            if len(done) == moves:
-                raise KeyboardInterrupt
-            done.append(args)
-            os.rename(*args)
+        def counted(step: Any) -> Any:
+            def stopping(*args: Any, **kwargs: Any) -> None:
+                if len(done) == steps:
+                    raise KeyboardInterrupt
+                done.append(args)
+                step(*args, **kwargs)
+
+            return stopping
 
         def fill_and_stop() -> None:
             with folder.lease(Fake("b"), force=True) as work:
                 for name in NAMES:
                     (work / name).write_text("b")
-                monkeypatch.setattr(os, "replace", replace)
+                monkeypatch.setattr(os, "replace", counted(os.replace))
+                monkeypatch.setattr(Path, "unlink", counted(Path.unlink))
+                monkeypatch.setattr(Path, "rmdir", counted_but_of_place(Path.rmdir))
+
+        def counted_but_of_place(rmdir: Any) -> Any:
+            return lambda path: (rmdir if path == folder.path else counted(rmdir))(path)
 
         fill(folder, "a")
+        (folder / "notes.txt").write_text("mine")
         with pytest.raises(KeyboardInterrupt):
             fill_and_stop()
         monkeypatch.undo()
         with folder.lease(Fake("b")) as work:
-            assert [(work / name).read_text() for name in NAMES] == ["b", "b"]
-        assert [(folder / name).read_text() for name in NAMES] == ["b", "b"]
-        assert contents(folder.path).keys() == {"label.json", *NAMES}
+            assert [(work / name).read_text() for name in NAMES] == ["b"] * 3
+        assert [(folder / name).read_text() for name in NAMES] == ["b"] * 3
+        assert contents(folder.path).keys() == {LABEL, *NAMES, "notes.txt"}
 
 
 class TestReadOnly:

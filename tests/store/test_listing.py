@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from asyncsim.store import _listing as listing
 from asyncsim.store._files import write_owned
-from asyncsim.store._info import read_info
+from asyncsim.store._labels import read_info
 from asyncsim.store._lease import this_process
 from tests.store.problems import write_label
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import asyncsim as asim
-from asyncsim.store._folder import Folder
+from asyncsim.store._entry import Folder
 from asyncsim.study._run import FILES, LABEL
 from tests.study.problems import contents, scenario
 

@@ -10,7 +10,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
-from asyncsim.store import _folder as keeping
+from asyncsim.store import _entry as keeping
 from asyncsim.study import _work as work
 from asyncsim.study import figures as figures_module
 from asyncsim.study._store import open_store

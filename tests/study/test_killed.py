@@ -19,7 +19,8 @@ from asyncsim.study._store import open_store
 from tests.study import killed
 
 LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))
-KILLS = int(os.environ.get("ASYNCSIM_KILLS", 200 if LONG else 4))
+KILLS = int(os.environ.get("ASYNCSIM_KILLS", 100 if LONG else 4))  # on each of the two
+SEED = int(os.environ.get("ASYNCSIM_KILLS_SEED", 0))
 RUNS = 16
 WORKERS = 2
 KINDS = ("worker", "worker", "parent", "group")  # each as likely
@@ -53,7 +54,7 @@ class Killer:
 
     def __init__(self, store, arguments, others=None):
         self.store, self.arguments, self.others = store, arguments, others
-        self.random = random.Random(0)
+        self.random = random.Random(SEED)
         self.kills = dict.fromkeys(KINDS, 0)
         self.said = store.parent / "said"
 
@@ -168,9 +169,15 @@ def test_a_cluster(tmp_path, undisturbed):
     distributed = pytest.importorskip("distributed", reason="a Dask cluster")
     import dask
 
-    quiet = {"distributed.logging.distributed": "critical", "distributed.worker.daemon": False}
+    settings = {
+        "distributed.logging.distributed": "critical",
+        "distributed.worker.daemon": False,
+        # So long after each death the cluster looks whether a worker of this name is there, and else gives it up for
+        # good: with a death a second, one that is just starting again. By default, 15 s.
+        "distributed.deploy.lost-worker-timeout": "1 day",
+    }
     with (
-        dask.config.set(quiet),
+        dask.config.set(settings),
         distributed.LocalCluster(
             n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,

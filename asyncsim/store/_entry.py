@@ -1,15 +1,21 @@
-"""Keeping the results of a study in a folder: whose folder it is, what it holds, and how new results replace old ones.
+"""An entry: a folder that holds the results of one study. Entries of a store and `out` folders live the same life.
 
-Every file is written whole or not at all. A label beside the files holds the digest of the study that they belong to,
-and so does each file: results are reused only under an equal digest. Results that are replaced stay until the new ones
-are complete. While a process works in a folder, the folder is locked.
+1. An entry is assembled in a folder of its own. There is no entry yet, so existing results stay.
+2. Each file is written whole or not at all, and names the study that owns it. The summary is the last one: an entry
+   with a summary is complete.
+3. `publish` moves the complete entry to its place. It removes the results that are there, and nothing else.
+
+An entry of a store is assembled in `.making/` of the store, since several processes may compute the same one. The entry
+with a name, an `out` folder, is assembled in `.unfinished/` inside it, where the next call finds what an interrupted
+one has left. If there is nothing to be replaced, it is assembled in its place. While a process works there, it holds
+the folder's lease.
 """
 
 import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,10 +25,10 @@ from typing import Any, Protocol
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
-from asyncsim.store._files import final_name, read_json, read_owned, remove_temporary_files, to_plain
-from asyncsim.store._info import HOLDER
+from asyncsim.store._files import final_name, make_folder, read_json, read_owned, remove_temporary_files, to_plain
 from asyncsim.store._labels import (
     DIGEST,
+    HOLDER,
     LABELS,
     LEASES,
     MAKING,
@@ -36,11 +42,74 @@ from asyncsim.store._labels import (
     first_difference,
 )
 
-STAGED = ".unfinished"  # folder inside, for results that will replace those beside it once they are complete
-MOVING = ".finished"  # the same folder, once they are complete and take their places
-PATIENCE = 1.0  # seconds to wait for a lock that another process holds
+ASSEMBLED = ".unfinished"  # folder in an `out` folder, for results that replace those beside it once they are complete
+RESULTS = (
+    TRACE,
+    RUN,
+    SUMMARY,
+    REPORT,
+    REPORT_PAGE,
+    *LABELS,
+)  # files of a scenario's entry; the label is the last to go
+PATIENCE = 1.0  # seconds to wait for a lease that another process holds
 PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+DIGITS = re.compile(r"[0-9a-f]{16}")
+IN_STORE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the folders of a store
+
+
+def publish(made: Path, place: Path, names: Collection[str] = RESULTS) -> None:
+    """Move a complete entry to its place, where it replaces the results of these names.
+
+    If the process is killed before the old label is gone, the same call goes on; after that, `move_into` does.
+    """
+    if place.is_dir():
+        remove_results(place, names)
+    move_into(made, place)
+
+
+def move_into(source: Path, target: Path) -> None:
+    """Move a folder to its place; where a folder is there already, what it holds, beside whatever else is there."""
+    if source.is_dir() and target.is_dir():
+        last = (*LABELS, SUMMARY)  # which say whose the files are, and that they are all there
+        for entry in sorted(source.iterdir(), key=lambda entry: last.index(entry.name) if entry.name in last else -1):
+            move_into(entry, target / entry.name)
+        source.rmdir()
+    elif source.is_dir():
+        os.rename(source, target)
+    else:
+        os.replace(source, target)
+
+
+def remove_results(folder: Path, names: Collection[str] = RESULTS) -> None:
+    """Remove the results of a study, the label last, and the folder if that leaves it empty."""
+    _remove(folder, lambda name: name in names and name not in LABELS)
+    _remove(folder, LABELS.__contains__)
+
+
+def remove_store(folder: Path) -> None:
+    """Remove a store with all its results, and the folder if that leaves it empty."""
+    if not (folder / STORE).is_file():
+        return
+    for entry in list(folder.iterdir()):
+        if entry.is_symlink() or not entry.is_dir():
+            continue
+        if entry.name == MAKING:
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name in STORE_FOLDERS:
+            _remove(entry, IN_STORE.fullmatch)
+        elif DIGITS.fullmatch(entry.name):
+            remove_results(entry)
+    _remove(folder, STORE.__eq__)
+
+
+def _remove(folder: Path, is_own: Callable[[str], object]) -> None:
+    """Remove the files of some names, also under temporary ones, and the folder if nothing else is in it."""
+    for entry in list(folder.iterdir()) if folder.is_dir() else ():
+        if is_own(final_name(entry.name)) and (entry.is_symlink() or not entry.is_dir()):
+            entry.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 class Study(Protocol):
@@ -74,18 +143,20 @@ class Folder:
 
     @contextmanager
     def lease(self, study: Study, force: bool = False, origin: Mapping[str, Any] | None = None) -> Iterator["Folder"]:
-        """Make the folder this study's, or find that it is, and hand out the folder in which to work."""
+        """Make the folder this study's, or find that it is, and hand out the folder in which to assemble the entry."""
         make_folder(self.path)
         with ExitStack() as until_done:
             until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
             if force:
                 self._require_idle()
+            self._publish_again()
             work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label, HOLDER))
             if self.store and work.path == self.path:
                 until_done.close()  # any number of processes fill a store; each locks the folder to write its files
             yield work
-            self._take(work)
+            if work.path != self.path:
+                self._publish(work)
 
     def _require_idle(self) -> None:
         """Refuse to replace runs that other processes are computing."""
@@ -93,41 +164,33 @@ class Folder:
         if held:
             raise ValueError(in_use(self.path, next(iter(held.values()))))
 
-    def _take(self, work: "Folder") -> None:
-        """Replace the files here by those of a finished piece of work, and remove the folder that it was done in."""
-        if work.path == self.path:
-            return
-        # The label goes first and comes last: a failure halfway leaves files without an owner, not with a wrong one.
-        dropped = [name for name in self.files if not work.has(name)]
-        shutil.rmtree(self / MOVING, ignore_errors=True)
-        os.replace(work.path, self / MOVING)
-        for name in (self.label, *dropped):
-            (self / name).unlink(missing_ok=True)
-        self._finish_moving()
+    def _publish(self, made: "Folder") -> None:
+        if self.store and (made / self.store).is_dir():
+            remove_store(self / self.store)
+        publish(made.path, self.path, (self.label, *self.files))
 
-    def _finish_moving(self) -> None:
-        """Move the files of finished work here, the rest of them if an earlier call was killed halfway."""
-        finished = Folder(self / MOVING, self.label, self.files)
-        if finished.has(self.label):
-            (self / self.label).unlink(missing_ok=True)
-            if self.store and (finished / self.store).is_dir():
-                if (self / self.store).is_dir():
-                    remove_store(self / self.store)
-                move_into(finished / self.store, self / self.store)
-            for name in filter(finished.has, (*self.files, self.label)):
-                os.replace(finished / name, self / name)
-        if finished.path.is_dir():
-            shutil.rmtree(finished.path)
+    def _publish_again(self) -> None:
+        """Publish the entry of a process that was killed when it was complete."""
+        made = self._assembled
+        if made.has(SUMMARY) and made.has(self.label) and self.has(self.label):
+            self._publish(made)
+        elif made.has(SUMMARY):  # old results are gone
+            move_into(made.path, self.path)
+        elif made.path.is_dir() and not made.has(self.label):  # nothing has been begun
+            shutil.rmtree(made.path)
+
+    @property
+    def _assembled(self) -> "Folder":
+        return Folder(self / ASSEMBLED, self.label, self.files, self.store)
 
     def _place_of_work(self, study: Study, force: bool, origin: Mapping[str, Any] | None) -> "Folder":
-        self._finish_moving()
-        work, staged = self, Folder(self / STAGED, self.label, self.files, self.store)
+        work, assembled = self, self._assembled
         if force and any(self.has(name) for name in (self.label, *self.files)):
-            shutil.rmtree(staged.path, ignore_errors=True)
-            make_folder(staged.path)
-            work = staged
+            shutil.rmtree(assembled.path, ignore_errors=True)
+            make_folder(assembled.path)
+            work = assembled
         elif not force:
-            for folder in (staged, self):
+            for folder in (assembled, self):
                 if (folder._read_label() or {}).get(DIGEST) == study.digest:
                     return folder
             if self._read_label() != {} or self._has_of_others(study):
@@ -194,60 +257,3 @@ def _is_of_others(path: Path, digest: str) -> bool:
         except ValueError:
             return True
     return False
-
-
-def make_folder(path: Path) -> None:
-    """Create the folder that was given as `out`, and those above it, unless it exists."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        message = f"`out` {str(path)!r} cannot be created: {reason}. Choose another folder."
-        raise OSError(error.errno, message) from error
-
-
-RESULTS = (*LABELS, TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)  # of one study
-DIGITS = re.compile(r"[0-9a-f]{16}")
-IN_STORE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the folders of a store
-
-
-def remove_results(folder: Path) -> None:
-    """Remove the results of a study, and the folder if that leaves it empty."""
-    _remove(folder, RESULTS.__contains__)
-
-
-def remove_store(folder: Path) -> None:
-    """Remove a store with all its results, and the folder if that leaves it empty."""
-    if not (folder / STORE).is_file():
-        return
-    for entry in list(folder.iterdir()):
-        if entry.is_symlink() or not entry.is_dir():
-            continue
-        if entry.name == MAKING:
-            shutil.rmtree(entry, ignore_errors=True)
-        elif entry.name in STORE_FOLDERS:
-            _remove(entry, IN_STORE.fullmatch)
-        elif DIGITS.fullmatch(entry.name):
-            remove_results(entry)
-    _remove(folder, STORE.__eq__)
-
-
-def move_into(source: Path, target: Path) -> None:
-    """Move a folder to its place; where a folder is there already, what it holds, beside whatever else is there."""
-    if source.is_dir() and target.is_dir():
-        for entry in sorted(source.iterdir(), key=lambda entry: entry.name == SUMMARY):  # which says that all is there
-            move_into(entry, target / entry.name)
-        source.rmdir()
-    elif source.is_dir():
-        os.rename(source, target)
-    else:
-        os.replace(source, target)
-
-
-def _remove(folder: Path, is_own: Callable[[str], object]) -> None:
-    """Remove the files of some names, also under temporary ones, and the folder if nothing else is in it."""
-    for entry in list(folder.iterdir()):
-        if is_own(final_name(entry.name)) and (entry.is_symlink() or not entry.is_dir()):
-            entry.unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
