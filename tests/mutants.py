@@ -127,10 +127,10 @@ MUTANTS = (
     ),
     Mutant(
         "fast workers count as slow ones do",
-        "asyncsim/theory/stability/_heterogeneous.py",
+        "asyncsim/theory/_heterogeneous.py",
         "rates = 1 / np.array([law.mean",
         "rates = 0 + np.array([law.mean",
-        "tests/theory/stability/test_heterogeneous.py -k 'hand or rest'",
+        "tests/theory/test_heterogeneous.py -k 'hand or rest'",
     ),
     # Behaviour parameters.
     Mutant(
@@ -560,32 +560,32 @@ MUTANTS = (
     ),
     Mutant(
         "the limit without the own message",
-        "asyncsim/theory/stability/_constant_delay.py",
+        "asyncsim/theory/_constant_delay.py",
         "* z ** (workers + gap) / ((z - 1) * z**gap + 1)",
         "* z ** (workers + gap - 1)",
-        "tests/theory/stability/test_constant_delay.py",
+        "tests/theory/test_constant_delay.py",
     ),
     # Theory.
     Mutant(
         "a mean staleness of n",
-        "asyncsim/theory/staleness",
+        "asyncsim/theory",
         "return float(checked_workers(workers) - 1)",
         "return float(checked_workers(workers))",
-        "tests/theory/staleness",
+        "tests/theory",
     ),
     Mutant(
         "the limit of a delay one shorter",
-        "asyncsim/theory/stability/_constant_delay.py",
+        "asyncsim/theory/_constant_delay.py",
         "2 * math.sin(math.pi / (2 * (2 * delay + 1)))",
         "2 * math.sin(math.pi / (2 * (2 * delay - 1)))",
-        "tests/theory/stability/test_constant_delay.py",
+        "tests/theory/test_constant_delay.py",
     ),
     Mutant(
         "a queue shorter by one",
-        "asyncsim/theory/runtime/_queueing.py",
+        "asyncsim/theory/_queue.py",
         "return _repairman(workers, compute_rate, service_rate).queue_length",
         "return _repairman(workers, compute_rate, service_rate).queue_length - 1",
-        "tests/theory/runtime tests/cluster/test_queue_theory.py",
+        "tests/theory/test_queueing.py tests/cluster/test_queue_theory.py",
     ),
     # Studies.
     Mutant(

@@ -15,7 +15,7 @@ from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
 from asyncsim.delays._per_worker import groups
 from asyncsim.reports.warm_up import distinct_laws, squared_cv, warm_up_commits
-from asyncsim.theory._laws import has_atoms
+from asyncsim.theory._numerics import has_atoms
 from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
 

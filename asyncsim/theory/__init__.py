@@ -2,6 +2,31 @@
 
 from asyncsim._arguments import check_arguments
 from asyncsim.theory import rollouts
+from asyncsim.theory._asynchronous import (
+    mean_rescaling,
+    staleness_limit_cdf,
+    staleness_mean,
+    staleness_mean_from_start,
+    staleness_pmf,
+    staleness_variance,
+    staleness_variance_small_cv,
+    worker_staleness,
+)
+from asyncsim.theory._complexity import (
+    asynchronous_complexity,
+    collection_bound,
+    collection_time,
+    minibatch_complexity,
+    rennala_complexity,
+)
+from asyncsim.theory._constant_delay import (
+    constant_delay_limit,
+    constant_delay_moments,
+    constant_delay_rate,
+    constant_gap_limit,
+    constant_gap_rate,
+    fastest_constant_delay,
+)
 from asyncsim.theory._cost import (
     Preemption,
     energy_per_gradient,
@@ -10,38 +35,7 @@ from asyncsim.theory._cost import (
     repeated_job_seconds,
     useful_share,
 )
-from asyncsim.theory.runtime._complexity import (
-    asynchronous_complexity,
-    collection_bound,
-    collection_time,
-    minibatch_complexity,
-    rennala_complexity,
-)
-from asyncsim.theory.runtime._pipeline import pipeline_bubble
-from asyncsim.theory.runtime._queueing import (
-    ClosedNetwork,
-    knee,
-    mean_value_analysis,
-    queue_length,
-    throughput,
-    utilisation,
-)
-from asyncsim.theory.runtime._rounds import (
-    asynchronous_speed_up,
-    expected_order_statistic,
-    round_time,
-    round_time_of_law,
-)
-from asyncsim.theory.runtime._wall_clock import error_curve
-from asyncsim.theory.stability._constant_delay import (
-    constant_delay_limit,
-    constant_delay_moments,
-    constant_delay_rate,
-    constant_gap_limit,
-    constant_gap_rate,
-    fastest_constant_delay,
-)
-from asyncsim.theory.stability._energies import (
+from asyncsim.theory._energies import (
     drift_energy,
     energy_ratio,
     most_workers_in_noise,
@@ -53,14 +47,14 @@ from asyncsim.theory.stability._energies import (
     proxy_noise_energy,
     proxy_noise_floor,
 )
-from asyncsim.theory.stability._estimators import (
+from asyncsim.theory._estimators import (
     MomentumEstimate,
     attenuated_momentum,
     averaged_momentum,
     instrumental_momentum,
     least_squares_momentum,
 )
-from asyncsim.theory.stability._exponential import (
+from asyncsim.theory._exponential import (
     exponential_kinetic_energy,
     exponential_limit,
     exponential_moments,
@@ -68,7 +62,8 @@ from asyncsim.theory.stability._exponential import (
     k_async_noise_floor,
     k_async_stability_limit,
 )
-from asyncsim.theory.stability._gem import (
+from asyncsim.theory._gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
+from asyncsim.theory._gem import (
     gem_energy_ratio,
     gem_round_robin_scaling,
     gem_single_worker_limit,
@@ -76,9 +71,9 @@ from asyncsim.theory.stability._gem import (
     signed_gem_limit,
     signed_gem_noise_floor,
 )
-from asyncsim.theory.stability._heterogeneous import commit_shares, heterogeneity, weighted_minimum
-from asyncsim.theory.stability._lyapunov import almost_sure_limit, lyapunov_exponent
-from asyncsim.theory.stability._mean_path import (
+from asyncsim.theory._heterogeneous import commit_shares, heterogeneity, weighted_minimum
+from asyncsim.theory._lyapunov import almost_sure_limit, lyapunov_exponent
+from asyncsim.theory._mean_path import (
     expected_displacements,
     expected_path,
     expected_quadratic_path,
@@ -89,32 +84,34 @@ from asyncsim.theory.stability._mean_path import (
     mean_polynomial,
     mean_stability_limit,
 )
-from asyncsim.theory.stability._stationary import kinetic_energy, noise_floor, stability_limit
-from asyncsim.theory.staleness._asynchronous import (
-    mean_rescaling,
-    staleness_limit_cdf,
-    staleness_mean,
-    staleness_mean_from_start,
-    staleness_pmf,
-    staleness_variance,
-    staleness_variance_small_cv,
-    worker_staleness,
-)
-from asyncsim.theory.staleness._gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
-from asyncsim.theory.staleness._pipeline import pipeline_staleness
-from asyncsim.theory.staleness._protocols import (
+from asyncsim.theory._pipeline import pipeline_bubble, pipeline_staleness
+from asyncsim.theory._protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
     ssp_staleness_bound,
     ssp_staleness_mean,
     ssp_throughput,
 )
-from asyncsim.theory.staleness._queue import (
+from asyncsim.theory._queue import (
+    ClosedNetwork,
+    knee,
+    mean_value_analysis,
+    queue_length,
     queue_staleness_pmf,
     queue_staleness_variance,
     saturated_staleness_variance,
     separate_pull_staleness_mean,
+    throughput,
+    utilisation,
 )
+from asyncsim.theory._rounds import (
+    asynchronous_speed_up,
+    error_curve,
+    expected_order_statistic,
+    round_time,
+    round_time_of_law,
+)
+from asyncsim.theory._stationary import kinetic_energy, noise_floor, stability_limit
 
 __all__ = [
     "ClosedNetwork",

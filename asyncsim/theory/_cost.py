@@ -7,10 +7,9 @@ import numpy as np
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.theory._arguments import Protocol, checked_protocol
-from asyncsim.theory._laws import quantile
-from asyncsim.theory._numerics import integrals
-from asyncsim.theory.runtime._queueing import throughput
-from asyncsim.theory.runtime._rounds import expected_order_statistic
+from asyncsim.theory._numerics import integrals, quantile
+from asyncsim.theory._queue import throughput
+from asyncsim.theory._rounds import expected_order_statistic
 
 PROTOCOLS = ("async", "sync", "k_sync")
 _LATENCY = "Give seconds each way, for example 0.01."

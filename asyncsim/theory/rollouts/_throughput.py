@@ -8,8 +8,8 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
+from asyncsim.theory._rounds import expected_order_statistic
 from asyncsim.theory.rollouts._arguments import checked_lead, checked_samples, checked_seconds, checked_slots, rate_of
-from asyncsim.theory.runtime._rounds import expected_order_statistic
 
 
 def throughput_bound(

@@ -10,7 +10,7 @@ import asyncsim as asim
 from asyncsim import delays, theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma, HyperExponential, Straggler
 from asyncsim.reports.stability import momentum_rule
-from asyncsim.theory.stability._second_moments import linear_rule
+from asyncsim.theory._moments import linear_rule
 from tests.theory.replicates import many_paths, stationary, z_score
 
 MEAN_SQUARE = {2: 1.280776, 4: 0.843070, 8: 0.566391, 16: 0.386182, 32: 0.266113, 64: 0.184762}

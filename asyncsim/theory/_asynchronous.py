@@ -9,11 +9,8 @@ from asyncsim import _checks as checks
 from asyncsim.delays import Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import Group, groups, one_law_per_worker
 from asyncsim.theory._arguments import checked_size, checked_workers
-from asyncsim.theory._laws import has_atoms, quantile
-from asyncsim.theory._numerics import integrals
-from asyncsim.theory.staleness._generating_function import staleness_distribution, staleness_transform
-from asyncsim.theory.staleness._quadrature import quadrature
-from asyncsim.theory.staleness._renewal import count_variance
+from asyncsim.theory._generating_function import count_variance, quadrature, staleness_distribution, staleness_transform
+from asyncsim.theory._numerics import has_atoms, integrals, quantile
 
 
 def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: int) -> FloatArray:

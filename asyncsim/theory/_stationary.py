@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from asyncsim.delays import Delay
 from asyncsim.delays._per_worker import one_law_per_worker
 from asyncsim.theory._arguments import checked_kappa, momentum_and_place
-from asyncsim.theory.stability._constant_delay import constant_delay_limit, constant_delay_moments
-from asyncsim.theory.stability._moment_system import moment_system
-from asyncsim.theory.stability._phases import in_turn
+from asyncsim.theory._constant_delay import constant_delay_limit, constant_delay_moments
+from asyncsim.theory._moments import moment_system
+from asyncsim.theory._phases import in_turn
 
 
 def stability_limit(

@@ -7,7 +7,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.theory.stability import _lyapunov as lyapunov
+from asyncsim.theory import _lyapunov as lyapunov
 
 
 def orders(law, workers, seeds, commits):

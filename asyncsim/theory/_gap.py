@@ -15,10 +15,8 @@ from numpy.typing import ArrayLike
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import Group, groups
 from asyncsim.theory._arguments import checked_size, checked_workers
-from asyncsim.theory.staleness._asynchronous import require_no_atoms
-from asyncsim.theory.staleness._generating_function import invert, transform_of_equal
-from asyncsim.theory.staleness._quadrature import longest_time, quadrature
-from asyncsim.theory.staleness._renewal import count_variance
+from asyncsim.theory._asynchronous import require_no_atoms
+from asyncsim.theory._generating_function import count_variance, invert, longest_time, quadrature, transform_of_equal
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
-from asyncsim.theory.stability._exponential import exponential_limit, exponential_noise_floor
+from asyncsim.theory._exponential import exponential_limit, exponential_noise_floor
 
 
 class MomentumEstimate(NamedTuple):

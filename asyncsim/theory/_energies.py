@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from asyncsim import delays
 from asyncsim.delays import Delay
 from asyncsim.theory._arguments import checked_kappa, checked_momentum, checked_workers
-from asyncsim.theory.stability._stationary import kinetic_energy
-from asyncsim.theory.staleness._asynchronous import staleness_variance
+from asyncsim.theory._asynchronous import staleness_variance
+from asyncsim.theory._stationary import kinetic_energy
 
 
 def proxy_noise_floor(kappa: float, momentum: float) -> float:

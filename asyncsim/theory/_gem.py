@@ -7,8 +7,8 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory._arguments import checked_momentum, checked_workers
+from asyncsim.theory._energies import proxy_noise_floor
 from asyncsim.theory._numerics import cell_means, root_between
-from asyncsim.theory.stability._energies import proxy_noise_floor
 
 CAP = 5.0  # upper clamp of π in the authors' script
 CELLS = 1000  # of an integral over a distribution function

@@ -1,0 +1,277 @@
+"""The generating function E z^τ of stationary staleness, for any compute laws without atoms.
+
+Between the read and the commit of one worker, the others are independent renewal processes in equilibrium, so
+
+    E z^τ = Σ_i share_i ∫ F_i(dx) Π_{w≠i} E z^{N_w(x)}
+
+with F_i the compute law of worker i, share_i its share of the commits and N_w(x) an equilibrium renewal count. With m
+the mean of the law F of that count and A_j(x) = ∫_0^x F^{*j}(u) du (A_0(x) = x),
+
+    P(N(x) >= j) = (A_{j-1}(x) - A_j(x)) / m
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.delays import Delay, Erlang, Exponential, FloatArray, Gamma
+from asyncsim.delays._per_worker import Group
+from asyncsim.theory._numerics import integrals, quantile
+
+ComplexArray = NDArray[np.complex128]
+_NUMBERS_AT_ONCE = 2**19  # complex numbers per block: 8 MiB stay in the caches
+_MISSING = 1e-6  # probability that may be lost beyond the longest compute time considered
+_NODES = 8  # per panel: where g is evaluated
+_FINE = 16  # per panel: where F is evaluated
+_OMITTED_MASS = 1e-11
+_GAMMA = (Exponential, Gamma, Erlang)
+_NEGLIGIBLE = 1e-12
+_MOST_CELLS = 2**18  # one convolution per count
+_MOST_CELLS_ONCE = 2**21  # one convolution in all
+
+
+class Quadrature(NamedTuple):
+    """Times at which to evaluate g, shape (points,), and one row of weights per law, shape (laws, points)."""
+
+    x: FloatArray
+    weights: FloatArray
+
+
+def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArray:
+    """E z^τ at every z, |z| <= 1; the coefficients of powers above z^most may be wrong."""
+    rule, tails = _prepared(laws, most)
+    block = max(1, _NUMBERS_AT_ONCE // (len(rule.x) * len(laws)))
+    parts = [_transform_block(laws, rule, tails, z[i : i + block]) for i in range(0, len(z), block)]
+    return np.concatenate(parts)
+
+
+def staleness_distribution(laws: tuple[Group, ...], size: int) -> FloatArray:
+    """P(τ = 0..size-1) by inverting the transform on a circle inside the unit disc, shape (size,)."""
+    return invert(lambda z: staleness_transform(laws, z, size), size)
+
+
+def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> FloatArray:
+    """The coefficients of z^0, ..., z^{size - 1} of a generating function, shape (size,)."""
+    length = 2 * size
+    radius = 10.0 ** (-11 / length)
+    z = radius * np.exp(-2j * np.pi * np.arange(size + 1) / length)
+    values = np.fft.irfft(transform(z), length)[:size]
+    return np.maximum(values * radius ** -np.arange(size), 0.0)
+
+
+def transform_of_equal(rule: Quadrature, cycle: Delay, others: int, z: ComplexArray, most: int) -> ComplexArray:
+    """∫ F(dx) (E z^{N(x)})^others for the one law F of the quadrature, and counts N of renewals of law `cycle`."""
+    tails = count_tails(cycle, rule.x, most)
+    block = max(1, _NUMBERS_AT_ONCE // len(rule.x))
+    parts = [
+        rule.weights[0] @ _power(_count_transform(tails, z[i : i + block]), others) for i in range(0, len(z), block)
+    ]
+    return np.concatenate(parts)
+
+
+def _prepared(laws: tuple[Group, ...], most: int) -> tuple[Quadrature, list[FloatArray]]:
+    """Quadrature up to a time beyond which a staleness of at most `most` is negligible, and the counts at its nodes."""
+    longest = longest_time(laws)
+    cycle = 1 / sum(group.workers / group.law.mean for group in laws)
+    horizon = 1.5 * most * cycle + 8 * min(group.law.mean for group in laws)
+    while horizon < longest and _missing(laws, horizon, most) > _MISSING:
+        horizon *= 2
+    rule = quadrature(laws, min(horizon, longest))
+    return rule, [count_tails(group.law, rule.x, most) for group in laws]
+
+
+def _missing(laws: tuple[Group, ...], horizon: float, most: int) -> float:
+    """A bound on P(delay > horizon, τ <= most) for one worker."""
+    tail = max(float(1 - group.law.cdf(horizon)) for group in laws)
+    others = sum(group.workers for group in laws) - 1
+    if tail < _MISSING or others < 1:
+        return tail
+    allowed = int(2 * most / others) + 1
+    few = 0.0
+    for group in laws:
+        tails = count_tails(group.law, np.array([horizon]), allowed)
+        few = max(few, 1 - float(tails[allowed - 1, 0]) if len(tails) >= allowed else 1.0)
+    needed = -(-others // 2)
+    return tail * min(1.0, 4 * few) ** needed
+
+
+def _transform_block(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
+    single = [_count_transform(tail, z) for tail in tails]  # each (points, arguments)
+    counts = [group.workers for group in laws]
+    before = _running_products(single, counts)
+    after = _running_products(single[::-1], counts[::-1])[::-1]
+    total = np.zeros(z.shape, dtype=z.dtype)
+    for index, group in enumerate(laws):
+        others = before[index] * after[index] * _power(single[index], group.workers - 1)
+        total += group.workers * group.share * (rule.weights[index] @ others)
+    return total
+
+
+def _count_transform(tails: FloatArray, z: NDArray) -> NDArray:
+    """E z^N = 1 + (z - 1) Σ_j P(N >= j) z^{j-1}, shape (points, arguments)."""
+    powers = z ** np.arange(len(tails))[:, None]
+    if np.isrealobj(z):
+        return 1 + (z - 1) * (tails.T @ powers)
+    return 1 + (z - 1) * (tails.T @ powers.real + 1j * (tails.T @ powers.imag))
+
+
+def _running_products(single: list[NDArray], counts: list[int]) -> list[NDArray]:
+    """The product of all factors before each one, each to the power of its count."""
+    products = [np.ones(())]
+    for factor, count in zip(single[:-1], counts[:-1], strict=True):
+        products.append(products[-1] * _power(factor, count))
+    return products
+
+
+def _power(base: NDArray, exponent: int) -> NDArray:
+    """Integer power by squaring: several times faster than complex `**`."""
+    result = np.ones(())
+    while exponent:
+        if exponent % 2:
+            result = result * base
+        base, exponent = (base * base if exponent > 1 else base), exponent // 2
+    return result
+
+
+def quadrature(laws: tuple[Group, ...], longest: float) -> Quadrature:
+    """Nodes and weights such that weights[l] @ g(x) = ∫_0^longest g(x) F_l(dx) for all laws at once."""
+    edges = _panels(laws, longest)
+    points, _ = np.polynomial.legendre.leggauss(_NODES)
+    x = edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2
+    return Quadrature(x.ravel(), np.array([_weights(group.law, edges).ravel() for group in laws]))
+
+
+def longest_time(laws: tuple[Group, ...]) -> float:
+    """The time that no law exceeds with a probability above 1e-11."""
+    return max(float(quantile(group.law, 1 - _OMITTED_MASS)) for group in laws)
+
+
+def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
+    """The edges of panels, halved while one holds much probability, or is wide and not empty."""
+    workers = sum(group.workers for group in laws)
+    cycle = min(group.law.mean for group in laws)
+    heaviest, widest = 1 / (6 + np.sqrt(workers)), cycle * min(0.5, 8 / np.sqrt(workers))
+    # A law's support may end inside a panel: its ends are edges from the start.
+    ends = [float(quantile(group.law, end)) for group in laws for end in (1e-14, 1 - 1e-14)]
+    edges = np.unique([0.0, *[end for end in ends if end < longest], longest])
+    while True:
+        mass = np.max([np.diff(group.law.cdf(edges)) for group in laws], axis=0)
+        width = np.diff(edges)
+        split = ((mass > heaviest) & (width > 1e-9 * cycle)) | ((mass > 1e-8) & (width > widest))
+        if not split.any():
+            return edges
+        edges = np.sort(np.concatenate([edges, (edges[:-1] + width / 2)[split]]))
+
+
+def _weights(law: Delay, edges: FloatArray) -> FloatArray:
+    """∫ l_i dF = [l_i F] - ∫ l_i' F for the Lagrange polynomials l_i of every panel, shape (panels, nodes)."""
+    right, slopes, fine = _lagrange()
+    inside = edges[:-1, None] + np.diff(edges)[:, None] * (fine + 1) / 2
+    # Relative to the left end: at 1 - 1e-11 the differences of F are what counts.
+    start = law.cdf(edges[:-1])[:, None]
+    return (law.cdf(edges[1:])[:, None] - start) * right - (law.cdf(inside) - start) @ slopes
+
+
+def _lagrange() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """l_i(1), quadrature weights times l_i' at the fine points, and the fine points, all on [-1, 1]."""
+    points, _ = np.polynomial.legendre.leggauss(_NODES)
+    fine, fine_weights = np.polynomial.legendre.leggauss(_FINE)
+    to_powers = np.linalg.inv(np.vander(points, increasing=True))  # column i: coefficients of l_i
+    powers = np.arange(1, _NODES)
+    slopes = (fine[:, None] ** (powers - 1) * powers) @ to_powers[1:]
+    right = to_powers.sum(axis=0)
+    return right, fine_weights[:, None] * slopes, fine
+
+
+def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:
+    """P(N(x) >= j) for j = 1, 2, ... until negligible at the largest x, at most `most` of them."""
+    integrals = _gamma_integrals if isinstance(law, _GAMMA) else _extrapolated_integrals
+    below = np.vstack([x, integrals(law, x, most)])
+    return np.clip((below[:-1] - below[1:]) / law.mean, 0.0, 1.0)
+
+
+def count_variance(law: Delay, x: FloatArray) -> FloatArray:
+    """Var N(x) = x/m + (2/m) Σ_j A_j(x) - (x/m)², shape and accuracy as in `count_tails`."""
+    if isinstance(law, _GAMMA):
+        total = _gamma_integrals(law, x, most=10**9).sum(axis=0)
+    else:
+        step = lattice_step(law)
+        total = (4 * _summed_integrals(law, x, step / 2) - _summed_integrals(law, x, step)) / 3
+    return x / law.mean + 2 / law.mean * total - (x / law.mean) ** 2
+
+
+def _summed_integrals(law: Delay, x: FloatArray, step: float) -> FloatArray:
+    """Σ_j A_j as the power series A_1(z) / (1 - F(z)), inverted on a circle inside the unit disc."""
+    masses, integral = lattice_law(law, float(x.max()), step, _MOST_CELLS_ONCE)
+    size = 2 ** int(np.ceil(np.log2(2 * len(masses))))
+    damping = 10.0 ** (-11 / size * np.arange(len(masses)))
+    spectrum = np.fft.rfft(integral * damping, size) / (1 - np.fft.rfft(masses * damping, size))
+    return _interpolated(np.fft.irfft(spectrum, size)[: len(masses)] / damping, x / step)
+
+
+def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
+    """A_j(x) = x P(ja, x) - ja P(ja + 1, x) in units of the scale, P the regularised incomplete gamma function."""
+    from scipy.special import gammainc
+
+    shape, scale = law.mean**2 / law.variance, law.variance / law.mean
+    y, rows = x / scale, []
+    while len(rows) < most and not (rows and rows[-1].max() <= _NEGLIGIBLE * law.mean):
+        total = shape * (len(rows) + 1)
+        rows.append(scale * np.maximum(y * gammainc(total, y) - total * gammainc(total + 1, y), 0.0))
+    return np.array(rows)
+
+
+def _extrapolated_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
+    """Richardson extrapolation: the lattice's error is quadratic in its step."""
+    step = lattice_step(law)
+    coarse, fine = (_lattice_integrals(law, x, most, h) for h in (step, step / 2))
+    terms = min(len(coarse), len(fine))
+    return (4 * fine[:terms] - coarse[:terms]) / 3
+
+
+def _lattice_integrals(law: Delay, x: FloatArray, most: int, step: float) -> FloatArray:
+    masses, integral = lattice_law(law, float(x.max()), step)
+    size = 2 ** int(np.ceil(np.log2(2 * len(masses))))
+    spectrum = np.fft.rfft(masses, size)
+    rows = [_interpolated(integral, x / step)]
+    while len(rows) < most and rows[-1].max() > _NEGLIGIBLE * law.mean:
+        integral = np.fft.irfft(np.fft.rfft(integral, size) * spectrum, size)[: len(masses)]
+        rows.append(_interpolated(integral, x / step))
+    return np.array(rows)
+
+
+def lattice_law(
+    law: Delay, longest: float, step: float, most_cells: int = _MOST_CELLS
+) -> tuple[FloatArray, FloatArray]:
+    """Masses on 0, step, 2 step, ... past `longest` that keep the mean, and ∫F at these points."""
+    cells = int(np.ceil(longest / step)) + 4
+    if cells > most_cells:
+        raise ValueError(
+            f"`compute` has too heavy a tail for its spread; {law!r} would need {cells} lattice cells and at most "
+            f"{most_cells} are tried. Simulate this one, or use `staleness_mean`, which holds for every law."
+        )
+    edges = np.arange(cells + 1, dtype=np.float64) * step
+    integral = integrals(law.cdf, edges)
+    masses = np.diff(integral, n=2, prepend=0.0) / step
+    return masses, integral[:-1]
+
+
+def lattice_step(law: Delay) -> float:
+    """A step that resolves the narrowest 1/32 of the law's mass twice over, within reason."""
+    quantiles = quantile(law, np.arange(0, 32) / 32)
+    finest = min(law.mean / 256, (quantiles[24] - quantiles[8]) / 64)  # a density may be infinite somewhere
+    return float(np.clip(np.diff(quantiles).min() / 2, finest, law.mean / 64))
+
+
+def _interpolated(values: FloatArray, position: FloatArray) -> FloatArray:
+    """Cubic through the four lattice points around each position."""
+    first = np.clip(np.floor(position).astype(int) - 1, 0, len(values) - 4)
+    t = position - first
+    return (
+        -(t - 1) * (t - 2) * (t - 3) / 6 * values[first]
+        + t * (t - 2) * (t - 3) / 2 * values[first + 1]
+        - t * (t - 1) * (t - 3) / 2 * values[first + 2]
+        + t * (t - 1) * (t - 2) / 6 * values[first + 3]
+    )
