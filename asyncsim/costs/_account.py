@@ -142,10 +142,10 @@ def _of_trace(trace: Trace, seconds: float | None, pulls: bool | None) -> Usage:
 
 
 def _of_ledger(ledger: Ledger) -> Usage:
-    update, computed = ledger.steps.update, ledger.steps.computed
+    update, stopped = ledger.steps.update, ledger.steps.stopped
     end = float(update[-1]) if len(update) else 0.0
     generated = np.bincount(ledger.slot, ledger.seconds_between(0.0, end), ledger.slots)
-    paused = np.full(ledger.slots, float((update - computed).sum()))
+    paused = np.full(ledger.slots, float((update - stopped).sum()))
     return Usage(
         duration=end,
         commits=int(np.count_nonzero(ledger.trained_version >= 0)) // ledger.group_size,

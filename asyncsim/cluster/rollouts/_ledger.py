@@ -17,7 +17,8 @@ class Steps(NamedTuple):
 
     begin: Floats  # when the step took its groups, in seconds
     computed: Floats  # when its computation ended
-    update: Floats  # when the version grew, which is later than `computed` by the pause for the new weights
+    stopped: Floats  # when generation stopped for the new weights, later than `computed` where it drained before
+    update: Floats  # when the version grew, which is later than `stopped` by the pause for the new weights
     weights: Floats  # when the slots had the new weights; infinite if they did not have them by the end
     outstanding: Ints  # samples started and neither trained nor dropped, just after the update and before others start
     queue: Ints  # complete groups that wait, at that moment
@@ -116,5 +117,5 @@ class Ledger:
 
 def _without_pauses(steps: Steps, times: Floats) -> Floats:
     """Seconds of these times in which slots were not paused; no time lies within a pause."""
-    pauses = np.append(0.0, np.cumsum(steps.update - steps.computed))
+    pauses = np.append(0.0, np.cumsum(steps.update - steps.stopped))
     return times - pauses[np.searchsorted(steps.update, times, side="right")]

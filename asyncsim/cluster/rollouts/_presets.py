@@ -10,19 +10,13 @@ def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
     """Make rollouts as AReaL schedules them: a lead, the groups that are complete first, and nothing dropped.
 
     Args:
-        max_head_offpolicyness: η, how many steps generation may lead.
+        max_head_offpolicyness: η, steps by which generation may lead (`lead`), for example 4.
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Returns:
-        Rollouts with `lead` = η.
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> areal(max_head_offpolicyness=4, slots=64, group=4, batch=8, **laws).lead
+        >>> law = asim.delays.Exponential(1.0)
+        >>> areal(max_head_offpolicyness=4, slots=64, group=4, batch=8, generate=law, train=law).lead
         4.0
 
     References:
@@ -32,72 +26,65 @@ def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
 
 
 def skyrl(*, max_staleness_steps: float, **system: Any) -> Rollouts:
-    """Make rollouts as SkyRL's fully asynchronous trainer schedules them: a lead and the groups complete first.
+    """Make rollouts as SkyRL's fully asynchronous trainer schedules them: a lead, and the groups complete first.
 
     Args:
-        max_staleness_steps: How many steps generation may lead.
-        **system: The other arguments of `asyncsim.Rollouts`; `slots` is the number of its parallel generation workers
+        max_staleness_steps: Steps by which generation may lead (`lead`), for example 4.
+        **system: The other arguments of `asyncsim.Rollouts`. `slots` is the number of its parallel generation workers
             times `group`.
-
-    Returns:
-        Rollouts with this `lead`.
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> skyrl(max_staleness_steps=2, slots=64, group=4, batch=8, refill="group", **laws).lead
+        >>> law = asim.delays.Exponential(1.0)
+        >>> skyrl(max_staleness_steps=2, slots=64, group=4, batch=8, generate=law, train=law, refill="group").lead
         2.0
     """
     return Rollouts(**{"lead": max_staleness_steps, **system})
 
 
-def verl(*, staleness_threshold: float, **system: Any) -> Rollouts:
-    """Make rollouts as verl's fully asynchronous policy trainer schedules them, with partial rollouts.
-
-    A step of the simulation is the time between two synchronisations. With several trainer steps between them, give
-    `batch` and `train` of all of these together. Draining the engines at each synchronisation, as verl does without
-    partial rollouts, is not simulated.
+def verl(
+    *,
+    staleness_threshold: float,
+    trigger_parameter_sync_step: int = 1,
+    partial_rollout: bool = True,
+    **system: Any,
+) -> Rollouts:
+    """Make rollouts as verl's fully asynchronous policy trainer schedules them.
 
     Args:
-        staleness_threshold: By how many batches of a synchronisation generation may lead, a fraction or more.
-        **system: The other arguments of `asyncsim.Rollouts`; `sync` is the time of a synchronisation.
-
-    Returns:
-        Rollouts with this `lead`.
-
-    Raises:
-        ValueError: If an argument does not fit.
+        staleness_threshold: Lead (`lead`), as a multiple of the groups that are trained between two synchronisations,
+            for example 0.5.
+        trigger_parameter_sync_step: Steps from one synchronisation to the next (`sync_every`).
+        partial_rollout: Whether samples under way continue after a synchronisation (`during_sync="pause"`). Without
+            it, the engines finish them before (`"drain"`).
+        **system: The other arguments of `asyncsim.Rollouts`. `sync` is the time of a synchronisation.
 
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> verl(staleness_threshold=0.5, slots=64, group=4, batch=8, **laws).lead
-        0.5
+        >>> law = asim.delays.Exponential(1.0)
+        >>> made = verl(
+        ...     staleness_threshold=0.5, trigger_parameter_sync_step=4, partial_rollout=False,
+        ...     slots=64, group=4, batch=8, generate=law, train=law,
+        ... )
+        >>> made.lead, made.sync_every, made.during_sync
+        (0.5, 4, 'drain')
     """
-    return Rollouts(**{"lead": staleness_threshold, **system})
+    words = {"lead": staleness_threshold, "sync_every": trigger_parameter_sync_step}
+    return Rollouts(**{**words, "during_sync": "pause" if partial_rollout else "drain", **system})
 
 
 def torchtitan(*, target_off_policy_steps: float, window: int, **system: Any) -> Rollouts:
     """Make rollouts as torchtitan schedules them: a lead, and a window in the order of opening.
 
     Args:
-        target_off_policy_steps: S, how many steps generation may lead.
-        window: W, groups among which a complete one may overtake older ones.
+        target_off_policy_steps: S, steps by which generation may lead (`lead`), for example 2.
+        window: W, groups among which a complete one may overtake older ones, for example 16.
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Returns:
-        Rollouts with `lead` = S and `order` = "window".
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> torchtitan(target_off_policy_steps=2, window=16, slots=64, group=4, batch=8, **laws).order
+        >>> law = asim.delays.Exponential(1.0)
+        >>> torchtitan(target_off_policy_steps=2, window=16, slots=64, group=4, batch=8, generate=law, train=law).order
         'window'
     """
     return Rollouts(**{"lead": target_off_policy_steps, "order": "window", "window": window, **system})
@@ -111,19 +98,15 @@ def nemo_rl(
     Args:
         sampling: "in_order": steps take groups in the order of opening. "ready_first": those that were complete first.
             "windowed": those that were complete first, and groups that are too old are dropped.
-        max_trajectory_age_steps: How many steps generation may lead, or how old a group may be with "windowed".
+        max_trajectory_age_steps: Steps by which generation may lead (`lead`), or with "windowed" versions that a group
+            may be old (`max_age`), for example 1.
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Returns:
-        Rollouts with this `lead` and `order`, or with this `max_age`.
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> nemo_rl(sampling="in_order", max_trajectory_age_steps=1, slots=64, group=4, batch=8, **laws).order
+        >>> law = asim.delays.Exponential(1.0)
+        >>> engines = {"slots": 64, "group": 4, "batch": 8, "generate": law, "train": law}
+        >>> nemo_rl(sampling="in_order", max_trajectory_age_steps=1, **engines).order
         'submission'
     """
     if sampling == "windowed":
@@ -136,19 +119,13 @@ def tinker(*, max_steps_off_policy: int, **system: Any) -> Rollouts:
     """Make rollouts as tinker's recipes schedule them: no lead, and groups that are too old are dropped.
 
     Args:
-        max_steps_off_policy: K, how many versions old a group may be.
+        max_steps_off_policy: K, versions that a group may be old (`max_age`), for example 4.
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Returns:
-        Rollouts with `max_age` = K.
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> tinker(max_steps_off_policy=4, slots=64, group=4, batch=8, **laws).max_age
+        >>> law = asim.delays.Exponential(1.0)
+        >>> tinker(max_steps_off_policy=4, slots=64, group=4, batch=8, generate=law, train=law).max_age
         4
     """
     return Rollouts(**{"max_age": max_steps_off_policy, **system})
@@ -158,20 +135,14 @@ def prime_rl(*, max_off_policy_steps: int = 8, target_lag: float = 1, **system: 
     """Make rollouts as prime-rl schedules them: a lead, and groups under way that are too old are aborted.
 
     Args:
-        max_off_policy_steps: How many versions old a group may be, complete or under way.
-        target_lag: How many steps generation may lead.
+        max_off_policy_steps: Versions that a group may be old, complete or under way (`max_age`, `stale="abort"`).
+        target_lag: Steps by which generation may lead (`lead`).
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Returns:
-        Rollouts with this `lead` and `max_age`, and with `stale` = "abort".
-
-    Raises:
-        ValueError: If an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> prime_rl(slots=64, group=4, batch=8, **laws).stale
+        >>> law = asim.delays.Exponential(1.0)
+        >>> prime_rl(slots=64, group=4, batch=8, generate=law, train=law).stale
         'abort'
     """
     return Rollouts(**{"lead": target_lag, "max_age": max_off_policy_steps, "stale": "abort", **system})
@@ -181,20 +152,14 @@ def queue(*, batches: int, batch: int, **system: Any) -> Rollouts:
     """Make rollouts with a bounded queue: a group that enters a full one drops the group that entered first.
 
     Args:
-        batches: q, steps for which the queue has room.
+        batches: q, steps for which the queue has room (`capacity` = q·b), for example 2.
         batch: b, groups of a step.
         **system: The other arguments of `asyncsim.Rollouts`.
 
-    Returns:
-        Rollouts with `capacity` = q·b.
-
-    Raises:
-        ValueError: If an argument does not fit.
-
     Example:
         >>> import asyncsim as asim
-        >>> laws = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(1.0)}
-        >>> queue(batches=2, slots=64, group=4, batch=8, **laws).capacity
+        >>> law = asim.delays.Exponential(1.0)
+        >>> queue(batches=2, slots=64, group=4, batch=8, generate=law, train=law).capacity
         16
 
     References:

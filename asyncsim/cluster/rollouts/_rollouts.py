@@ -75,7 +75,10 @@ class Rollouts(Component):
         stale: "drop": `max_age` concerns complete groups. "abort": at each update, also those under way.
         sync: Law of the time that new weights take to the slots, in seconds.
         during_sync: "pause": the trainer and all generation stop for that time, and the version grows after it.
-            "continue": nothing stops, and slots generate with older weights for that time.
+            "continue": nothing stops, and slots generate with older weights for that time. "drain": slots first finish
+            the samples under way and start no others, the trainer waits for them, and then all stops as for "pause".
+        sync_every: M: slots have new weights after every M-th step only, and the lead is in units of M steps: groups
+            may be opened while fewer than ⌊(v' + (η + 1)·M)·b⌋ have been, where v' is the last such version.
         prompt: Factor of the generation times of a group's samples, by its prompt: `(ticket, j) -> factors`, where
             `j` are numbers of a ticket's groups, counted from 0 in the order of opening, as an array. A ticket is the
             worker in the trace. None: all groups have the same law. See `workloads.Bits.prompts`.
@@ -115,7 +118,8 @@ class Rollouts(Component):
     max_age: Annotated[int, _age] | None = None
     stale: Literal["drop", "abort"] = "drop"
     sync: Annotated[Delay, _law] = ZERO
-    during_sync: Literal["pause", "continue"] = "pause"
+    during_sync: Literal["pause", "continue", "drain"] = "pause"
+    sync_every: Annotated[int, _whole] = 1
     prompt: Annotated[Prompt, _function] | None = None
 
     def check(self) -> None:
@@ -142,6 +146,11 @@ class Rollouts(Component):
             raise ValueError(
                 f"`capacity` must be at least `batch`, or no step begins; got {self.capacity} for steps of "
                 f"{self.batch} groups. Use {self.batch} or more."
+            )
+        if self.max_age is not None and self.max_age < self.sync_every - 1:
+            raise ValueError(
+                f"`max_age` must be at least `sync_every` - 1, or no group is young enough for the last step before a "
+                f"synchronisation; got {self.max_age} for {self.sync_every} steps. Use {self.sync_every - 1} or more."
             )
         if self.stale == "abort" and self.max_age is None:
             raise ValueError("`max_age` must be given with stale='abort'; got None. Give a number of versions.")

@@ -50,6 +50,7 @@ class Settings(NamedTuple):
     stale: str
     sync: Delay
     during_sync: str
+    sync_every: int
     prompt: Prompt | None
 
 
@@ -73,8 +74,8 @@ class Running:
         self.train = self._delays(settings.train, seed, Purpose.TRAIN)
         self.reward = self._delays(settings.reward, seed, Purpose.REWARD)
         self.sync = self._delays(settings.sync, seed, Purpose.SYNC)
-        self.pauses = settings.during_sync == "pause" and not is_zero(settings.sync)
         self.continues = settings.during_sync == "continue" and not is_zero(settings.sync)
+        self.drains = settings.during_sync == "drain"
         self.place_slots = settings.group if settings.refill == "group" else 1
         self.idle = deque(range(settings.slots // self.place_slots))
         self.queue = queue_of(settings.order, settings.window)
@@ -84,6 +85,8 @@ class Running:
         self.counted = 0  # groups opened and not dropped
         self.unstarted = 0  # samples of the group that is being opened
         self.outstanding = 0  # samples started and neither trained nor dropped
+        self.generating = 0  # samples that slots generate now
+        self.draining: float | None = None  # while slots finish their samples: seconds of the synchronisation after it
         self.busy = self.paused = False
         self.pause = 0.0  # seconds in all, that under way included
         self.batch: list[int] = []  # groups of the step under way
@@ -98,7 +101,8 @@ class Running:
         self.first_sample, self.read, self.ticket, self.left = array("q"), array("q"), array("q"), array("q")
         self.finish, self.ready, self.ready_version = array("d"), array("d"), array("q")
         self.step, self.fate, self.end_version, self.end_time = array("q"), array("b"), array("q"), array("d")
-        self.begin, self.computed, self.update, self.arrival = array("d"), array("d"), array("d"), array("d")
+        self.begin, self.computed, self.stopped = array("d"), array("d"), array("d")
+        self.update, self.arrival = array("d"), array("d")
         self.outstanding_after, self.queue_after = array("q"), array("q")
         self.trained = array("q")  # groups in the order of training
         self._fill()
@@ -138,6 +142,7 @@ class Running:
             steps=Steps(
                 begin=np.array(self.begin)[: self.version],
                 computed=np.array(self.computed)[: self.version],
+                stopped=np.array(self.stopped)[: self.version],
                 update=np.array(self.update),
                 # Weights that arrive after newer ones come with these.
                 weights=np.minimum.accumulate(np.array(self.arrival)[::-1])[::-1],
@@ -204,8 +209,11 @@ class Running:
 
     def _admitted(self) -> float:
         """Groups that may have been opened at this version, those that were dropped not counted."""
-        lead, batch = self.settings.lead, self.settings.batch
-        return INFINITY if lead is None else math.floor((self.version + lead + 1) * batch * (1 + ROUNDING))
+        lead, batch, every = self.settings.lead, self.settings.batch, self.settings.sync_every
+        if lead is None:
+            return INFINITY
+        synchronised = self.version - self.version % every
+        return math.floor((synchronised + (lead + 1) * every) * batch * (1 + ROUNDING))
 
     def _fill(self) -> None:
         """Free places complete the group that is being opened, then open others as far as these are admitted."""
@@ -252,6 +260,7 @@ class Running:
         row = len(self.start)
         self.unstarted -= 1
         self.outstanding += 1
+        self.generating += 1
         self.start.append(self.env.now)
         self.end.append(INFINITY)
         self.due_pause.append(self.pause)
@@ -271,6 +280,7 @@ class Running:
             Timeout(self.env, late, row).callbacks.append(self._end_sample)  # type: ignore[union-attr]
             return
         self.end[row] = now = self.env.now
+        self.generating -= 1
         left = self.left[group] = self.left[group] - 1
         if self.place_slots == 1 or not left:
             self.idle.append(self.slot[row] // self.place_slots)
@@ -280,7 +290,10 @@ class Running:
                 Timeout(self.env, seconds, group).callbacks.append(self._reward)  # type: ignore[union-attr]
             else:
                 self._enter(group)
-        self._fill()
+        if self.draining is not None and not self.generating:
+            self._synchronise(self.draining)
+        else:
+            self._fill()
 
     def _reward(self, event: Event) -> None:
         if self.fate[event._value] != Fate.CANCELLED:
@@ -317,14 +330,27 @@ class Running:
     def _end_step(self, event: Event) -> None:
         del event
         self.computed.append(self.env.now)
-        seconds = next(self.sync)
-        if self.pauses and seconds:
+        if (self.version + 1) % self.settings.sync_every:
+            self.stopped.append(self.env.now)
+            self._update(late=True)
+        elif self.continues:
+            self.stopped.append(self.env.now)
+            if seconds := next(self.sync):
+                _Urgent(self.env, seconds, self.version + 1, self._arrive)
+            self._update(late=seconds > 0)
+        elif self.drains and self.generating:
+            self.paused, self.draining = True, next(self.sync)
+        else:
+            self._synchronise(next(self.sync))
+
+    def _synchronise(self, seconds: float) -> None:
+        """Generation stops until the slots have the new weights."""
+        self.draining = None
+        self.stopped.append(self.env.now)
+        if seconds:
             self.paused = True
             self.pause += seconds
             _Urgent(self.env, seconds, None, lambda _: self._update())
-        elif self.continues and seconds:
-            _Urgent(self.env, seconds, self.version + 1, self._arrive)
-            self._update(late=True)
         else:
             self._update()
 
@@ -367,6 +393,7 @@ class Running:
                 continue
             first = self.first_sample[group]
             running = [row for row in self._rows(group) if self.end[row] == INFINITY]
+            self.generating -= len(running)
             for row in running:
                 self.end[row] = self.env.now
             if self.place_slots == 1:

@@ -20,7 +20,10 @@ def plain(r, commits, lengths, train, reward, sync):
     future, samples, groups, queue, moved, steps = [], [], [], [], [], []
     order, each = count(), r.group if r.refill == "group" else 1
     free, window = list(range(r.slots // each)), r.window if r.order == "window" else 1
-    now, version, weights, batch, begun, paused = 0.0, 0, 0, None, 0.0, False
+    now, version, weights, batch, begun, paused, drains = 0.0, 0, 0, None, 0.0, False, None
+
+    def base():
+        return version // r.sync_every * r.sync_every
 
     def later(seconds, priority, kind, what):
         future.append((now + seconds, priority, next(order), kind, what))
@@ -29,7 +32,7 @@ def plain(r, commits, lengths, train, reward, sync):
         while free and not paused:
             if not groups or groups[-1]["fate"] == "dropped" or len(groups[-1]["samples"]) == r.group:
                 opened = sum(group["fate"] != "dropped" for group in groups)
-                if r.lead is not None and opened >= math.floor((version + r.lead + 1) * r.batch + 1e-9):
+                if r.lead is not None and opened >= math.floor((base() + (r.lead + 1) * r.sync_every) * r.batch + 1e-9):
                     return
                 groups.append(Record(read=weights, samples=[], fate=None, ready=None, version=None))
             place = free.pop(0)
@@ -97,20 +100,27 @@ def plain(r, commits, lengths, train, reward, sync):
         if kind == "reward" and what["fate"] is None:
             enter(what)
         if kind == "step":
-            pause = next(sync)
-            computed, stops = now, r.during_sync == "pause" and pause > 0
-            paused = stops
-            if stops:
-                future[:] = [(e[0] + pause, *e[1:]) if e[3] == "sample" else e for e in future]
-            later(pause if stops else 0.0, STEP, "update", computed)
-            if r.during_sync == "continue" and pause > 0:
+            syncs = (version + 1) % r.sync_every == 0
+            pause, computed = next(sync) if syncs else 0.0, now
+            if syncs and r.during_sync == "continue" and pause > 0:
                 later(pause, STEP, "weights", version + 1)
+            if syncs and r.during_sync == "drain":
+                paused, drains = True, pause
+            elif r.during_sync == "continue" or not pause:
+                later(0.0, STEP, "update", computed)
+            else:
+                paused = True
+                future[:] = [(e[0] + pause, *e[1:]) if e[3] == "sample" else e for e in future]
+                later(pause, STEP, "update", computed)
+        if drains is not None and not any(one["end"] == math.inf for one in samples):
+            later(drains, STEP, "update", computed)
+            drains = None
         if kind == "weights":
             weights = max(weights, what)
         if kind == "update":
             version, paused, batch = version + 1, False, None
             steps.append((begun, what, now))
-            if r.during_sync == "pause" or not any(event[3] == "weights" for event in future):
+            if version == base() and not any(event[3] == "weights" and event[4] == version for event in future):
                 weights = version
             for group in groups if r.stale == "abort" and len(steps) * r.batch < commits else ():
                 if group["fate"] is None and group["ready"] is None and version - group["read"] > r.max_age:

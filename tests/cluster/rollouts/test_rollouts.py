@@ -28,7 +28,10 @@ def systems(draw, **fixed):
     refill = draw(st.sampled_from(["sample", "group"]))
     slots = group * draw(st.integers(1, 4)) if refill == "group" else draw(st.integers(1, 10))
     order = draw(st.sampled_from(["completion", "submission", "window", "freshest"]))
-    lead = draw(st.one_of(st.none(), st.sampled_from([0.0, 0.3, 1.0, 1.5, 3.0])))
+    lead, every = (
+        draw(st.one_of(st.none(), st.sampled_from([0.0, 0.3, 1.0, 1.5, 3.0]))),
+        draw(st.sampled_from([1, 1, 2, 3])),
+    )
     chosen = {
         "slots": slots,
         "group": group,
@@ -41,10 +44,11 @@ def systems(draw, **fixed):
         "order": order,
         "window": draw(st.integers(1, 6)) if order == "window" else 1,
         "capacity": draw(st.one_of(st.none(), st.integers(batch, 3 * batch))),
-        "max_age": (age := draw(st.one_of(st.none(), st.integers(0, 3)))),
+        "max_age": (age := draw(st.one_of(st.none(), st.integers(every - 1, every + 2)))),
         "stale": "drop" if age is None else draw(st.sampled_from(["drop", "abort"])),
         "sync": draw(EXTRA),
-        "during_sync": draw(st.sampled_from(["pause", "continue"])),
+        "during_sync": draw(st.sampled_from(["pause", "continue", "drain"])),
+        "sync_every": every,
     }
     return asim.Rollouts(**chosen | fixed)
 
@@ -184,6 +188,7 @@ BAD = [
     ({"window": 4}, "`window` must be left out with order='completion'; got 4. Use order='window'"),
     ({"capacity": 1}, "`capacity` must be at least `batch`, or no step begins; got 1 for steps of 2 groups. Use 2"),
     ({"max_age": 0.5}, "`max_age` must be an integer of at least 0; got 0.5"),
+    ({"max_age": 1, "sync_every": 3}, "`max_age` must be at least `sync_every` - 1"),
     ({"stale": "abort"}, "`max_age` must be given with stale='abort'; got None"),
 ]
 
