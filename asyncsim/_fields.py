@@ -176,7 +176,7 @@ def override(component: Any, **changes: Any) -> Any:
 def settings(fields: Iterable[Field]) -> str:
     """The fields whose values differ from their defaults, as one line of text; values of many numbers are left out."""
     shown = {field.name: field.show() for field in fields if field.value is not None and not field.is_default}
-    return ", ".join(f"{name} {text}" for name, text in shown.items() if len(text) <= LONGEST)
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items() if len(text) <= LONGEST)
 
 
 @lru_cache(maxsize=512)

@@ -71,11 +71,11 @@ def text(name: str, value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """A number, a switch, a list or a text; a dash for a number that does not exist."""
+    """The value of a field of a scenario; a dash for a number that does not exist."""
     if value is None or value != value:
         return ABSENT
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return "true" if value else "false"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     return number(value) if isinstance(value, (int, float)) else str(value)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_not_negative, require_positive
-from asyncsim.plots._spans import seconds_per_job
+from asyncsim.plots._timeline import seconds_per_job
 from asyncsim.trace import Fault, Trace
 from asyncsim.trace._spans import spells
 from asyncsim.trace._tables import end_of_trace

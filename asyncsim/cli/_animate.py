@@ -29,10 +29,11 @@ NAME = "animate"
 KINDS = (".html", ".gif", ".mp4")
 TRACES = (".npz", ".csv")
 POINTS = ("central", "read")
-HELP = """Show a run moving: who reads, computes and commits, how stale everybody is, and what that does.
+HELP = """Animate a run: who reads, computes and commits, and how stale each worker is.
 
-RUN is the folder of a run or its tag; the folder of a comparison, whose rules are shown side by side where they share
-one schedule; or the file of a trace, .npz or .csv. What a landscape needs and the run did not record is replayed.
+RUN is the folder of a run or its tag, the folder of a comparison whose rules share one schedule, or the file of a
+trace (.npz or .csv). A landscape needs the parameters of each commit, so a run that did not record them is replayed.
+For example: asyncsim animate runs/gem --view gravity --out gem.gif
 """
 
 
@@ -75,27 +76,27 @@ class View(click.ParamType):
             ["--view"],
             type=View(),
             metavar="VIEW",
-            help="landscape: the central variable's way, and where workers read; gravity: workers as masses around the "
-            "server. [landscape for two parameters, else gravity]",
+            help="landscape: the path of the central variable and the parameters that workers read; gravity: workers "
+            "as masses around the server. [landscape for two parameters, else gravity]",
         ),
-        click.Option(["--start"], type=float, metavar="SECONDS", help="First second. [0]"),
-        click.Option(["--stop"], type=float, metavar="SECONDS", help="Last second. [the last commit's]"),
+        click.Option(["--start"], type=float, metavar="SECONDS", help="Start of the movie. [0]"),
+        click.Option(["--stop"], type=float, metavar="SECONDS", help="End of the movie. [the last commit]"),
         click.Option(
             ["--principal"],
             is_flag=True,
-            help="A landscape of a model of any size: the plane in which its central variable moves most.",
+            help="Draw a landscape for a model of any size, on the plane in which its parameters move most.",
         ),
         click.Option(
             ["--out"],
             type=Target(),
             metavar="FILE",
-            help="The page, or a .gif or .mp4 of the same. [movie.html in the folder of the run]",
+            help="A page (.html), or a movie (.gif or .mp4). [movie.html in the folder of the run]",
         ),
         click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
         click.Option(
             ["--trust"],
             is_flag=True,
-            help="Run the script that RUN was made by even if it has changed or may be another user's work.",
+            help="Run the script of RUN even if it has changed or may belong to another user.",
         ),
     ],
 )
@@ -141,7 +142,7 @@ def _show_page(words: str, page: Path, show: bool) -> None:
 
 
 def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]) -> Movie:
-    """The movie of what a folder holds."""
+    """The movie of a run, or of a comparison."""
     if isinstance(found, Result):
         title, subtitle = headline(found.scenario)
         results = {found.scenario.rule.name: found}
@@ -184,8 +185,8 @@ def _leaves(run: Run) -> list[Any]:
 EXPLORE_PAGE = "explore.html"
 EXPLORE_HELP = """Write a page with sliders, on which you explore staleness, stability and waiting.
 
-The page shows a simulated cluster that follows the sliders for workers, spread of compute times, step size and server
-rate. It is one file, works without a network, and also on a phone. For example: asyncsim explore --out staleness.html
+The page simulates a cluster with the workers, spread of compute times, step size and server rate of its sliders. It is
+one file that works without a network, also on a phone. For example: asyncsim explore --out staleness.html
 """
 
 

@@ -1,4 +1,4 @@
-"""`asyncsim calibrate`: from a log to a cluster, with a table, a picture and a scenario that uses it."""
+"""`asyncsim calibrate`: from a log to a cluster model, with a table, a picture and a scenario that uses it."""
 
 import math
 import os
@@ -43,13 +43,13 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
 @click.option(
     "--law",
     metavar="NAME",
-    help=f"Law of the compute times: {', '.join(FAMILIES)}. [the one of least AIC]",
+    help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]",
 )
 @click.option(
     "--model",
     metavar="SCRIPT.py",
     type=click.Path(exists=True, dir_okay=False),
-    help="Script that defines `model`, an asyncsim.calibration.Model, to be fitted. [the laws of least AIC]",
+    help="Script that defines `model`, an asyncsim.calibration.Model. [the laws of least AIC]",
 )
 @click.option(
     "--method",
@@ -60,17 +60,17 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
     "--simulations",
     type=click.IntRange(min=LEAST_SIMULATIONS),
     default=SIMULATIONS,
-    help=f"Simulations, for npe. [{SIMULATIONS}]",
+    help=f"Number of simulations, for npe. [{SIMULATIONS}]",
 )
-@click.option("--jobs", type=click.IntRange(min=0), help="Processes that simulate. [one for each core]")
+@click.option("--jobs", type=click.IntRange(min=0), help="Number of processes that simulate. [one for each core]")
 @click.option(
     "--store",
     metavar="DIR",
     default=str(STORE),
-    help=f"Folder of simulations, for other logs of the same model too. [{STORE}]",
+    help=f"Folder of simulations, which other logs of the same model reuse. [{STORE}]",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of intervals and checks. [0]")
-@click.option("--quick", is_flag=True, help="Leave out what is simulated: the check of the model, and what if.")
+@click.option("--quick", is_flag=True, help="Skip the simulations: no check of the model, and no larger clusters.")
 @START
 def command(
     file: str,
@@ -86,16 +86,16 @@ def command(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Fit a cluster to the log in FILE: laws, their parameters with 90 % intervals, and those not identified.
+    """Fit a cluster model to the log in FILE, with 90 % intervals and the parameters that are not identified.
 
-    FILE is a CSV log with the columns worker and commit_time; start_time, finish_time, arrive_time and serve_time let
-    it separate computing, messages and service. The folder gets fit.json, calibration.png and scenario.py, which
-    simulates more workers.
+    FILE is a CSV log with the columns worker and commit_time. With start_time, finish_time, arrive_time and serve_time,
+    the fit separates computing, messages and service. It writes fit.json, calibration.png and scenario.py, which
+    simulates more workers. For example: asyncsim calibrate cluster.csv --start first
 
-    A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are kept: the same
-    command goes on after Ctrl-C, and another log of as many workers and commits takes seconds.
+    A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are stored, so the
+    same command continues after Ctrl-C, and another log of as many workers and commits takes seconds.
 
-    Give a model of your own by --model SCRIPT.py, with --method likelihood where the log has durations.
+    You can give your own model by --model SCRIPT.py, with --method likelihood if the log has durations.
     """
     folder = Path(out or DEFAULT)
     with SimulationBar() as bar, ExitStack() as stack:
@@ -157,7 +157,7 @@ def model_of(path: str) -> Model:
 def _stopped(latest: SimulationProgress | None, store: str) -> str:
     if latest is None:
         return "Stopped before the first simulation."
-    return f"Stopped; {latest.done:,} of {latest.total:,} simulations are kept in {store}. The same command goes on."
+    return f"Stopped; {latest.done:,} of {latest.total:,} simulations are in {store}. The same command continues."
 
 
 def as_json_of(fit: Fit, checks: Checks | None, refusal: str = "") -> Any:

@@ -1,4 +1,4 @@
-"""`asyncsim compare`: in what runs differ, as a table and a picture."""
+"""`asyncsim compare`: differences between runs, in a table and a picture."""
 
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from asyncsim.cli._output import json_option, out_option, print_columns, print_r
 from asyncsim.cli._tags import RunFolder
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
-from asyncsim.plots._side_by_side import draw_side_by_side, size_of
+from asyncsim.plots._comparison import draw_side_by_side, size_of
 from asyncsim.plots.style import save_png
 from asyncsim.store._files import make_folder, write_json
 from asyncsim.store._places import find_run
@@ -22,7 +22,8 @@ OUT = str(Path("runs", NAME))
 LONGEST = 24  # characters of a value, so that three runs fit a line
 HELP = """Compare runs: their scenarios, their results, and their losses in a picture.
 
-RUN is the folder of a run or a comparison, or a tag; give two or more.
+Give two or more RUNs, each a tag or the folder of a run or of a comparison. For example: asyncsim compare runs/gem
+runs/downpour
 """
 
 

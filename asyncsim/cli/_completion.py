@@ -13,7 +13,7 @@ from asyncsim.cli._vocabulary import Words, make_vocabulary
 
 FILES = "/files/"  # stands for the names of files, which the shell itself lists
 TAGGED = {"script": "tags files", "run": "tags files", "tag": "tags", "file": "files"}  # argument -> what it may be
-HELP = """Print a script by which a shell completes commands, fields, rules and tags.
+HELP = """Print the shell-completion script for commands, fields, rules and tags.
 
 The script also defines `warp NAME`, which changes into the folder of a tag. Save it once, and again after an upgrade:
 

@@ -1,4 +1,4 @@
-"""`asyncsim figures`: the paper's figures, their numbers, and which of its claims hold."""
+"""`asyncsim figures`: the paper's figures, their numbers, and the claims that hold."""
 
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,13 @@ from asyncsim.study.figures import SUMMARY, FigureSet, MadeFigure, in_words
 
 SCALES = ("quick", "paper")
 OUT = str(Path("runs", "figures", "SCALE"))
-HELP = """Compute and draw the paper's figures, and judge its claims by the numbers.
+HELP = """Compute and draw the paper's figures, and check its claims against the numbers.
 
-NAME: figure1 to figure10, energy, stability, staleness, assumptions, gap, gap_runs; all of them by default. Existing
-results are reused, and an interrupted run continues where it stopped.
+NAME is figure1 to figure10, energy, stability, staleness, assumptions, gap or gap_runs; the default is all of them.
+Existing results are reused, and an interrupted run continues where it stopped. For example: asyncsim figures figure1
 
 At scale quick, a small network learns digits, in minutes. At scale paper, the paper's network learns MNIST, from the
-folder that ASYNCSIM_DATA names, in hours; figures 7, 9 and 10 use images in ImageNet's format from the folder that
+folder that ASYNCSIM_DATA names, in hours. Figures 7, 9 and 10 then use images in ImageNet's format from the folder that
 ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
 """
 
@@ -47,7 +47,7 @@ def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) ->
 
 
 def say_how_long(figure_set: FigureSet, names: tuple[str, ...]) -> None:
-    """Say what has to be replayed and how long that takes here; nothing if all runs exist."""
+    """Announce the runs to replay and their time here; nothing if all runs exist."""
     ahead = figure_set.estimate(names)
     if ahead.runs:
         words = in_words(ahead.seconds)
@@ -58,7 +58,7 @@ def say_what_is_not_used(figure_set: FigureSet) -> None:
     """Say that runs of other versions are there, if they are."""
     unused = figure_set.cache().unused()
     if unused:
-        words = "runs that other versions kept, which are not used and may be deleted"
+        words = "runs of other versions, which are not used and may be deleted"
         click.echo(f"{unused[0].parent} holds {words}: {unused[0].name}, {len(unused)} in all.", err=True)
 
 
@@ -95,17 +95,17 @@ def show_titles(titles: dict[str, str]) -> None:
     help=HELP,
     params=[
         click.Argument(["names"], nargs=-1, metavar="[NAME]..."),
-        click.Option(["--list", "listed"], is_flag=True, help="Only list the figures, a line each."),
-        click.Option(["--scale"], type=click.Choice(SCALES), default="quick", help="How large. [quick]"),
+        click.Option(["--list", "listed"], is_flag=True, help="List the figures and exit."),
+        click.Option(["--scale"], type=click.Choice(SCALES), default="quick", help="Small or full size. [quick]"),
         out_option(OUT),
-        click.Option(["--seeds"], type=click.IntRange(min=1), default=3, help="How many seeds: 0, 1, … [3]"),
+        click.Option(["--seeds"], type=click.IntRange(min=1), default=3, help="Number of seeds: 0, 1, … [3]"),
         click.Option(
             ["--jobs"],
             type=click.IntRange(min=1),
-            help="Processes that compute the runs. [this one, with all cores for each large run]",
+            help="Number of processes. [1, with all cores for each large run]",
         ),
         json_option("the claims, or with --list the titles,"),
-        click.Option(["--force"], is_flag=True, help="Discard what was computed for these figures, and start anew."),
+        click.Option(["--force"], is_flag=True, help="Discard the results of these figures and compute again."),
     ],
 )
 def command(

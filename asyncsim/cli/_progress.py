@@ -1,5 +1,6 @@
 """The progress bar, on standard error, and only on a terminal."""
 
+import math
 import time
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -14,7 +15,8 @@ from asyncsim.study._sweep import SweepProgress
 if TYPE_CHECKING:  # else a run imports all that calibrations need
     from asyncsim.calibration._simulations import SimulationProgress
 
-SILENT = 3.0  # seconds that a computation may take without a word where there is no terminal
+SILENT = 3.0  # seconds after which a computation reports its progress where there is no terminal
+LATER = 3  # times as long until it reports again
 
 
 class Line(NamedTuple):
@@ -114,17 +116,17 @@ class StageBar(_OneLine):
         super().__init__()
         self.stage = ""
         self.begun = time.monotonic()
-        self.said = not self.bar.disable
+        self.due = SILENT if self.bar.disable else math.inf
 
     def update(self, stage: str, share: float) -> None:
-        """Show what is under way, and how far it has come; without a terminal, say once that it takes long."""
+        """Show a stage and its share that is done; without a terminal, report after 3, 9, 27, … seconds."""
         if stage != self.stage:  # whose speed is its own
             self.bar.reset(self.task, total=1.0)
             self.stage = stage
         self.bar.update(self.task, completed=share, state=stage)
         seconds = time.monotonic() - self.begun
-        if not self.said and seconds >= SILENT:
-            self.said = True
+        if seconds >= self.due:
+            self.due = LATER * seconds
             click.echo(f"{stage.capitalize()}, {share:.0%} done after {seconds:.0f} s.", err=True)
 
 

@@ -15,7 +15,7 @@ from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.rules._citations import citation
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
-COMPRESSED = "--compressor NAME compresses what a rule sends:"
+COMPRESSED = "--compressor NAME compresses the messages of a rule:"
 NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 `asyncsim run SCENARIO.py --rule NAME` runs it."""
 
@@ -39,7 +39,7 @@ def constructor_named(name: str) -> Callable[..., Any]:
 
 
 def explain(name: str) -> dict[str, Any]:
-    """What `describe` says, and in full: the formula and remarks, what each argument means, and the publication."""
+    """`describe`, and in full: formula, remarks, the meaning of each argument, and the publication."""
     documentation = inspect.getdoc(constructor_named(name)) or ""
     helps = described_arguments(documentation)
     sections = SECTION.split(documentation)
@@ -57,11 +57,11 @@ def explain(name: str) -> dict[str, Any]:
 def show_table(described: dict[str, dict[str, Any]]) -> None:
     """Print a table of rules, and one of compressors."""
     look: dict[str, Any] = {"flush": (0, 1, 2), "folded": (1, 2), "most": {2: 21}}
-    print_table(("rule", "what it does", "made for"), list(rows(described)), **look)
+    print_table(("rule", "summary", "made for"), list(rows(described)), **look)
     click.echo(f"\n{COMPRESSED}\n")
     listed = [(name, describe(name)) for name in sorted(FAMILIES["compressors"])]
     shown = [(name, found["summary"], ", ".join(found["defaults"])) for name, found in listed]
-    print_table(("compressor", "what it does", "arguments"), shown, **look)
+    print_table(("compressor", "summary", "arguments"), shown, **look)
     click.echo(f"\n{NOTE}")
 
 
@@ -112,7 +112,7 @@ def _wrapped(text: str, width: int) -> str:
 def command(name: str | None, as_json: bool) -> None:
     """List update rules and compressors, or explain the one with this NAME.
 
-    Any of them can be chosen by the flags --rule and --compressor of a scenario, and its arguments are flags there.
+    A scenario has the flags --rule and --compressor, and flags for the arguments. For example: asyncsim rules gem
     """
     if name is None:
         listed = {name: describe(name) for name in sorted(FAMILIES["rules"])}

@@ -32,10 +32,10 @@ from asyncsim.store._origin import Origin
 from asyncsim.study import Comparison, Experiment, Result, compare, run
 from asyncsim.study._load import Study
 
-HELP = """Simulate a scenario, replay it, and keep its summary, its numbers and a picture.
+HELP = """Simulate a scenario, replay it, and write its summary, its numbers and a picture into a folder.
 
-SCENARIO.py is a script that defines `scenario = asim.Scenario(...)`, or a `comparison` or an `experiment`; or else the
-folder of a run, or its tag, which goes on where it stopped. Each of its fields can be set by a flag, as in
+SCENARIO.py is a script that defines a `scenario`, a `comparison` or an `experiment`. If you give the folder of a run or
+its tag instead, an interrupted run continues. Each field has a flag:
 
 \b
   asyncsim run SCENARIO.py --workers 30 --rule downpour --learning-rate 0.1
@@ -44,7 +44,7 @@ folder of a run, or its tag, which goes on where it stopped. Each of its fields 
   asyncsim run SCENARIO.py --help              its flags, with present values
   asyncsim run SCENARIO.py --rule agn --help   the same with another rule
   asyncsim run --help-for agn                  flags of a rule, a law, …
-  asyncsim run --help-for all                  every flag there is
+  asyncsim run --help-for all                  all flags
   asyncsim rules                               the rules
 """
 LONG = 120.0  # seconds that are worth a word beforehand
@@ -86,14 +86,14 @@ command = RunCommand("run", help=HELP)
 
 def output_options(default: str) -> list[click.Option]:
     """Where results go."""
-    out_help = "Folder for the results; if it holds this very study, existing results are reused."
-    force_help = "Start anew; what the folder holds is replaced at the end."
-    tag_help = "A name by which the folder is found again; see `asyncsim tag`."
+    out_help = "Folder for the results. Existing results of the same study are reused."
+    force_help = "Compute again. The results in the folder are replaced at the end."
+    tag_help = "Name the folder, so that `asyncsim show NAME` finds it."
     return [
-        out_option(f"{default}, and what is changed", out_help),
+        out_option(f"{default} and the changed fields", out_help),
         click.Option(["--tag"], type=NewTag(), metavar="NAME", help=tag_help),
         json_option("the summary"),
-        click.Option(["--html"], is_flag=True, help="Write report.html too: curves with values, the whole timeline."),
+        click.Option(["--html"], is_flag=True, help="Also write report.html, an interactive report."),
         click.Option(["--force"], is_flag=True, help=force_help),
     ]
 

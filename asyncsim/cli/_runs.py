@@ -1,4 +1,4 @@
-"""`asyncsim runs` and `show`: what folders keep, from their small files alone."""
+"""`asyncsim runs` and `show`: runs, read from the small files of their folders."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from asyncsim._checks import did_you_mean
-from asyncsim._metrics import KEYS, SHORT, is_notable, metric, text
+from asyncsim._metrics import KEYS, SHORT, cell, is_notable, metric, spaced, text
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_comparison, print_numbers, print_results, print_summary, print_table
 from asyncsim.cli._tags import RunFolder, tags_by_place
@@ -29,10 +29,10 @@ DEFAULT = "runs"
 NUMBERS = ("commits", *SHORT)
 HEADS = ("name", "swept", "tags", "rule", "workers", *(metric(name).label for name in NUMBERS), "when", "state")
 NUMERIC = range(HEADS.index("workers"), HEADS.index("when"))  # columns of numbers
-HELP = """List the runs below FOLDER, a folder or a tag; runs/ by default.
+HELP = """List the runs below FOLDER, which is a folder or a tag. The default is runs/.
 
-FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when; `asyncsim show RUN` shows
-what a run has.
+FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when. `asyncsim show RUN`
+prints the fields of a run. For example:
 
 \b
   asyncsim runs --rule gem --sort final_loss
@@ -49,11 +49,14 @@ what a run has.
         click.Argument(["folder"], required=False, type=RunFolder(lambda text, what: text)),
         click.Option(["--rule"], metavar="NAME", help="Only runs of this rule."),
         click.Option(
-            ["--where"], multiple=True, metavar="CONDITION", help='Only these, as in "workers>10"; may be repeated.'
+            ["--where"],
+            multiple=True,
+            metavar="CONDITION",
+            help='Only runs with, for example, "workers>10". Repeatable.',
         ),
-        click.Option(["--sort"], metavar="FIELD", default="when", help="In this order. [when]"),
-        click.Option(["--reverse"], is_flag=True, help="The largest, or the latest, first."),
-        json_option("all that is known of the runs"),
+        click.Option(["--sort"], metavar="FIELD", default="when", help="Field to sort by. [when]"),
+        click.Option(["--reverse"], is_flag=True, help="Largest or latest first."),
+        json_option("settings and results of the runs"),
     ],
 )
 def command(
@@ -175,7 +178,7 @@ def show(run: Path, as_json: bool) -> None:
 
 
 def print_kept(kept: RunInfo, names: list[str]) -> None:
-    """Print what a folder keeps."""
+    """Print the state, the results and the settings of a run."""
     tagged = f", tagged {', '.join(names)}" if names else ""
     click.echo(f"{kept.folder}: {kept.kind}{tagged}")
     if kept.digest is not None:
@@ -199,11 +202,11 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
         click.echo(f"\n{group}")
         width = max(len(name) for name, _ in rows)
         for name, value in rows:
-            click.echo(f"  {name:<{width}}  {value}")
+            click.echo(f"  {spaced(name):<{width}}  {value}")
 
 
 def groups(description: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """A description in groups of lines: what it is, its value."""
+    """A description in groups of (name, value) lines."""
     nested = {name: value for name, value in description.items() if isinstance(value, Mapping) and name != "record"}
     for name, value in nested.items():
         rows = [(key, text) for key, text in leaves(value) if text]
@@ -234,14 +237,14 @@ def leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, st
 def _in_line(one: Mapping[str, Any]) -> str:
     """A law, a fault or strides in one line."""
     kind = [str(one[KIND]).rpartition(".")[2]] if KIND in one else []
-    rest = [f"{key} {_text(v)}" for key, v in one.items() if key not in (KIND, IMPORT) and v is not None]
+    rest = [f"{spaced(key)} {_text(v)}" for key, v in one.items() if key not in (KIND, IMPORT) and v is not None]
     return ", ".join([*kind, *rest]) or "none"
 
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(f"({_in_line(one)})" if isinstance(one, Mapping) else _text(one) for one in value) or "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return cell(value)
 
 
 def _cut(text: str) -> str:

@@ -44,13 +44,13 @@ def tags_by_place() -> dict[str, list[str]]:
 @click.command(cls=Command)
 @click.argument("run", type=RunFolder(places.find))
 @click.argument("name", required=False)
-@click.option("--move", is_flag=True, help="Take the tag from the place for which it stands now.")
+@click.option("--move", is_flag=True, help="Move the tag from its present place.")
 def tag(run: Path, name: str | None, move: bool) -> None:
-    """Give RUN the tag NAME, by default the name of its folder.
+    """Give RUN, a folder or a file, the tag NAME. The default is the name of its folder.
 
-    RUN is a folder or a file. Wherever a command takes a run, it then takes NAME; a file or folder of that name in the
-    working directory goes first, and a warning says so. The tag of another place is not taken from it, except with
-    --move. Tags are kept in the user's data folder, or where ASYNCSIM_TAGS says.
+    Every command that takes a run also takes NAME. If the working directory has a file or folder of that name, you get
+    it instead, with a warning. A tag of another place moves only with --move. Tags are stored in your data folder, or
+    in the file that ASYNCSIM_TAGS names. For example: asyncsim tag runs/gem baseline
     """
     made = kept.add(run, name, move=move)
     click.echo(f"{made.name} → {made.place}")
@@ -59,7 +59,7 @@ def tag(run: Path, name: str | None, move: bool) -> None:
 @click.command(cls=Command)
 @click.argument("name", type=TagName())
 def untag(name: str) -> None:
-    """Forget the tag NAME; its folder stays."""
+    """Remove the tag NAME. Its folder stays."""
     gone = kept.remove(name)
     click.echo(f"{gone.name} is no longer a tag of {gone.place}")
 
@@ -68,18 +68,17 @@ def untag(name: str) -> None:
 @click.argument("old", type=TagName())
 @click.argument("new")
 def retag(old: str, new: str) -> None:
-    """Give the tag OLD the name NEW."""
+    """Rename the tag OLD to NEW."""
     made = kept.rename(old, new)
     click.echo(f"{made.name} → {made.place}")
 
 
 @click.command("tags", cls=Command, params=[json_option("the tags")])
-@click.option("--names", is_flag=True, help="Print the names alone, a line each.")
+@click.option("--names", is_flag=True, help="Print only the names, one on a line.")
 def command(names: bool, as_json: bool) -> None:
-    """List the tags and where they lead.
+    """List the tags and their folders.
 
-    A tag is dangling if nothing is at its place any more, and changed if the folder holds another study than when it
-    was tagged.
+    A tag is dangling if its folder is gone, and changed if the folder now holds another study.
     """
     found = kept.every()
     if names:
@@ -103,7 +102,7 @@ def command(names: bool, as_json: bool) -> None:
 @click.command(cls=Command)
 @click.argument("name", type=TagName())
 def path(name: str) -> None:
-    """Print the folder for which the tag NAME stands, as in `cd "$(asyncsim path NAME)"`."""
+    """Print the folder of the tag NAME. For example: cd "$(asyncsim path NAME)"."""
     found = kept.get(name)
     place = kept.place_of(name)
     if found.state == kept.CHANGED:

@@ -1,4 +1,4 @@
-"""`asyncsim staleness` and `asyncsim stability`: what theory predicts, next to a simulation."""
+"""`asyncsim staleness` and `asyncsim stability`: predictions of theory next to a simulation."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -83,15 +83,19 @@ def report_command(
     )
 
 
-STALENESS_HELP = "Predict how stale the gradients of a cluster are, and compare with a simulation."
+STALENESS_HELP = """Predict how stale the gradients of a cluster are, and compare with a simulation.
+
+Staleness counts the server's versions from a worker's read to its commit. For example: asyncsim staleness --workers 40
+--compute exponential --service 0.02
+"""
 CLUSTER = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
 FLEET = (
-    Field("service", "number", "Mean seconds of a commit at the server, exponential; 0 takes no time.", "Cluster", 0.0),
+    Field("service", "number", "Mean service time of a commit at the server, in seconds, exponential.", "Cluster", 0.0),
     Field("slow", "integer", "Number of slow workers.", "Cluster", 0),
-    Field("slowness", "number", "How many times as long as the others they take.", "Cluster", 2.0),
+    Field("slowness", "number", "Mean compute time of slow workers, as a multiple of the others'.", "Cluster", 2.0),
 )
 STUDY = (
-    Field("commits", "integer", "Commits that count, after the warm-up.", "Study", 100_000),
+    Field("commits", "integer", "Number of commits after the warm-up.", "Study", 100_000),
     Field("seed", "integer", "Seed of the simulation.", "Study", 0),
 )
 ROWS = {"mean": "mean", "sd": "standard deviation", "median": "median", "p99": "99 %"}
@@ -149,7 +153,7 @@ def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) 
 
 
 def print_staleness(report: StalenessReport) -> None:
-    """A table of what theory predicts and what the simulation gave, and below it on which assumption."""
+    """A table of predictions and simulation, and below it the assumptions."""
     found, known = report.numbers, report.known
     predicted = found["predicted"] or {"mean": known.mean}
     rows = [(label, number(predicted.get(key)), number(found["simulated"][key])) for key, label in ROWS.items()]
@@ -166,7 +170,7 @@ def print_staleness(report: StalenessReport) -> None:
 
 
 def headline(report: StalenessReport) -> tuple[str, str]:
-    """Two lines that say what was simulated."""
+    """Title and subtitle: the cluster that was simulated."""
     cluster = report.cluster
     parts = [settings(law_component(cluster.laws[0]).fields())]
     if has_unequal_workers(cluster):
@@ -191,15 +195,16 @@ OF_ALL_KINDS = {field.name: field for kind in KINDS for field in fields_of_kind(
 staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of, OF_ALL_KINDS.values())
 
 
-STABILITY_HELP = """Predict which step sizes are stable and how far noise moves x, and compare with a simulation.
+STABILITY_HELP = """Predict the stable step sizes and the noise that remains, and compare with a simulation.
 
-On a quadratic only κ = step size times curvature counts, and of the compute times only the shape, not the mean.
+The loss is a quadratic, so the limit depends on η·h = step size × curvature and on the shape of the compute times, but
+not on their mean. The simulation takes about a minute. For example: asyncsim stability --workers 16 --compute gamma
 """
 QUESTION = Question(workers=16, compute=Exponential(1.0))
 RULE = (
     Field("momentum", "number", "Momentum μ in [0, 1).", "Rule", QUESTION.momentum),
     Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
-    Field("kappa", "number", "Another κ at which to give the floor, besides half the limit.", "Study"),
+    Field("kappa", "number", "Another η·h for the noise floor, besides half the limit.", "Study"),
 )
 NOT_HERE = {field.name for field in (*network_and_server_fields(), *PROTOCOL.argument_fields("k_async"))} | {"protocol"}
 
@@ -234,32 +239,32 @@ def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
     kappa = given.pop("kappa", None)
     question = question_of(given)
     if kappa is not None:
-        require_positive("kappa", kappa, remedy="Give step size times curvature.")
+        require_positive("kappa", kappa, remedy="Give η·h, the step size times the curvature.")
     report = stability_report(question, [] if kappa is None else [kappa], progress)
     return Shown(report, partial(print_stability, report), partial(draw_map, question, progress), MAP_SIZE)
 
 
 def print_stability(report: Mapping[str, Any]) -> None:
-    """A table of what is predicted and what was simulated, and below it what the numbers are."""
+    """A table of predictions and simulation, and below it the units."""
     print_table(("", "predicted", "simulated"), list(stability_rows(report)))
-    click.echo("\nκ is step size × curvature. Floors and energies: per unit of the variance of a raw update's noise.")
+    click.echo("\nη·h is step size × curvature. Floors and energies: in units of the variance of an update's noise.")
     if report["note"] is not None:
         click.echo(f"Theory: {report['note']}")
 
 
 def stability_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The lines of the table: what it is, predicted, simulated."""
+    """The lines of the table: label, predicted, simulated."""
     predicted, simulated = report["predicted"], report["simulated"]
-    yield "limit of κ, in mean square", number(predicted["stability_limit"]), ""
-    yield "limit of κ, of single runs", "", _with_error(simulated, "almost_sure_limit")
-    yield "limit of κ, of a round robin", number(predicted["constant_delay_limit"]), ""
+    yield "limit of η·h, in mean square", number(predicted["stability_limit"]), ""
+    yield "limit of η·h, of single runs", "", _with_error(simulated, "almost_sure_limit")
+    yield "limit of η·h, of a round robin", number(predicted["constant_delay_limit"]), ""
     if predicted["mean_limit"] is not None:
-        yield "limit of κ, of the mean only", number(predicted["mean_limit"]), ""
+        yield "limit of η·h, of the mean only", number(predicted["mean_limit"]), ""
     for kappa, share in zip(simulated["bounded_kappa"], simulated["bounded_share"], strict=True):
-        yield f"runs that stay bounded at κ = {number(kappa)}", "", percent(share)
+        yield f"runs that stay bounded at η·h = {number(kappa)}", "", percent(share)
     for place, kappa in enumerate(predicted["kappa"]):
         for key in ("noise_floor", "kinetic_energy"):
-            label = f"{spaced(key)} at κ = {number(kappa)}"
+            label = f"{spaced(key)} at η·h = {number(kappa)}"
             yield label, number(predicted[key][place]), _with_error(simulated, key, place)
 
 

@@ -1,7 +1,6 @@
 """`asyncsim trace`: check a trace, compare it with theory, account for its cost, and write it in another format."""
 
 import inspect
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from asyncsim.costs import cost as cost_of
 from asyncsim.costs._result import JOULES_PER_KILOWATT_HOUR
 from asyncsim.plots import draw_time_budget
 from asyncsim.plots.style import save_png
-from asyncsim.reports._trace import Prediction, TraceReport, trace_report
+from asyncsim.reports._trace import TraceReport, trace_report
 from asyncsim.store import _places as places
 from asyncsim.store._labels import TRACE, read_info
 from asyncsim.study._spent import sizes_in
@@ -69,8 +68,8 @@ class Settings(click.ParamType):
 
 def cost_options() -> list[click.Option]:
     """The flags `--power` and `--price`."""
-    power = "Power of the machines in watts, for energy: busy=300,idle=60, and if wanted server=, joules_per_byte=."
-    price = "Prices, for money: per_hour=2.5, and egress_per_gigabyte=, billing_seconds=, server_per_hour=, spot=true."
+    power = "Power in watts, for example busy=300,idle=60. Optional: server=, joules_per_byte=."
+    price = "Prices: per_hour=2.5. Optional: egress_per_gigabyte=, billing_seconds=, server_per_hour=, spot=true."
     return [
         click.Option(["--power"], type=Settings(Power), metavar="NAME=W,…", help=power),
         click.Option(["--price"], type=Settings(Price), metavar="NAME=X,…", help=price),
@@ -81,8 +80,8 @@ def size_options() -> list[click.Option]:
     """The flags for the sizes of messages."""
     size = click.IntRange(min=0)
     return [
-        click.Option(["--message-bytes"], type=size, metavar="N", help="Size of an update. [that of the run]"),
-        click.Option(["--parameter-bytes"], type=size, metavar="N", help="Size of all parameters. [that of the run]"),
+        click.Option(["--message-bytes"], type=size, metavar="N", help="Bytes of an update. [known of a run]"),
+        click.Option(["--parameter-bytes"], type=size, metavar="N", help="Bytes of all parameters. [known of a run]"),
     ]
 
 
@@ -104,7 +103,7 @@ def show_cost(found: Cost, sizes_known: bool) -> None:
     rows.append(("sum", number(found.workers * found.duration), percent(1.0), "", ""))
     print_table(("time", "seconds", "share", "of a worker", ""), rows, flush=(0, 4), folded=(4,))
     if found.contains:
-        click.echo(f"\nThe trace does not tell these apart from compute: {', '.join(found.contains)}.")
+        click.echo(f"\nThe trace does not separate these from compute: {', '.join(found.contains)}.")
     click.echo()
     bytes_sent = [f"{value:,}" if sizes_known else ABSENT for value in (found.bytes_up, found.bytes_down)]
     lines = [("workers", f"{found.workers:,}"), ("seconds", number(found.duration))]
@@ -203,7 +202,7 @@ def check(file: str, start: Start) -> None:
 @click.argument("file", type=TraceFile())
 @START
 def info(file: str, start: Start, as_json: bool) -> None:
-    """Summarise the trace in FILE, next to predictions of theory."""
+    """Summarise the trace in FILE next to predictions of theory."""
     report = trace_report(load(file, start))
     print_results(report.as_json(), as_json, lambda: show_report(report))
 
@@ -220,7 +219,7 @@ def export(file: str, out: str, format_name: str | None, start: Start) -> None:
     click.echo(f"Wrote {out}")
 
 
-PLOT = click.Option(["--plot"], metavar="FILE", help="Draw each worker's time in parts, as a PNG.")
+PLOT = click.Option(["--plot"], metavar="FILE", help="Draw each worker's time in parts, as a PNG file.")
 
 
 @command.command(params=[*size_options(), *cost_options(), PLOT, json_option("the cost")])
@@ -259,34 +258,24 @@ def load(file: str, start: Start = None) -> Trace:
 
 
 def show_report(report: TraceReport) -> None:
-    """Print a table of what was measured and what theory predicts, and the assumptions below it."""
+    """Print a table of measured and predicted numbers, and the assumptions below it."""
+    found = report.statistics
+    counts = {"workers": found.workers, "commits": found.commits, "steps": found.steps, "seconds": found.seconds}
+    rows = [(name, number(value), "") for name, value in counts.items()]
     assumptions: list[str] = []
-    rows = []
-    for name, measured, predicted in report_rows(report):
-        if predicted is not None and predicted.assumes not in assumptions:
-            assumptions.append(predicted.assumes)
-        note = "" if predicted is None else f"{number(predicted.value)} ({assumptions.index(predicted.assumes) + 1})"
-        rows.append((name, measured, note))
-    print_table(("", "measured", "predicted"), rows, folded=(0,))
+    for key, label in LABELS.items():
+        written, predicted = percent if key == "utilisation" else number, report.predicted.get(key)
+        note = ""
+        if predicted is not None:
+            assumptions += [predicted.assumes] * (predicted.assumes not in assumptions)
+            note = f"{written(predicted.value)} ({assumptions.index(predicted.assumes) + 1})"
+        if key in report.measured or note:
+            rows.append((label, written(report.measured.get(key)), note))
+    print_table(("", "measured", "predicted"), [*rows, *((*line, "") for line in _details(found))], folded=(0,))
     if assumptions:
         click.echo("\nPredicted where the trace does not contradict these assumptions:")
     for place, assumes in enumerate(assumptions, start=1):
         click.echo(f"({place}) {assumes}")
-
-
-def report_rows(report: TraceReport) -> list[tuple[str, str, Prediction | None]]:
-    """The lines of the table: what it is, what was measured, and a prediction or None."""
-    found = report.statistics
-    lines: list[tuple[str, str, Prediction | None]] = [
-        ("workers", f"{found.workers:,}", None),
-        ("commits", f"{found.commits:,}", None),
-        ("steps", f"{found.steps:,}", None),
-        ("seconds", number(found.seconds), None),
-    ]
-    for key, label in LABELS.items():
-        if key in report.measured or key in report.predicted:
-            lines.append((label, number(report.measured.get(key, math.nan)), report.predicted.get(key)))
-    return [*lines, *((*line, None) for line in _details(found))]
 
 
 def _details(found: Statistics) -> list[tuple[str, str]]:

@@ -6,14 +6,12 @@ Matplotlib is imported when they run, not before.
 from asyncsim._arguments import check_arguments
 from asyncsim.plots._calibration import draw_band, draw_posterior, draw_quantiles
 from asyncsim.plots._comparison import draw_comparison, draw_final_losses
-from asyncsim.plots._costs import draw_time_budget
 from asyncsim.plots._page import draw_title
-from asyncsim.plots._pipeline import draw_timetable
 from asyncsim.plots._report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
 from asyncsim.plots._stability import draw_stability
 from asyncsim.plots._staleness import draw_shares, draw_staleness, draw_staleness_by_worker
 from asyncsim.plots._throughput import draw_throughput
-from asyncsim.plots._timeline import draw_timeline
+from asyncsim.plots._timeline import draw_time_budget, draw_timeline, draw_timetable
 from asyncsim.plots._workers import draw_label_counts, draw_worker_losses
 from asyncsim.plots.style import save_png, style
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns, require_integer
+from asyncsim._metrics import number
 from asyncsim.delays import FloatArray
 from asyncsim.plots._page import draw_legend_below, draw_legend_inside, draw_title, remark, say, size_in_points
 from asyncsim.plots.style import BLUE, INK, VERMILION
@@ -66,17 +67,18 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     steps = ax.stairs(shares, edges, fill=True, color=BLUE, alpha=0.85)
     name, mark = _implied_mean(trace)
     values = [shares.max()]
-    words = f"mean {trace.staleness.mean():.2f}, longest {longest}"
+    mean = f"mean {number(trace.staleness.mean())}"
+    words = f"{mean}, longest {longest:,}"
     right = max(float(np.quantile(trace.staleness, SHOWN)), mark + 1)
     if pmf is not None:
         expected = in_bins(pmf, len(shares), width)
         ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted")
-        words = f"mean {trace.staleness.mean():.2f}, total variation {total_variation(trace.staleness, pmf):.3f}"
+        words = f"{mean}, total variation {number(total_variation(trace.staleness, pmf))}"
         right = max(right, float(np.searchsorted(np.cumsum(pmf), SHOWN)))
         values.append(expected.max())
     legend = min(0.5, (12 + 15 * len(values)) / size_in_points(ax)[1])  # its share of the height, which stays free
     look = {"color": VERMILION, "linewidth": 1.4, "linestyle": (0, (4, 3))}
-    ax.axvline(mark, ymax=1 - legend, label=f"{name} = {mark:.{0 if name == EQUAL else 2}f}", **look)
+    ax.axvline(mark, ymax=1 - legend, label=f"{name} = {number(mark)}", **look)
     share = "share of commits" if width == 1 else f"share of commits per {width} versions"
     ax.set(xlabel="staleness of a commit, in server versions", ylabel=share, ylim=(0, max(values) / (1 - legend)))
     ax.set_xlim(right=min(right, reach + 1) + width)
@@ -121,7 +123,7 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
         dash = {"markersize": np.clip(room, 2, 11), "markeredgewidth": np.clip(0.3 * room, 0.8, 1.8)}
         artists += ax.plot(np.arange(n), expected, "_", color=VERMILION, label="predicted mean", **dash)
         difference = np.abs(mean - expected)
-        remark(ax, f"largest difference {difference[np.isfinite(difference)].max(initial=0.0):.3g}")
+        remark(ax, f"largest difference {number(difference[np.isfinite(difference)].max(initial=0.0))}")
     ax.set(xlabel="worker", ylabel="staleness, in server versions", ylim=(0, None))
     ax.set_xlim(-0.6 - 0.01 * n, n - 0.4 + 0.01 * n)
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
@@ -165,7 +167,9 @@ def draw_shares(
         expected = in_bins(columns(predicted=predicted)[0], bins, width)
         artists.append(ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted"))
     mean = float(measured @ np.arange(len(measured)))
-    artists.append(ax.axvline(mean, color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)), label=f"mean {mean:.4g}"))
+    artists.append(
+        ax.axvline(mean, color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)), label=f"mean {number(mean)}")
+    )
     ax.set(xlabel="staleness of a commit, in server versions", xlim=(-0.02 * most - 1, edges[-1] + 0.5))
     ax.set_ylabel("share of commits" if width == 1 else f"share of commits per {width} versions")
     ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim._metrics import metric, spaced
+from asyncsim._metrics import cell, metric, spaced, text
 from asyncsim.plots._page import draw_legend_beside, draw_title, fit_tick_labels, use_logarithm
 from asyncsim.plots.style import GREY
 
@@ -25,6 +25,8 @@ def draw_sweep(
     ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] = (), *, largest: bool = False
 ) -> "list[Line2D]":
     """Medians over the seeds against a field, with the quartiles as a band."""
+    from matplotlib.ticker import PercentFormatter
+
     lines = []
     groups: dict[tuple[Any, ...], list[int]] = {}
     for place in range(len(settings["median"])):
@@ -35,7 +37,7 @@ def draw_sweep(
         rows = _best(settings, x, places, largest)
         at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
         low, middle, high = (settings[f][rows] for f in ("lower_quartile", "median", "upper_quartile"))
-        label = ", ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in zip(by, group, strict=True))
+        label = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in zip(by, group, strict=True))
         lines += ax.plot(at, middle, marker=MARKERS[number % len(MARKERS)], label=label or None)
         colour = lines[-1].get_color()
         ax.fill_between(at, low, np.where(np.isnan(high), middle, high), color=colour, alpha=0.18, linewidth=0)
@@ -49,7 +51,10 @@ def draw_sweep(
         _spread(ax, settings[x])
     else:
         ax.set_xticks(list(positions.values()), list(positions))
-    use_logarithm(ax, settings["median"], settings["lower_quartile"], settings["upper_quartile"])
+    if metric(y).kind == "share":
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    else:
+        use_logarithm(ax, settings["median"], settings["lower_quartile"], settings["upper_quartile"])
     ax.set(xlabel=spaced(x), ylabel=f"{metric(y).label}, median and quartiles")
     fit_tick_labels(ax)
     return lines
@@ -58,32 +63,34 @@ def draw_sweep(
 def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest: bool = False) -> "QuadMesh":
     """Medians over the seeds as colours over two fields."""
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import PercentFormatter
 
     columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=_in_order) for name in (x, y))
     cells = np.full((len(rows), len(columns)), np.nan)
     tried = np.zeros(cells.shape, bool)
     for place, value in enumerate(settings["median"]):
-        cell = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
-        cells[cell] = (np.fmax if largest else np.fmin)(cells[cell], value)
-        tried[cell] = True
+        at = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
+        cells[at] = (np.fmax if largest else np.fmin)(cells[at], value)
+        tried[at] = True
     known = cells[np.isfinite(cells)]
     logarithmic = known.size > 0 and known.min() > 0 and known.max() >= SPREAD * known.min()
     mesh = ax.pcolormesh(cells, cmap="viridis_r", norm=LogNorm() if logarithmic else None, edgecolors="white")
-    ax.set_xticks(np.arange(len(columns)) + 0.5, [_text(value) for value in columns])
-    ax.set_yticks(np.arange(len(rows)) + 0.5, [_text(value) for value in rows])
+    ax.set_xticks(np.arange(len(columns)) + 0.5, [*map(cell, columns)])
+    ax.set_yticks(np.arange(len(rows)) + 0.5, [*map(cell, rows)])
     for (row, column), value in np.ndenumerate(cells):
         lost = np.isnan(value)
         if tried[row, column] and (lost or cells.size <= 100):
             dark = not lost and np.asarray(mesh.norm(value)) > 0.55
-            text, color = ("×", GREY) if lost else (f"{value:.3g}", "white" if dark else "black")
-            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=8, color=color)
+            words, color = ("×", GREY) if lost else (text(of, value), "white" if dark else "black")
+            ax.text(column + 0.5, row + 0.5, words, ha="center", va="center", size=8, color=color)
     if np.isnan(cells[tried]).any():
         remark = "×  diverged or missing"
         ax.text(1.0, 1.01, remark, transform=ax.transAxes, color=GREY, ha="right", va="bottom", size=8.5)
     ax.set(xlabel=spaced(x), ylabel=spaced(y))
     ax.tick_params(length=0)
     ax.grid(visible=False)
-    ax.figure.colorbar(mesh, ax=ax, label=f"{metric(of).label}, median")
+    percent = PercentFormatter(1.0) if metric(of).kind == "share" else None
+    ax.figure.colorbar(mesh, ax=ax, label=f"{metric(of).label}, median", format=percent)
     fit_tick_labels(ax)
     return mesh
 
@@ -139,7 +146,3 @@ def _spread(ax: "Axes", values: np.ndarray) -> None:
 def _in_order(value: Any) -> tuple[bool, Any]:
     """Numbers before texts."""
     return isinstance(value, str), value
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""The timeline of a cluster: who reads, computes, waits and commits, and what goes wrong."""
+"""The time of workers and stages: who computes, waits and commits when, faults, and shares of the whole."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim.plots import _spans as sp
+from asyncsim.cluster._pipeline import Timetable
+from asyncsim.costs import Cost
 from asyncsim.plots._page import draw_legend_below, remark, say, size_in_points
 from asyncsim.plots.style import (
     AMBER,
@@ -22,29 +23,86 @@ from asyncsim.plots.style import (
     SLATE,
     VERMILION,
 )
-from asyncsim.trace import Fault, Trace
+from asyncsim.trace import Fate, Fault, Trace
+from asyncsim.trace import _spans as tr
+from asyncsim.trace._spans import COMMITTED, Bools, Jobs, Spans, gaps, joined, spells, union
 from asyncsim.trace._tables import end_of_trace
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection
+    from matplotlib.container import BarContainer
+    from matplotlib.text import Text
 
+COMPUTING, VAIN = "computing", "computing in vain"
+NETWORK, SENT = "reading or sending", "sent, no commit"
+WAITING, SERVICE = "waiting for the server", "in service"
+IDLE, DOWN = "idle or blocked", "down"
 MOST_LANES = 24
 JOBS = 8  # of a worker, in a window without `stop`
-HEIGHT = 0.72  # of what a lane shows; lanes are 1 apart
+HEIGHT = 0.72  # of a lane, whose distance to the next is 1
 _SINCE = "Give seconds from the start of the run."
 
 LOOKS: dict[str, dict[str, Any]] = {
-    sp.COMPUTING: {"facecolor": BLUE},
-    sp.VAIN: {"facecolor": PALE_BLUE, "edgecolor": BLUE, "hatch": "//////"},
-    sp.NETWORK: {"facecolor": SKY},
-    sp.SENT: {"facecolor": PALE_SKY, "edgecolor": SKY, "hatch": "......"},
-    sp.WAITING: {"facecolor": AMBER},
-    sp.SERVICE: {"facecolor": GREEN},
-    sp.IDLE: {"facecolor": PALE_GREY},
-    sp.DOWN: {"facecolor": SLATE},
+    COMPUTING: {"facecolor": BLUE},
+    VAIN: {"facecolor": PALE_BLUE, "edgecolor": BLUE, "hatch": "//////"},
+    NETWORK: {"facecolor": SKY},
+    SENT: {"facecolor": PALE_SKY, "edgecolor": SKY, "hatch": "......"},
+    WAITING: {"facecolor": AMBER},
+    SERVICE: {"facecolor": GREEN},
+    IDLE: {"facecolor": PALE_GREY},
+    DOWN: {"facecolor": SLATE},
 }
+MOST_NUMBERED = 60  # passes in which the number of the micro-batch can be read
+MOST_APART = 60  # workers whose bars do not touch
+PARTS: dict[str, dict[str, Any]] = {  # from the bottom to the top, in the colours of the timeline
+    "compute": LOOKS[COMPUTING],
+    "download": {"facecolor": SKY},
+    "upload": {"facecolor": PALE_SKY, "edgecolor": SKY, "hatch": "......"},
+    "queue": LOOKS[WAITING],
+    "service": LOOKS[SERVICE],
+    "waiting": LOOKS[IDLE],
+    "down": LOOKS[DOWN],
+}
+
+
+def seconds_per_job(trace: Trace) -> float:
+    """Mean seconds from one job of a worker to its next, over all workers and the whole trace."""
+    ended = len(trace) + int(np.count_nonzero(trace.unfinished.fate != Fate.IN_FLIGHT))
+    return end_of_trace(trace) * trace.workers / max(ended, 1)
+
+
+def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: float) -> dict[str, Spans]:
+    """What workers did between two times, as far as the trace shows."""
+    end = end_of_trace(trace)
+    stop = min(stop, end)
+    jobs = _jobs(trace, workers, start, stop, end)
+
+    def stage(number: int, which: Bools) -> Spans:
+        return jobs.stage(number).rows(which).within(start, stop)
+
+    every, committed, flying = np.full(len(jobs.worker), True), jobs.fate == COMMITTED, jobs.fate == Fate.IN_FLIGHT
+    down = union(spells(trace, *tr.DOWN).within(start, stop), workers, start, stop)
+    busy = joined(jobs.whole.within(start, stop), down)
+    return {
+        IDLE: gaps(busy, workers, start, stop),
+        NETWORK: joined(stage(0, every), stage(2, committed)),
+        COMPUTING: stage(1, committed | flying),
+        VAIN: stage(1, ~(committed | flying)),
+        SENT: stage(2, ~committed),
+        WAITING: stage(3, every),
+        SERVICE: stage(4, every),
+        DOWN: down,
+    }
+
+
+def _jobs(trace: Trace, workers: NDArray[np.int32], start: float, stop: float, end: float) -> Jobs:
+    """The jobs that touch the window."""
+    done = np.isin(trace.worker, workers) & (trace.commit_time >= start) & (trace.begin_time <= stop)
+    rest, last = trace.unfinished, np.minimum(trace.unfinished.end_time, end)
+    left = np.isin(rest.worker, workers) & (last >= start) & (rest.begin_time <= stop)
+    return tr.jobs(trace, end, done, left)
 
 
 def draw_timeline(
@@ -90,7 +148,7 @@ def draw_timeline(
         return [say(ax, "Nothing has happened yet: no timeline.")]
     lanes = _lanes(workers, trace.workers)
     if stop is None:
-        stop = min(end, start + JOBS * sp.seconds_per_job(trace))
+        stop = min(end, start + JOBS * seconds_per_job(trace))
     stop = require_positive("stop", stop, remedy=_SINCE)
     if not start < min(stop, end):
         raise ValueError(
@@ -123,7 +181,7 @@ def _lanes(workers: Sequence[int] | None, n: int) -> NDArray[np.int32]:
 def _draw_activities(
     ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float
 ) -> "list[PolyCollection]":
-    found = sp.activities(trace, lanes, start, stop)
+    found = activities(trace, lanes, start, stop)
     return [
         _rectangles(ax, _place(lanes, found[name].worker), found[name].start, found[name].end, label=name, **look)
         for name, look in LOOKS.items()
@@ -134,17 +192,17 @@ def _draw_activities(
 def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
     """Faults other than workers that are down: pauses behind all lanes, slow spells below a lane, losses on it."""
     artists: list[Artist] = []
-    pauses = sp.spells(trace, Fault.SERVER_PAUSE).within(start, stop)
+    pauses = spells(trace, Fault.SERVER_PAUSE).within(start, stop)
     if len(pauses.start):
         middle, look = np.full(len(pauses.start), (len(lanes) - 1) / 2), {"facecolor": PINK, "alpha": 0.45}
         look |= {"height": float(len(lanes)), "zorder": 0.5, "label": "server pause"}
         artists.append(_rectangles(ax, middle, pauses.start, pauses.end, **look))
-    slow = sp.spells(trace, Fault.SLOWDOWN).within(start, stop)
+    slow = spells(trace, Fault.SLOWDOWN).within(start, stop)
     slow = slow.rows(np.isin(slow.worker, lanes))
     if len(slow.start):
         below, look = _place(lanes, slow.worker) + HEIGHT / 2 + 0.08, {"height": 0.1, "facecolor": VERMILION}
         artists.append(_rectangles(ax, below, slow.start, slow.end, label="slowdown", **look))
-    lost = sp.spells(trace, Fault.MESSAGE_LOST)
+    lost = spells(trace, Fault.MESSAGE_LOST)
     lost = lost.rows(np.isin(lost.worker, lanes) & (lost.start >= start) & (lost.start <= stop))
     if len(lost.start):
         look = {"color": VERMILION, "markeredgewidth": 1.8, "zorder": 4, "label": "message lost"}
@@ -195,3 +253,109 @@ def _arrange(ax: "Axes", lanes: NDArray[np.int32], start: float, stop: float) ->
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     ax.spines["left"].set_visible(False)
+
+
+def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
+    """Every forward and backward pass as a bar in the lane of its stage, the first stage on top.
+
+    Few passes carry the number of their micro-batch. Where a stage computes two passes at once, they share its lane:
+    forward passes in the upper half, backward passes in the lower.
+
+    Args:
+        ax: Where to draw.
+        timetable: That of an `asyncsim.Pipeline`.
+
+    Returns:
+        The bars of the forward and of the backward passes, named by `get_label()`; `get_paths()` has one path each.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> from matplotlib.figure import Figure
+        >>> pipeline = asim.Pipeline(stages=3, forward=asim.delays.Constant(1.0))
+        >>> bars = draw_timetable(Figure().subplots(), pipeline.timetable(5))
+        >>> [(artist.get_label(), len(artist.get_paths())) for artist in bars]
+        [('forward', 15), ('backward', 15)]
+    """
+    from matplotlib.collections import PolyCollection
+
+    stages = timetable.forward_start.shape[1]
+    half = HEIGHT / 2 if _passes_overlap(timetable) else 0.0
+    kinds = (
+        (
+            "forward",
+            timetable.forward_start,
+            timetable.forward_end,
+            SKY,
+            INK,
+            (-HEIGHT / 2, HEIGHT / 2 - half),
+        ),
+        (
+            "backward",
+            timetable.backward_start,
+            timetable.backward_end,
+            BLUE,
+            "white",
+            (half - HEIGHT / 2, HEIGHT / 2),
+        ),
+    )
+    artists: list[Artist] = []
+    for name, start, end, color, ink, (top, bottom) in kinds:
+        lane = np.broadcast_to(np.arange(stages), start.shape)
+        corners = [(start, lane + top), (end, lane + top), (end, lane + bottom), (start, lane + bottom)]
+        boxes = np.stack([np.stack([x.ravel(), y.ravel()], axis=1) for x, y in corners], axis=1)
+        artists.append(ax.add_collection(PolyCollection([*boxes], facecolor=color, edgecolor="white", linewidth=0.8)))
+        artists[-1].set_label(name)
+        if start.size <= MOST_NUMBERED:
+            for (m, s), x in np.ndenumerate((start + end) / 2):
+                ax.text(x, s + (top + bottom) / 2, str(m), ha="center", va="center", color=ink, fontsize="x-small")
+    ax.set(xlim=(0, timetable.seconds or 1.0), ylim=(stages - 0.5, -0.5), xlabel="seconds", ylabel="stage")
+    ax.set_yticks(range(stages))
+    return artists
+
+
+def _passes_overlap(timetable: Timetable) -> bool:
+    """Whether a stage computes two passes at once."""
+    for stage in range(timetable.forward_start.shape[1]):
+        start = np.concatenate([timetable.forward_start[:, stage], timetable.backward_start[:, stage]])
+        end = np.concatenate([timetable.forward_end[:, stage], timetable.backward_end[:, stage]])
+        order = np.lexsort((end, start))
+        if (start[order][1:] < end[order][:-1]).any():
+            return True
+    return False
+
+
+def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]":
+    """The time of each worker, in parts that sum to the whole: one stacked bar for each worker.
+
+    Args:
+        ax: Where to draw.
+        cost: The cost of a run, as `asyncsim.cost` returns it.
+
+    Returns:
+        The bars of each part that occurs, from the bottom to the top, named by `get_label()`; heights are shares of the
+        duration. One text if no time passed.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> from matplotlib.figure import Figure
+        >>> server = asim.Server(service=asim.delays.Constant(0.5))
+        >>> trace = asim.simulate(asim.Cluster(4, asim.delays.Constant(1.0), server=server), commits=40)
+        >>> bars = draw_time_budget(Figure().subplots(), asim.cost(trace, message_bytes=0, parameter_bytes=0))
+        >>> [bar.get_label() for bar in bars]
+        ['compute', 'queue', 'service']
+    """
+    if not cost.duration:
+        return [say(ax, "Nothing has happened yet: no time was spent.")]  # type: ignore[list-item]
+    place, base = np.arange(cost.workers), np.zeros(cost.workers)
+    width = 0.8 if cost.workers <= MOST_APART else 1.0
+    drawn = []
+    for name, look in PARTS.items():
+        share = cost.seconds[name] / cost.duration
+        if share.any():
+            drawn.append(ax.bar(place, share, width, bottom=base, label=name, **{"linewidth": 0, **look}))
+            base = base + share
+    ax.set(xlabel="worker", ylabel="share of the time", xlim=(-0.6, cost.workers - 0.4), ylim=(0, 1))
+    ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
+    ax.grid(visible=False, axis="x")
+    draw_legend_below(ax, drawn)
+    return drawn

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns
+from asyncsim._metrics import number
 from asyncsim.plots._page import draw_legend_inside, say
 from asyncsim.plots.style import BLUE, INK, VERMILION
 
@@ -48,9 +49,9 @@ def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -
     norm = PowerNorm(0.5, vmin=0, vmax=max(float(shown.max()), 1.0))
     image = ax.imshow(shown.T, cmap=colours, norm=norm, aspect="auto", interpolation="nearest", origin="lower")
     ax.set(xlabel="worker", ylabel="label")
-    for axis, number in ((ax.xaxis, workers), (ax.yaxis, classes)):
-        if number <= MOST_TICKS:
-            axis.set_ticks(range(number))
+    for axis, count in ((ax.xaxis, workers), (ax.yaxis, classes)):
+        if count <= MOST_TICKS:
+            axis.set_ticks(range(count))
     ax.tick_params(length=0)
     ax.grid(visible=False)
     if colorbar:
@@ -91,7 +92,7 @@ def draw_worker_losses(
     (dots,) = ax.plot(place, height, "o", color=BLUE, markersize=4, alpha=0.8, label="a worker's own part")
     mean = float(height.mean()) if objective is None else objective
     name = "mean" if objective is None else "objective"
-    lines: list[Artist] = [ax.axhline(mean, color=VERMILION, linewidth=1.4, label=f"{name} {mean:.3g}")]
+    lines: list[Artist] = [ax.axhline(mean, color=VERMILION, linewidth=1.4, label=f"{name} {number(mean)}")]
     if shares is not None:
         label, dashes = "equal share", (0, (4, 3))
         lines.append(ax.axvline(1 / len(height), color=INK, linewidth=1, linestyle=dashes, label=label))

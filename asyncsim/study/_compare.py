@@ -20,9 +20,7 @@ from asyncsim.cluster._simulation import Simulated
 from asyncsim.costs import Power, Price
 from asyncsim.engine import Progress
 from asyncsim.engine import _run_file as run_file
-from asyncsim.plots import _side_by_side as side_by_side
-from asyncsim.plots._comparison import SIZE, draw_comparison
-from asyncsim.plots._side_by_side import Curve
+from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, draw_side_by_side
 from asyncsim.plots.style import keep_png
 from asyncsim.scenario._rebuild import hints
 from asyncsim.scenario._scenario import Scenario
@@ -275,7 +273,7 @@ def subtitle(comparison: Comparison) -> str:
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
     keep_owned(folder / SUMMARY, {name: result.summary for name, result in results.items()}, comparison.digest)
     one_size = len({result.scenario.workers for result in results.values()}) == 1  # nothing to draw against n
-    size = side_by_side.SIZE if one_size else SIZE
+    size = SIDE_SIZE if one_size else SIZE
     again = any(result.recomputed for result in results.values())
     page = partial(_draw_curves if one_size else _draw_losses, comparison=comparison, results=results)
     keep_png(folder / REPORT, page, size, comparison.digest, again=again)
@@ -283,7 +281,7 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
 
 def _draw_curves(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:
     curves = [_curve(name, result) for name, result in results.items()]
-    side_by_side.draw_side_by_side(figure, curves, comparison.title, subtitle(comparison))
+    draw_side_by_side(figure, curves, comparison.title, subtitle(comparison))
 
 
 def _draw_losses(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:

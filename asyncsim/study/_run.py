@@ -14,7 +14,7 @@ import jax.monitoring
 import numpy as np
 
 from asyncsim._fields import settings
-from asyncsim._metrics import KEYS, SHORT, cell, is_notable, metric, text
+from asyncsim._metrics import KEYS, SHORT, cell, is_notable, metric, spaced, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.costs._sizes import UNSIZED, sizes_of
@@ -420,5 +420,5 @@ def _leaves(described: Mapping[str, Any], before: str = "") -> Iterator[tuple[st
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{before}{name}.")
         elif value is not None:
-            shown = str(value).lower() if isinstance(value, bool) else cell(value)
-            yield f"{before}{name}", shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+            shown = cell(value)
+            yield spaced(f"{before}{name}"), shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

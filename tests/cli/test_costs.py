@@ -40,7 +40,7 @@ def test_what_a_person_reads(command: Command, finished: Path) -> None:
     assert Path("time.png").stat().st_size > 5_000
     for word in ("waiting", "compute", "down", "sum", "bytes up", "energy", "money", "100.00%"):
         assert word in done.out
-    assert "does not tell these apart from compute: download, upload, queue, service" in done.out
+    assert "does not separate these from compute: download, upload, queue, service" in done.out
 
 
 def test_a_log_whose_sizes_nobody_knows(command: Command) -> None:

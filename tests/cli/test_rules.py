@@ -41,7 +41,7 @@ def test_the_table_fits_a_terminal_and_names_every_rule(printed):
     assert max(map(len, lines[:-2])) <= 80
     heads = [line.split()[0] for line in lines[1:] if line[:1].isalpha()]
     assert heads[: len(RULES)] == sorted(RULES)
-    does, made = lines[0].index("what it does"), lines[0].index("made for")
+    does, made = lines[0].index("summary"), lines[0].index("made for")
     text = "".join(line[does:made].strip() + " " for line in lines[1:])
     for name in RULES:
         assert summary(name) in text

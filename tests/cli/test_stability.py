@@ -2,12 +2,12 @@
 
 import json
 import math
-import re
 from functools import partial
 
 import pytest
 
 from asyncsim import theory
+from asyncsim.cli._progress import StageBar
 from asyncsim.reports import stability as reports
 
 PREDICTED = {"stability_limit", "mean_limit", "constant_delay_limit", "kappa", "noise_floor", "kinetic_energy"}
@@ -44,7 +44,7 @@ def test_a_law_without_a_result_is_no_failure(command, tmp_path):
     words = " ".join(out.split())
     assert "Theory: `compute` has no closed form; got Uniform" in words
     assert "There are results for equal `Constant` laws" in words
-    assert "limit of κ, of single runs" in words
+    assert "limit of η·h, of single runs" in words
     assert (tmp_path / "runs" / "stability" / "stability.png").exists()
 
 
@@ -86,10 +86,13 @@ def test_help_shows_the_present_values(command):
     assert "[exponential]" in out
 
 
-def test_a_long_computation_says_so_once_without_a_terminal(command, monkeypatch):
-    monkeypatch.setattr("asyncsim.cli._progress.SILENT", 0.0)
-    status, out, err = command("--workers", "3", "--json")
-    assert status == 0
-    assert len(json.loads(out)) == 7
-    (line,) = err.splitlines()
-    assert re.fullmatch(r"[A-Z].*, \d+% done after \d+ s\.", line)
+def test_a_long_computation_reports_now_and_then_without_a_terminal(monkeypatch, capsys):
+    seconds = iter(range(100))
+    monkeypatch.setattr("asyncsim.cli._progress.time.monotonic", lambda: next(seconds))
+    with StageBar() as bar:
+        for number in range(99):
+            bar.update("limits" if number < 50 else "map", number / 100)
+    out, err = capsys.readouterr()
+    told = [("Limits", 3), ("Limits", 9), ("Limits", 27), ("Map", 81)]
+    lines = [f"{stage}, {after - 1}% done after {after} s." for stage, after in told]
+    assert (out, err.splitlines()) == ("", lines)

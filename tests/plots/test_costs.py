@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 import asyncsim as asim
 from asyncsim import delays, faults, plots
 from asyncsim.costs import cost_over_time
-from asyncsim.plots._side_by_side import Curve, draw_side_by_side, size_of
+from asyncsim.plots._comparison import Curve, draw_side_by_side, size_of
 
 NETWORK = asim.Network(latency=delays.Exponential(0.2))
 AWAY = faults.Sessions(delays.Exponential(5.0), delays.Exponential(2.0))

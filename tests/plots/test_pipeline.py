@@ -6,11 +6,12 @@ from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.plots import draw_timetable
+from asyncsim.plots._timeline import HEIGHT
 
 pytestmark = pytest.mark.quick
 
 
-@pytest.mark.parametrize(("schedule", "height"), [("pipedream", 0.8), ("concurrent", 0.4)])
+@pytest.mark.parametrize(("schedule", "height"), [("pipedream", HEIGHT), ("concurrent", HEIGHT / 2)])
 def test_every_pass_is_a_bar_in_its_lane(schedule, height):
     law = asim.delays.Constant(1.0)
     table = asim.Pipeline(stages=3, forward=law, backward=law, schedule=schedule).timetable(8)

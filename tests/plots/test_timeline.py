@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim import plots
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.plots import _spans as spans
+from asyncsim.plots import _timeline as spans
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace._tables import end_of_trace
 from tests.cluster.problems import clusters

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from asyncsim import theory
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
-from asyncsim.reports._diagnose import diagnose
-from asyncsim.reports._trace import trace_report
+from asyncsim.reports._trace import diagnose, trace_report
 from asyncsim.trace import Fate, Faults, Trace, statistics
 from tests.cluster.problems import clusters, over_seeds
 

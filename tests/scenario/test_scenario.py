@@ -258,7 +258,7 @@ class TestOverride:
         told = settings(field for field in changed.fields() if field.group != "Workload" and field.name != "record")
         assert told == (
             "workers 4, compute gamma, mean 2, cv 0.3, protocol ssp, slack 2, latency 0.5, rule gem, "
-            "learning_rate 0.05, kappa 2, commits_per_worker 25, seed 3"
+            "learning rate 0.05, kappa 2, commits per worker 25, seed 3"
         )
 
     def test_every_field_is_explained(self) -> None:

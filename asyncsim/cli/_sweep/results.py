@@ -215,7 +215,7 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
 def _setting(table: SweepTable, digest: str) -> str:
     """The fields of a run, in words."""
     row = table[DIGEST].tolist().index(digest)
-    values = ((name, cell(table[name][row].item())) for name in table.fields)
+    values = ((spaced(name), cell(table[name][row].item())) for name in table.fields)
     return ", ".join(f"{name} {value}" for name, value in values if value not in ("", ABSENT)) or digest
 
 
