@@ -14,6 +14,8 @@ EQUAL = 1e-9  # relative spread below which durations differ by rounding only
 SMALLEST = 1e-300  # probability of outlasting a censored duration, so that its logarithm is finite
 PRECISION = 1e-6  # of the coordinates and of the log-likelihood: far below a standard error
 MOST_STEPS = 4000
+MANY = 2000  # durations, of which a start is found for a fit to more
+NEARBY = 0.02  # of a coordinate: how far the maximum of many durations is from that of `MANY`, roughly
 
 
 def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> float:
@@ -60,7 +62,17 @@ def observed(
     return measured, _numbers("censored", censored)
 
 
-def maximise(build: Callable[[FloatArray], Any], start: Any, durations: FloatArray, censored: FloatArray) -> Any:
+def thinned(durations: FloatArray, censored: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """At most `MANY` durations, every so many of the sorted ones, and as large a share of the censored ones."""
+    if len(durations) <= MANY:
+        return durations, censored
+    step = len(durations) / MANY
+    return tuple(np.sort(one)[np.arange(step / 2, len(one), step).astype(int)] for one in (durations, censored))
+
+
+def maximise(
+    build: Callable[[FloatArray], Any], start: Any, durations: FloatArray, censored: FloatArray, *, near: bool = False
+) -> Any:
     """The law of highest likelihood among those that `build` makes of coordinates without bounds, from a start on."""
     from scipy.optimize import minimize
 
@@ -72,6 +84,8 @@ def maximise(build: Callable[[FloatArray], Any], start: Any, durations: FloatArr
         return value if math.isfinite(value) else math.inf
 
     options = {"xatol": PRECISION, "fatol": PRECISION, "maxiter": MOST_STEPS, "adaptive": len(start) > 2}
+    if near:
+        options["initial_simplex"] = start + NEARBY * np.eye(len(start) + 1, len(start), k=-1)
     with np.errstate(all="ignore"):
         found = minimize(loss, np.asarray(start, np.float64), method="Nelder-Mead", options=options)
     return build(found.x)

@@ -258,14 +258,19 @@ class Straggler(Mixed):
         def build(x: FloatArray) -> "Straggler":
             return cls(Gamma(math.exp(x[0]), math.exp(x[1])), fitting.probability(x[2]), 1 + math.exp(x[3]))
 
+        few, fewer = fitting.thinned(measured, unended)
         found = []
         for share in SLOW_SHARES:
-            cut = float(np.quantile(measured, 1 - share))
-            usual = Gamma.fit(measured[measured <= cut])
-            factor = float(measured[measured >= cut].mean()) / usual.mean
+            cut = float(np.quantile(few, 1 - share))
+            usual = Gamma.fit(few[few <= cut])
+            factor = float(few[few >= cut].mean()) / usual.mean
             start = [math.log(usual.mean), math.log(usual.cv), fitting.coordinate_of(share)]
-            found.append(fitting.maximise(build, [*start, math.log(max(factor - 1, 0.1))], measured, unended))
-        return max(found, key=lambda law: fitting.log_likelihood(law, measured, unended))
+            found.append(fitting.maximise(build, [*start, math.log(max(factor - 1, 0.1))], few, fewer))
+        best = max(found, key=lambda law: fitting.log_likelihood(law, few, fewer))
+        if few is measured:
+            return best
+        start = [math.log(best.law.mean), math.log(best.law.cv), fitting.coordinate_of(best.probability)]
+        return fitting.maximise(build, [*start, math.log(best.factor - 1)], measured, unended, near=True)
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from asyncsim import delays
+from asyncsim.delays import _fitting as fitting
 from asyncsim.delays import scaled
 from tests.delays.laws import CASES
 
@@ -136,3 +137,15 @@ def test_constant_and_empirical():
 def test_too_few_for_a_mixture():
     with pytest.raises(ValueError, match="at least 20 for a law with stragglers; got 3"):
         delays.Straggler.fit([1.0, 2.0, 3.0])
+
+
+def test_stragglers_among_many_jobs(monkeypatch):
+    """A start that is found on fewer jobs leads to the same maximum."""
+    law, generator = delays.Straggler(delays.Gamma(1.0, 0.3), 0.08, 5.0), np.random.default_rng(0)
+    durations, censored = law.sample(generator, 6000), [0.5, 4.0, 7.0]
+    found = delays.Straggler.fit(durations, censored)
+    monkeypatch.setattr(fitting, "MANY", len(durations))
+    whole = delays.Straggler.fit(durations, censored)
+    for one, other in ((found.law.mean, whole.law.mean), (found.factor, whole.factor)):
+        assert one == pytest.approx(other, rel=1e-5)
+    assert found.probability == pytest.approx(whole.probability, rel=1e-4)
