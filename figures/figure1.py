@@ -12,7 +12,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.plots.style import AMBER, INK, SKY
+from asyncsim.plots.style import rule_colors
 from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
 from asyncsim.study.table import Numbers, over_seeds, table, where
 from figures.common import scales
@@ -25,7 +25,6 @@ TITLE = "Figure 1: training loss of GEM, DOWNPOUR and adaptive staleness, 5 to 3
 SIZE = (9.6, 7.0)
 WORKERS = (5, 10, 20, 30)
 RULES = {"gem": "GEM", "downpour": "DOWNPOUR", "adaptive_staleness": "adaptive staleness"}
-RULE_COLOURS = (INK, AMBER, SKY)
 PAPER = {"gem": "figure1a_gem", "downpour": "figure1b_downpour", "adaptive_staleness": "figure1c_adaptive_staleness"}
 note = why_no_curves
 
@@ -114,7 +113,7 @@ def draw_losses(ax: Any, seeds: Sequence[Numbers], rule: str, paper: Any) -> Non
 def draw_final(ax: Any, seeds: Sequence[Numbers], scale: str) -> None:
     """Final losses against the number of workers: every seed as a point, the median as a line."""
     theirs = paper_curves("figure1d_summary")
-    for (rule, label), colour in zip(RULES.items(), RULE_COLOURS, strict=True):
+    for (rule, label), colour in zip(RULES.items(), rule_colors(RULES), strict=True):
         if scale == "paper":
             own = where(theirs, rule=rule)
             draw_paper(ax, own["workers"], own["final_training_loss"])

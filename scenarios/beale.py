@@ -16,6 +16,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import delays, rules
+from asyncsim.animation import mechanism
 from asyncsim.plots.style import BLUE, GREEN, INK, PINK, VERMILION
 
 COLORS = (VERMILION, BLUE, GREEN, PINK)
@@ -64,14 +65,14 @@ def replays(workers, learning_rate, window, rho, latency, seconds, start, seed):
         "AGN": rules.AGN(learning_rate, window=window),
         "elastic averaging": rules.AEASGD(learning_rate, window=window, rho=rho),
     }
-    record = {"central": 1, "read": 1}
+    record = {"central": 1, "read": 1, "mechanism": mechanism}
     return trace, {name: asim.replay(trace, rule, workload, record=record) for name, rule in chosen.items()}
 
 
 def movie(**arguments) -> asim.Movie:
     """The four rules, in panels that move in step."""
     trace, runs = replays(**{**arguments, "start": tuple(arguments["start"])})
-    words = "The cross is the minimum; each dot is a worker where it read, and its line to the centre is its staleness."
+    words = "The cross is the minimum. Coloured dots mark the parameters of each worker: the older, the redder."
     title = "Four rules on Beale's function, one schedule"
     return asim.animate(trace, runs, title=title, subtitle=words, window=WINDOW)
 

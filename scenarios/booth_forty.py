@@ -15,6 +15,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import delays, rules
+from asyncsim.animation import mechanism
 from asyncsim.plots.style import BLUE, GREEN, INK, PINK, VERMILION
 
 COLORS = (VERMILION, BLUE, GREEN, PINK)
@@ -60,7 +61,7 @@ def replays(workers, learning_rate, commits, latency, seed):
         "adaptive staleness": rules.AdaptiveStaleness(learning_rate),
         "elastic averaging": rules.AEASGD(learning_rate, window=5, rho=5.0),
     }
-    workload, record = asim.workloads.Surface("booth"), {"central": 1, "read": 1}
+    workload, record = asim.workloads.Surface("booth"), {"central": 1, "read": 1, "mechanism": mechanism}
     return trace, {name: asim.replay(trace, rule, workload, record=record) for name, rule in chosen.items()}
 
 
@@ -68,7 +69,7 @@ def movie(**arguments) -> asim.Movie:
     """The four rules, in panels that move in step."""
     trace, runs = replays(**arguments)
     title = f"Four rules on Booth's function, {trace.workers} workers, one schedule"
-    words = "The cross is the minimum; each dot is a worker where it read, and its line to the centre is its staleness."
+    words = "The cross is the minimum. Coloured dots mark the parameters of each worker: the older, the redder."
     return asim.animate(trace, runs, title=title, subtitle=words, window=((-140.0, 160.0), (-140.0, 160.0)))
 
 

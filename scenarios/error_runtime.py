@@ -15,11 +15,11 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import protocols, theory
-from asyncsim.plots.style import AMBER, BLUE, GREEN, VERMILION
+from asyncsim.plots.style import GREEN, PINK, SKY, VERMILION
 from asyncsim.reports.replicates import mean_and_error
 
 COPIES = 32  # coordinates of equal curvature, with independent noise on one schedule
-COLORS = (VERMILION, AMBER, GREEN, BLUE)
+COLORS = (VERMILION, SKY, PINK, GREEN)  # as in other pictures: vermilion does not wait, green waits for all
 
 
 def compute(

@@ -14,17 +14,17 @@ from asyncsim.animation import _gravity as gravity
 from asyncsim.animation._paths import SHADES, UNITS
 from asyncsim.animation._shown import Shown
 from asyncsim.animation._states import DOWN, IDLE, SENDING, State
-from asyncsim.plots.style import AMBER, BLUE, GREEN, GREY, INK, SKY, SLATE, VERMILION, style
+from asyncsim.plots.style import AMBER, BROWN, GREY, INK, MIST, SLATE, STEEL, style
 from asyncsim.store._files import atomic_write
 
 DPI = 100
 SMALL = {1: (640, 460), 2: (820, 430)}  # pixels, by the number of panels; more stand in two rows
 LARGE = (820, 700)
-COLORS = ("#B4BAC3", SKY, BLUE, SKY, AMBER, GREEN, SLATE)  # of DOING
-SCALE = (GREEN, AMBER, "#D53C00")  # fresh, as stale as the mean, twice as stale
+COLORS = ("#D9DDE3", MIST, STEEL, MIST, AMBER, BROWN, SLATE)  # of DOING
+SCALE = ("#9A8FE0", "#D63A9E", "#E3123C")  # fresh, as stale as the mean, twice as stale
 BANDS = 14
 PALETTE = 160  # colours of a GIF
-KEPT = ("#FFFFFF", *COLORS, *SCALE, VERMILION, INK)
+KEPT = ("#FFFFFF", *COLORS, *SCALE, INK)
 MOST_KEPT, PATCH = 30, 6  # lines of a picture that a colour takes to be kept
 TAIL = 1.5  # commits of each worker in the strong end of a trail
 FLASH = 0.3  # of a typical job: how long a commit is seen
@@ -215,11 +215,11 @@ class Scene:
             yield ax, self._dots(ax, spots, colors[[w for w, _ in flights]], 9)
         if not gone:
             yield line(here[None], color=INK, marker="o", markersize=8, markeredgecolor="white", markeredgewidth=1.2)
-        words, color = self._loss(name, done), INK
+        words = self._loss(name, done)
         if gone:
-            words, color = "the run ends here", VERMILION
+            words = "the run ends here"
             words = words if path.diverged_at is None else f"diverged at commit {path.diverged_at}"
-        yield ax, self._text(ax, 0.98, 0.975, words, color=color, va="top", ha="right", size=9)
+        yield ax, self._text(ax, 0.98, 0.975, words, color=INK, va="top", ha="right", size=9)
 
     def _space(self, ax: Any) -> None:
         ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), xticks=[], yticks=[], aspect="equal")

@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
 from asyncsim.animation import _page as page
+from asyncsim.animation._chapters import chosen_chapters, make_chapters
 from asyncsim.animation._film import make_film
 from asyncsim.animation._frames import write_gif, write_mp4
 from asyncsim.animation._paths import Path, losses, make_path, make_plane
 from asyncsim.animation._shown import Shown
 from asyncsim.animation._states import States
 from asyncsim.engine import Run
+from asyncsim.plots.style import PALETTE, rule_colors
 from asyncsim.store._files import atomic_write
 from asyncsim.trace import Trace
 
@@ -105,14 +107,15 @@ class Movie(Shown):
 
     def _parts(self) -> dict[str, Any]:
         runs = []
-        for name in self.names:
+        for name, color in zip(self.names, rule_colors(self.names), strict=True):
             commits, values = self.curves[name]
             curve = [np.asarray(commits), page.digits(values, page.LOSS_DIGITS)]
             way = page.path_part(self.states.paths[name]) if name in self.states.paths else {}
-            runs.append({"name": name, "curve": curve, **way})
+            runs.append({"name": name, "color": PALETTE.index(color), "curve": curve, **way})
         law = None if self.law is None else page.digits(np.round(self.law, 7), page.LAW_DIGITS)
         plane = None if self.plane is None else page.plane_part(self.plane)
-        rest = {"view": self.view, "runs": runs, "lossName": self.curve, "plane": plane, "law": law}
+        told = [[one.seconds, one.text, one.worker] for one in self.chapters]
+        rest = {"view": self.view, "runs": runs, "chapters": told, "lossName": self.curve, "plane": plane, "law": law}
         return {**page.events(self.states.film), **rest}
 
 
@@ -126,6 +129,7 @@ def animate(
     directions: Any = None,
     window: Sequence[Sequence[float]] | None = None,
     predicted: ArrayLike | None = None,
+    chapters: Mapping[float, str] | None = None,
     title: str | None = None,
     subtitle: str = "",
 ) -> Movie:
@@ -135,7 +139,9 @@ def animate(
     staleness; for two parameters, or the plane of two directions among many. In the view "gravity", for any model or
     for none, workers are masses that drift away from the server as they grow stale and fall back as they read, and
     messages are edges. Beside either stand every worker's staleness, its histogram over all commits, and the losses.
-    Where a job took its gradient is known from the run; a job that never commits (cancelled, or unfinished at the end)
+    Choose a worker, and you see the path of the central variable since its read; if the run recorded `mechanism`, also
+    its gradient and how the rule shortens it. Where a job took its gradient is known from the run; a job that never
+    commits (cancelled, or unfinished at the end)
     is shown at the central variable that it read. A run that diverged is shown until then, and that is said.
 
     Args:
@@ -149,6 +155,8 @@ def animate(
             parameters, or "principal" for the first two principal components of the first run's central variable.
         window: ((x0, x1), (y0, y1)), the part of the plane that is shown; by default what the runs ask for.
         predicted: (size,) P(τ = k), drawn over the histogram of staleness.
+        chapters: Seconds -> one sentence, for the buttons below the slider; by default sentences about the first
+            commit, the longest queue, the oldest gradient, failures, and where a rule shortens an update to nothing.
         title: Above all.
         subtitle: Below it.
 
@@ -187,14 +195,16 @@ def animate(
         given = "directions" if directions is not None else "window"
         raise ValueError(f"`{given}` is for view='landscape'; this movie's view is {shown!r}. Leave it out.")
     found = {name: losses(film, one, paths.get(name)) for name, one in runs.items()}
+    states = States(film, paths)
     return Movie(
         view=shown,
-        states=States(film, paths),
+        states=states,
         names=tuple(runs),
         curves={name: (commits, values) for name, (commits, values, _) in found.items()},
         curve=next((name for _, _, name in found.values()), ""),
         plane=plane,
         law=None if predicted is None else np.asarray(predicted, float),
+        chapters=tuple(make_chapters(states) if chapters is None else chosen_chapters(chapters, states)),
         title=_title(trace, runs) if title is None else title,
         subtitle=subtitle,
     )

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from asyncsim.animation._film import Film
-from asyncsim.animation._paths import Path, Plane
+from asyncsim.animation._mechanism import Mechanism
+from asyncsim.animation._paths import UNITS, Path, Plane
 from asyncsim.store._files import to_plain
 
-LOSS_DIGITS, LAW_DIGITS = 3, 5
+LOSS_DIGITS, LAW_DIGITS, PI_DIGITS = 3, 5, 3
 WATCHED = 45.0  # seconds in which the whole film is shown, where that is neither too slow nor too fast to follow
 JOBS_PER_SECOND = (0.25, 2.0)  # of a worker, at the speed that a page starts with
 COMMENT = re.compile(r"^\s*//.*\n| // .*$", re.MULTILINE)
@@ -97,7 +98,26 @@ def path_part(path: Path) -> dict[str, Any]:
     """A run's way through the plane for the page: differences, in whole units."""
     steps = np.diff(path.units, axis=0, prepend=0.0).astype(int).T
     found: dict[str, Any] = {"path": steps, "diverged": path.diverged_at}
-    return found if path.offsets is None else {**found, "offsets": [_ints(axis) for axis in path.offsets.T]}
+    if path.offsets is not None:
+        found["offsets"] = [_ints(axis) for axis in path.offsets.T]
+    if path.mechanism is not None:
+        found["mechanism"] = _mechanism_part(path.mechanism, path.plane)
+    return found
+
+
+def _mechanism_part(one: Mechanism, plane: Plane) -> dict[str, Any]:
+    """Vectors and points in whole units, π with three digits."""
+    vectors = {"update": one.update, "proxy": one.proxy}
+    span = (plane.high - plane.low) / UNITS
+    scaled = {name: v if v is None else [_ints(axis) for axis in np.round(v / span).T] for name, v in vectors.items()}
+    since = [_ints(axis) for axis in plane.round(plane.project(one.since)).T]
+    pi = None if one.pi is None else [digits_or_none(axis, PI_DIGITS) for axis in one.pi.T]
+    return {**scaled, "since": since, "pi": pi, "clamped": one.clamped}
+
+
+def digits_or_none(values: Any, count: int) -> list[float | None]:
+    """Numbers rounded to some significant digits, None for those that are not finite."""
+    return [float(f"{value:.{count}g}") if np.isfinite(value) else None for value in np.asarray(values, float)]
 
 
 def digits(values: Any, count: int) -> list[float]:

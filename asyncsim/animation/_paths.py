@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim.animation._film import Film
+from asyncsim.animation._mechanism import Mechanism, make_mechanism
 from asyncsim.engine import Run
 from asyncsim.engine._layout import Packing
 from asyncsim.trace import Trace
 from asyncsim.workloads._batches import init_key
 from asyncsim.workloads._surface import Point, landscape_of
 
-UNITS = 2**12  # whole numbers across the window: finer than any screen
+UNITS = 2**13  # whole numbers across the window: finer than any screen, so that a part of it can be magnified
 REACH = 4  # windows beside the window in which places are still told apart
 GRID, COARSE_GRID = 52, 24  # points of a side, of heights that cost nothing and of a model's loss
 SHADES = 1000
@@ -78,6 +79,7 @@ class Path:
         offsets: (committing jobs, 2): where a job's gradient was taken, seen from the central variable of the version
             that it read; NaN beyond the run's end. None if all are 0.
         diverged_at: The commit at which the run diverged, or None.
+        mechanism: What the rule made of every committing job's gradient, for a plane of the model's two parameters.
     """
 
     film: Film
@@ -85,6 +87,7 @@ class Path:
     units: Floats
     offsets: Floats | None
     diverged_at: int | None
+    mechanism: Mechanism | None = None
 
     def after(self, commits: int) -> tuple[float, float] | None:
         """The central variable after some commits of the window; None if it is not finite or was not replayed."""
@@ -158,7 +161,9 @@ def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Pa
     taken[there] = plane.round(plane.project(reads[rows[there]]))
     offsets = taken - units[index]
     diverged = run.divergences[0]
-    return Path(film, plane, units, None if np.all(np.nan_to_num(offsets) == 0) else offsets, diverged)
+    own = plane.directions.shape[1] == 2 and np.array_equal(plane.directions, np.eye(2))
+    mechanism = make_mechanism(run, trace, rows[there], reads) if own else None
+    return Path(film, plane, units, None if np.all(np.nan_to_num(offsets) == 0) else offsets, diverged, mechanism)
 
 
 def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[NDArray[np.int64], Floats, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim.animation._chapters import Chapter
 from asyncsim.animation._paths import Plane
 from asyncsim.animation._states import State, States
 
@@ -23,6 +24,7 @@ class Shown:
         plane: The plane of the landscape, or None.
         law: (size,) predicted P(τ = k), or None.
         title, subtitle: Plain text.
+        chapters: Times with a sentence each, in their order.
     """
 
     view: str
@@ -34,6 +36,7 @@ class Shown:
     law: np.ndarray | None
     title: str
     subtitle: str = ""
+    chapters: tuple[Chapter, ...] = ()
 
     def at(self, seconds: float) -> State:
         """The state at a time, in seconds: what page, GIF and MP4 show then."""

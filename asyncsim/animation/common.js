@@ -1,10 +1,12 @@
 // What the pages of asyncsim/animation share: how a film is unpacked, and how things are drawn.
 "use strict";
+const UNITS = 8192, SHADES = 1000; // as in paths.py
 const DOING = ["idle", "reading", "computing", "sending", "waiting", "in service", "down"];
 const [IDLE, READING, COMPUTING, SENDING, WAITING, SERVICE, DOWN] = DOING.keys();
-const COLORS = ["#b4bac3", "#56b4e9", "#0072b2", "#56b4e9", "#e69f00", "#009e73", "#6b7280"];
-const RUNS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
-const RUNS_ON_DARK = ["#4fa9e0", "#f08a3c", "#35c49a", "#e3a0c4", "#f0b840", "#8fd0f5"];
+const COLORS = ["#d9dde3", "#b9c6d6", "#7d8ea3", "#b9c6d6", "#e69f00", "#8a5a00", "#4b5563"]; // as plots/style.py
+const RUNS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#1b1f24", "#6b7280"];
+const RUNS_ON_DARK = ["#4fa9e0", "#f08a3c", "#35c49a", "#e3a0c4", "#8fd0f5", "#e8ecf1", "#98a2b0"];
+const STALENESS = [[154, 143, 224], [214, 58, 158], [227, 18, 60]]; // fresh, as the mean, twice the mean and beyond
 const $ = (id) => document.getElementById(id);
 
 // The film
@@ -66,6 +68,8 @@ function develop(film) {
   for (const run of film.runs) if (run.path) {
     run.x = added(run.path[0]);
     run.y = added(run.path[1]);
+    const [left, right, bottom, top] = film.plane.window;
+    film.plane.unit = [(right - left) / UNITS, (top - bottom) / UNITS];
   }
   return { ...film, jobs, closed, seen: [], byWorker, begins, readIndex, stale, out, down, ticks: end.slice(0, film.commits) };
 }
@@ -77,12 +81,33 @@ const ink = () => (screen.dark ? "#e8ecf1" : "#1b1f24");
 const soft = () => (screen.dark ? "#98a2b0" : "#6b7280");
 const faint = () => (screen.dark ? "#2a323d" : "#e2e5ea");
 const paper = () => (screen.dark ? "#0e1218" : "#ffffff");
-const alarm = () => (screen.dark ? "#ff8a3d" : "#d55e00");
+const alarm = () => (screen.dark ? "#ff8fd0" : "#a01f73"); // of the mean staleness
 const runColor = (i) => (screen.dark ? RUNS_ON_DARK : RUNS)[i % RUNS.length];
 const number = (value) => {
   const size = Math.abs(value), text = size >= 1e5 || (size && size < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(3));
   return text.replace(".0e", "e").replace(/-/g, "−").replace("e+", "e");
 };
+
+// Round numbers from low to high, about `count` of them.
+function ticksOf(low, high, count) {
+  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(+value.toPrecision(12));
+  return found;
+}
+
+// Of a logarithmic axis: powers of ten, and 2 and 5 of them where there are few.
+function decades(low, high) {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high) + 1; power++) {
+    for (const factor of Math.log10(high / low) > 2 ? [1] : [1, 2, 5]) {
+      const value = factor * 10 ** power;
+      if (value >= low && value <= high) found.push(value);
+    }
+  }
+  return found.length > 1 ? found : ticksOf(low, high, 4);
+}
 
 function fitted(canvas) {
   const scale = window.devicePixelRatio || 1, { clientWidth: width, clientHeight: height } = canvas;
@@ -94,6 +119,12 @@ function fitted(canvas) {
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   pen.clearRect(0, 0, width, height);
   return [pen, width, height];
+}
+
+function staleColor(film, stale) {
+  const share = Math.min(Math.max(stale, 0) / film.out, 2), half = Math.min(Math.floor(share), 1), rest = share - half;
+  const mixed = STALENESS[half].map((from, i) => Math.round(from + (STALENESS[half + 1][i] - from) * rest));
+  return `rgb(${mixed})`;
 }
 
 function dot(pen, x, y, radius, fill, line, width = 1.5) {

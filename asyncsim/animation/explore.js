@@ -3,8 +3,8 @@
 const $ = (id) => document.getElementById(id);
 const SECONDS = 100, COPIES = 16, MOST = 3000, INSTANT = 51, OPENING = 0.12;
 const NAMES = { downpour: "DOWNPOUR", gem: "GEM", sync: "synchronous", kasync: "K-async" };
-const LIGHT = { downpour: "#0072b2", gem: "#d55e00", sync: "#009e73", kasync: "#a6518a" };
-const DARK = { downpour: "#4fa9e0", gem: "#f08a3c", sync: "#35c49a", kasync: "#e3a0c4" };
+const LIGHT = { downpour: "#d55e00", gem: "#0072b2", sync: "#009e73", kasync: "#a6518a" };
+const DARK = { downpour: "#f08a3c", gem: "#4fa9e0", sync: "#35c49a", kasync: "#e3a0c4" };
 const SURFACES = {
   quadratic: { h: 10, start: [-1.8, 1.6], least: [0, 0], window: [-2.4, 2.4, -2.1, 2.1],
     height: (x, y) => 5 * x * x + y * y / 2, slope: (p, i) => (i ? p[1] : 10 * p[0]) },

@@ -1,9 +1,7 @@
 // The page of a movie. What is where at a time follows from the film's events alone: `stateAt` is a copy of
 // asyncsim/animation/states.py, `gravityAt` one of gravity.py, and the tests compare them.
 
-const STALENESS = [[0, 158, 115], [230, 159, 0], [213, 60, 0]]; // fresh, as the mean, twice the mean and beyond
 const NEAREST = 0.24, PUSH = 0.15, FALL = 0.3, TURN = 90, SWAY = 0.12, SWAY_JOBS = 7; // as in gravity.py
-const UNITS = 4096, SHADES = 1000; // as in paths.py
 
 // States
 
@@ -19,6 +17,31 @@ function readUnits(film, run, job) {
   if (!run.offsets || job >= film.jobs.closes.length) return [run.x[index], run.y[index]];
   const dx = run.offsets[0][job], dy = run.offsets[1][job];
   return dx === null || dy === null ? null : [run.x[index] + dx, run.y[index] + dy];
+}
+
+// What a run makes of a worker's gradient, if it committed now: vectors and points of the plane, seen from `since`.
+function mechanismAt(film, run, state, w) {
+  const job = w < 0 ? -1 : state.job[w], read = w < 0 || state.stale[w] < 0 || !run.path ? null : readUnits(film, run, job);
+  if (!read || state.done >= run.x.length) return null;
+  const unit = film.plane.unit, one = run.mechanism, known = one && job < one.update[0].length && one.update[0][job] !== null;
+  const since = known ? one.since.map((axis) => axis[job]) : read;
+  const seen = (x, y) => [(x - since[0]) * unit[0], (y - since[1]) * unit[1]], vector = (axes) => axes.map((axis, i) => axis[job] * unit[i]);
+  const first = Math.min(film.readIndex[job], state.done), path = [[0, 0]];
+  for (let k = first; k <= state.done; k++) path.push(seen(run.x[k], run.y[k]));
+  const found = { read: seen(...read), central: path.at(-1), path, update: null, proxy: null, pi: null, commit: null, recorded: null };
+  if (!known) return found;
+  const update = vector(one.update);
+  if (!one.pi) {
+    const lands = job < film.commits && job + 1 < run.x.length && film.jobs.closes[job];
+    const commit = lands ? [(run.x[job + 1] - run.x[job]) * unit[0], (run.y[job + 1] - run.y[job]) * unit[1]] : null;
+    return { ...found, update, commit };
+  }
+  const proxy = vector(one.proxy);
+  const pi = update.map((step, i) => {
+    const raw = step ? (Math.abs(proxy[i]) - Math.abs(found.central[i])) / Math.abs(step) : 0;
+    return one.clamped ? Math.min(Math.max(raw, 0), 5) : raw;
+  });
+  return { ...found, update, proxy, pi, commit: update.map((step, i) => step * pi[i]), recorded: one.pi.map((axis) => axis[job]) };
 }
 
 function stateAt(film, seconds) {
@@ -98,17 +121,15 @@ function written(film, state) {
       return units && place(film, ...units);
     });
   }
-  return { time, commits, version, stalest, up, down, queue, service, doing, read, stale, central, places,
+  const plain = { time, commits, version, stalest, up, down, queue, service, doing, read, stale, central, places,
     gravity: gravityAt(film, state) };
+  if (screen.chosen < 0) return plain;
+  const mechanism = {};
+  for (const run of film.runs) mechanism[run.name] = mechanismAt(film, run, state, screen.chosen);
+  return { ...plain, chosen: screen.chosen, mechanism };
 }
 
 // Drawing
-
-function staleColor(film, stale) {
-  const share = Math.min(Math.max(stale, 0) / film.out, 2), half = Math.min(Math.floor(share), 1), rest = share - half;
-  const mixed = STALENESS[half].map((from, i) => Math.round(from + (STALENESS[half + 1][i] - from) * rest));
-  return `rgb(${mixed})`;
-}
 
 // The landscape as a picture: bands of equal height, the lowest brightest, with a line between two bands.
 function relief(plane, width, height) {
@@ -165,6 +186,56 @@ function flashes(film, state) {
     found.push([k, 1 - (state.now - film.ticks[k]) / long]);
   }
   return found;
+}
+
+function arrow(pen, from, to, color, width, alpha = 1) {
+  const [dx, dy] = [to[0] - from[0], to[1] - from[1]], long = Math.hypot(dx, dy);
+  if (long < 1.5) return;
+  const head = Math.min(3.2 * width + 2, long), [ux, uy] = [dx / long, dy / long], neck = [to[0] - ux * head, to[1] - uy * head];
+  stroke(pen, [from, neck], color, width, alpha);
+  pen.globalAlpha = alpha;
+  pen.fillStyle = color;
+  pen.beginPath();
+  [[to[0], to[1]], [neck[0] - uy * head * 0.5, neck[1] + ux * head * 0.5], [neck[0] + uy * head * 0.5, neck[1] - ux * head * 0.5]]
+    .forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.fill();
+  pen.globalAlpha = 1;
+}
+
+// A magnifier on the chosen worker: the motion since its read, its own step, the limit κ|m|, and the shortened commit.
+function drawLens(pen, film, state, run, box, cx, cy) {
+  const one = mechanismAt(film, run, state, screen.chosen);
+  if (!one) return;
+  const radius = Math.max(Math.min(box.w, box.h) * 0.27, 46), room = radius + 8, color = runColor(run.color), dot1 = staleColor(film, state.stale[screen.chosen]);
+  const corners = [[box.x + box.w - room, box.y + box.h - room], [box.x + room, box.y + box.h - room], [box.x + box.w - room, box.y + room + 24]];
+  const [lx, ly] = corners.reduce((best, corner) => (Math.hypot(corner[0] - cx, corner[1] - cy) > Math.hypot(best[0] - cx, best[1] - cy) ? corner : best));
+  const ring = one.proxy ? Math.hypot(...one.proxy) : 0, far = one.path.map(([x, y]) => Math.hypot(x, y));
+  const own = one.update ? Math.hypot(...one.update) : 0, most = Math.max(ring, ...far, own, 1e-12), scale = (0.86 * radius) / most;
+  const at = ([x, y]) => [lx + x * scale, ly - y * scale], plus = ([x, y], [u, v]) => [x + u, y + v];
+  pen.save();
+  dot(pen, lx, ly, radius, paper(), soft(), 1);
+  pen.beginPath();
+  pen.arc(lx, ly, radius, 0, 2 * Math.PI);
+  pen.clip();
+  if (ring) {
+    pen.setLineDash([5, 4]);
+    dot(pen, lx, ly, ring * scale, null, soft(), 1.3);
+    pen.setLineDash([]);
+    const [w, h] = one.proxy.map((m) => Math.abs(m) * scale);
+    pen.strokeStyle = faint();
+    pen.lineWidth = 1.2;
+    pen.strokeRect(lx - w, ly - h, 2 * w, 2 * h);
+  }
+  stroke(pen, one.path.map(at), ink(), 1.8, 0.75);
+  if (one.update) {
+    arrow(pen, at(one.read), at(plus(one.read, one.update)), color, 1.5, 0.55);
+    if (one.commit) arrow(pen, at(one.central), at(plus(one.central, one.commit)), color, 3.4);
+  }
+  dot(pen, ...at(one.read), 4.5, dot1, paper(), 1.2);
+  dot(pen, ...at(one.central), 4.5, ink(), paper(), 1.2);
+  if (one.pi) say(pen, `π = ${one.pi.map(number).join(", ")}`, lx, ly + 0.78 * radius, { size: radius < 70 ? 10.5 : 11.5, weight: "600", align: "center", halo: true, most: 1.15 * radius });
+  if (ring) say(pen, "κ|m|", lx, Math.max(ly - ring * scale + 12, ly - radius + 14), { size: 10.5, color: soft(), align: "center", halo: true });
+  pen.restore();
 }
 
 function drawLandscape(pen, film, state, run, box) {
@@ -224,6 +295,8 @@ function drawLandscape(pen, film, state, run, box) {
       dot(pen, x + (cx - x) * come, y + (cy - y) * come, 2.8, up ? color : paper(), color, 1.2);
     }
   }
+  const job = screen.chosen >= 0 && state.stale[screen.chosen] >= 0 ? state.job[screen.chosen] : -1;
+  if (job >= 0 && film.readIndex[job] < last) stroke(pen, path.slice(film.readIndex[job]), runColor(run.color), 2.6, 0.9);
   for (const [k, strength] of flashes(film, state)) {
     if (k + 1 >= run.x.length) continue;
     const from = [toX(run.x[k]), toY(run.y[k])], to = [toX(run.x[k + 1]), toY(run.y[k + 1])];
@@ -242,12 +315,13 @@ function drawLandscape(pen, film, state, run, box) {
     }
   }
   for (const [w, x, y] of named) say(pen, w, x, y, { size: 12, weight: "700", align: "center", halo: true });
-  say(pen, run.name, box.x + 11, box.y + 21, { size: 14, weight: "600", halo: true });
+  say(pen, run.name, box.x + 11, box.y + 21, { size: 14, weight: "600", halo: true, color: runColor(run.color) });
   const loss = lossNow(run, state);
   const words = gone ? (run.diverged === null ? "the run ends here" : `diverged at commit ${run.diverged}`) : loss === null ? "" : `loss ${number(loss)}`;
   const narrow = box.w < 260; // then below the name, not beside it
   const at = narrow ? [box.x + 11, box.y + 39] : [box.x + box.w - 11, box.y + 21];
-  say(pen, words, ...at, { size: 13, align: narrow ? "left" : "right", halo: true, color: gone ? alarm() : ink(), most: box.w - 22 });
+  say(pen, words, ...at, { size: 13, align: narrow ? "left" : "right", halo: true, weight: gone ? "700" : "", most: box.w - 22 });
+  if (screen.chosen >= 0 && !gone) drawLens(pen, film, state, run, box, cx, cy);
   pen.restore();
   return hot;
 }
@@ -281,7 +355,7 @@ function drawGravity(pen, film, state, box) {
     if (place < 0 && state.doing[w] !== SERVICE) dot(pen, x, y, w === screen.chosen ? size + 2.5 : size, color, paper(), 1.2);
     else dot(pen, x, y, size * 0.75, COLORS[state.doing[w]], paper(), 1);
     pen.globalAlpha = 1;
-    if (w === state.stalest) dot(pen, x, y, size + 4.5, null, color, 2);
+    if (w === state.stalest || w === screen.chosen) dot(pen, x, y, size + 4.5, null, w === screen.chosen ? ink() : color, 2);
     if (film.workers <= 40 || w === state.stalest || w === screen.chosen) {
       const out = Math.hypot(x - ox, y - oy) || 1, far = size + (w === state.stalest ? 16 : 11);
       if (place < 0) say(pen, w, x + ((x - ox) / out) * far, y + ((y - oy) / out) * far + 4, { color: soft(), size: 11, align: "center" });
@@ -332,8 +406,10 @@ function drawHistogram(pen, film, state, x, y, w, h) {
   counts.forEach((count, stale) => (bars[Math.floor(stale / wide)] += state.done ? count / state.done : 0));
   (film.law || []).forEach((chance, stale) => { if (stale < size) law[Math.floor(stale / wide)] += chance; });
   const high = Math.max(...law, ...bars, 1e-9) * 1.08, base = y + h - 16, tall = h - 40, step = w / bins;
-  pen.fillStyle = screen.dark ? "#4a9fd0" : "#6aaed6";
-  bars.forEach((bar, i) => pen.fillRect(x + i * step, base - (bar / high) * tall, Math.max(step - 1, 0.7), (bar / high) * tall));
+  bars.forEach((bar, i) => {
+    pen.fillStyle = staleColor(film, i * wide);
+    pen.fillRect(x + i * step, base - (bar / high) * tall, Math.max(step - 1, 0.7), (bar / high) * tall);
+  });
   if (film.law) {
     const outline = [];
     law.forEach((chance, i) => outline.push([x + i * step, base - (chance / high) * tall], [x + (i + 1) * step, base - (chance / high) * tall]));
@@ -351,8 +427,8 @@ function drawHistogram(pen, film, state, x, y, w, h) {
 function drawLoss(pen, film, state, x, y, w, h) {
   const curves = film.runs.filter((run) => run.curve && run.curve[1].length);
   if (!curves.length) return;
-  say(pen, film.lossName, x, y + 12, { weight: "600" });
-  const values = curves.flatMap((run) => run.curve[1]), log = Math.min(...values) > 0;
+    const values = curves.flatMap((run) => run.curve[1]), log = Math.min(...values) > 0;
+  say(pen, log ? `${film.lossName} (logarithmic)` : film.lossName, x, y + 12, { weight: "600", most: w });
   const top = Math.min(Math.max(...values), 30 * Math.max(...curves.map((run) => run.curve[1][0]))); // what diverges leaves
   const f = log ? Math.log10 : (value) => value, low = Math.min(...values.map(f)), high = f(top);
   const base = y + h - 16, range = Math.max(high - low, 1e-9);
@@ -361,22 +437,33 @@ function drawLoss(pen, film, state, x, y, w, h) {
     pen.font = `600 11px system-ui, "DejaVu Sans", sans-serif`;
     const wide = pen.measureText(run.name).width;
     if (at > x && at + wide > x + w) { at = x; line++; }
-    say(pen, run.name, at, y + 27 + 14 * line, { color: runColor(film.runs.indexOf(run)), size: 11, weight: "600", most: w });
+    say(pen, run.name, at, y + 27 + 14 * line, { color: runColor(run.color), size: 11, weight: "600", most: w });
     at += wide + 11;
   }
   const over = y + 34 + 14 * line, tall = base - over;
   const tick = (commit) => (commit ? film.ticks[Math.min(commit, film.commits) - 1] : film.start);
   const toX = (commit) => x + ((tick(commit) - film.start) / (film.stop - film.start)) * w;
-  const toY = (value) => base - ((f(Math.min(value, top)) - low) / range) * tall;
+  const toY = (value) => base - ((f(Math.min(value, top)) - low) / range) * tall, worst = log ? 10 ** low : low;
   stroke(pen, [[x, base], [x + w, base]], soft(), 1, 0.6);
+  const ys = log ? decades(worst, top) : ticksOf(low, high, 3), apart = Math.ceil((ys.length * 15) / Math.max(tall, 1));
+  ys.filter((_, i) => i % apart === 0).forEach((value) => {
+    stroke(pen, [[x, toY(value)], [x + w, toY(value)]], faint(), 1);
+    say(pen, number(value), x + w, toY(value) - 2, { color: soft(), size: 9.5, align: "right", halo: true });
+  });
+  for (const second of ticksOf(film.start / film.per_second, film.stop / film.per_second, Math.max(2, w / 80))) {
+    const u = x + ((second * film.per_second - film.start) / (film.stop - film.start)) * w;
+    stroke(pen, [[u, base], [u, base + 3]], soft(), 1);
+    say(pen, `${number(second)} s`, Math.min(u, x + w - 2), base + 14, { color: soft(), size: 10, align: u < x + 12 ? "left" : u > x + w - 16 ? "right" : "center" });
+  }
+  const here = x + ((state.now - film.start) / (film.stop - film.start)) * w;
+  stroke(pen, [[here, over], [here, base]], ink(), 1, 0.5);
+  screen.curve = { x, w, top: y, bottom: y + h };
   curves.forEach((run) => {
     const points = run.curve[0].map((commit, j) => [toX(commit), toY(run.curve[1][j])]);
-    const past = countUpTo(run.curve[0], state.done), color = runColor(film.runs.indexOf(run));
+    const past = countUpTo(run.curve[0], state.done), color = runColor(run.color);
     stroke(pen, points, color, 1.2, 0.22);
     if (past) { stroke(pen, points.slice(0, past), color, 2); dot(pen, ...points[past - 1], 3, color); }
   });
-  say(pen, `${number(Math.min(...values))} to ${number(top)}`, x + w, y + 12, { color: soft(), size: 10, align: "right" });
-  say(pen, log ? "logarithmic, against time" : "against time", x + w, base + 12, { color: soft(), size: 10, align: "right" });
 }
 
 function draw(film, state) {
@@ -409,6 +496,22 @@ const describe = (film, state, w) => {
   return lines.join("\n");
 };
 
+// One sentence for each run about the chosen worker.
+const explained = (film, state, w) => {
+  if (w < 0) return "";
+  if (state.stale[w] < 0) return `Worker ${w} is ${DOING[state.doing[w]]}.`;
+  const words = [`Worker ${w} computes on version ${state.read[w]}, ${state.stale[w]} behind.`];
+  for (const run of film.runs) {
+    const one = mechanismAt(film, run, state, w), long = (v) => number(Math.hypot(...v));
+    if (!one) continue;
+    const moved = long(one.central), name = run.name;
+    if (one.pi) words.push(`${name}: the parameters moved by ${moved}, the proxy's step κ|m| is ${long(one.proxy)}, so π = (${one.pi.map(number).join(", ")}), and its own step of ${long(one.update)} becomes a commit of ${long(one.commit)}.`);
+    else if (one.commit) words.push(`${name}: the parameters moved by ${moved}, and it commits its step of ${long(one.commit)} all the same.`);
+    else words.push(`${name}: the parameters moved by ${moved} since.`);
+  }
+  return words.join(" ");
+};
+
 function open(film) {
   const first = film.start / film.per_second, last = film.stop / film.per_second, job = film.typical / film.per_second;
   const asked = /[?&#]t=([^&#]+)/.exec(location.search + location.hash);
@@ -434,7 +537,23 @@ function open(film) {
       $("tip").style.top = `${Math.min(pointer.clientY + 14, innerHeight - box.height - 8)}px`;
     }
     if (!playing) $("state").textContent = JSON.stringify(written(film, state));
+    const part = film.chapters.findLastIndex(([seconds]) => seconds <= time + 1e-9);
+    [...$("chapters").children].forEach((button, i) => button.toggleAttribute("aria-current", i === part));
+    $("chapter").textContent = part < 0 ? "" : film.chapters[part][1];
+    $("why").textContent = explained(film, state, screen.chosen);
+    $("worker").value = screen.chosen;
     return state;
+  };
+  const choose = (w) => { screen.chosen = w < -1 ? film.workers - 1 : w >= film.workers ? -1 : w; show(); };
+  const chapter = (i) => {
+    const [seconds, , worker] = film.chapters[i];
+    playing = false;
+    screen.chosen = worker;
+    seek(seconds);
+  };
+  const turn = (by) => {
+    const part = film.chapters.findLastIndex(([seconds]) => seconds <= time + 1e-9);
+    chapter(Math.min(Math.max(part + by, 0), film.chapters.length - 1));
   };
   const seek = (to) => { time = Math.min(Math.max(to, first), last); return show(); };
   const frame = (stamp) => {
@@ -459,6 +578,14 @@ function open(film) {
     seek(at === undefined ? first : at / film.per_second);
   };
   const faster = (by) => { speed = Math.min(Math.max(speed + by, 0), speeds.length - 1); $("speed").value = speed; };
+  // The time that a click on the loss curve asks for.
+  const sought = (event) => {
+    const curve = screen.curve, box = $("side").getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+    if (!curve || y < curve.top + 16 || y > curve.bottom + 8) return false;
+    playing = false;
+    seek(first + Math.min(Math.max((x - curve.x) / curve.w, 0), 1) * (last - first));
+    return true;
+  };
   const pointed = (event) => {
     const canvas = event.target, box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
     if (canvas.id === "side") {
@@ -488,6 +615,12 @@ function open(film) {
   kinds.forEach(([kind, text]) => legend(COLORS[kind], text));
   $("legend").append("dots: ");
   [0, 1, 2].forEach((times) => legend(staleColor(film, times * film.out), times ? `τ = ${number(times * film.out)}${times > 1 ? " or more" : ""}` : "fresh"));
+  if (film.view === "landscape") {
+    const lens = document.createElement("div");
+    lens.textContent = "magnifier: dark line: motion of the parameters since the worker read · thin arrow: the worker's own step" +
+      (film.runs.some((run) => run.mechanism && run.mechanism.pi) ? " · dashed ring: the proxy's step κ|m| · thick arrow: the commit" : " · thick arrow: the commit");
+    if (film.runs.some((run) => run.mechanism)) $("legend").append(lens);
+  }
   $("play").onclick = () => play(!playing);
   $("back").onclick = () => step(-1);
   $("forth").onclick = () => step(1);
@@ -501,13 +634,38 @@ function open(film) {
   for (const canvas of [$("stage"), $("side")]) {
     canvas.onpointermove = (event) => { pointer = event; if (!playing) show(); };
     canvas.onpointerleave = () => { pointer = null; if (!playing) show(); };
-    canvas.onclick = (event) => { pointer = event; const w = pointed(event); screen.chosen = w === screen.chosen ? -1 : w; show(); };
+    canvas.onclick = (event) => {
+      if (canvas.id === "side" && sought(event)) return;
+      const w = pointed(event);
+      if (event.pointerType === "mouse") pointer = event;
+      choose(w === screen.chosen ? -1 : w);
+    };
   }
+  $("side").onpointerdown = (event) => { if (sought(event)) $("side").setPointerCapture(event.pointerId); };
+  $("side").addEventListener("pointermove", (event) => { if (event.buttons) sought(event); });
+  const picker = $("worker");
+  picker.add(new Option("no worker", -1));
+  for (let w = 0; w < film.workers; w++) picker.add(new Option(`worker ${w}`, w));
+  picker.onchange = () => choose(+picker.value);
+  film.chapters.forEach(([seconds, text], i) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = i + 1;
+    button.title = text;
+    button.setAttribute("aria-label", `chapter ${i + 1}, at ${seconds.toFixed(decimals)} s: ${text}`);
+    button.onclick = () => chapter(i);
+    $("chapters").append(button);
+    const mark = document.createElement("i");
+    mark.style.left = `${(100 * (seconds - first)) / (last - first)}%`;
+    $("marks").append(mark);
+  });
   document.onkeydown = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
     const ten = event.shiftKey ? 10 : 1;
     const keys = { " ": () => play(!playing), ArrowRight: () => step(ten), ArrowLeft: () => step(-ten), Home: () => seek(first),
-      End: () => { play(false); seek(last); }, "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1), d: () => theme(!screen.dark) };
+      End: () => { play(false); seek(last); }, "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1), d: () => theme(!screen.dark),
+      ArrowUp: () => choose(screen.chosen - 1), ArrowDown: () => choose(screen.chosen + 1), Escape: () => choose(-1),
+      PageDown: () => turn(1), PageUp: () => turn(-1) };
     if (!keys[event.key] || (event.key === " " && event.target.tagName === "BUTTON")) return;
     event.preventDefault();
     keys[event.key]();
@@ -517,7 +675,7 @@ function open(film) {
   screen.dark = scheme.matches;
   document.body.classList.toggle("dark", screen.dark);
   addEventListener("resize", () => show());
-  window.movie = { film, stateAt: (seconds) => written(film, stateAt(film, seconds)), seek, play, get playing() { return playing; } };
+  window.movie = { film, stateAt: (seconds) => written(film, stateAt(film, seconds)), seek, play, get playing() { return playing; }, get chosen() { return screen.chosen; } };
   seek(asked && isFinite(asked[1]) ? +asked[1] : first);
   if (!asked && !screen.still) play(true);
 }

@@ -3,27 +3,6 @@
 const GAP = { left: 54, right: 10, top: 12, bottom: 30 };
 const pages = []; // what is drawn again when the size or the theme changes
 
-// Round numbers from low to high, about `count` of them.
-function ticksOf(low, high, count) {
-  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(+value.toPrecision(12));
-  return found;
-}
-
-// Of a logarithmic axis: powers of ten, and 2 and 5 of them where there are few.
-function decades(low, high) {
-  const found = [];
-  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high) + 1; power++) {
-    for (const factor of Math.log10(high / low) > 2 ? [1] : [1, 2, 5]) {
-      const value = factor * 10 ** power;
-      if (value >= low && value <= high) found.push(value);
-    }
-  }
-  return found.length > 1 ? found : ticksOf(low, high, 4);
-}
-
 function axes(pen, width, height, frame, labels) {
   const { toX, toY, xs, ys } = frame, base = height - GAP.bottom;
   for (const y of ys) {
@@ -92,14 +71,16 @@ function curves(one) {
   });
 }
 
-function staleness(one) {
+function staleness(film, one) {
   panel("Staleness", (pen, width, height, pointer) => {
     const size = Math.max(one.shares.length, (one.law || []).length), base = height - GAP.bottom, room = width - GAP.left - GAP.right;
     const high = Math.max(...one.shares, ...(one.law || [0])) * 1.08 || 1, step = room / size;
     const toX = (x) => GAP.left + (x + 0.5) * step, toY = (y) => base - (y / high) * (base - GAP.top);
     axes(pen, width, height, { toX, toY, xs: ticksOf(0, size - 1, 6).filter(Number.isInteger), ys: ticksOf(0, high, 4) }, "staleness of a commit, in server versions");
-    pen.fillStyle = screen.dark ? "#4a9fd0" : "#6aaed6";
-    one.shares.forEach((share, i) => pen.fillRect(GAP.left + i * step, toY(share), Math.max(step - 1, 0.6), base - toY(share)));
+    one.shares.forEach((share, i) => {
+      pen.fillStyle = staleColor(film, i);
+      pen.fillRect(GAP.left + i * step, toY(share), Math.max(step - 1, 0.6), base - toY(share));
+    });
     if (one.law) stroke(pen, one.law.flatMap((chance, i) => [[GAP.left + i * step, toY(chance)], [GAP.left + (i + 1) * step, toY(chance)]]), ink(), 1.5);
     stroke(pen, [[toX(one.mean), GAP.top], [toX(one.mean), base]], alarm(), 1.4);
     const words = `mean ${number(one.mean)}` + (one.law ? `, line: theory, total variation ${number(one.distance)}` : "");
@@ -242,7 +223,7 @@ unpack($("film").textContent).then((found) => {
   const theme = (dark) => { screen.dark = dark; document.body.classList.toggle("dark", dark); show(); };
   $("now").textContent = found.remark;
   curves(found.panels[0]);
-  staleness(found.staleness);
+  staleness(film, found.staleness);
   found.panels.slice(1).forEach(curves);
   timeline(film);
   found.tables.forEach(({ title, rows }) => table(title, rows));

@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim._metrics import metric
 from asyncsim.plots._page import draw_legend_beside, draw_title, use_logarithm
 from asyncsim.plots._report import running_mean
-from asyncsim.plots.style import GREY
+from asyncsim.plots.style import GREY, rule_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +48,10 @@ def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | N
     from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
     lines = []
-    for number, (rule, points) in enumerate(losses.items()):
+    for number, ((rule, points), color) in enumerate(zip(losses.items(), rule_colors(losses), strict=True)):
         x, y = (np.array(column, float) for column in zip(*sorted(points, key=lambda p: p[0]), strict=True))
         y[~np.isfinite(y)] = np.nan
-        lines += ax.plot(x, y, marker=MARKERS[number % len(MARKERS)], label=rule)
+        lines += ax.plot(x, y, marker=MARKERS[number % len(MARKERS)], label=rule, color=color)
         lost = x[np.isnan(y)]
         if len(lost):
             style = {"color": lines[-1].get_color(), "transform": ax.get_xaxis_transform(), "clip_on": False}
@@ -112,15 +112,16 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
     means = [running_mean(curve.loss, WINDOW * curve.workers) for curve in curves]
     most = largest_shown(curves, means)
     lines: list[list[Line2D]] = [[] for _ in panels]
-    for curve, mean in zip(curves, means, strict=True):
+    colors = rule_colors(curve.name for curve in curves)
+    for curve, mean, color in zip(curves, means, colors, strict=True):
         below = len(mean) if most is None else int(np.argmax(np.append(~(mean <= most), True)))
         shown = np.unique(np.linspace(0, below - 1, min(below, MARKED)).astype(int))
         label = f"{curve.name} (diverged)" if curve.diverged else curve.name
         places = [(np.arange(len(mean)) + 1) / curve.workers, curve.seconds, *(curve.spent[name] for name in spent)]
         for panel, drawn, x in zip(panels, lines, places, strict=True):
-            drawn += panel.plot(x[shown], mean[shown], label=label, linewidth=1.4)
+            drawn += panel.plot(x[shown], mean[shown], label=label, linewidth=1.4, color=color)
             if curve.diverged and len(shown):
-                panel.plot(x[shown][-1], mean[shown][-1], "x", color=drawn[-1].get_color(), markeredgewidth=2)
+                panel.plot(x[shown][-1], mean[shown][-1], "x", color=color, markeredgewidth=2)
     use_logarithm(left, *(line.get_ydata() for line in lines[0]))
     left.set(xlabel="commits of each worker", ylabel="training loss")
     for panel, label in zip(panels[1:], ("simulated seconds", *(SPENT[name] for name in spent)), strict=True):

@@ -13,14 +13,16 @@ from asyncsim.plots._page import draw_legend_below, remark, say, size_in_points
 from asyncsim.plots.style import (
     AMBER,
     BLUE,
-    GREEN,
+    BROWN,
     INK,
-    PALE_BLUE,
+    MIST,
     PALE_GREY,
     PALE_SKY,
+    PALE_STEEL,
     PINK,
     SKY,
     SLATE,
+    STEEL,
     VERMILION,
 )
 from asyncsim.trace import Fate, Fault, Trace
@@ -45,12 +47,12 @@ HEIGHT = 0.72  # of a lane, whose distance to the next is 1
 _SINCE = "Give seconds from the start of the run."
 
 LOOKS: dict[str, dict[str, Any]] = {
-    COMPUTING: {"facecolor": BLUE},
-    VAIN: {"facecolor": PALE_BLUE, "edgecolor": BLUE, "hatch": "//////"},
-    NETWORK: {"facecolor": SKY},
-    SENT: {"facecolor": PALE_SKY, "edgecolor": SKY, "hatch": "......"},
+    COMPUTING: {"facecolor": STEEL},
+    VAIN: {"facecolor": PALE_STEEL, "edgecolor": STEEL, "hatch": "//////"},
+    NETWORK: {"facecolor": MIST},
+    SENT: {"facecolor": PALE_SKY, "edgecolor": MIST, "hatch": "......"},
     WAITING: {"facecolor": AMBER},
-    SERVICE: {"facecolor": GREEN},
+    SERVICE: {"facecolor": BROWN},
     IDLE: {"facecolor": PALE_GREY},
     DOWN: {"facecolor": SLATE},
 }
@@ -58,8 +60,8 @@ MOST_NUMBERED = 60  # passes in which the number of the micro-batch can be read
 MOST_APART = 60  # workers whose bars do not touch
 PARTS: dict[str, dict[str, Any]] = {  # from the bottom to the top, in the colours of the timeline
     "compute": LOOKS[COMPUTING],
-    "download": {"facecolor": SKY},
-    "upload": {"facecolor": PALE_SKY, "edgecolor": SKY, "hatch": "......"},
+    "download": {"facecolor": MIST},
+    "upload": {"facecolor": PALE_SKY, "edgecolor": MIST, "hatch": "......"},
     "queue": LOOKS[WAITING],
     "service": LOOKS[SERVICE],
     "waiting": LOOKS[IDLE],

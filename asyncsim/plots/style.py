@@ -17,19 +17,33 @@ from asyncsim.store._files import atomic_write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["is_picture_of", "keep_png", "read_png_metadata", "require_color", "save_figure", "save_png", "style"]
+__all__ = [
+    "is_picture_of",
+    "keep_png",
+    "read_png_metadata",
+    "require_color",
+    "rule_colors",
+    "save_figure",
+    "save_png",
+    "style",
+]
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
+INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 METADATA = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
 }  # what Matplotlib would fill in
+STEEL, PALE_STEEL = "#7D8EA3", "#E3E8EE"  # of workers that compute
+MIST, BROWN = "#B9C6D6", "#8A5A00"  # of messages, and of updates in service; those that wait are AMBER
+RULE_COLORS = {"downpour": VERMILION, "gem": BLUE, "synchronous": GREEN, "agn": GREEN, "elastic": PINK, "easgd": PINK}
+PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY)  # of rules; moving pages have the same in their scripts
+OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION)  # of rules without a colour of their own
 STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to
 _drawing = threading.RLock()  # Matplotlib may draw in one thread at a time
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DIGITS = 9  # decimals of a position, as a share of the figure: far below what can be seen
-INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 
 
 def require_color(color: str) -> str:
@@ -48,6 +62,23 @@ def require_color(color: str) -> str:
     if not is_color_like(color):
         raise ValueError(f"`color` must be a colour of Matplotlib; got {color!r}. Give a name or '#rrggbb'.")
     return color
+
+
+def rule_colors(names: Iterable[str]) -> list[str]:
+    """A colour for each of some rules or protocols: the same rule has the same colour in every picture.
+
+    Example:
+        >>> rule_colors(["DOWNPOUR", "GEM, η = 0.1"]) == [VERMILION, BLUE]
+        True
+    """
+    names = list(names)
+    found: list[str | None] = []
+    for name in names:
+        words = name.lower()
+        color = next((color for key, color in RULE_COLORS.items() if key in words), None)
+        found.append(None if color in found else color)
+    free = iter([color for color in OTHER_COLORS if color not in found])
+    return [color or next(free, GREY) for color in found]
 
 
 def style() -> AbstractContextManager[None]:

@@ -4,6 +4,7 @@ import functools
 
 import asyncsim as asim
 from asyncsim import delays, faults, protocols
+from asyncsim.animation import mechanism
 
 GAMMA = delays.Gamma(mean=1.0, cv=0.4)
 SLOW = asim.Network(latency=delays.Exponential(0.15))
@@ -41,3 +42,12 @@ def two_runs(name="network and queue"):
     trace, workload = trace_of(name), asim.workloads.Surface("booth", start=(8.0, 6.0))
     chosen = {"DOWNPOUR": asim.rules.Downpour(0.02), "elastic": asim.rules.AEASGD(0.02, window=2, rho=5.0)}
     return trace, {name: asim.replay(trace, rule, workload, record=POINTS) for name, rule in chosen.items()}
+
+
+@functools.cache
+def explained():
+    """GEM and DOWNPOUR on Booth's function, with what they make of every gradient."""
+    trace, workload = trace_of("plain"), asim.workloads.Surface("booth", start=(8.0, 6.0))
+    chosen = {"DOWNPOUR": asim.rules.Downpour(0.01), "GEM": asim.rules.GEM(0.01)}
+    record = {"central": 1, "read": 1, "mechanism": mechanism}
+    return trace, {name: asim.replay(trace, rule, workload, record=record) for name, rule in chosen.items()}

@@ -9,11 +9,13 @@ import zlib
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.animation._frames import _number, draw_frames, stale_colors, times
+from asyncsim.animation._frames import COLORS, SCALE, _number, draw_frames, stale_colors, times
 from asyncsim.animation._page import COMMENT, _source, fill
+from asyncsim.plots.style import PALETTE
 from tests.animation.problems import trace_of, two_runs
 
 EVIL = '</script><script>alert(1)</script>"{{film}}&<b>'
@@ -132,8 +134,23 @@ def test_one_worker_and_one_commit(tmp_path):
 def test_colours_go_from_fresh_to_stale():
     colors = stale_colors(np.array([0, 5, 10, 99]), 5.0)
     assert colors[2].tolist() == colors[3].tolist()
-    assert np.argmax(colors[0]) == 1  # green
+    assert np.argmax(colors[0]) == 2  # lilac
     assert np.argmax(colors[3]) == 0  # red
+    busy = np.array([to_rgb(color) for color in COLORS])  # no colour of a worker's activity
+    assert np.abs(busy[:, None] - colors).sum(axis=-1).min() > 0.3
+
+
+@pytest.mark.quick
+def test_pages_pictures_and_films_have_the_same_colours():
+    script = _source("common.js")
+
+    def listed(name):
+        return re.findall(r"#[0-9a-f]{6}", re.search(rf"const {name} = \[([^\]]*)\]", script)[1])
+
+    assert listed("COLORS") == [color.lower() for color in COLORS]
+    assert listed("RUNS") == [color.lower() for color in PALETTE]
+    stale = json.loads(re.search(r"const STALENESS = (\[\[.*?\]\])", script)[1])
+    assert stale == [[round(255 * part) for part in to_rgb(color)] for color in SCALE]
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not on the path")

@@ -1,0 +1,100 @@
+"""Why a rule moves the parameters as it does: what it made of every gradient, for the lens of a moving page."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.engine import CommitView, Run
+from asyncsim.engine._quantities import all_values
+from asyncsim.trace import Trace
+
+NAME = "mechanism"  # under which it is recorded
+CLAMP = 5.0  # the largest π of the published script
+
+
+def mechanism(commit: CommitView) -> jax.Array:
+    """Record what a rule makes of every gradient, so that a moving page can show it.
+
+    Give it to `replay` as ``record={"central": 1, "read": 1, "mechanism": asim.animation.mechanism}``. Choose a worker
+    on the page of `animate`, and you see its gradient, the motion of the others since its read, the length κ|m| that
+    Gradient Energy Matching allows, and the factor π that follows.
+
+    Args:
+        commit: One commit.
+
+    Returns:
+        (4, parameters): the worker's own update Δθ, the proxy's step κ·m, the factor π, and the central variable that
+        the worker pulled before its commit. A row is NaN if the rule has no such quantity.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> trace, record = asim.Trace.from_commits([0, 0]), {"mechanism": asim.animation.mechanism}
+        >>> run = asim.replay(trace, asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0]), record=record)
+        >>> run.records["mechanism"][:, :3, 0].astype(float).round(3).tolist()  # Δθ, κ·m and π of both commits
+        [[-0.1, -0.1, 1.0], [-0.09, -0.18, 0.889]]
+    """
+    pulled = all_values(commit.view.pulled)
+    known = [commit.info.update, commit.info.proxy, commit.info.pi]
+    rows = [jnp.full_like(pulled, jnp.nan) if one is None else all_values(one) for one in known]
+    return jnp.stack([*rows, pulled])
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """What a rule made of the gradients of some jobs, each (jobs, 2); None for what the rule does not have.
+
+    Attributes:
+        update: Δθ.
+        proxy: κ·m, which limits the motion since `since`.
+        pi: π.
+        since: The point from which the motion of the others is counted.
+        clamped: Whether π lies between 0 and `CLAMP`.
+    """
+
+    update: NDArray[np.float64]
+    proxy: NDArray[np.float64] | None
+    pi: NDArray[np.float64] | None
+    since: NDArray[np.float64]
+    clamped: bool
+
+
+def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArray[np.float64]) -> Mechanism | None:
+    """The mechanism of the commits `rows`; None if it was not recorded, or for a run that ends before them."""
+    if NAME not in run.records or len(run.recorded_at[NAME]) < run.commits:
+        return None
+    values = np.asarray(run.records[NAME], float)
+    if values.shape[1:] != (4, 2) or rows.max(initial=-1) >= len(values):
+        return None
+    update, proxy, pi, pulled = np.moveaxis(values, 1, 0)
+    if not np.isfinite(update).any():
+        return None
+    start = read[0]  # the first commit's gradient was taken at the start
+    before = _own_previous(trace.worker[: run.commits])
+    last_pull = np.where(before[:, None] >= 0, pulled[before], start)
+    has_pi = bool(np.isfinite(pi).any() and np.isfinite(proxy).any())
+    if not has_pi:
+        return Mechanism(update[rows], None, None, read[rows], clamped=False)
+    since = min((last_pull, read), key=lambda point: _mismatch(update, proxy, pi, pulled - point))
+    clamped = bool(np.nanmin(pi) >= 0 and np.nanmax(pi) <= CLAMP)
+    return Mechanism(update[rows], proxy[rows], pi[rows], since[rows], clamped)
+
+
+def _own_previous(worker: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The row of the same worker's commit before; -1 for its first."""
+    before, last = np.full(len(worker), -1), {}
+    for row, one in enumerate(worker.tolist()):
+        before[row] = last.get(one, -1)
+        last[one] = row
+    return before
+
+
+def _mismatch(
+    update: NDArray[np.float64], proxy: NDArray[np.float64], pi: NDArray[np.float64], moved: NDArray[np.float64]
+) -> float:
+    """How far π|Δθ| is from κ|m| - |moved|, in the median over commits whose π is not clamped."""
+    free = (pi > 0) & (pi < CLAMP)
+    error = np.abs(pi * np.abs(update) - (np.abs(proxy) - np.abs(moved)))
+    return float(np.median(error[free])) if free.any() else 0.0
