@@ -8,12 +8,11 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._checks import did_you_mean
 from asyncsim.animation import Movie, animate
 from asyncsim.animation._explore import make_explorable
 from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._paths import PRINCIPAL
-from asyncsim.cli._command import Command
+from asyncsim.cli._command import Checked, Command
 from asyncsim.cli._tags import RunFolder
 from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
@@ -37,33 +36,15 @@ For example: asyncsim animate runs/gem --view gravity --out gem.gif
 """
 
 
-class Target(click.ParamType):
-    """The name of a file, whose ending says of which kind it is."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path, or a usage error."""
-        path = Path(value)
-        if path.suffix.lower() not in KINDS or path.is_dir():
-            got = "is a folder" if path.is_dir() else f"ends in {path.suffix!r}"
-            raise click.UsageError(f"`--out` must end in {', '.join(KINDS[:-1])} or {KINDS[-1]}; {value!r} {got}.", ctx)
-        if not path.parent.is_dir():
-            raise click.UsageError(f"`--out` must be in a folder that exists; {str(path.parent)!r} does not.", ctx)
-        return path
-
-
-class View(click.ParamType):
-    """The name of a view."""
-
-    name = "view"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, or a usage error."""
-        if value not in VIEWS:
-            hint = did_you_mean(value, VIEWS, quote="'")
-            raise click.UsageError(f"`--view` must be {' or '.join(VIEWS)}; got {value!r}.{hint}", ctx)
-        return value
+def target_of(text: str) -> Path:
+    """The path of a page or a movie."""
+    path = Path(text)
+    if path.suffix.lower() not in KINDS or path.is_dir():
+        got = "is a folder" if path.is_dir() else f"ends in {path.suffix!r}"
+        raise ValueError(f"`--out` must end in {', '.join(KINDS[:-1])} or {KINDS[-1]}; {text!r} {got}.")
+    if not path.parent.is_dir():
+        raise ValueError(f"`--out` must be in a folder that exists; {str(path.parent)!r} does not.")
+    return path
 
 
 @click.command(
@@ -74,8 +55,7 @@ class View(click.ParamType):
         click.Argument(["run"], type=RunFolder(lambda text, what: Path(text))),
         click.Option(
             ["--view"],
-            type=View(),
-            metavar="VIEW",
+            type=click.Choice(VIEWS),
             help="landscape: the path of the central variable and the parameters that workers read; gravity: workers "
             "as masses around the server. [landscape for two parameters, else gravity]",
         ),
@@ -88,7 +68,7 @@ class View(click.ParamType):
         ),
         click.Option(
             ["--out"],
-            type=Target(),
+            type=Checked("file", target_of),
             metavar="FILE",
             help="A page (.html), or a movie (.gif or .mp4). [movie.html in the folder of the run]",
         ),

@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,6 +68,20 @@ class Group(click.Group):
         else:
             meant = nearest(name.lower(), known)
         raise click.UsageError(f"No such command {name!r}.{suggestion(meant)}", ctx)
+
+
+class Checked(click.ParamType):
+    """A text that a function converts; its ValueError is a usage error."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self.parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value, or a usage error."""
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
 
 
 def meant_flag(option: str, flags: Iterable[str]) -> str | None:

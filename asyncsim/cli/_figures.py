@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from asyncsim.cli._command import Command, Interrupted
-from asyncsim.cli._output import json_option, out_option, print_results
+from asyncsim.cli._output import json_option, out_option, print_lines, print_results
 from asyncsim.cli._progress import Bar, SweepBar
 from asyncsim.cli._source import import_from_clone
 from asyncsim.engine._devices import use_all_cores
@@ -69,24 +69,9 @@ def state_of(made: MadeFigure) -> str:
     return "drawn again" if made.drawn else "there already"
 
 
-def show(made: list[MadeFigure]) -> None:
-    """Print one line per claim."""
-    claims = [(figure.name, claim.answer, claim.says) for figure in made for claim in figure.claims]
-    widths = [max((len(line[place]) for line in claims), default=0) for place in (0, 1)]
-    for name, answer, says in claims:
-        click.echo(f"{name:<{widths[0]}}  {answer:<{widths[1]}}  {says}")
-
-
 def claims_of(made: list[MadeFigure]) -> dict[str, Any]:
     """The claims as JSON can hold them."""
     return {figure.name: {"claims": [claim._asdict() for claim in figure.claims]} for figure in made}
-
-
-def show_titles(titles: dict[str, str]) -> None:
-    """Print one line per figure."""
-    width = max(map(len, titles))
-    for name, title in titles.items():
-        click.echo(f"{name:<{width}}  {title}")
 
 
 @click.command(
@@ -127,7 +112,7 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if listed:
-        print_results(titles, as_json, lambda: show_titles(titles))
+        print_results(titles, as_json, lambda: print_lines([*titles.items()]))
         return
     use_all_cores()
     try:
@@ -143,7 +128,7 @@ def command(
         raise Interrupted(f"Interrupted; {again} continues from there.", stopped) from stopped
 
     def show_results() -> None:
-        show(made)
+        print_lines([(figure.name, claim.answer, claim.says) for figure in made for claim in figure.claims])
         click.echo(f"\nPictures and numbers in {place}, the numbers of the claims in {Path(place, SUMMARY)}")
 
     print_results(claims_of(made), as_json, show_results)

@@ -1,7 +1,7 @@
 """`asyncsim run`: the command line of a study."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from asyncsim import _memory as memory
-from asyncsim.cli._command import Command, Interrupted
+from asyncsim.cli._command import Checked, Command, Interrupted
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import (
     json_option,
@@ -48,40 +48,55 @@ its tag instead, an interrupted run continues. Each field has a flag:
   asyncsim rules                               the rules
 """
 LONG = 120.0  # seconds that are worth a word beforehand
-FLAGS = ("--json", "--html", "--force", "--help", "-h")  # all other options take a value
 
 
-class RunCommand(click.Command):
-    """`asyncsim run`: its flags are those of the script that it is given."""
+class ScriptCommand(click.Command):
+    """A command whose flags are those of the script, folder or tag that it is given."""
+
+    def __init__(self, name: str, help: str, options: Callable[[str], list[click.Option]], folder: str) -> None:
+        super().__init__(name, help=help)
+        self.without_script = [*options(folder), help_for_option()]
+        self.flags = ["-h", "--help", *(flag for one in self.without_script if one.is_flag for flag in one.opts)]
+
+    def command_of(self, path: str) -> click.Command:
+        """The command for a script."""
+        raise NotImplementedError
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Load the script, and parse the rest of the line with the flags that its fields ask for."""
-        place = find_script(args)
+        place = find_script(args, self.flags)
         if place is None:
-            return self._without_script().make_context(info_name, args, parent, **extra)
+            return self._missing().make_context(info_name, args, parent, **extra)
         path, args = args[place], [*args[:place], *args[place + 1 :]]
         use_all_cores()
         with click.Context(self, parent, info_name):  # so that errors can name the command
-            command = study_command(find_source(path))
+            command = self.command_of(path)
         return command.make_context(f"{info_name} {path}", args, parent, **extra)
 
-    def _without_script(self) -> Command:
+    def _missing(self) -> Command:
+        """The command that has a help, and otherwise asks for a script."""
+
         def missing(**given: Any) -> None:
             raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
 
         return Command(
-            name="run",
-            params=[*output_options("runs/<name of the script>"), help_for_option()],
-            help=HELP,
+            name=self.name,
+            params=[*self.without_script],
+            help=self.help,
             options_metavar="SCENARIO.py [OPTIONS]",
             callback=missing,
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
 
 
-command = RunCommand("run", help=HELP)
+class RunCommand(ScriptCommand):
+    """`asyncsim run`."""
+
+    def command_of(self, path: str) -> click.Command:
+        """The command that runs a study."""
+        return study_command(find_source(path))
 
 
 def output_options(default: str) -> list[click.Option]:
@@ -91,24 +106,11 @@ def output_options(default: str) -> list[click.Option]:
     tag_help = "Name the folder, so that `asyncsim show NAME` finds it."
     return [
         out_option(f"{default} and the changed fields", out_help),
-        click.Option(["--tag"], type=NewTag(), metavar="NAME", help=tag_help),
+        click.Option(["--tag"], type=Checked("name", tags.require_name), metavar="NAME", help=tag_help),
         json_option("the summary"),
         click.Option(["--html"], is_flag=True, help="Also write report.html, an interactive report."),
         click.Option(["--force"], is_flag=True, help=force_help),
     ]
-
-
-class NewTag(click.ParamType):
-    """The name of a tag that is to be made."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, or a usage error."""
-        try:
-            return tags.require_name(value)
-        except ValueError as error:
-            raise click.UsageError(str(error), ctx) from error
 
 
 def study_command(source: Source) -> FieldCommand:
@@ -248,7 +250,7 @@ def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
         raise Interrupted(f"Interrupted; {again} from what has been saved.", stopped) from stopped
 
 
-def find_script(arguments: Iterable[str], flags: Iterable[str] = FLAGS) -> int | None:
+def find_script(arguments: Iterable[str], flags: Collection[str]) -> int | None:
     """Place of the script among the arguments: the first that is neither a flag nor a flag's value."""
     value_follows = False
     for place, argument in enumerate(arguments):
@@ -259,3 +261,6 @@ def find_script(arguments: Iterable[str], flags: Iterable[str] = FLAGS) -> int |
         else:
             return place
     return None
+
+
+command = RunCommand("run", HELP, output_options, "runs/<name of the script>")

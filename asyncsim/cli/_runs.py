@@ -12,7 +12,15 @@ import click
 from asyncsim._checks import did_you_mean
 from asyncsim._metrics import KEYS, SHORT, cell, is_notable, metric, spaced, text
 from asyncsim.cli._command import Command
-from asyncsim.cli._output import json_option, print_comparison, print_numbers, print_results, print_summary, print_table
+from asyncsim.cli._output import (
+    json_option,
+    print_comparison,
+    print_lines,
+    print_numbers,
+    print_results,
+    print_summary,
+    print_table,
+)
 from asyncsim.cli._tags import RunFolder, tags_by_place
 from asyncsim.store import _listing as listing
 from asyncsim.store import _places as places
@@ -200,9 +208,7 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
         print_numbers(kept.summary)
     for group, rows in groups(kept.settings):
         click.echo(f"\n{group}")
-        width = max(len(name) for name, _ in rows)
-        for name, value in rows:
-            click.echo(f"  {spaced(name):<{width}}  {value}")
+        print_lines([(spaced(name), value) for name, value in rows], before="  ")
 
 
 def groups(description: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from asyncsim.cli._command import Command
-from asyncsim.cli._output import json_option, print_results
+from asyncsim.cli._output import json_option, print_lines, print_results
 from asyncsim.store import _places as places
 from asyncsim.store import tags as kept
 
@@ -87,9 +87,7 @@ def command(names: bool, as_json: bool) -> None:
     states = {name: tag.state for name, tag in found.items()}
 
     def show() -> None:
-        width = max(map(len, found), default=0)
-        for name, tag in found.items():
-            click.echo(f"{name:<{width}}  {tag.place}{_remark(tag, states[name])}")
+        print_lines([(name, f"{tag.place}{_remark(tag, states[name])}") for name, tag in found.items()])
         if not found:
             click.echo("There are no tags. Give a run one: asyncsim tag RUN NAME", err=True)
 

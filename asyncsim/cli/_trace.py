@@ -11,7 +11,7 @@ import numpy as np
 from asyncsim._checks import did_you_mean, finite
 from asyncsim._component import Component, arguments
 from asyncsim._metrics import ABSENT, SPENT, metric, number, percent
-from asyncsim.cli._command import Group, suggestion
+from asyncsim.cli._command import Checked, Group, suggestion
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.costs import Cost, Power, Price
 from asyncsim.costs import cost as cost_of
@@ -157,24 +157,18 @@ class TraceFile(click.ParamType):
         return str(place / TRACE)
 
 
-class StartTime(click.ParamType):
+def start_time(text: str) -> float | str:
     """A number of seconds, or the word first."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        """The number or the word, or a usage error."""
-        if value == "first":
-            return value
-        try:
-            return finite("start", float(value))
-        except ValueError:
-            self.fail(f"got {value!r}. Give a number of seconds, or first for the log's earliest time.", param, ctx)
+    try:
+        return text if text == "first" else finite("start", float(text))
+    except ValueError:
+        remedy = "Give a number of seconds, or first for the log's earliest time."
+        raise ValueError(f"`--start` must be a time; got {text!r}. {remedy}") from None
 
 
 START = click.option(
     "--start",
-    type=StartTime(),
+    type=Checked("seconds", start_time),
     metavar="SECONDS|first",
     help="When the run of a CSV log began, in the log's own time, such as Unix time; first: its earliest time. [0, "
     "where that can be]",
@@ -210,12 +204,15 @@ def info(file: str, start: Start, as_json: bool) -> None:
 @command.command()
 @click.argument("file", type=TraceFile())
 @click.argument("out")
-@click.option("--format", "format_name", metavar="FORMAT", help="csv, chrome or npz. [from the suffix of OUT]")
+@click.option("--format", "format_name", type=click.Choice([*FORMATS]), help="Format. [from the suffix of OUT]")
 @START
 def export(file: str, out: str, format_name: str | None, start: Start) -> None:
     """Write the trace in FILE to OUT: .csv, .json (Chrome trace events, for Perfetto) or .npz."""
-    write = _writer(out, format_name)
-    write(load(file, start), out)
+    suffix = Path(out).suffix.lower()
+    name = format_name or next((name for name, (own, _) in FORMATS.items() if own == suffix), None)
+    if name is None:
+        raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")
+    FORMATS[name][1](load(file, start), out)
     click.echo(f"Wrote {out}")
 
 
@@ -318,13 +315,3 @@ def _in_one_line(trace: Trace) -> str:
     rest = f"jobs not committed: {len(trace.unfinished):,}, faults: {len(trace.faults):,}"
     size = f"{len(trace):,} commits in {trace.steps:,} steps by {trace.workers:,} workers"
     return f"{size}, {number(trace.seconds)} s{staleness}; {rest}"
-
-
-def _writer(out: str, format_name: str | None) -> Callable[[Trace, str], None]:
-    if format_name is not None and format_name not in FORMATS:
-        hint = did_you_mean(format_name, FORMATS, quote="'")
-        raise click.UsageError(f"`--format` must be one of {', '.join(FORMATS)}; got {format_name!r}.{hint}")
-    for name, (suffix, write) in FORMATS.items():
-        if name == format_name or (format_name is None and Path(out).suffix.lower() == suffix):
-            return write
-    raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")

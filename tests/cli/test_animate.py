@@ -62,7 +62,7 @@ def test_mistakes(command: Command) -> None:
     command("run", "powers.py")
     for arguments, status, words in (
         (("runs/studdy",), 1, ("'runs/studdy' does not exist", "'runs/study'")),
-        (("runs/study", "--view", "gravitation"), 2, ("`--view` must be landscape or gravity", "'gravity'")),
+        (("runs/study", "--view", "gravitation"), 2, ("'gravitation' is not one of 'landscape', 'gravity'",)),
         (("runs/study", "--out", "movie.avi"), 2, ("`--out` must end in .html, .gif or .mp4", "'.avi'")),
         (("runs/study", "--out", "no/movie.html"), 2, ("`--out` must be in a folder that exists; 'no' does not",)),
         (("runs/study", "--start", "99"), 1, ("`start` must be before `stop`",)),

@@ -201,9 +201,10 @@ class TestUsage:
         assert not Path("runs").exists()
 
     def test_find_script(self) -> None:
-        assert find_script(["--out", "x.py", "study.py"]) == 2
-        assert find_script(["--json", "study.py"]) == 1
-        assert find_script(["--help"]) is None
+        flags = cli_run.command.flags
+        assert find_script(["--out", "x.py", "study.py"], flags) == 2
+        assert find_script(["--json", "study.py"], flags) == 1
+        assert find_script(["--help"], flags) is None
 
 
 class TestFailures:

@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from asyncsim._checks import nearest
-from asyncsim.cli._command import Command, Interrupted, suggestion
+from asyncsim.cli._command import Interrupted, suggestion
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, print_results
 from asyncsim.cli._progress import SweepBar
-from asyncsim.cli._run import find_script
+from asyncsim.cli._run import ScriptCommand
 from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.resources import MANY, confirm, dask_executor, processes_here
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
@@ -36,40 +36,40 @@ ONE_RUN = (
 def sweep_options(default: str) -> list[click.Option]:
     """What is swept, where it is computed, and where results go."""
     return [
-        click.Option(["--grid"], multiple=True, metavar="FIELD=VALUES", help="Values of a field: all combinations."),
+        click.Option(["--grid"], multiple=True, metavar="FIELD=VALUES", help="Values of a field, in all combinations."),
         click.Option(
             ["--sample"],
             multiple=True,
             metavar="FIELD=DRAW",
             help="Random values of a field: loguniform:LOW:HIGH, uniform:LOW:HIGH, or a list to choose from.",
         ),
-        click.Option(["--count"], type=int, help="Number of draws, with --sample."),
+        click.Option(["--count"], type=int, help="Number of draws of --sample."),
         click.Option(["--sample-seed"], type=int, default=0, help="Seed of the draws. [0]"),
-        click.Option(["--store"], metavar="DIR", help=f"Folder of the results. [{default}]"),
-        click.Option(["--jobs"], type=click.IntRange(min=0), help="Processes. [one for each core]"),
-        click.Option(["--scheduler"], metavar="ADDRESS", help="Compute on a Dask cluster, tcp://HOST:PORT."),
-        click.Option(["--scheduler-file"], metavar="FILE", help="The same, by the scheduler's file."),
+        click.Option(["--store"], metavar="DIR", help=f"Folder for the results. [{default}]"),
+        click.Option(["--jobs"], type=click.IntRange(min=0), help="Number of processes. [one for each core]"),
+        click.Option(["--scheduler"], metavar="ADDRESS", help="Address of a Dask scheduler, tcp://HOST:PORT."),
+        click.Option(["--scheduler-file"], metavar="FILE", help="The file of a Dask scheduler."),
         click.Option(
             ["--lanes"],
             type=click.IntRange(min=1),
             metavar="N",
-            help="Compute up to N runs in one program: faster for small models, with other rounding.",
+            help="Compute up to N runs in one program, which is faster for small models and rounds differently. [1]",
         ),
         click.Option(
             ["--patience"],
             type=click.FloatRange(min=0),
             metavar="SECONDS",
-            help="How long to wait for other processes or for workers. [for ever]",
+            help="Longest wait for other processes or for workers. [no limit]",
         ),
         click.Option(
             ["--run-limit"],
             type=click.FloatRange(min=0, min_open=True),
             metavar="SECONDS",
-            help="A run that takes longer has failed. [none]",
+            help="Longest time of a run, beyond which it has failed. [no limit]",
         ),
-        click.Option(["--shared-schedule"], is_flag=True, help="Seeds share the compute times of the first."),
-        click.Option(["--retry-failed"], is_flag=True, help="Try again what failed before."),
-        click.Option(["--yes"], is_flag=True, help=f"Do not ask, however many runs there are (from {MANY:,} on)."),
+        click.Option(["--shared-schedule"], is_flag=True, help="All seeds use the compute times of the first."),
+        click.Option(["--retry-failed"], is_flag=True, help="Run the failed runs again."),
+        click.Option(["--yes"], is_flag=True, help=f"Start {MANY:,} runs or more without a question."),
         json_option("the table"),
     ]
 
@@ -191,20 +191,20 @@ def report(found: Sweep, as_json: bool) -> None:
         raise click.ClickException(f"{len(lost):,} of {len(found):,} runs failed, the first with: {reason}")
 
 
-HELP = """Run many scenarios made of one, and keep each result in a store.
+HELP = """Run a grid or random draws of a scenario, and write each result into a store.
 
 \b
   asyncsim sweep SCENARIO.py --grid learning_rate=.01,.05,.1 --grid seed=0:10
   asyncsim sweep SCENARIO.py --sample learning_rate=loguniform:1e-3:1 \\
       --count 200 --grid seed=0:3
-  asyncsim sweep status STORE    what is done, running, failed or missing
-  asyncsim sweep table STORE     one row a run, as CSV with --csv FILE
+  asyncsim sweep status STORE    runs done, running, failed and missing
+  asyncsim sweep table STORE     a row for each run, as CSV with --csv FILE
   asyncsim sweep plot STORE --x learning_rate --y final_loss --by workers
 
-Every combination of the values is a run: a list `a,b,c`, or for whole numbers a range `first:end` or
-`first:end:step`, whose end is left out. Values that are lists themselves are separated by `;`. Results that the store
-holds are never computed again: the same command continues a sweep, and other ones add to it, also at the same time,
-from several machines that share the folder.
+Every combination of the values is a run. Values are a list `a,b,c`, or for whole numbers a range `first:end` or
+`first:end:step`, which excludes the end. Separate values that are lists by `;`. Existing results are never computed
+again, so the same command continues a sweep. Other commands can add runs to the store at the same time, also from
+several machines that share the folder.
 
 On a cluster that runs Dask, add `--scheduler tcp://HOST:8786` or `--scheduler-file FILE`. With Slurm, for example:
 
@@ -213,13 +213,17 @@ On a cluster that runs Dask, add `--scheduler tcp://HOST:8786` or `--scheduler-f
   sbatch --array=1-20 --wrap 'dask worker --nthreads 1 --scheduler-file sched.json'
   asyncsim sweep SCENARIO.py --grid … --store DIR --scheduler-file sched.json
 
-or, without Dask, start the same `asyncsim sweep … --store DIR` on each of the nodes.
+Without Dask, start the same `asyncsim sweep … --store DIR` on each of the nodes.
 """
-FLAGS = ("--json", "--help", "-h", "--yes", "--shared-schedule", "--retry-failed")  # all other options take a value
 
 
-class SweepCommand(click.Command):
+class SweepCommand(ScriptCommand):
     """`asyncsim sweep`: one of its own commands, or a script with the flags of its fields."""
+
+    def command_of(self, path: str) -> click.Command:
+        """The command that sweeps a scenario."""
+        _require_no_command(path)
+        return sweep_command(_scenario_of(path))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -227,15 +231,8 @@ class SweepCommand(click.Command):
         """Take the first argument for a command, or else for a script."""
         if args and args[0] in COMMANDS:
             return COMMANDS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        place = find_script(args, FLAGS)
-        if place is None:
-            return _without_script().make_context(info_name, args, parent, **extra)
-        path, args = args[place], [*args[:place], *args[place + 1 :]]
-        with click.Context(self, parent, info_name):  # so that errors can name the command
-            _require_no_command(path)
-            made = sweep_command(_scenario_of(path))
         try:
-            return made.make_context(f"{info_name} {path}", list(args), parent, **extra)
+            return super().make_context(info_name, [*args], parent, **extra)
         except click.UsageError as error:
             hint = _hint(error, args)
             if not hint:
@@ -250,20 +247,6 @@ def _hint(error: click.UsageError, args: list[str]) -> str:
     if "extra argument" in error.message and ("--grid" in args or "--sample" in args):
         return " `--grid` and `--sample` take one word, FIELD=VALUES."
     return ""
-
-
-def _without_script() -> Command:
-    def missing(**given: Any) -> None:
-        raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
-
-    return Command(
-        name="sweep",
-        params=[*sweep_options("runs/<name of the script>,sweep"), help_for_option()],
-        help=HELP,
-        options_metavar="SCENARIO.py [OPTIONS]",
-        callback=missing,
-        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    )
 
 
 def _require_no_command(path: str) -> None:
@@ -281,4 +264,4 @@ def _scenario_of(path: str) -> Source:
     return source
 
 
-command = SweepCommand("sweep", help=HELP)
+command = SweepCommand("sweep", HELP, sweep_options, "runs/<name of the script>,sweep")
