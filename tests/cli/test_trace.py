@@ -87,7 +87,7 @@ class TestCheck:
     )
     def test_finds_damage_of_jobs_and_faults(self, command: Command, name: str, row: int, value: Any) -> None:
         damage_npz(name, row, value)
-        assert_one_line(command("check", "trace.npz"), 1, "holds no valid trace", f"`{name}`")
+        assert_one_line(command("check", "trace.npz"), 1, "holds no valid trace", f"{name.partition('.')[2]}`")
 
     @pytest.mark.parametrize("file", ["trace.npz", "trace.csv"])
     def test_finds_a_cut_file(self, command: Command, file: str) -> None:
