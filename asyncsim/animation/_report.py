@@ -17,6 +17,14 @@ MOST_POINTS = 600  # of a curve
 MOST_COMMITS = 200_000  # in a timeline: what a page holds in about 2 MB
 MOST_SHARES = 240  # values of staleness; all beyond counts as the last
 COMMITS = "commits of each worker"
+WORDS = {
+    "loss": "The mini-batch loss of every commit, as a running mean, falls if the rule learns.",
+    "energy": "The energy is the squared motion between a read and its commit; far above the proxy's, that of momentum "
+    "SGD on one machine, the workers push too hard.",
+    "pi": "The rule multiplies each update by π, which is below 1 if others have already moved the parameters.",
+    "staleness": "The staleness is the number of steps that the server made between a gradient's read and its commit; "
+    "without waiting, its mean is close to n − 1.",
+}
 Rows = Sequence[tuple[str, str]]
 
 
@@ -51,7 +59,14 @@ def report_page(
 def _loss(run: Run) -> dict[str, Any]:
     remark = "" if run.diverged_at is None else f"diverged at commit {run.diverged_at:,}"
     line = _line("training loss", run, run.loss, np.arange(run.commits))
-    return {"title": "Training loss", "x": COMMITS, "log": True, "lines": [line], "remark": remark}
+    return {
+        "title": "Training loss",
+        "x": COMMITS,
+        "log": True,
+        "lines": [line],
+        "remark": remark,
+        "words": WORDS["loss"],
+    }
 
 
 def _energies(run: Run) -> dict[str, Any]:
@@ -61,15 +76,16 @@ def _energies(run: Run) -> dict[str, Any]:
         for color, (name, label) in enumerate(names.items())
         if len(run.recorded_at.get(name, ()))
     ]
-    remark = "" if lines else "No energies were recorded."
-    return {"title": "Kinetic energy", "x": COMMITS, "log": True, "lines": lines, "remark": remark}
+    shown = {"title": "Kinetic energy", "x": COMMITS, "log": True, "lines": lines, "words": WORDS["energy"]}
+    return {**shown, "remark": "" if lines else "No energies were recorded."}
 
 
 def _pi(run: Run) -> dict[str, Any]:
     at = run.recorded_at.get("pi_median", np.zeros(0, np.int64))
     lines = [{**_line("median of π", run, run.records["pi_median"], at), "color": 2}] if len(at) else []
     remark = "" if lines else "No π in this run: its rule scales nothing, or it was not recorded."
-    return {"title": "Scaling π of the updates", "x": COMMITS, "log": False, "lines": lines, "remark": remark}
+    shown = {"title": "Scaling π of the updates", "x": COMMITS, "log": False, "lines": lines, "words": WORDS["pi"]}
+    return {**shown, "remark": remark}
 
 
 def _line(name: str, run: Run, values: Any, at: np.ndarray) -> dict[str, Any]:
@@ -87,6 +103,7 @@ def _staleness(trace: Trace, predicted: ArrayLike | None) -> dict[str, Any]:
     return {
         "shares": page.digits(shares, 4),
         "law": None if law is None else page.digits(law[:MOST_SHARES], 4),
+        "words": WORDS["staleness"],
         "mean": float(trace.staleness.mean()),
         "distance": None if law is None else total_variation(trace.staleness, law),
     }

@@ -14,12 +14,15 @@ function axes(pen, width, height, frame, labels) {
   say(pen, labels, width - GAP.right, base + 27, { color: soft(), size: 11, align: "right" });
 }
 
-function panel(title, paint) {
+function panel(title, sentence, paint) {
   const part = document.createElement("div"), head = document.createElement("h2"), canvas = document.createElement("canvas");
+  const words = document.createElement("p");
   head.textContent = title;
+  words.textContent = sentence;
+  words.className = "words";
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", title);
-  part.append(head, canvas);
+  part.append(head, words, canvas);
   $("panels").append(part);
   let at = null;
   const again = () => {
@@ -43,7 +46,7 @@ function tip(words, event) {
 // Lines over a common axis; null in a line is a gap. With the pointer above, the values at its x.
 function curves(one) {
   const values = one.lines.flatMap((line) => line.y.filter((y) => y !== null)), log = one.log && Math.min(...values) > 0;
-  panel(one.title, (pen, width, height, pointer) => {
+  panel(one.title, one.words, (pen, width, height, pointer) => {
     if (!values.length) { say(pen, one.remark, width / 2, height / 2, { color: soft(), align: "center" }); return ""; }
     const f = log ? Math.log10 : (y) => y, low = log ? Math.min(...values) : Math.min(0, ...values), high = Math.max(...values);
     const last = Math.max(...one.lines.map((line) => line.x.at(-1))), base = height - GAP.bottom;
@@ -72,7 +75,7 @@ function curves(one) {
 }
 
 function staleness(film, one) {
-  panel("Staleness", (pen, width, height, pointer) => {
+  panel("Staleness", one.words, (pen, width, height, pointer) => {
     const size = Math.max(one.shares.length, (one.law || []).length), base = height - GAP.bottom, room = width - GAP.left - GAP.right;
     const high = Math.max(...one.shares, ...(one.law || [0])) * 1.08 || 1, step = room / size;
     const toX = (x) => GAP.left + (x + 0.5) * step, toY = (y) => base - (y / high) * (base - GAP.top);
@@ -93,6 +96,18 @@ function staleness(film, one) {
 
 // The timeline
 
+// The share of workers in each activity, at `count` times of the whole run.
+function overview(film, count) {
+  const every = Math.max(1, Math.ceil(film.workers / 60)), found = [];
+  for (let i = 0; i < count; i++) {
+    const counts = Array(DOING.length).fill(0), now = film.start + ((i + 0.5) / count) * (film.stop - film.start);
+    let workers = 0;
+    for (let w = 0; w < film.workers; w += every, workers++) counts[doingAt(film, w, now)[0]]++;
+    found.push(counts.map((sum) => sum / workers));
+  }
+  return found;
+}
+
 function doingAt(film, worker, now) {
   if (film.down[worker].some(([first, last]) => first <= now && now < last)) return [DOWN, -1];
   const count = countUpTo(film.begins[worker], now), job = count ? film.byWorker[worker][count - 1] : -1, jobs = film.jobs;
@@ -104,7 +119,30 @@ function timeline(film) {
   const canvas = $("timeline"), lane = Math.max(1, Math.min(16, Math.floor(560 / film.workers))), left = 34, head = 4, foot = 24;
   const high = lane * film.workers, least = Math.max((film.stop - film.start) * 1e-6, 4);
   canvas.style.height = `${high + head + foot}px`;
-  let from = film.start, to = film.stop, pointer = null;
+  const strip = $("strip"), shares = overview(film, 300);
+  let from = film.start, to = Math.min(film.start + Math.min(Math.max(10 * film.per_second, 4 * film.typical), 100 * film.typical), film.stop);
+  let pointer = null;
+  const drawStrip = () => {
+    const [pen, width, height] = fitted(strip), room = width - left - 6, step = room / shares.length;
+    shares.forEach((counts, i) => {
+      let y = height;
+      counts.forEach((share, doing) => {
+        pen.fillStyle = COLORS[doing];
+        const tall = share * height;
+        pen.fillRect(left + i * step, y - tall, step + 0.5, tall);
+        y -= tall;
+      });
+    });
+    const at = (tick) => left + ((tick - film.start) / (film.stop - film.start)) * room;
+    pen.fillStyle = paper();
+    pen.globalAlpha = 0.65;
+    pen.fillRect(left, 0, at(from) - left, height);
+    pen.fillRect(at(to), 0, left + room - at(to), height);
+    pen.globalAlpha = 1;
+    pen.strokeStyle = ink();
+    pen.lineWidth = 2;
+    pen.strokeRect(at(from), 1, Math.max(at(to) - at(from), 3), height - 2);
+  };
   const draw = () => {
     const [pen, width] = fitted(canvas), room = width - left - 6, scale = room / (to - from), jobs = film.jobs;
     const toX = (tick) => left + (tick - from) * scale, gap = lane > 4 ? 1 : 0, base = head + high;
@@ -147,6 +185,7 @@ function timeline(film) {
     $("shown").textContent = `${number(from / film.per_second)} to ${number(to / film.per_second)} s of ${number(film.stop / film.per_second)} s`;
     const version = film.version + film.closed[countUpTo(film.ticks, to)];
     $("state").textContent = JSON.stringify({ from: from / film.per_second, to: to / film.per_second, version, workers: film.workers });
+    drawStrip();
     if (!pointer) return;
     const x = pointer.offsetX, w = Math.floor((pointer.offsetY - head) / lane);
     if (x < left || w < 0 || w >= film.workers) { tip(""); return; }
@@ -186,9 +225,15 @@ function timeline(film) {
     held.set(event.pointerId, event.offsetX);
   };
   canvas.onpointerleave = () => { pointer = null; tip(""); };
+  const slide = (event) => {
+    const share = (event.offsetX - left) / (strip.clientWidth - left - 6), middle = film.start + share * (film.stop - film.start);
+    look(middle - (to - from) / 2, middle + (to - from) / 2);
+  };
+  strip.onpointerdown = (event) => { strip.setPointerCapture(event.pointerId); slide(event); };
+  strip.onpointermove = (event) => { if (event.buttons) slide(event); };
   canvas.ondblclick = () => look(film.start, film.stop);
   const keys = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), 0: () => look(film.start, film.stop) };
-  canvas.onkeydown = (event) => { if (keys[event.key] && !event.ctrlKey && !event.metaKey) { event.preventDefault(); keys[event.key](); } };
+  canvas.onkeydown = strip.onkeydown = (event) => { if (keys[event.key] && !event.ctrlKey && !event.metaKey) { event.preventDefault(); keys[event.key](); } };
   $("in").onclick = keys["+"];
   $("out").onclick = keys["-"];
   $("left").onclick = keys.ArrowLeft;

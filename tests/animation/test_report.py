@@ -61,7 +61,18 @@ def test_the_report_in_a_browser(result, browser, tmp_path):
             watched.wait("window.report !== undefined && document.getElementById('state').textContent !== ''")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.text_content("h1") == page.text_content("td") == EVIL
-            assert page.locator("canvas").count() == 5
+            assert page.locator("canvas").count() == 6
+            assert page.locator("p.words").count() == 5
+            assert all(text.endswith(".") for text in page.locator("p.words").all_text_contents())
+            opened = json.loads(page.text_content("#state"))
+            assert (opened["from"], opened["to"]) == (0, pytest.approx(10.0))
+            strip = page.locator("#strip")
+            strip.click(position={"x": strip.bounding_box()["width"] - 8, "y": 20})
+            later = json.loads(page.text_content("#state"))
+            assert later["to"] == pytest.approx(page.evaluate("report.film.stop / report.film.per_second"))
+            assert later["to"] - later["from"] == pytest.approx(10.0)
+            page.focus("#strip")
+            page.keyboard.press("0")
             whole = json.loads(page.text_content("#state"))
             assert (whole["from"], whole["version"]) == (0, trace.steps)
             page.focus("#timeline")
