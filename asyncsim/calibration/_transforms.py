@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim import delays
-from asyncsim.delays._fitting import coordinate_of, probability
+from asyncsim.delays._law import coordinate_of, probability
 
 FloatArray = NDArray[np.float64]
 

@@ -1,22 +1,4 @@
-"""Compute-time laws: how long a worker takes for one job. Each has a mean, a variance, a cdf and samples.
-
-| module | laws |
-|---|---|
-| `bounded` | `Constant`, `Uniform` |
-| `exponential` | `Exponential`, `ShiftedExponential` |
-| `gamma` | `Gamma`, `Erlang` |
-| `normal` | `LogNormal`, `HalfNormal` |
-| `tails` | `Weibull`, `Pareto` |
-| `mixture` | `Mixture`, `HyperExponential`, `Straggler` |
-| `empirical` | `Empirical`, from measured timings |
-| `scaling` | `Scaled`, and `scaled` for a slower or faster law of the same family |
-| `batch` | `for_batch`, the law of a mini-batch |
-| `by_job` | `ByJob`: a worker's j-th job takes what is known of it, say the time for its mini-batch |
-| `fleet` | one law per worker, for workers of different speeds |
-| `speed` | `VariableSpeed`: work done at a `Speed` that changes with time, a `Profile` or `SlowPeriods` |
-| `fitting` | `log_likelihood`, and what the `fit` of every law shares: maximum likelihood from measured durations |
-| `per_worker` | an argument that is one law for all workers, or one law per worker |
-| `timer` | `Timer`, how long work takes one worker: `steady`, or `slowed` by faults |
+"""Compute-time laws: how long a worker takes for one job. Each has a mean, a variance, a distribution and samples.
 
 Every law but `Scaled` and `ByJob` has a `fit(durations, censored=())`: the law of its family that measured durations
 speak for.
@@ -31,20 +13,16 @@ from typing import Any
 from asyncsim import _families as families
 from asyncsim._arguments import check_arguments
 from asyncsim.delays import fleet
-from asyncsim.delays._batch import for_batch
 from asyncsim.delays._bounded import Constant, Uniform
 from asyncsim.delays._by_job import ByJob
 from asyncsim.delays._empirical import Empirical
-from asyncsim.delays._exponential import Exponential, ShiftedExponential
-from asyncsim.delays._fitting import log_likelihood
-from asyncsim.delays._gamma import Erlang, Gamma
-from asyncsim.delays._law import Delay, FloatArray, Law
+from asyncsim.delays._gamma import Erlang, Exponential, Gamma, ShiftedExponential
+from asyncsim.delays._law import Delay, Fitted, FloatArray, Law, log_likelihood
 from asyncsim.delays._mixture import HyperExponential, Mixture, Straggler
 from asyncsim.delays._normal import HalfNormal, LogNormal
-from asyncsim.delays._scaling import Scaled, scaled
-from asyncsim.delays._speed import Profile, SlowPeriods, Speed, VariableSpeed
+from asyncsim.delays._scaling import Scaled, for_batch, scaled
+from asyncsim.delays._speed import Profile, SlowPeriods, Speed, Timer, VariableSpeed, slowed, steady
 from asyncsim.delays._tails import Pareto, Weibull
-from asyncsim.delays._timer import Timer, slowed, steady
 
 
 def by_name(name: str) -> type[Any]:
@@ -95,3 +73,4 @@ __all__ = [
 ]
 
 check_arguments(__name__)
+check_arguments(Fitted.__module__, ["Fitted"])  # the method `fit` of every law

@@ -2,18 +2,19 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays import _fitting as fitting
-from asyncsim.delays._law import FloatArray, Law, keep_not_negative
+from asyncsim.delays._law import EQUAL, Fitted, FloatArray, Law, keep_not_negative, maximise
 
 
 @dataclass(frozen=True)
-class Constant(Law):
+class Constant(Law, Fitted):
     """Every delay is `value`: with it, equal workers commit in an exact round robin.
+
+    `fit` needs equal durations.
 
     Args:
         value: The delay, in seconds; 0 is allowed.
@@ -29,6 +30,7 @@ class Constant(Law):
 
     value: float
     in_seconds: ClassVar[tuple[str, ...]] = ("value",)
+    _durations: ClassVar[dict[str, Any]] = {"law": "a constant law", "positive": False, "spread": False}
 
     def __post_init__(self) -> None:
         keep_not_negative(self, value="Give the delay in seconds.")
@@ -40,23 +42,9 @@ class Constant(Law):
         return {"value": mean}
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Constant":
-        """The value itself, where all durations are equal.
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are none, they differ, or a censored one is longer.
-
-        Example:
-            >>> Constant.fit([2.0, 2.0, 2.0])
-            Constant(value=2.0)
-        """
-        measured, unended = fitting.observed(durations, censored, law="a constant law", spread=False)
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         low, high = float(measured.min()), float(np.concatenate([measured, unended]).max())
-        if high - low > fitting.EQUAL * high:
+        if high - low > EQUAL * high:
             remedy = "Fit another law, such as `Gamma`."
             raise ValueError(f"`durations` must be equal for a constant law; got {low:g} and {high:g}. {remedy}")
         return cls(float(measured.mean()) if low < high else low)
@@ -86,8 +74,10 @@ class Constant(Law):
 
 
 @dataclass(frozen=True)
-class Uniform(Law):
+class Uniform(Law, Fitted):
     """Delays spread evenly over [low, high]: mean (low + high) / 2, variance (high - low)² / 12.
+
+    `fit` gives the shortest and the longest duration; a longer one if a censored one is longer.
 
     Args:
         low: The shortest delay, in seconds.
@@ -105,6 +95,7 @@ class Uniform(Law):
     low: float
     high: float
     in_seconds: ClassVar[tuple[str, ...]] = ("low", "high")
+    _durations: ClassVar[dict[str, Any]] = {"law": "a uniform law", "positive": False}
 
     def __post_init__(self) -> None:
         keep_not_negative(self, low="Give the shortest delay in seconds.", high="Give the longest delay in seconds.")
@@ -118,28 +109,14 @@ class Uniform(Law):
         return {"low": mean - half, "high": mean + half}
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Uniform":
-        """Maximum likelihood: from the shortest to the longest duration; longer if a censored one is.
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are fewer than two, all are equal, or one is negative or not finite.
-
-        Example:
-            >>> Uniform.fit([1.0, 3.0, 2.5])
-            Uniform(low=1.0, high=3.0)
-        """
-        measured, unended = fitting.observed(durations, censored, law="a uniform law")
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         low, high = float(measured.min()), float(measured.max())
         if not (unended > low).any():
             return cls(low, high)
         least = max(high, float(unended.max()))
         # The likelihood (high - low)^-n Π (high - c) falls at the latest where high - low exceeds n times the rest.
         width = least - low
-        return fitting.maximise(
+        return maximise(
             lambda x: cls(low, least + width * math.exp(x[0])), [-math.log(len(measured))], measured, unended
         )
 

@@ -1,16 +1,150 @@
-"""Gamma laws: by their coefficient of variation, or as Erlang's sum of equal exponential stages."""
+"""Exponential and gamma laws: memoryless, memoryless on top of a shortest delay, and sums of stages."""
 
 import math
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_integer
-from asyncsim.delays import _fitting as fitting
-from asyncsim.delays._law import FloatArray, OfMean, OfMeanAndCv, from_zero
+from asyncsim.delays._law import (
+    Fitted,
+    FloatArray,
+    Law,
+    OfMean,
+    OfMeanAndCv,
+    from_zero,
+    gamma_shape,
+    keep_not_negative,
+    keep_positive,
+    log_likelihood,
+    maximise,
+)
+
+
+@dataclass(frozen=True)
+class Exponential(OfMean):
+    """Memoryless delays: P(delay <= t) = 1 - exp(-t / mean), variance mean².
+
+    Equal exponential workers give a geometric staleness, P(τ = k) = (1/n)(1 - 1/n)^k.
+
+    `fit` gives the sum of all times, censored ones too, over the number of durations.
+
+    Args:
+        mean: Mean delay, in seconds.
+
+    Raises:
+        ValueError: If `mean` is not finite and positive.
+
+    Example:
+        >>> Exponential(mean=2.0).variance
+        4.0
+
+    References:
+        Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum" (the staleness).
+    """
+
+    _durations: ClassVar[dict[str, Any]] = {"law": "an exponential law", "positive": False, "spread": False}
+
+    @classmethod
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
+        return cls(float(measured.sum() + unended.sum()) / len(measured))
+
+    @property
+    def variance(self) -> float:
+        """The mean squared."""
+        return self.mean * self.mean
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """1 - exp(-t / mean) for t > 0, else 0; the shape of `t`."""
+        return -np.expm1(-from_zero(t) / self.mean)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """-log(mean) - t / mean for t >= 0, else minus infinity; the shape of `t`."""
+        t = np.asarray(t, dtype=np.float64)
+        return np.where(t >= 0, -np.log(self.mean) - t / self.mean, -np.inf)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """-mean · log(1 - p), for `p` in [0, 1); the shape of `p`."""
+        return -self.mean * np.log1p(-np.asarray(p, dtype=np.float64))
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return generator.exponential(self.mean, size)
+
+
+@dataclass(frozen=True)
+class ShiftedExponential(Law, Fitted):
+    """An exponential part on top of a fixed one: mean shift + tail, variance tail².
+
+    `fit` gives the shortest duration, and the mean of what is longer.
+
+    Args:
+        shift: The shortest delay, in seconds; 0 gives the exponential law.
+        tail: Mean of the exponential part, in seconds.
+
+    Raises:
+        ValueError: If `shift` is negative, `tail` is not positive, or one of them is not finite.
+
+    Example:
+        >>> law = ShiftedExponential(shift=1.0, tail=0.5)
+        >>> law.mean, law.variance
+        (1.5, 0.25)
+
+    References:
+        Lee, Lam, Pedarsani, Papailiopoulos and Ramchandran 2018, "Speeding up distributed machine learning
+        using codes" (as a model of workers).
+    """
+
+    shift: float
+    tail: float
+    in_seconds: ClassVar[tuple[str, ...]] = ("shift", "tail")
+    _durations: ClassVar[dict[str, Any]] = {"law": "a shifted exponential law", "positive": False}
+
+    def __post_init__(self) -> None:
+        keep_not_negative(self, shift="Give the shortest delay in seconds.")
+        keep_positive(self, tail="Use `Constant` for delays without spread.")
+
+    @classmethod
+    def like(cls, mean: float, variance: float) -> dict[str, float]:
+        """Mean and spread; a spread with which delays would be negative is reduced."""
+        tail = min(math.sqrt(variance), mean)
+        return {"shift": mean - tail, "tail": tail} if variance else {}
+
+    @classmethod
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
+        shift = float(measured.min())
+        return cls(shift, float((measured - shift).sum() + from_zero(unended - shift).sum()) / len(measured))
+
+    @property
+    def mean(self) -> float:
+        """Mean of the whole delay, shift + tail."""
+        return self.shift + self.tail
+
+    @property
+    def variance(self) -> float:
+        """The tail squared."""
+        return self.tail * self.tail
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """1 - exp(-(t - shift) / tail) for t > shift, else 0; the shape of `t`."""
+        return -np.expm1(-from_zero(np.asarray(t) - self.shift) / self.tail)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """-log(tail) - (t - shift) / tail for t >= shift, else minus infinity; the shape of `t`."""
+        return Exponential(self.tail).log_density(np.asarray(t, dtype=np.float64) - self.shift)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """shift - tail · log(1 - p), for `p` in [0, 1); the shape of `p`."""
+        return self.shift - self.tail * np.log1p(-np.asarray(p, dtype=np.float64))
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return self.shift + generator.exponential(self.tail, size)
+
 
 RAREST = 1e-6  # probability of a delay above 0: below it, a simulated cluster would stand still in time
 
@@ -54,6 +188,8 @@ class _GammaFamily(ABC):
 class Gamma(OfMeanAndCv, _GammaFamily):
     """Gamma delays with shape 1 / cv² and scale mean · cv²; `cv=1` is the exponential law.
 
+    `fit` solves log k - ψ(k) = log(mean) - mean of log(duration) for k = 1 / cv².
+
     Args:
         mean: Mean delay, in seconds.
         cv: Coefficient of variation, standard deviation over mean.
@@ -71,6 +207,8 @@ class Gamma(OfMeanAndCv, _GammaFamily):
         computing systems".
     """
 
+    _durations: ClassVar[dict[str, Any]] = {"law": "a gamma law"}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cv > 1 and self._above_zero() < RAREST:
@@ -80,28 +218,13 @@ class Gamma(OfMeanAndCv, _GammaFamily):
             )
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Gamma":
-        """Maximum likelihood: log k - ψ(k) = log(mean) - mean of log(duration), with k = 1 / cv².
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are fewer than two, all are equal, or one is not positive and finite.
-
-        Example:
-            >>> law = Gamma.fit([1.0, 2.0, 3.0])
-            >>> law.mean, round(law.cv, 3)
-            (2.0, 0.431)
-        """
-        measured, unended = fitting.observed(durations, censored, law="a gamma law", positive=True)
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         mean = float(measured.mean())
-        law = cls(mean, fitting.gamma_shape(math.log(mean) - float(np.log(measured).mean())) ** -0.5)
+        law = cls(mean, gamma_shape(math.log(mean) - float(np.log(measured).mean())) ** -0.5)
         if not len(unended):
             return law
         start = np.log([law.mean, law.cv])
-        return fitting.maximise(lambda x: cls(math.exp(x[0]), math.exp(x[1])), start, measured, unended)
+        return maximise(lambda x: cls(math.exp(x[0]), math.exp(x[1])), start, measured, unended)
 
     def _above_zero(self) -> float:
         """Probability of a delay above the smallest normal float, P ≈ shape·log(scale / float) for a small shape."""
@@ -117,6 +240,8 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
 
     It is the gamma law with cv = 1/√shape; one stage is the exponential law.
 
+    `fit` compares the two whole numbers of stages next to the best gamma law.
+
     Args:
         mean: Mean of the whole delay, in seconds.
         shape: Number of stages, an integer of at least 1.
@@ -131,6 +256,7 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
     """
 
     shape: int
+    _durations: ClassVar[dict[str, Any]] = {"law": "an Erlang law"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,27 +264,13 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
         object.__setattr__(self, "shape", shape)
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Erlang":
-        """Maximum likelihood among whole numbers of stages.
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are fewer than two, all are equal, or one is not positive and finite.
-
-        Example:
-            >>> Erlang.fit([1.0, 2.0, 3.0])
-            Erlang(mean=2.0, shape=5)
-        """
-        measured, unended = fitting.observed(durations, censored, law="an Erlang law", positive=True)
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         best = Gamma.fit(measured, unended)
         least = max(1, math.floor(best.cv**-2))
         laws = [cls(best.mean, shape) for shape in (least, least + 1)]
         if len(unended):
             laws = [_with_mean(cls, law, measured, unended) for law in laws]
-        return max(laws, key=lambda law: fitting.log_likelihood(law, measured, unended))
+        return max(laws, key=lambda law: log_likelihood(law, measured, unended))
 
     @property
     def variance(self) -> float:
@@ -172,4 +284,4 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
 def _with_mean(cls: type[Erlang], law: Erlang, durations: FloatArray, censored: FloatArray) -> Erlang:
     """The law with as many stages, and the mean of highest likelihood."""
     start = [math.log(law.mean)]
-    return fitting.maximise(lambda x: cls(math.exp(x[0]), law.shape), start, durations, censored)
+    return maximise(lambda x: cls(math.exp(x[0]), law.shape), start, durations, censored)

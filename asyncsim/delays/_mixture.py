@@ -11,10 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim.delays import _fitting as fitting
-from asyncsim.delays._exponential import Exponential
-from asyncsim.delays._gamma import Gamma
-from asyncsim.delays._law import Delay, FloatArray, keep_positive, require_law
+from asyncsim.delays._gamma import Exponential, Gamma
+from asyncsim.delays._law import (
+    EQUAL,
+    SMALLEST,
+    Delay,
+    FloatArray,
+    coordinate_of,
+    gamma_shape,
+    keep_positive,
+    log_likelihood,
+    maximise,
+    observed,
+    probability,
+    require_law,
+    thinned,
+)
 from asyncsim.delays._scaling import Scaled, scaled
 
 SLOW_SHARES = (0.03, 0.15)  # first guesses of the share of stragglers
@@ -108,14 +120,12 @@ class Mixture(Mixed):
 
     @classmethod
     def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "Mixture":
-        """Maximum likelihood of a mixture of gamma laws, by expectation and maximisation.
-
-        It begins with equal shares of the sorted durations and finds the highest likelihood near there.
+        """Fit a mixture of gamma laws, by expectation and maximisation from equal shares of the sorted durations.
 
         Args:
-            durations: (jobs,) measured, in seconds; ten or more for each law.
+            durations: (jobs,) measured durations, in seconds: ten or more for each law.
             censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-            components: How many laws.
+            components: Number of laws.
 
         Raises:
             ValueError: If there are too few, all are equal, or one is not positive and finite.
@@ -127,16 +137,11 @@ class Mixture(Mixed):
             >>> [round(one.mean, 1) for one in law.laws], [round(weight, 2) for weight in law.weights]
             ([1.0, 5.0], [0.5, 0.5])
         """
-        measured, unended = _many(durations, censored, "a mixture of gamma laws", components, positive=True)
-        parts = [Gamma.fit(part) for part in _shares(measured, components)]
-        return _improved(
-            measured,
-            unended,
-            lambda weights, laws: cls(weights, laws),
-            [1 / components] * components,
-            parts,
-            _weighted_gamma,
+        measured, unended = _many(durations, censored, "a mixture of gamma laws", components)
+        weights, laws = _improved(
+            measured, unended, [Gamma.fit(part) for part in _shares(measured, components)], _weighted_gamma
         )
+        return cls(weights, laws)
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -172,15 +177,7 @@ class HyperExponential(Mixed):
 
     @classmethod
     def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "HyperExponential":
-        """Maximum likelihood, by expectation and maximisation.
-
-        Args:
-            durations: (jobs,) measured, in seconds; ten or more for each mean.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-            components: How many means.
-
-        Raises:
-            ValueError: If there are too few, all are equal, or one is negative or not finite.
+        """Fit the law by expectation and maximisation; arguments and errors as in `Mixture.fit`, with 0 allowed.
 
         Example:
             >>> law = HyperExponential((0.3, 0.7), (9.0, 1.0))
@@ -188,16 +185,10 @@ class HyperExponential(Mixed):
             >>> [round(mean) for mean in found.means], [round(p, 1) for p in found.probabilities]
             ([1, 9], [0.7, 0.3])
         """
-        measured, unended = _many(durations, censored, "a hyper-exponential law", components)
+        measured, unended = _many(durations, censored, "a hyper-exponential law", components, positive=False)
         parts = [Exponential(float(part.mean()) or float(measured.mean())) for part in _shares(measured, components)]
-        return _improved(
-            measured,
-            unended,
-            lambda shares, laws: cls(shares, [law.mean for law in laws]),
-            [1 / components] * components,
-            parts,
-            _weighted_exponential,
-        )
+        shares, laws = _improved(measured, unended, parts, _weighted_exponential)
+        return cls(shares, [law.mean for law in laws])
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -236,16 +227,9 @@ class Straggler(Mixed):
 
     @classmethod
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Straggler":
-        """Maximum likelihood of stragglers among jobs of a gamma law.
+        """Fit stragglers among jobs of a gamma law, from a few first guesses of how many jobs are slow.
 
-        The highest of those that are found from a few first guesses of how many jobs are slow.
-
-        Args:
-            durations: (jobs,) measured, in seconds, twenty or more.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are too few, all are equal, or one is not positive and finite.
+        Arguments and errors as in `Mixture.fit`; twenty durations or more.
 
         Example:
             >>> law = Straggler(Gamma(mean=1.0, cv=0.2), probability=0.1, factor=5.0)
@@ -253,24 +237,24 @@ class Straggler(Mixed):
             >>> round(found.law.mean, 1), round(found.probability, 1), round(found.factor)
             (1.0, 0.1, 5)
         """
-        measured, unended = _many(durations, censored, "a law with stragglers", 2, positive=True)
+        measured, unended = _many(durations, censored, "a law with stragglers", 2)
 
         def build(x: FloatArray) -> "Straggler":
-            return cls(Gamma(math.exp(x[0]), math.exp(x[1])), fitting.probability(x[2]), 1 + math.exp(x[3]))
+            return cls(Gamma(math.exp(x[0]), math.exp(x[1])), probability(x[2]), 1 + math.exp(x[3]))
 
-        few, fewer = fitting.thinned(measured, unended)
+        few, fewer = thinned(measured, unended)
         found = []
         for share in SLOW_SHARES:
             cut = float(np.quantile(few, 1 - share))
             usual = Gamma.fit(few[few <= cut])
             factor = float(few[few >= cut].mean()) / usual.mean
-            start = [math.log(usual.mean), math.log(usual.cv), fitting.coordinate_of(share)]
-            found.append(fitting.maximise(build, [*start, math.log(max(factor - 1, 0.1))], few, fewer))
-        best = max(found, key=lambda law: fitting.log_likelihood(law, few, fewer))
+            start = [math.log(usual.mean), math.log(usual.cv), coordinate_of(share)]
+            found.append(maximise(build, [*start, math.log(max(factor - 1, 0.1))], few, fewer))
+        best = max(found, key=lambda law: log_likelihood(law, few, fewer))
         if few is measured:
             return best
-        start = [math.log(best.law.mean), math.log(best.law.cv), fitting.coordinate_of(best.probability)]
-        return fitting.maximise(build, [*start, math.log(best.factor - 1)], measured, unended, near=True)
+        start = [math.log(best.law.mean), math.log(best.law.cv), coordinate_of(best.probability)]
+        return maximise(build, [*start, math.log(best.factor - 1)], measured, unended, near=True)
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -326,11 +310,11 @@ def _listed(values: Any) -> tuple[Any, ...]:
 
 
 def _many(
-    durations: ArrayLike, censored: ArrayLike, law: str, components: int, *, positive: bool = False
+    durations: ArrayLike, censored: ArrayLike, law: str, components: int, *, positive: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    """As `fitting.observed`, and at least ten per component."""
+    """As `observed`, and at least ten per component."""
     components = require_integer("components", components, least=1, remedy="Two is usual.")
-    measured, unended = fitting.observed(durations, censored, law=law, positive=positive)
+    measured, unended = observed(durations, censored, law, positive=positive)
     least = LEAST_PER_COMPONENT * components
     if len(measured) < least:
         remedy = "Measure more jobs, or fit a law with fewer arguments."
@@ -341,25 +325,24 @@ def _many(
 def _shares(durations: FloatArray, components: int) -> list[FloatArray]:
     """The sorted durations in equal shares, each with some spread."""
     shares = np.array_split(np.sort(durations), components)
-    return [part if part[-1] > part[0] * (1 + fitting.EQUAL) else durations for part in shares]
+    return [part if part[-1] > part[0] * (1 + EQUAL) else durations for part in shares]
 
 
 def _improved(
     durations: FloatArray,
     censored: FloatArray,
-    build: Callable[[list[float], list[Any]], Any],
-    weights: list[float],
     laws: list[Any],
     refit: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, Any], Any],
-) -> Any:
-    """Expectation and maximisation until the likelihood hardly grows; `refit` fits one component to weighted times."""
+) -> tuple[list[float], list[Any]]:
+    """Weights and laws by expectation and maximisation, in the order of their means; `refit` is for one component."""
+    weights = [1 / len(laws)] * len(laws)
     before = -math.inf
     with np.errstate(divide="ignore", under="ignore"):
         for _ in range(MOST_ROUNDS):
             done = np.stack([math.log(p) + law.log_density(durations) for p, law in zip(weights, laws, strict=True)])
             rest = np.stack([p * (1 - law.cdf(censored)) for p, law in zip(weights, laws, strict=True)])
             total = np.logaddexp.reduce(done, axis=0)
-            outlasted = np.maximum(rest.sum(axis=0), fitting.SMALLEST)
+            outlasted = np.maximum(rest.sum(axis=0), SMALLEST)
             likelihood = float(total.sum() + np.log(outlasted).sum())
             if likelihood - before <= CONVERGED * len(durations):
                 break
@@ -374,7 +357,7 @@ def _improved(
                 for k, law in enumerate(laws)
             ]
     order = np.argsort([law.mean for law in laws])
-    return build([weights[k] for k in order], [laws[k] for k in order])
+    return [weights[k] for k in order], [laws[k] for k in order]
 
 
 def _weighted_exponential(
@@ -391,7 +374,7 @@ def _weighted_gamma(
     whole = float(weights.sum() + unended.sum())
     mean = float(weights @ durations + unended @ ends[:, 0]) / whole
     excess = math.log(mean) - float(weights @ np.log(durations) + unended @ ends[:, 1]) / whole
-    return Gamma(mean, fitting.gamma_shape(max(excess, 1e-12)) ** -0.5)
+    return Gamma(mean, gamma_shape(max(excess, 1e-12)) ** -0.5)
 
 
 def _expected(law: Gamma, beyond: float) -> tuple[float, float]:

@@ -2,18 +2,28 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays import _fitting as fitting
-from asyncsim.delays._law import FloatArray, Law, OfMeanAndCv, from_zero, keep_not_negative, keep_positive
+from asyncsim.delays._law import (
+    Fitted,
+    FloatArray,
+    Law,
+    OfMeanAndCv,
+    from_zero,
+    keep_not_negative,
+    keep_positive,
+    maximise,
+)
 
 
 @dataclass(frozen=True)
 class LogNormal(OfMeanAndCv):
     """Log-normal delays: log(delay) is normal with variance σ² = log(1 + cv²) and mean log(mean) - σ²/2.
+
+    `fit` gives the mean and the standard deviation of the logarithms.
 
     Args:
         mean: Mean delay (of the delay, not of its logarithm), in seconds.
@@ -29,24 +39,10 @@ class LogNormal(OfMeanAndCv):
     """
 
     name: ClassVar[str] = "lognormal"
+    _durations: ClassVar[dict[str, Any]] = {"law": "a log-normal law"}
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "LogNormal":
-        """Maximum likelihood: μ and σ are mean and standard deviation of the logarithms.
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are fewer than two, all are equal, or one is not positive and finite.
-
-        Example:
-            >>> law = LogNormal.fit([1.0, 2.0, 4.0])
-            >>> round(law.mean, 3), round(law.cv, 3)
-            (2.347, 0.614)
-        """
-        measured, unended = fitting.observed(durations, censored, law="a log-normal law", positive=True)
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         logs = np.log(measured)
 
         def build(x: FloatArray) -> "LogNormal":
@@ -54,7 +50,7 @@ class LogNormal(OfMeanAndCv):
             return cls(math.exp(x[0] + variance / 2), math.sqrt(math.expm1(variance)))
 
         start = np.array([logs.mean(), math.log(logs.std())])
-        return fitting.maximise(build, start, measured, unended) if len(unended) else build(start)
+        return maximise(build, start, measured, unended) if len(unended) else build(start)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Φ((log t - μ) / σ) for t > 0, else 0; the shape of `t`."""
@@ -89,10 +85,12 @@ class LogNormal(OfMeanAndCv):
 
 
 @dataclass(frozen=True)
-class HalfNormal(Law):
+class HalfNormal(Law, Fitted):
     """base + |z| with z normal of mean 0 and standard deviation `spread`.
 
     The mean is base + spread √(2/π), the variance spread² (1 - 2/π).
+
+    `fit` gives the shortest duration, and the root mean square of what is longer.
 
     Args:
         base: The shortest delay, in seconds.
@@ -110,6 +108,7 @@ class HalfNormal(Law):
     base: float
     spread: float
     in_seconds: ClassVar[tuple[str, ...]] = ("base", "spread")
+    _durations: ClassVar[dict[str, Any]] = {"law": "a half-normal law", "positive": False}
 
     def __post_init__(self) -> None:
         keep_not_negative(self, base="Give the shortest delay in seconds.")
@@ -122,27 +121,12 @@ class HalfNormal(Law):
         return {"base": mean - above, "spread": above * math.sqrt(math.pi / 2)} if variance else {}
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "HalfNormal":
-        """Maximum likelihood: the base is the shortest duration, the spread the root mean square of what is longer.
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are fewer than two, all are equal, or one is negative or not finite.
-
-        Example:
-            >>> law = HalfNormal.fit([1.0, 2.0, 3.0])
-            >>> law.base, round(law.spread, 3)
-            (1.0, 1.291)
-        """
-        measured, unended = fitting.observed(durations, censored, law="a half-normal law")
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         base = float(measured.min())
         spread = math.sqrt(float(((measured - base) ** 2).mean()))
         if not len(unended):
             return cls(base, spread)
-        return fitting.maximise(lambda x: cls(base, math.exp(x[0])), [math.log(spread)], measured, unended)
+        return maximise(lambda x: cls(base, math.exp(x[0])), [math.log(spread)], measured, unended)
 
     @property
     def mean(self) -> float:

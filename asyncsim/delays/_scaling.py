@@ -1,4 +1,4 @@
-"""A law made slower or faster: of the same family if it has one, otherwise a `Scaled` law."""
+"""Laws made from other laws: slower or faster ones, and that of a mini-batch."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -6,7 +6,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_positive
+from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim.delays._bounded import Constant
+from asyncsim.delays._gamma import Gamma
 from asyncsim.delays._law import Delay, FloatArray, keep_not_negative, keep_positive, require_law
 
 Law = TypeVar("Law")
@@ -110,3 +112,36 @@ def _times(value: Any, factor: float) -> Any:
     if isinstance(value, tuple):
         return tuple(_times(item, factor) for item in value)
     return _scaled(value, factor) if isinstance(value, Delay) else factor * value
+
+
+def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: float = 0.0) -> Delay:
+    """The law of the time for one mini-batch: overhead + batch_size · per_sample on average.
+
+    It makes comparisons at a fixed total batch B = n · b of n workers with mini-batches of b meaningful: with more
+    workers, jobs are shorter, down to the overhead.
+
+    Args:
+        batch_size: Samples in a mini-batch, b.
+        per_sample: Mean time for one sample, in seconds.
+        overhead: Constant time that every mini-batch takes in addition (a launch, a copy), in seconds.
+        cv: Coefficient of variation of the time without the overhead, whatever the batch size: 0 for no spread,
+            otherwise this part is gamma.
+
+    Returns:
+        A law: `Constant`, `Gamma`, or a shifted `Gamma`.
+
+    Raises:
+        ValueError: If an argument is not an admissible number.
+
+    Example:
+        >>> for_batch(64, per_sample=0.25, overhead=4.0)
+        Constant(value=20.0)
+        >>> for_batch(64, per_sample=0.25, overhead=4.0, cv=0.5)
+        Scaled(law=Gamma(mean=16.0, cv=0.5), scale=1.0, shift=4.0)
+    """
+    size = require_integer("batch_size", batch_size, least=1, remedy="A mini-batch has one sample or more.")
+    computing = size * require_positive("per_sample", per_sample, remedy="Give the time for one sample in seconds.")
+    fixed = require_not_negative("overhead", overhead, remedy="Give the time in addition to the samples in seconds.")
+    if require_not_negative("cv", cv, remedy="Use 0 for delays without spread.") == 0:
+        return Constant(fixed + computing)
+    return Scaled(Gamma(computing, cv), 1.0, fixed) if fixed else Gamma(computing, cv)

@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays import _fitting as fitting
-from asyncsim.delays._law import FloatArray, Law, OfMean, OfMeanAndCv, from_zero, keep_positive
+from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, from_zero, keep_positive
 
 # A Weibull law of shape 0.1 has a cv of 430; with a smaller shape, no sample that fits in memory shows its mean.
 _LEAST_WEIBULL_SHAPE = 0.1
@@ -19,6 +18,8 @@ class Weibull(OfMean):
     """P(delay > t) = exp(-(t / scale)^shape), with scale = mean / Γ(1 + 1/shape).
 
     A shape of 1 is the exponential law; with a smaller one, a job that has run for long will run for longer still.
+
+    `fit` solves Σ t^k log t / Σ t^k - 1/k = mean of log(duration), with sums over the censored times too.
 
     Args:
         mean: Mean delay, in seconds.
@@ -34,6 +35,7 @@ class Weibull(OfMean):
     """
 
     shape: float
+    _durations: ClassVar[dict[str, Any]] = {"law": "a Weibull law"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,25 +68,9 @@ class Weibull(OfMean):
         return cls(given.mean, 1 / root)
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Weibull":
-        """Maximum likelihood: Σ t^k log t / Σ t^k - 1/k = mean of log(duration), sums over the censored ones too.
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are fewer than two, all are equal, or one is not positive and finite;
-                or if the best shape is below 0.1.
-
-        Example:
-            >>> law = Weibull.fit([1.0, 2.0, 3.0])
-            >>> round(law.mean, 3), round(law.shape, 3)
-            (2.01, 2.739)
-        """
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         from scipy.optimize import brentq
 
-        measured, unended = fitting.observed(durations, censored, law="a Weibull law", positive=True)
         unended = unended[unended > 0]
         longest = max(measured.max(), unended.max(initial=0.0))
         logs = np.log(np.concatenate([measured, unended]) / longest)
@@ -133,11 +119,13 @@ class Weibull(OfMean):
 
 
 @dataclass(frozen=True)
-class Pareto(Law):
+class Pareto(Law, Fitted):
     """P(delay > t) = (minimum / t)^shape for t above the minimum: the heaviest tail here.
 
     The mean is minimum · shape / (shape - 1). The variance is infinite if shape <= 2, and the mean over a simulation
     then converges more slowly than with the square root of its length.
+
+    `fit` gives the shortest duration, and shape = number / Σ log(time / minimum), with the censored times too.
 
     Args:
         minimum: The shortest delay, in seconds.
@@ -155,6 +143,7 @@ class Pareto(Law):
     minimum: float
     shape: float
     in_seconds: ClassVar[tuple[str, ...]] = ("minimum",)
+    _durations: ClassVar[dict[str, Any]] = {"law": "a Pareto law"}
 
     def __post_init__(self) -> None:
         keep_positive(self, minimum="Give the shortest delay in seconds.", shape="Use 2.5 for a finite variance.")
@@ -181,23 +170,7 @@ class Pareto(Law):
         return cls(given.mean * (1 - 1 / shape), shape)
 
     @classmethod
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Pareto":
-        """Maximum likelihood: the shortest duration, and shape = number / Σ log(time / minimum), censored times too.
-
-        Args:
-            durations: (jobs,) measured, in seconds.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
-
-        Raises:
-            ValueError: If there are fewer than two, all are equal, or one is not positive and finite;
-                or if the best shape is at most 1, so that the mean would be infinite.
-
-        Example:
-            >>> law = Pareto.fit([1.0, 1.2, 1.5])
-            >>> law.minimum, round(law.shape, 3)
-            (1.0, 5.104)
-        """
-        measured, unended = fitting.observed(durations, censored, law="a Pareto law", positive=True)
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         minimum = float(measured.min())
         times = np.maximum(np.concatenate([measured, unended]), minimum)
         return cls(minimum, len(measured) / float(np.log(times / minimum).sum()))

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from asyncsim import delays
-from asyncsim.delays import _fitting as fitting
+from asyncsim.delays import _law as laws
 from asyncsim.delays import scaled
 from tests.delays.laws import CASES
 
@@ -144,7 +144,7 @@ def test_stragglers_among_many_jobs(monkeypatch):
     law, generator = delays.Straggler(delays.Gamma(1.0, 0.3), 0.08, 5.0), np.random.default_rng(0)
     durations, censored = law.sample(generator, 6000), [0.5, 4.0, 7.0]
     found = delays.Straggler.fit(durations, censored)
-    monkeypatch.setattr(fitting, "MANY", len(durations))
+    monkeypatch.setattr(laws, "MANY", len(durations))
     whole = delays.Straggler.fit(durations, censored)
     for one, other in ((found.law.mean, whole.law.mean), (found.factor, whole.factor)):
         assert one == pytest.approx(other, rel=1e-5)

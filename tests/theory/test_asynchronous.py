@@ -8,16 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncsim import theory
-from asyncsim.delays import (
-    Constant,
-    Delay,
-    Empirical,
-    Exponential,
-    Gamma,
-    Mixture,
-    Pareto,
-    Scaled,
-)
+from asyncsim.delays import Constant, Delay, Empirical, Exponential, Gamma, Mixture, Pareto, Scaled
 from tests.theory.compute_laws import CONTINUOUS, EIGHT, FIVE, HYPER, KNOWN
 
 

@@ -21,15 +21,7 @@ from asyncsim.trace._groups import group_of
 from asyncsim.trace._infer_columns import COMMITTED
 from asyncsim.trace._parse import EMPTY, Table, empty_of, number_workers, parse_column
 from asyncsim.trace._start import Start, require_plausible, since, start_of
-from asyncsim.trace._table import (
-    NEEDED,
-    AnyTrace,
-    assemble,
-    require_names,
-    require_rows,
-    to_columns,
-    with_commit_times,
-)
+from asyncsim.trace._table import NEEDED, AnyTrace, assemble, require_names, require_rows, to_columns, with_commit_times
 from asyncsim.trace._tables import Faults, Tables
 
 FLAGS = [name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.bool_]
