@@ -433,7 +433,7 @@ MUTANTS = (
     ),
     Mutant(
         "last-in first-out at the server of the full simulation",
-        "asyncsim/cluster/_queue.py",
+        "asyncsim/cluster/_worker.py",
         "with self.slots.request() as turn:",
         "self.slots.queue.reverse()\n        with self.slots.request() as turn:",
         "tests/cluster/test_every_cluster.py",
@@ -475,14 +475,14 @@ MUTANTS = (
     ),
     Mutant(
         "updates are sent uncompressed",
-        "asyncsim/cluster/_network.py",
+        "asyncsim/cluster/_model.py",
         "(self.message_bytes or 0.0) * self.compression / (",
         "(self.message_bytes or 0.0) / (",
         "tests/cluster",
     ),
     Mutant(
         "messages are lost when they should arrive",
-        "asyncsim/cluster/_links.py",
+        "asyncsim/cluster/_worker.py",
         "next(chances) < loss.probability",
         "next(chances) > loss.probability",
         "tests/cluster/test_faults.py",
@@ -496,10 +496,10 @@ MUTANTS = (
     ),
     Mutant(
         "a pause that never ends in time",
-        "asyncsim/cluster/_queue.py",
+        "asyncsim/cluster/_worker.py",
         "+ pause.seconds - now",
         "+ 2 * pause.seconds - now",
-        "tests/cluster/test_faults.py asyncsim/cluster/_queue.py",
+        "tests/cluster/test_faults.py asyncsim/cluster/_worker.py",
     ),
     Mutant(
         "a law's variance",

@@ -2,10 +2,8 @@
 
 from asyncsim._arguments import check_arguments
 from asyncsim.cluster import faults, protocols, rollouts
-from asyncsim.cluster._model import Cluster
-from asyncsim.cluster._network import Network
+from asyncsim.cluster._model import Cluster, Network, Server
 from asyncsim.cluster._pipeline import Pipeline
-from asyncsim.cluster._server import Server
 from asyncsim.cluster._simulation import simulate
 from asyncsim.cluster.rollouts._rollouts import Rollouts
 

@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from math import fsum
 from operator import attrgetter
 from struct import Struct
@@ -34,40 +35,24 @@ class Schedule(Clock, Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class Job:
     """One job of one worker, from its read to its end."""
 
-    __slots__ = (*(COMMIT_COLUMNS | UNFINISHED_COLUMNS), "pull_time")
-
     worker: int
     read_version: int
-    version: int
-    pull_version: int
-    closes_step: bool
     read_time: float
-    start_time: float
-    finish_time: float
-    arrive_time: float
-    serve_time: float
-    commit_time: float
     state_lost: bool
-    resumes_own: bool
-    pull_time: float
-    end_version: int
-    end_time: float
-    fate: Fate
-
-    def __init__(
-        self, worker: int, read_version: int, read_time: float, state_lost: bool, resumes_own: bool = False
-    ) -> None:
-        self.worker = worker
-        self.read_version = read_version
-        self.read_time = read_time
-        self.state_lost = state_lost
-        self.resumes_own = resumes_own
-        self.pull_version = -1  # the version at the commit
-        self.start_time = INFINITY
-        self.finish_time = INFINITY
+    resumes_own: bool = False
+    pull_version: int = -1  # that at the commit
+    start_time: float = INFINITY
+    finish_time: float = INFINITY
+    version: int = field(init=False)
+    closes_step: bool = field(init=False)
+    arrive_time: float = field(init=False)
+    serve_time: float = field(init=False)
+    commit_time: float = field(init=False)
+    pull_time: float = field(init=False)
 
 
 class Log:

@@ -8,11 +8,9 @@ from simpy import Environment, Resource
 from simpy.events import ProcessGenerator
 
 from asyncsim.cluster._coordinator import INFINITY, Coordinator, Log, why_stuck
-from asyncsim.cluster._links import Link
 from asyncsim.cluster._model import Cluster
-from asyncsim.cluster._queue import Queue, pauses_until
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
-from asyncsim.cluster._worker import Worker
+from asyncsim.cluster._worker import Link, Queue, Worker, pauses_until
 from asyncsim.cluster.faults import Crash, MessageLoss, ServerPause, Sessions, Slowdown
 from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
 from asyncsim.delays._per_worker import is_zero

@@ -1,17 +1,181 @@
-"""What a cluster is: a description without behaviour."""
+"""What a cluster is, as descriptions without behaviour: its network, its server, and all of it together."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import one_of, require_integer, require_not_negative, require_positive
 from asyncsim.cluster import faults as fault_kinds
-from asyncsim.cluster._network import Network
-from asyncsim.cluster._server import Server
 from asyncsim.cluster.faults import AnyFault
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.delays import Delay, VariableSpeed
-from asyncsim.delays._per_worker import distinct, expand, require_laws, require_one_per_worker
+from asyncsim.delays._law import require_law
+from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
+
+
+@dataclass(frozen=True)
+class Network:
+    """How long messages take: latency + bytes / bandwidth, each way.
+
+    A commit carries an update to the server, and the answer carries the central variable back. Requests without a
+    payload (see `Server`) take only the latency.
+
+    Args:
+        latency: Law of the time that a message takes besides its bytes, in seconds and each way: one law for all
+            workers, or a sequence with one law per worker. A law with spread is jitter.
+        bandwidth: Bytes per second of a worker's link, each way; infinite by default.
+        upload_bandwidth: Bytes per second from worker to server; None for `bandwidth`.
+        message_bytes: Size of a message, say 4 bytes times the number of parameters. If it is None, a scenario takes
+            it from its workload; `simulate` on its own needs it for a finite bandwidth.
+        compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %. It
+            changes how long a message takes and nothing else; a rule of `asyncsim.rules.compressed` changes the update
+            as well, and a scenario with one takes this from the rule.
+        shared: Whether all messages share one link, first-in, first-out, instead of one link per worker.
+
+    Raises:
+        ValueError: If a number is out of range, or `latency` is not a law of delays.
+
+    Example:
+        A million float32 parameters take 4 ms each way at 1 GB/s, on top of half a millisecond of latency:
+
+        >>> from asyncsim.delays import Constant
+        >>> network = Network(latency=Constant(0.5e-3), bandwidth=1e9, message_bytes=4e6)
+        >>> network.download_seconds
+        0.004
+    """
+
+    latency: Delay | Sequence[Delay] = ZERO
+    bandwidth: float = math.inf
+    upload_bandwidth: float | None = None
+    message_bytes: float | None = None
+    compression: float = 1.0
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "latency", require_laws("latency", self.latency))
+        for name in ("bandwidth", "upload_bandwidth"):
+            _set_bandwidth(self, name)
+        if self.message_bytes is not None:
+            size = require_not_negative(
+                "message_bytes", self.message_bytes, remedy="Give 4 times the number of parameters."
+            )
+            object.__setattr__(self, "message_bytes", size)
+        ratio = require_positive("compression", self.compression, remedy="Use 1 for updates as they are.")
+        object.__setattr__(self, "compression", ratio)
+
+    def latencies(self, workers: int) -> tuple[Delay, ...]:
+        """The latency law of each worker, length n."""
+        return expand(self.latency, workers)
+
+    @property
+    def limits_bytes(self) -> bool:
+        """Whether the size of a message matters."""
+        return math.isfinite(min(self.bandwidth, self.upload_bandwidth or math.inf))
+
+    @property
+    def download_seconds(self) -> float:
+        """Seconds that the central variable takes on a link, besides the latency."""
+        return (self.message_bytes or 0.0) / self.bandwidth
+
+    @property
+    def upload_seconds(self) -> float:
+        """Seconds that an update takes on a link, besides the latency."""
+        return (self.message_bytes or 0.0) * self.compression / (self.upload_bandwidth or self.bandwidth)
+
+    @property
+    def is_instant(self) -> bool:
+        """Whether no message takes any time."""
+        laws = expand(self.latency, 1)
+        return all(map(is_zero, laws)) and not self.download_seconds and not self.upload_seconds
+
+
+def _set_bandwidth(network: Any, name: str) -> None:
+    value = getattr(network, name)
+    if (value is None and name != "bandwidth") or value == math.inf:
+        return
+    remedy = "Give bytes per second, or leave it out for an unlimited network."
+    object.__setattr__(network, name, require_positive(name, value, remedy=remedy))
+
+
+PULLS = ("before_commit", "at_read")
+RESUMES = ("central", "own")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A queue that works on `slots` commits at once, first-in, first-out.
+
+    A commit takes effect at the end of its service.
+
+    *Atomic*: pull, commit and the read for the next job are one moment, that of the commit, and nobody comes in between
+    (the server is locked, as in the authors' script of Gradient Energy Matching). The answer to the commit carries the
+    central variable.
+
+    *Separate*: each is a request of its own, and others may commit in between. A worker hears that its commit was
+    applied, asks for the central variable (read), computes, asks again (pull), and sends its commit. Requests take one
+    latency each way and do not queue. With ``pull="at_read"`` there is no second request: the value at which the worker
+    computes is also the last that it saw before committing.
+
+    With ``resume="own"`` a worker of a separate server goes on as soon as its commit is applied, from a value of its
+    own: what it pulled for this commit plus its own message, as the server would have applied it then. It does not read
+    the central variable, and knows nothing of the g commits of others that came between its pull and its commit until
+    it pulls again. The mean staleness is longer by the mean of g. With g = 0 it is an atomic server.
+
+    Args:
+        slots: Commits in service at once, at least 1.
+        service: Law of the seconds that the service of one commit takes.
+        atomic: Whether pull, commit and read are one moment.
+        pull: If they are separate, what a rule that pulls sees: "before_commit" or "at_read".
+        resume: If they are separate, where a worker goes on after its commit: from the "central" variable that it
+            reads, or from its "own" value.
+        pull_to_commit: If they are separate, law of the seconds between the arrival of what a worker pulled and the
+            sending of its commit; by default it takes no time.
+
+    Raises:
+        ValueError: If an argument does not fit, or needs a server with `atomic=False` and `pull="before_commit"`.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> Server(service=Exponential(mean=0.1)).slots
+        1
+        >>> Server(atomic=False, resume="own", pull_to_commit=Exponential(mean=0.1)).resume
+        'own'
+    """
+
+    slots: int = 1
+    service: Delay = ZERO
+    atomic: bool = True
+    pull: str = "before_commit"
+    resume: str = "central"
+    pull_to_commit: Delay = ZERO
+
+    def __post_init__(self) -> None:
+        require_integer("slots", self.slots, least=1, remedy="A server works on one commit or more.")
+        require_law("service", self.service)
+        if not isinstance(self.atomic, bool):
+            raise ValueError(
+                f"`atomic` must be True or False; got {self.atomic!r}. Write `service=` if you meant that."
+            )
+        one_of("pull", self.pull, PULLS)
+        one_of("resume", self.resume, RESUMES)
+        require_law("pull_to_commit", self.pull_to_commit)
+        if self.atomic or self.pull != "before_commit":
+            self._require_no_gap()
+
+    def _require_no_gap(self) -> None:
+        is_set = {"resume": self.resume != "central", "pull_to_commit": not is_zero(self.pull_to_commit)}
+        for name in (name for name in is_set if is_set[name]):
+            raise ValueError(
+                f"`{name}` must be left out unless workers pull before they commit, in a request of its own; got "
+                f"{getattr(self, name)!r}. Give the server `atomic=False` and `pull='before_commit'`."
+            )
+
+    @property
+    def is_instant(self) -> bool:
+        """Whether a commit takes no time, so that commits never queue."""
+        return is_zero(self.service)
+
 
 _LONGEST = 80  # characters of one part in the repr of a cluster: measured timings have thousands
 

@@ -1,42 +1,136 @@
-"""One worker between network, server queue, protocol and faults, as a SimPy process."""
+"""What a worker goes through, as SimPy processes: its link, the queue of the server, and its jobs."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
 
-from simpy import Environment, Interrupt
+from simpy import Environment, Interrupt, Resource
 from simpy.events import ProcessGenerator
 
 from asyncsim.cluster._coordinator import INFINITY, Coordinator, Job
-from asyncsim.cluster._links import Link
-from asyncsim.cluster._queue import Queue
-from asyncsim.cluster._server import Server
+from asyncsim.cluster._model import Network, Server
+from asyncsim.cluster.faults import MessageLoss, ServerPause
 from asyncsim.trace import Fate, Fault
 
+Losses = list[tuple[MessageLoss, Iterator[float]]]  # each with uniform numbers in [0, 1), one per attempt, without end
 
+
+@dataclass(eq=False)
+class Link:
+    """One worker's connection to the server: how long a message takes, and whether it is lost on the way."""
+
+    env: Environment
+    network: Network
+    latency: Iterator[float] | None
+    shared: Resource | None
+    losses: Losses
+    on_loss: Callable[[float, float], None]
+
+    def __post_init__(self) -> None:
+        self.download_seconds = self.network.download_seconds
+        self.upload_seconds = self.network.upload_seconds
+        self.is_instant = self.network.is_instant and not self.losses
+
+    def request(self) -> ProcessGenerator:
+        """Send a message without a payload, one way."""
+        return self._send(0.0)
+
+    def download(self) -> ProcessGenerator:
+        """Send the central variable to the worker."""
+        return self._send(self.download_seconds)
+
+    def upload(self) -> ProcessGenerator:
+        """Send a commit to the server; returns whether it arrived in the end."""
+        for attempt in count(1) if self.losses else ():
+            lost = next((loss for loss, chances in self.losses if next(chances) < loss.probability), None)
+            if lost is None:
+                break
+            self.on_loss(self.env.now, self.env.now + lost.timeout)
+            yield self.env.timeout(lost.timeout)
+            if attempt == lost.attempts:
+                return False
+        yield from self._send(self.upload_seconds)
+        return True
+
+    def _send(self, seconds: float) -> ProcessGenerator:
+        if self.shared is not None and seconds:
+            with self.shared.request() as turn:
+                yield turn
+                yield self.env.timeout(seconds)
+            seconds = 0.0
+        if self.latency is not None:
+            seconds += next(self.latency)
+        if seconds:
+            yield self.env.timeout(seconds)
+
+
+@dataclass(eq=False)
+class Queue:
+    """Commits are taken up first-in, first-out, `slots` at a time, and take effect at the end of their service."""
+
+    env: Environment
+    server: Server
+    service: Sequence[Iterator[float]]
+    pauses: Sequence[ServerPause]
+
+    def __post_init__(self) -> None:
+        # A server that takes no time and never pauses keeps nobody waiting.
+        instant = self.server.is_instant and not self.pauses
+        self.slots = None if instant else Resource(self.env, self.server.slots)
+
+    def serve(self, job: Job, commit: Callable[[Job], bool]) -> ProcessGenerator:
+        """Queue, be served, commit; returns whether the commit counted."""
+        if self.slots is None:
+            job.serve_time = self.env.now
+            return commit(job)
+        with self.slots.request() as turn:
+            yield turn
+            while self.pauses and (left := max(pause_left(pause, self.env.now) for pause in self.pauses)):
+                yield self.env.timeout(left)
+            job.serve_time = self.env.now
+            seconds = next(self.service[job.worker])
+            if seconds:
+                yield self.env.timeout(seconds)
+            return commit(job)
+
+
+def pause_left(pause: ServerPause, now: float) -> float:
+    """Seconds for which a pause still lasts; 0 outside of it."""
+    if now < pause.start:
+        return 0.0
+    times = math.floor((now - pause.start) / pause.every) if pause.every else 0
+    left = pause.start + times * (pause.every or 0.0) + pause.seconds - now
+    return left if now + left > now else 0.0  # a rest too small to change the simulated time would never pass
+
+
+def pauses_until(pause: ServerPause, end: float) -> Iterator[tuple[float, float]]:
+    """When a pause begins and ends, every time that it begins by `end`."""
+    start = pause.start
+    times = 0
+    while start <= end and (times == 0 or pause.every):
+        yield start, start + pause.seconds
+        times += 1
+        start = pause.start + times * (pause.every or 0.0)
+
+
+@dataclass(eq=False)
 class Worker:
     """Reads, computes, sends, and reads again; can be stopped, and can go down."""
 
-    def __init__(
-        self,
-        env: Environment,
-        number: int,
-        coordinator: Coordinator,
-        duration: Callable[[float, float], float],
-        work: Iterator[float],
-        link: Link,
-        queue: Queue,
-        server: Server,
-        pull_to_commit: Iterator[float] | None,
-    ) -> None:
-        self.env = env
-        self.number = number
-        self.coordinator = coordinator
-        self.duration = duration
-        self.work = work
-        self.link = link
-        self.queue = queue
-        self.pulls = None if server.atomic else server.pull
-        self.resumes_own = server.resume == "own"
-        self.pull_to_commit = pull_to_commit
+    env: Environment
+    number: int
+    coordinator: Coordinator
+    duration: Callable[[float, float], float]
+    work: Iterator[float]
+    link: Link
+    queue: Queue
+    server: Server
+    pull_to_commit: Iterator[float] | None
+
+    def __post_init__(self) -> None:
+        self.pulls = None if self.server.atomic else self.server.pull
+        self.resumes_own = self.server.resume == "own"
         self.job: Job | None = None
         self.own: Job | None = None  # the commit that left it with a value of its own
         self.down_until = 0.0
@@ -44,8 +138,8 @@ class Worker:
         self._state_lost = False
         self._going_down = False
         self._interrupted = False
-        self.process = env.process(self._run())
-        coordinator.enrol(number, self.stop)
+        self.process = self.env.process(self._run())
+        self.coordinator.enrol(self.number, self.stop)
 
     def stop(self) -> None:
         """Stop the running job: the worker goes on with another."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from asyncsim import _checks as checks
 from asyncsim import rules, theory
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster._cost import require_workers
+from asyncsim.cluster._simulation import require_workers
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
 from asyncsim.reports.replicates import mean_and_error

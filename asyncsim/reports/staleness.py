@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from asyncsim import theory
 from asyncsim._checks import require_integer
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster._cost import require_workers
+from asyncsim.cluster._simulation import require_workers
 from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
 from asyncsim.delays._per_worker import groups

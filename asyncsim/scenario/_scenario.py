@@ -18,7 +18,7 @@ from asyncsim._fields import Field, described_arguments, kind_of
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster import _cost as cost
+from asyncsim.cluster import _simulation as simulation
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.compressors import bytes_of
 from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
@@ -289,7 +289,7 @@ class Scenario:
             ValueError: `workers` of 1000000000000 takes at least 200 TB of memory; this machine has ... Use fewer.
         """
         if isinstance(self.cluster, Cluster):
-            cost.require_memory(self.cluster, self.total, self.seconds)
+            simulation.require_memory(self.cluster, self.total, self.seconds)
         rule, params = self.rule.for_workers(self.workers), self._packing
         require_memory(
             rule,
@@ -316,7 +316,7 @@ class Scenario:
         gradients = commits * self._packing.size * self.workload.batch_size * self.rule.window
         replay = max(commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND)
         return replay + (
-            cost.expected_seconds(cluster, self.total, self.seconds) if isinstance(cluster, Cluster) else 0.0
+            simulation.expected_seconds(cluster, self.total, self.seconds) if isinstance(cluster, Cluster) else 0.0
         )
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
 from asyncsim._component import Component
-from asyncsim.cluster._cost import collector_paused
+from asyncsim.cluster._simulation import collector_paused
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.cluster.rollouts._running import Prompt, Report, Running, Settings
 from asyncsim.delays import Delay
