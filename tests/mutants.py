@@ -535,14 +535,14 @@ MUTANTS = (
         "asyncsim/trace/_infer_columns.py",
         "read[own] = closed[jobs.previous[own]]",
         "read[own] = closed[jobs.previous[own]] - 1",
-        "tests/trace/io/test_csv.py tests/trace",
+        "tests/trace/test_csv.py tests/trace",
     ),
     Mutant(
         "Chrome's times in microseconds",
-        "asyncsim/trace/io",
+        "asyncsim/trace",
         "np.round(np.minimum(times, end) * 1e9)",
         "np.round(np.minimum(times, end) * 1e6)",
-        "tests/trace/io/test_chrome.py",
+        "tests/trace/test_chrome.py",
     ),
     Mutant(
         "a worker goes on from a value that it cannot know",

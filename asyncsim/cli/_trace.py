@@ -23,7 +23,7 @@ from asyncsim.store import _places as places
 from asyncsim.store._labels import TRACE, read_info
 from asyncsim.study._spent import sizes_in
 from asyncsim.trace import Statistics, Trace
-from asyncsim.trace._start import Start
+from asyncsim.trace._parse import Start
 
 MEANINGS = {
     "waiting": "until it may read, and between jobs",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.cluster import Cluster
-from asyncsim.cluster import _cost as cost
+from asyncsim.cluster import _simulation as simulation
 from asyncsim.scenario._clusters import network_and_server_fields
 from asyncsim.scenario._components import COMPUTE, PROTOCOL
 from asyncsim.trace import Trace
@@ -49,4 +49,4 @@ def refuse_cluster_fields(trace: Trace, changes: Mapping[str, Any]) -> None:
 
 def expected_commits(cluster: Any, total: int | None, seconds: float | None) -> float:
     """How many commits a schedule has, roughly if its length is a time."""
-    return cost.expected_commits(cluster, total, seconds) if isinstance(cluster, Cluster) else float(total or 0)
+    return simulation.expected_commits(cluster, total, seconds) if isinstance(cluster, Cluster) else float(total or 0)

@@ -1,8 +1,7 @@
 """The trace: who read, computed and committed what, and when; all that `replay` needs to know of a cluster."""
 
 from asyncsim._arguments import check_arguments
-from asyncsim.trace._columns import NEVER, Fate, Fault
-from asyncsim.trace._error import TraceError
+from asyncsim.trace._columns import NEVER, Fate, Fault, TraceError
 from asyncsim.trace._regroup import with_gap
 from asyncsim.trace._statistics import Statistics, statistics
 from asyncsim.trace._tables import Faults, Unfinished

@@ -21,12 +21,13 @@ from asyncsim.trace._columns import (
     Fate,
     IntColumn,
     TimeColumn,
+    TraceError,
+    group_of,
+    reads_of,
+    refuse,
     require_one_dimension,
 )
-from asyncsim.trace._error import TraceError, refuse
-from asyncsim.trace._groups import group_of, reads_of
-from asyncsim.trace._parse import Table, empty_of, plain_number
-from asyncsim.trace._start import Start, require_plausible, since, start_of
+from asyncsim.trace._parse import Start, Table, empty_of, plain_number, require_plausible, since, start_of
 
 COMMITTED, IDLE = "committed", "idle"
 NO_ROW = -1  # of a job that the table lacks

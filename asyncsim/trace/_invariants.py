@@ -22,9 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.trace._columns import COMMIT_TIMES, NEVER, UNFINISHED_TIMES, Fate, Fault
-from asyncsim.trace._error import refuse
-from asyncsim.trace._groups import column_of
+from asyncsim.trace._columns import COMMIT_TIMES, NEVER, UNFINISHED_TIMES, Fate, Fault, column_of, refuse
 from asyncsim.trace._tables import Tables
 
 _BLOCK = 1 << 18  # jobs that are sorted at once

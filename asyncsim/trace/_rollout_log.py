@@ -6,8 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.trace._columns import TimeColumn, require_length, require_one_dimension
-from asyncsim.trace._error import refuse
+from asyncsim.trace._columns import TimeColumn, refuse, require_length, require_one_dimension
 
 
 def from_rollouts(

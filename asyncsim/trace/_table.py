@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 from asyncsim._checks import nearest, one_of, require_integer
 from asyncsim.trace import _infer_columns as infer_columns
 from asyncsim.trace import _invariants as invariants
-from asyncsim.trace._columns import COMMIT_COLUMNS, NEVER, UNFINISHED_COLUMNS, Fate, require_length
-from asyncsim.trace._error import TraceError, refuse
-from asyncsim.trace._groups import checked_names, column_of, group_of
+from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    NEVER,
+    UNFINISHED_COLUMNS,
+    Fate,
+    TraceError,
+    checked_names,
+    column_of,
+    group_of,
+    refuse,
+    require_length,
+)
 from asyncsim.trace._infer_columns import COMMITTED, IDLE, NO_ROW, fates
-from asyncsim.trace._parse import EMPTY, Table, empty_of, parse_column
-from asyncsim.trace._start import Start, require_plausible, since, start_of
+from asyncsim.trace._parse import EMPTY, Start, Table, empty_of, parse_column, require_plausible, since, start_of
 from asyncsim.trace._tables import Faults, Tables, Unfinished
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)

@@ -15,9 +15,10 @@ from asyncsim.trace._columns import (
     BoolColumn,
     IntColumn,
     TimeColumn,
+    checked_names,
+    checked_reads,
     set_columns,
 )
-from asyncsim.trace._groups import checked_names, checked_reads
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

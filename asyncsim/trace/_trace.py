@@ -11,18 +11,15 @@ from numpy.typing import ArrayLike
 
 from asyncsim.store import _files as files
 from asyncsim.store import _npz as npz
+from asyncsim.trace import _chrome as chrome
+from asyncsim.trace import _csv as csv
 from asyncsim.trace import _infer_columns as infer_columns
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace import _rollout_log as rollout_log
 from asyncsim.trace import _table as table
-from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
-from asyncsim.trace._error import TraceError
-from asyncsim.trace._groups import GROUP_READS
-from asyncsim.trace._parse import Table
-from asyncsim.trace._start import Start
+from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, GROUP_READS, UNFINISHED_COLUMNS, TraceError
+from asyncsim.trace._parse import Start, Table
 from asyncsim.trace._tables import Faults, Tables, Unfinished
-from asyncsim.trace.io import _chrome as chrome
-from asyncsim.trace.io import _csv as csv
 
 FORMAT_VERSION = 5
 BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables beside the commits

@@ -6,7 +6,7 @@ import pytest
 
 from asyncsim import _memory as memory
 from asyncsim.cluster import Cluster, Server, simulate
-from asyncsim.cluster import _cost as cost
+from asyncsim.cluster._simulation import BYTES_PER_COMMIT, BYTES_PER_WORKER, expected_seconds
 from asyncsim.delays import Exponential, Gamma
 
 QUEUE = Server(service=Exponential(0.1))
@@ -58,11 +58,11 @@ def test_nothing_that_fits_is_refused(server):
     peak(100, server=server)
     fast = server.slots == 1
     commits, workers = peak(20_000, server=server), peak(100, 1000, server)
-    assert cost.BYTES_PER_COMMIT[not fast] < commits / 20_000
-    assert workers / 1000 > cost.BYTES_PER_WORKER
+    assert BYTES_PER_COMMIT[not fast] < commits / 20_000
+    assert workers / 1000 > BYTES_PER_WORKER
 
 
 def test_time_grows_with_commits_and_workers():
     small, slow = Cluster(2, Exponential(1.0)), Cluster(2, Exponential(1.0), server=TWO_SLOTS)
-    assert cost.expected_seconds(small, 10**8, None) == pytest.approx(cost.expected_seconds(small, None, 5e7))
-    assert cost.expected_seconds(slow, 10**8, None) > cost.expected_seconds(small, 10**8, None) > 60
+    assert expected_seconds(small, 10**8, None) == pytest.approx(expected_seconds(small, None, 5e7))
+    assert expected_seconds(slow, 10**8, None) > expected_seconds(small, 10**8, None) > 60

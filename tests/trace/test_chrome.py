@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Fate, Fault, Trace
+from asyncsim.trace import _chrome as chrome
+from asyncsim.trace._chrome import PHASES, SERVER, WORKERS
 from asyncsim.trace._columns import COMMIT_TIMES
 from asyncsim.trace._tables import end_of_trace
-from asyncsim.trace.io import _chrome as chrome
-from asyncsim.trace.io._chrome import PHASES, SERVER, WORKERS
 from tests.cluster.problems import clusters
 
 pytestmark = pytest.mark.quick

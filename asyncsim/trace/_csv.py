@@ -15,12 +15,19 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import nearest
 from asyncsim.store._files import atomic_write
-from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault
-from asyncsim.trace._error import TraceError
-from asyncsim.trace._groups import group_of
+from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault, TraceError, group_of
 from asyncsim.trace._infer_columns import COMMITTED
-from asyncsim.trace._parse import EMPTY, Table, empty_of, number_workers, parse_column
-from asyncsim.trace._start import Start, require_plausible, since, start_of
+from asyncsim.trace._parse import (
+    EMPTY,
+    Start,
+    Table,
+    empty_of,
+    number_workers,
+    parse_column,
+    require_plausible,
+    since,
+    start_of,
+)
 from asyncsim.trace._table import NEEDED, AnyTrace, assemble, require_names, require_rows, to_columns, with_commit_times
 from asyncsim.trace._tables import Faults, Tables
 

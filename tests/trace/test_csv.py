@@ -17,8 +17,8 @@ from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.engine._plan import make_plan
 from asyncsim.trace import Fate, Trace, TraceError
 from asyncsim.trace._columns import COMMIT_TIMES
+from asyncsim.trace._csv import faults_path
 from asyncsim.trace._table import COLUMNS
-from asyncsim.trace.io._csv import faults_path
 from tests.cluster.problems import MOVING, NETWORKS, clusters
 from tests.problems import TRACES, full_disk, noisy_quadratic, random_trace
 from tests.trace.test_trace import ORDERS, assert_equal
