@@ -25,11 +25,11 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, Uniform
-from asyncsim.calibration._estimate import estimate
-from asyncsim.calibration._estimator import learn
+from asyncsim.calibration._choose import estimate
+from asyncsim.calibration._npe import learn
 from asyncsim.calibration._simulations import Job, simulations
 from asyncsim.calibration._stages import stages_of
-from asyncsim.calibration._summaries import summaries
+from asyncsim.calibration._statistics import summaries
 from asyncsim.calibration._transforms import HALF, LEVEL
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 

@@ -5,11 +5,11 @@
 | `calibrate` | from a trace to a `Fit`, by every method |
 | `fit`, `laws` | `Fit`: cluster, parameters, draws, checks, file; the laws that AIC chooses as a model |
 | `model`, `transforms` | a user's model: a cluster as a function of numbers, and their priors; coordinates |
-| `stages`, `log_warnings` | a log taken apart into stages; pauses, doubled lines, coarse clocks, workers who left |
-| `estimate`, `choose` | a law fitted, with alternatives; one law for all workers, two classes of them, or one each |
-| `likelihood`, `terms`, `constants`, `maximum` | a model, by the exact likelihood of the durations that a log shows |
-| `npe`, `summaries`, `simulations`, `estimator` | a model, by simulation and a neural posterior |
-| `goodness`, `predictive` | do the laws fit; does the cluster produce such a log |
+| `stages` | a log taken apart into stages; warnings about pauses, doubled lines, coarse clocks, workers who left |
+| `choose` | a law fitted, with alternatives; one law for all workers, two classes of them, or one each |
+| `likelihood`, `terms`, `maximum` | a model, by the exact likelihood of the durations that a log shows |
+| `npe`, `simulations` | a model, by simulation and a neural posterior |
+| `statistics`, `goodness` | statistics of a log, and whether the cluster produces them; whether the laws fit |
 | `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |
 
 How often the intervals hold the truth was measured: see `docs/explanation/calibration.md`.
@@ -20,7 +20,7 @@ from asyncsim._priors import LogUniform, Uniform
 from asyncsim.calibration._calibrate import calibrate
 from asyncsim.calibration._fit import Fit
 from asyncsim.calibration._model import Model, Parameter, default_model
-from asyncsim.calibration._predictive import Check, Checks
+from asyncsim.calibration._statistics import Check, Checks
 from asyncsim.calibration._what_if import ladder, what_if
 
 __all__ = [

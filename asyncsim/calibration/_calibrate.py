@@ -5,15 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from asyncsim._checks import one_of, require_integer
-from asyncsim.calibration._estimator import require_flowjax
 from asyncsim.calibration._fit import Evidence, Fit, Log
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import MOST_CHECKED, fit_by_likelihood
 from asyncsim.calibration._model import Model, default_model
-from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation
-from asyncsim.calibration._predictive import REPLICATES, summary
+from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, require_flowjax
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._summaries import seen_columns
+from asyncsim.calibration._statistics import REPLICATES, seen_columns, summary
 from asyncsim.trace import Trace
 
 METHODS = (LIKELIHOOD, NPE)

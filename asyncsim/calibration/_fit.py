@@ -13,8 +13,7 @@ from asyncsim._checks import require_integer
 from asyncsim._description import NotRebuilt, describe, from_description
 from asyncsim.calibration._laws import Laws
 from asyncsim.calibration._model import Model, Parameter, Parameters
-from asyncsim.calibration._predictive import Check, Checks, compared, summary, together
-from asyncsim.calibration._summaries import CYCLE, Seen, summaries
+from asyncsim.calibration._statistics import CYCLE, Check, Checks, Seen, compared, summaries, summary, together
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.store._files import read_json, require_format, write_json

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration._choose import Group
-from asyncsim.calibration._predictive import Check
 from asyncsim.calibration._stages import Stage
+from asyncsim.calibration._statistics import Check
 from asyncsim.calibration._terms import Term, pieces
 from asyncsim.calibration._transforms import FAMILIES, FloatArray
 from asyncsim.cluster import Cluster

@@ -8,20 +8,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from asyncsim._checks import one_of, require_integer
-from asyncsim.calibration._choose import SIGNIFICANT, Group, StageFit, choose, require_family
-from asyncsim.calibration._estimate import (
+from asyncsim.calibration._choose import (
     DRAWS,
+    SIGNIFICANT,
     Alternative,
     Estimate,
+    Group,
+    StageFit,
+    choose,
     draw_laws,
     draw_moments,
     moments,
     observed_moments,
+    require_family,
 )
 from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import Parameter, Parameters
-from asyncsim.calibration._predictive import Check, summary
 from asyncsim.calibration._stages import Stage, Stages, first_jobs, stages_of
+from asyncsim.calibration._statistics import Check, summary
 from asyncsim.calibration._transforms import LEVEL, NORMAL, FloatArray, law_of, values_of
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay

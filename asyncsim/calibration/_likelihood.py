@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.calibration._constants import clusters_of, depends, is_constant, solve_constants, take_constants
 from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model, unidentified
 from asyncsim.calibration._goodness import by_worker, law_checks, unequal_workers
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
@@ -20,10 +19,20 @@ from asyncsim.calibration._maximum import (
     shape_of,
 )
 from asyncsim.calibration._model import Model, Parameter
-from asyncsim.calibration._predictive import Check
-from asyncsim.calibration._stages import ROUNDING, stages_of
-from asyncsim.calibration._summaries import COLUMNS, seen_columns
-from asyncsim.calibration._terms import Shown, Term, laws_of, pieces, shown
+from asyncsim.calibration._stages import stages_of
+from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check, seen_columns
+from asyncsim.calibration._terms import (
+    Shown,
+    Term,
+    clusters_of,
+    depends,
+    is_constant,
+    laws_of,
+    pieces,
+    shown,
+    solve_constants,
+    take_constants,
+)
 from asyncsim.calibration._transforms import HALF, LEVEL, NORMAL, FloatArray, Frame
 from asyncsim.cluster import Cluster
 from asyncsim.delays._per_worker import expand

@@ -1,21 +1,32 @@
-"""From a log to a posterior by simulation: simulate the prior, learn, and look at the log."""
+"""From a log to a posterior by simulation: simulate the prior, learn the posterior, and condition it on the log.
 
+Most of the way is a regression of the parameters' coordinates on the statistics, weighted by how well each simulation
+identifies them. The residuals, in units of their standard error, are learned by normalising flows. Several of them are
+averaged, because a single one is overconfident. On simulations that were held back the ranks of the truth are
+counted, and the level of the intervals is set so that 90 % of these hold it.
+"""
+
+import json
 import os
 import time
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from asyncsim._checks import require_integer
 from asyncsim._description import hash_of
 from asyncsim._version import __version__
-from asyncsim.calibration._estimator import Estimator, learn, load_estimator, require_flowjax, save_estimator
 from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model, unidentified
 from asyncsim.calibration._model import Model, Parameter
 from asyncsim.calibration._simulations import Job, Report, SimulationProgress, simulations
 from asyncsim.calibration._stages import stages_of
-from asyncsim.calibration._summaries import VERSION, seen_columns, summaries
+from asyncsim.calibration._statistics import VERSION, seen_columns, summaries
 from asyncsim.calibration._transforms import HALF, LEVEL, FloatArray
+from asyncsim.store import _npz as npz
 from asyncsim.store._files import final_name, read_owned, require_folder, require_format, write_owned
 from asyncsim.trace import Trace
 
@@ -29,6 +40,284 @@ EDGE = 0.02  # share of the prior at each end that counts as its edge
 OUTSIDE = 0.1  # of the range of a statistic over all simulations, by which a log is outside
 OWNER, FORMAT = "simulations", 2  # of the file that says what the folder holds
 ABOUT = "about.json"
+FLOWS = 3  # that are averaged
+LAYERS, WIDTH, DEPTH, KNOTS, INTERVAL = 3, 50, 2, 6, 5.0
+BATCH, EPOCHS, PATIENCE, LEARNING_RATE = 256, 150, 8, 1.5e-3
+HELD_BACK = 0.1  # share of the simulations by which the intervals are judged
+MOST_HELD_BACK = 1000
+STOPPING = 0.1  # share of the others by which training stops
+RIDGE = 1e-3  # per row, of the regression
+REWEIGHTED = 4  # times, the rows of the regression
+BEYOND = 8.0  # standard deviations, or units of error, beyond which nothing is learned
+LEVELS = (0.5, 0.995)  # between which that of the intervals lies
+LEAST_OF_KIND = 100  # simulations by which a level is set
+RANK_DRAWS = 300  # from each flow, of each simulation that was held back
+FORMAT_VERSION = 2  # of files
+FLAT = 1e-6  # standard deviation of a statistic that says nothing
+EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """A learned posterior.
+
+    Attributes:
+        centre, scale: (p,) of the coordinates.
+        kept: (k,) which statistics vary.
+        middle, spread: (k',) of those.
+        least, most: (k',) of those, over all simulations.
+        mean, error: (k' + 1, p) regressions of the coordinates, and of the logarithm of their errors.
+        flows: Flows of the residuals.
+        prior: (2, p) 5 and 95 % of the coordinates over all simulations.
+        level: (2, p) level of the posterior's intervals of which 90 % hold the truth: of logs that do not identify
+            the parameter, and of those that do.
+        covered: (p,) share of the posterior's own 90 % intervals that hold it.
+        held_back: Simulations on which this was counted.
+        simulations: All.
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    kept: Any
+    middle: FloatArray
+    spread: FloatArray
+    least: FloatArray
+    most: FloatArray
+    mean: FloatArray
+    error: FloatArray
+    flows: tuple[Any, ...]
+    prior: FloatArray
+    level: FloatArray
+    covered: FloatArray
+    held_back: int
+    simulations: int
+
+    def sample(self, statistics: FloatArray, count: int, seed: int) -> FloatArray:
+        """(count, logs, p) coordinates from the posteriors of some logs' statistics, (logs, k)."""
+        import jax
+
+        rows = _rows(self, statistics)
+        keys = jax.random.split(jax.random.key(seed), len(self.flows))
+        parts = [_sample(flow, key, rows, -(-count // len(keys))) for flow, key in zip(self.flows, keys, strict=True)]
+        rest = np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])[:count]
+        whole = _with_one(rows)
+        return self.centre + self.scale * (whole @ self.mean + rest * np.exp(whole @ self.error))
+
+    def widths(self, drawn: FloatArray, level: FloatArray) -> FloatArray:
+        """(logs, p) widths of the intervals of draws, (count, logs, p), over those of the prior."""
+        ends = [
+            [np.quantile(drawn[..., i], (1 + side * q) / 2, axis=0) for i, q in enumerate(level)] for side in (-1, 1)
+        ]
+        low, high = (np.stack(end, axis=-1) for end in ends)
+        return (high - low) / (self.prior[1] - self.prior[0])
+
+
+ARRAYS = ("centre", "scale", "kept", "middle", "spread", "least", "most", "mean", "error", "prior", "level", "covered")
+
+
+def learn(model: Model, values: FloatArray, statistics: FloatArray, seed: int) -> Estimator:
+    """Learn the posterior from simulations."""
+    require_flowjax()
+    usable = np.isfinite(statistics).all(axis=1)
+    if usable.sum() < max(200, len(values) / 2):
+        raise ValueError(
+            f"`simulations` must give 200 usable logs or more; got {usable.sum()} of {len(values)}. Ask for more."
+        )
+    values, statistics = values[usable], statistics[usable]
+    z = model.to_coordinates(values, np.exp(statistics[:, 0]))
+    kept = statistics.std(axis=0) > FLAT
+    kept[0] &= not model.times  # then only ratios count
+    held = min(MOST_HELD_BACK, int(HELD_BACK * len(z)))
+    taught = slice(0, len(z) - held)
+    s = statistics[taught][:, kept]
+    start: dict[str, Any] = {
+        "centre": z[taught].mean(axis=0),
+        "scale": z[taught].std(axis=0),
+        "kept": kept,
+        "middle": s.mean(axis=0),
+        "spread": s.std(axis=0),
+        "least": statistics[:, kept].min(axis=0),
+        "most": statistics[:, kept].max(axis=0),
+        "prior": np.quantile(z, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0),
+        "held_back": held,
+        "simulations": len(z),
+    }
+    rows = np.clip((s - start["middle"]) / start["spread"], -BEYOND, BEYOND)
+    target = (z[taught] - start["centre"]) / start["scale"]
+    mean, error = _regressions(rows, target)
+    whole = _with_one(rows)
+    rest = np.clip((target - whole @ mean) / np.exp(whole @ error), -BEYOND, BEYOND)
+    flows = _flows(rest, rows, seed)
+    unjudged = np.full((2, z.shape[1]), LEVEL)
+    found = Estimator(**start, mean=mean, error=error, flows=flows, level=unjudged, covered=unjudged[0])
+    return _judged(found, z[len(z) - held :], statistics[len(z) - held :], seed)
+
+
+def require_flowjax() -> None:
+    """Refuse to go on without the extra."""
+    try:
+        import flowjax  # noqa: F401
+    except ImportError as error:
+        raise ValueError(EXTRA) from error
+
+
+def _rows(estimator: Estimator, statistics: FloatArray) -> FloatArray:
+    """Statistics as the networks see them, no further away than the simulations were."""
+    s = np.clip(statistics[:, estimator.kept], estimator.least, estimator.most)
+    return np.clip((s - estimator.middle) / estimator.spread, -BEYOND, BEYOND)
+
+
+def _with_one(rows: FloatArray) -> FloatArray:
+    return np.column_stack([np.ones(len(rows)), rows])
+
+
+def _regressions(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of each coordinate, and of the logarithm of its error, by turns: precise simulations count for more."""
+    whole = _with_one(rows)
+    means, errors = [], []
+    for column in target.T:
+        error = np.zeros(whole.shape[1])
+        mean = error
+        for _ in range(REWEIGHTED):
+            weights = np.exp(-2 * np.clip(whole @ error, -6, 6))
+            mean = _ridge(whole, column, weights / weights.mean())
+            away = np.log(np.abs(column - whole @ mean) + 1e-4)
+            error = _ridge(whole, away + 0.635, np.ones(len(away)))  # E log|N(0, 1)| = -0.635
+        means.append(mean)
+        errors.append(error)
+    return np.stack(means, axis=1), np.stack(errors, axis=1)
+
+
+def _ridge(whole: FloatArray, target: FloatArray, weights: FloatArray) -> FloatArray:
+    penalty = RIDGE * len(target) * np.eye(whole.shape[1]) / whole.shape[1]
+    penalty[0, 0] = 0.0
+    weighted = whole * weights[:, None]
+    return np.linalg.solve(whole.T @ weighted + penalty, weighted.T @ target)
+
+
+def _new_flow(key: Any, size: int, conditions: int) -> Any:
+    import jax.numpy as jnp
+    from flowjax.bijections import RationalQuadraticSpline
+    from flowjax.distributions import Normal
+    from flowjax.flows import masked_autoregressive_flow
+
+    return masked_autoregressive_flow(
+        key,
+        base_dist=Normal(jnp.zeros(size)),
+        transformer=RationalQuadraticSpline(knots=KNOTS, interval=INTERVAL),
+        cond_dim=conditions,
+        flow_layers=LAYERS,
+        nn_width=WIDTH,
+        nn_depth=DEPTH,
+    )
+
+
+def _flows(rest: FloatArray, rows: FloatArray, seed: int) -> tuple[Any, ...]:
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from flowjax.train import fit_to_data
+    from flowjax.train.losses import MaximumLikelihoodLoss
+
+    optimizer, loss = optax.adam(LEARNING_RATE), MaximumLikelihoodLoss()  # the same for all: one compilation
+    data = jnp.asarray(rest, jnp.float32), jnp.asarray(rows, jnp.float32)
+    found = []
+    for key in jax.random.split(jax.random.key(seed), FLOWS):
+        start, training = jax.random.split(key)
+        flow, _ = fit_to_data(
+            training,
+            _new_flow(start, rest.shape[1], rows.shape[1]),
+            data,
+            loss_fn=loss,
+            optimizer=optimizer,
+            batch_size=min(BATCH, max(1, int(STOPPING * len(rest)))),
+            max_epochs=EPOCHS,
+            max_patience=PATIENCE,
+            val_prop=STOPPING,
+            show_progress=False,
+        )
+        found.append(flow)
+    return tuple(found)
+
+
+def _sample(flow: Any, key: Any, rows: FloatArray, count: int) -> FloatArray:
+    import jax.numpy as jnp
+
+    drawn = _drawing()(flow, key, jnp.asarray(rows, jnp.float32), count)
+    return np.clip(np.asarray(drawn, np.float64), -BEYOND, BEYOND)
+
+
+@lru_cache(maxsize=1)
+def _drawing() -> Any:
+    """The compiled function, made once."""
+    import equinox
+
+    return equinox.filter_jit(lambda flow, key, rows, count: flow.sample(key, (count,), condition=rows))
+
+
+def _judged(found: Estimator, z: FloatArray, statistics: FloatArray, seed: int) -> Estimator:
+    """The same, with its coverage and the level of its intervals."""
+    drawn = found.sample(statistics, RANK_DRAWS * len(found.flows), seed + 1)
+    away = np.abs(2 * (drawn < z).mean(axis=0) - 1)
+    identified = found.widths(drawn, np.full(z.shape[1], LEVEL)) <= HALF
+    level = np.empty((2, z.shape[1]))
+    for i in range(z.shape[1]):
+        for kind in (0, 1):
+            mine = away[identified[:, i] == bool(kind), i]
+            level[kind, i] = _level(mine if len(mine) >= LEAST_OF_KIND else away[:, i])
+    return Estimator(**{**found.__dict__, "covered": (away < LEVEL).mean(axis=0), "level": level})
+
+
+def _level(away: FloatArray) -> float:
+    share = min(1.0, LEVEL * (1 + 1 / len(away))) if len(away) else LEVEL
+    return float(np.clip(np.quantile(away, share), *LEVELS)) if len(away) else LEVEL
+
+
+def save_estimator(estimator: Estimator, path: Path) -> None:
+    """Keep an estimator, completely or not at all."""
+    import jax
+
+    arrays: dict[str, Any] = {name: np.asarray(getattr(estimator, name)) for name in ARRAYS}
+    for i, flow in enumerate(estimator.flows):
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(flow) if isinstance(leaf, jax.Array)]
+        arrays |= {f"flow{i}.{j}": leaf for j, leaf in enumerate(leaves)}
+    numbers = {"held_back": estimator.held_back, "simulations": estimator.simulations, "made": _made_by()}
+    head = np.frombuffer(json.dumps(numbers).encode(), np.uint8)
+    npz.write(path, {"head": head, **arrays}, version=FORMAT_VERSION, notes={npz.OWNER: path.parent.name})
+
+
+def load_estimator(path: Path) -> Estimator | None:
+    """The estimator that `save_estimator` kept; None if it is missing, damaged, or of other networks or versions."""
+    import jax
+
+    found = npz.read_if_whole(path, kind="estimator", version=FORMAT_VERSION, owner=path.parent.name)
+    if found is None:
+        return None
+    head = json.loads(found["head"].tobytes())
+    if head.pop("made") != _made_by():
+        return None
+    arrays = {name: found[name] for name in ARRAYS}
+    like = _new_flow(jax.random.key(0), len(arrays["centre"]), int(arrays["kept"].sum()))
+    flows = tuple(_filled(like, found, i) for i in range(FLOWS))
+    return Estimator(**arrays, **head, flows=flows)
+
+
+def _filled(like: Any, arrays: npz.Arrays, number: int) -> Any:
+    """A flow like another one, with the arrays of a file in place of its own."""
+    import jax
+
+    leaves, tree = jax.tree.flatten(like)
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    for j, place in enumerate(places):
+        leaves[place] = jax.device_put(arrays[f"flow{number}.{j}"])
+    return jax.tree.unflatten(tree, leaves)
+
+
+def _made_by() -> list[Any]:
+    """Facts with which a kept estimator must agree."""
+    import jax
+
+    return [version("flowjax"), jax.__version__, FLOWS, LAYERS, WIDTH, DEPTH, KNOTS, INTERVAL]
 
 
 def fit_by_simulation(

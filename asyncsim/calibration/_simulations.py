@@ -18,7 +18,7 @@ import numpy as np
 
 from asyncsim._sources import own_modules
 from asyncsim.calibration._model import Model
-from asyncsim.calibration._summaries import Seen, summaries
+from asyncsim.calibration._statistics import Seen, summaries
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import simulate
 from asyncsim.cluster._simulation import Simulated

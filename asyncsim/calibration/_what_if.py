@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from asyncsim import theory
 from asyncsim._checks import require_integer
 from asyncsim.calibration._fit import Fit
-from asyncsim.calibration._predictive import REPLICATES
+from asyncsim.calibration._statistics import REPLICATES
 from asyncsim.calibration._transforms import LEVEL
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant, Exponential

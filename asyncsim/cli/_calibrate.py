@@ -15,8 +15,8 @@ from asyncsim.calibration import Fit, Model, Parameter, calibrate, ladder, what_
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
 from asyncsim.calibration._laws import WHOLE_JOBS
 from asyncsim.calibration._npe import LEAST_SIMULATIONS
-from asyncsim.calibration._predictive import Checks
 from asyncsim.calibration._simulations import ProcessesDied, SimulationProgress
+from asyncsim.calibration._statistics import Checks
 from asyncsim.calibration._transforms import FAMILIES
 from asyncsim.calibration._what_if import own_part, scenario_script
 from asyncsim.cli._command import Command, Interrupted

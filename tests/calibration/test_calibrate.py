@@ -7,8 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration._choose import choose
-from asyncsim.calibration._estimate import estimate
+from asyncsim.calibration._choose import choose, estimate
 from asyncsim.calibration._stages import Stage
 
 HIDDEN = asim.Cluster(

@@ -8,7 +8,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration._estimate import alternatives, draw_laws, estimate, observed_moments, weights
+from asyncsim.calibration._choose import alternatives, draw_laws, estimate, observed_moments, weights
 
 choosing = sys.modules["asyncsim.calibration._choose"]  # the module: the package's name is the function
 QUICK = ("exponential", "gamma", "weibull", "lognormal")

@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model
-from asyncsim.calibration import _estimator as estimators
+from asyncsim.calibration import _npe as estimators
 from asyncsim.calibration import _simulations as drawn
 
 MODEL = Model(lambda p: asim.Cluster(2, delays.Gamma(p["mean"], 0.5)), {"mean": LogUniform(0.1, 10)})

@@ -5,8 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration._log_warnings import departed, log_warnings
-from asyncsim.calibration._stages import stages_of
+from asyncsim.calibration._stages import departed, log_warnings, stages_of
 
 CLUSTER = asim.Cluster(4, delays.Gamma(2.0, 0.3), server=asim.Server(service=delays.Constant(0.2)))
 TRACE = asim.simulate(CLUSTER, commits=200, seed=4)

@@ -15,9 +15,9 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, Uniform, default_model
-from asyncsim.calibration import _estimator as networks
+from asyncsim.calibration import _npe as networks
 from asyncsim.calibration import _simulations as drawn
-from asyncsim.calibration._summaries import COLUMNS, seen_columns, summaries
+from asyncsim.calibration._statistics import COLUMNS, seen_columns, summaries
 from asyncsim.store._files import write_owned
 
 calibrating = sys.modules["asyncsim.calibration._calibrate"]  # the module: the package's name is the function

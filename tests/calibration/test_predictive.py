@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncsim.calibration._predictive import compared, together
+from asyncsim.calibration._statistics import compared, together
 
 
 def rows(values):

@@ -88,7 +88,7 @@ def normal(monkeypatch):
 
     made = {"FLOWS": 1, "_new_flow": lambda *sizes: None, "_flows": lambda *data: (None,), "_sample": draw}
     for name, value in made.items():
-        monkeypatch.setattr(f"asyncsim.calibration._estimator.{name}", value)
+        monkeypatch.setattr(f"asyncsim.calibration._npe.{name}", value)
 
 
 def test_by_simulation(command, log, normal):
