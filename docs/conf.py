@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -80,9 +81,8 @@ html_theme_options = {
 
 def digest_of_library() -> str:
     """A hash of the library's files, so that results of another library are not taken from the cache of pages."""
-    files = [
-        path for path in sorted(Path(asyncsim.__file__).parent.rglob("*")) if path.suffix in (".py", ".js", ".bib")
-    ]
+    kinds = (".py", ".js", ".css", ".html", ".bib")
+    files = [path for path in sorted(Path(asyncsim.__file__).parent.rglob("*")) if path.suffix in kinds]
     text = b"".join(path.read_bytes() for path in [*files, *sorted((HERE / "kernel").glob("*"))])
     return hashlib.sha256(text).hexdigest()[:12]
 
@@ -114,12 +114,19 @@ def prepare_kernel() -> None:
     }
 
 
-def write_explorable() -> None:
-    """Write the explorable, which Sphinx copies next to the first page."""
+def write_interactive_pages() -> None:
+    """Write the explorable and the moving pages, which Sphinx copies next to the first page."""
     EXTRA.mkdir(parents=True, exist_ok=True)
     (EXTRA / "explore.html").write_text(make_explorable(), encoding="utf-8")
+    tool = HERE / "tools" / "moving.py"
+    scripts = [tool, HERE.parent / "scenarios" / "beale.py", HERE.parent / "scenarios" / "gravity.py"]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in scripts)).hexdigest() + digest_of_library()
+    done = BUILT / "moving.txt"
+    if not done.exists() or done.read_text() != version:
+        subprocess.run([sys.executable, str(tool), str(EXTRA / "moving")], check=True)
+        done.write_text(version)
 
 
-write_explorable()
 nb_execution_cache_path = str(BUILT / "executed" / digest_of_library())
 prepare_kernel()
+write_interactive_pages()
