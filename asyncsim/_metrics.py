@@ -51,7 +51,8 @@ def metric(name: str) -> Metric:
         return (METRICS | SPENT)[name]
     found = {better for word, better in _DIRECTIONS.items() if word in name.lower()}
     kind = "share" if "accuracy" in name.lower() else "number"
-    return Metric(spaced(name), kind, larger_is_better=found.pop() if len(found) == 1 else None)
+    better = found.pop() if len(found) == 1 else None
+    return Metric(spaced(name), kind, "", better, "by `evaluate` of the workload")
 
 
 def text(name: str, value: Any) -> str:

@@ -8,17 +8,40 @@ from typing import Any
 
 import pytest
 
-from asyncsim._metrics import METRICS, is_notable, metric, text
+from asyncsim._metrics import ABSENT, METRICS, SHORT, is_notable, metric, text
 from tests.animation.test_movie import film_in
 from tests.cli.commands import Command
 
+# A workload with every number that a summary may have, one of its own (f1) included.
+SCRIPT = """
+import asyncsim as asim
+import jax.numpy as jnp
+
+def loss(params, batch, key):
+    return 0.5 * params["x"] ** 2
+
+def evaluate(params):
+    score = jnp.exp(-abs(params["x"]))
+    return {"test_loss": loss(params, None, None), "test_accuracy": score, "f1": 0.9 * score}
+
+scenario = asim.Scenario(
+    cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=1.0, cv=0.3)),
+    rule=asim.rules.GEM(learning_rate=0.05),
+    workload=asim.Workload(init=lambda key: {"x": jnp.ones(())}, loss=loss, evaluate=evaluate),
+    commits_per_worker=50,
+)
+"""
+COMPARISON = 'comparison = asim.Comparison({"gem": scenario, "downpour": scenario.override(rule="downpour")})'
+OWN = "f1"
 LEARNS, DIVERGES, STUCK = (("--learning-rate", rate) for rate in (".05", "1e6", "1e-9"))
-pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+pytestmark = pytest.mark.usefixtures("empty_pages")
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def scripts(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "240")  # so that no head is broken
+    Path("study.py").write_text(SCRIPT)
+    Path("both.py").write_text(SCRIPT + COMPARISON)
 
 
 def cells_of(out: str) -> list[list[str]]:
@@ -43,15 +66,15 @@ def numbers_of(folder: str) -> dict[str, Any]:
 def test_of_one_run(command: Command, how: tuple[str, str]) -> None:
     ran = command("run", "study.py", *how, "--html", "--out", "one").out
     summary = numbers_of("one")
-    assert summary.keys() == METRICS.keys()
+    assert summary.keys() == {*METRICS, OWN}
     expected = {metric(name).label: text(name, value) for name, value in summary.items()}
     for out in (ran, command("show", "one").out):
         printed = {line[0]: line[1] for line in cells_of(out) if len(line) == 3}
         assert printed == expected
     assert dict(film_in(Path("one/report.html").read_text())["tables"][0]["rows"]) == expected
     listed = table_in(command("runs", ".").out, "name")
-    for name in METRICS.keys() & {"commits", "final_loss", "diverged_at", "stuck"}:
-        if text(name, summary[name]) != "–" and is_notable(name, summary[name]):
+    for name in ("commits", *SHORT):
+        if text(name, summary[name]) != ABSENT and is_notable(name, summary[name]):
             assert listed[metric(name).label] == [expected[metric(name).label]]
 
 
@@ -61,13 +84,13 @@ def test_of_runs_that_are_compared(command: Command) -> None:
         command("run", "study.py", *how, "--out", name)
         summaries[name] = numbers_of(name)
     results = table_in(command("compare", *summaries).out, "result")
-    known = {key for key in METRICS if any(one[key] is not None for one in summaries.values())}
+    known = {key for key in (*METRICS, OWN) if any(one[key] is not None for one in summaries.values())}
     for name, summary in summaries.items():
         compared = dict(zip(results["result"], results[name], strict=True))
         assert compared == {metric(key).label: text(key, summary[key]) for key in known}
     together = table_in(command("run", "both.py", "--out", "both").out, "scenario")
     both = [numbers_of(f"both/{name}") for name in together["scenario"]]
-    for name in ("commits", "mean_staleness", "final_loss", "commits_per_second"):
+    for name in ("commits", "mean_staleness", "final_loss", "test_accuracy", OWN, "commits_per_second"):
         assert together[metric(name).label] == [text(name, summary[name]) for summary in both]
 
 
@@ -77,7 +100,7 @@ def test_of_a_sweep(command: Command) -> None:
     columns = json.loads(command("sweep", "table", "store", "--json").out)["columns"]
     summaries = [numbers_of(f"store/{digest}") for digest in columns["digest"]]
     table = table_in(command("sweep", "table", "store").out, "learning rate")
-    for name in ("final_loss", "diverged_at", "stuck"):
+    for name in SHORT:
         assert table[metric(name).label] == [text(name, summary[name]) for summary in summaries]
     command("sweep", "table", "store", "--csv", "all.csv")
     with open("all.csv", newline="") as file:
