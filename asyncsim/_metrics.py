@@ -40,7 +40,7 @@ SPENT = {  # where somebody gives the power or the prices of a cluster
     "money": Metric("money", "number", "", False, "for machines and traffic"),
 }
 KEYS = tuple(METRICS)
-NOTABLE = ("diverged_at", "stuck")  # which a table of many runs has only if it is so for one of them
+NOTABLE = ("diverged_at", "stuck")  # which a table of many runs has only if one of them is so
 SHORT = ("final_loss", "test_accuracy", *NOTABLE)  # of a summary, where there is little room
 _DIRECTIONS = {"accuracy": True, "loss": False, "error": False}  # word in the name of a metric of one's own
 
@@ -64,7 +64,7 @@ def text(name: str, value: Any) -> str:
         return f"at commit {int(value):,}"
     if kind == "count":
         return f"{int(value):,}"
-    if kind == "switch":
+    if kind == "switch" or isinstance(value, bool):
         return "yes" if value else "no"
     if kind == "share" and isinstance(value, float) and 0 <= value <= 1:
         return f"{value:.2%}"
@@ -97,8 +97,8 @@ def percent(value: float | None) -> str:
 
 
 def is_notable(name: str, value: Any) -> bool:
-    """Whether a table needs a column for this: not for runs of which none has diverged or is stuck."""
-    return name not in NOTABLE or text(name, value) not in ("no", ABSENT)
+    """Whether a table of many runs needs a column for this: some run has a value, or has diverged or is stuck."""
+    return text(name, value) not in (ABSENT, "no" if name in NOTABLE else "")
 
 
 def own_metrics(summaries: Iterable[Mapping[str, Any]]) -> list[str]:

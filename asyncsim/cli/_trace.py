@@ -147,13 +147,13 @@ class TraceFile(click.ParamType):
         try:
             place = places.find(value, what="FILE")
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            raise click.UsageError(str(error), ctx) from error
         if not place.is_dir():
             return str(place)
         if not (place / TRACE).is_file():
             inside = sorted(place.glob(f"*/{TRACE}"))
             hint = suggestion(str(inside[0].parent) if inside else None)
-            self.fail(f"FILE must be a trace, .npz or .csv; the folder {value!r} has no {TRACE}.{hint}", param, ctx)
+            raise click.UsageError(f"FILE must be a trace, .npz or .csv; {value!r} has no {TRACE}.{hint}", ctx)
         return str(place / TRACE)
 
 

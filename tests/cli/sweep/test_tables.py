@@ -78,7 +78,7 @@ def test_the_direction_of_the_best_is_asked_for_or_known(measured, command):
 
 
 def test_a_split_table_repeats_the_fields(command, script, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("COLUMNS", "66")
     grids = ("--grid", "learning_rate=.02,.05", "--grid", "kappa=1,2", "--grid", "momentum=.5,.9", "--grid", "seed=0:2")
     command("sweep", script, "--commits", "40", *grids, "--store", "store")
     parts = command("sweep", "table", "store").out.split("\n\n")
