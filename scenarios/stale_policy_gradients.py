@@ -49,7 +49,7 @@ def compute(
         seeds: Runs of each estimator.
     """
     problem = {"least": least, "bits": bits, "penalty": penalty}
-    theta, curvature = optimum(asim.workloads.Bits(**problem))
+    theta, curvature = asim.workloads.Bits(**problem).optimum()
     predicted = np.array([constant_delay_limit(one) / curvature for one in staleness])
     exact = asim.workloads.Bits(**problem, start=theta + DISTANCE)
     measured = [
@@ -92,21 +92,6 @@ def schedule(staleness: int, steps: int, batch: int) -> asim.Trace:
         order="submission",
     )
     return asim.simulate(rollouts, commits=steps * batch)
-
-
-def optimum(workload: asim.workloads.Bits) -> tuple[np.ndarray, float]:
-    """The θ at which the objective is largest, and its largest curvature there."""
-
-    def loss(theta: jax.Array) -> jax.Array:
-        return -workload.evaluate({"theta": theta.reshape(1, -1)})["objective"]
-
-    slope, bend = jax.jit(jax.grad(loss)), jax.jit(jax.hessian(loss))
-    theta = jnp.ones(workload.bits)
-    for _ in range(2000):
-        theta = theta - 10.0 * slope(theta)
-    for _ in range(5):
-        theta = theta - jnp.linalg.solve(bend(theta), slope(theta))
-    return np.asarray(theta)[None], float(np.linalg.eigvalsh(bend(theta)).max())
 
 
 def factor_of_limit(workload: asim.Workload, theta: np.ndarray, limit: float, trace: asim.Trace) -> float:

@@ -1,40 +1,79 @@
-"""`asyncsim staleness --cluster rollouts` and `--cluster pipeline`: measured numbers, with the predictions for each."""
+"""`asyncsim staleness` and `stability` with `--cluster rollouts`, `areal`, … or `pipeline`: predicted and measured."""
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import click
 import numpy as np
 
-from asyncsim._fields import Field, settings
+from asyncsim._fields import Field, fields_of, settings
 from asyncsim._metrics import number
 from asyncsim.cli._output import print_table
-from asyncsim.cluster import Pipeline, Rollouts, simulate
+from asyncsim.cluster import Pipeline, Rollouts, rollouts, simulate
 from asyncsim.delays import Constant, LogNormal
 from asyncsim.plots import draw_shares, draw_timeline, draw_timetable, draw_title
 from asyncsim.plots._page import draw_legend_below
+from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports import _pipeline as pipelines
 from asyncsim.reports import rollouts as systems
 from asyncsim.reports.rollouts import Prediction
 from asyncsim.scenario._clusters import cluster_fields, rebuilt
 from asyncsim.scenario._override import unknown_field
+from asyncsim.workloads import Bits
 
-KIND = Field(
-    "cluster",
-    "text",
-    "Kind of cluster: workers and a server, rollout engines and a trainer, or a pipeline of stages.",
-    "Cluster",
-    "cluster",
-    ("cluster", "rollouts", "pipeline"),
-    "cluster",
-)
+
+def preset_of(name: str, given: Mapping[str, Any]) -> Rollouts:
+    """The usual engines in the words of a library, with some of its arguments."""
+    own = {**PRESETS[name], **given}
+    system = {field: getattr(ENGINES, field) for field in ("slots", "group", "batch", "generate", "train")}
+    return cast(Rollouts, getattr(rollouts, name)(**{**system, **own}))
+
+
+ENGINES = Rollouts(slots=96, group=4, batch=8, generate=LogNormal(mean=1.0, cv=1.0), train=Constant(0.25))
+PRESETS: dict[str, dict[str, Any]] = {  # usual arguments of the functions in `asyncsim.rollouts`
+    "areal": {"max_head_offpolicyness": 4.0},
+    "nemo_rl": {"sampling": "in_order", "max_trajectory_age_steps": 1},
+    "prime_rl": {"max_off_policy_steps": 8, "target_lag": 1.0},
+    "queue": {"batches": 2, "batch": ENGINES.batch},
+    "skyrl": {"max_staleness_steps": 4.0},
+    "tinker": {"max_steps_off_policy": 4},
+    "torchtitan": {"target_off_policy_steps": 2.0, "window": 16},
+    "verl": {"staleness_threshold": 0.5, "trigger_parameter_sync_step": 4, "partial_rollout": True},
+}
 KINDS = {
-    "rollouts": Rollouts(slots=96, group=4, batch=8, generate=LogNormal(mean=1.0, cv=1.0), train=Constant(0.25)),
+    "rollouts": ENGINES,
+    **{name: preset_of(name, {}) for name in PRESETS},
     "pipeline": Pipeline(stages=4, forward=Constant(1.0)),
 }
+HELP = "Kind of cluster: workers and a server, rollout engines and a trainer (also in the words of a library)"
+KIND, KIND_OF_STABILITY = (
+    Field("cluster", "text", f"{HELP}{last}.", "Cluster", "cluster", ("cluster", *kinds), "cluster")
+    for last, kinds in (
+        (", or a pipeline of stages", KINDS),
+        ("", ("rollouts", *PRESETS)),
+    )
+)
+BITS = (
+    Field("least", "integer", "Ones that the workload `bits` rewards.", "Workload", 6),
+    Field("bits", "integer", "Bits of a sequence.", "Workload", 8),
+    Field("penalty", "number", "Weight β of the divergence from uniform bits, positive.", "Workload", 0.1),
+)
+RUNS = (
+    Field("steps", "integer", "Steps of each run.", "Study", 400),
+    Field("seeds", "integer", "Number of schedules.", "Study", 4),
+)
 DRAWN = 10  # micro-batches in the picture of a pipeline
 SIZE = (9.6, 4.4)  # inches
+THEORY = {
+    True: "the limit 2·sin(π/(2(2s + 1))) is exact, because all groups have the same staleness s.",
+    False: "the limit 2·sin(π/(2(2s + 1))) would be exact if all groups had the staleness s. With the measured spread, "
+    "it is approximately that of independent staleness with these shares.",
+}
+OTHER_WORKLOADS = (
+    "Another workload, whose loss does not correct for stale data, has the same limit of κ. Divide it by the largest "
+    "curvature of the loss."
+)
 PERCENT = 0.1  # share of a run that is its warm-up
 
 
@@ -56,26 +95,40 @@ class Answer(NamedTuple):
 
 
 def fields_of_kind(kind: str) -> list[Field]:
-    """The flags of a kind of cluster, with usual values."""
-    return [KIND, *cluster_fields(KINDS[kind])]
+    """The flags of a kind of cluster, with usual values; of a library, its own, and those that they do not decide."""
+    found = cluster_fields(KINDS[kind])
+    if kind in PRESETS:
+        words = fields_of(getattr(rollouts, kind), "Cluster", PRESETS[kind])
+        own = [field for field in words if field.name in PRESETS[kind]]
+        usual = {field.name: field.value for field in cluster_fields(ENGINES)}
+        found = [*own, *(f for f in found if f.name not in PRESETS[kind] and f.value == usual[f.name])]
+    return [KIND, *found]
+
+
+def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
+    """The usual cluster of a kind with some fields changed."""
+    changes, known = dict(given), [field.name for field in fields_of_kind(kind)]
+    for name in changes:
+        if name not in known:
+            raise ValueError(unknown_field(name, (), known))
+    own = {name: changes.pop(name) for name in PRESETS.get(kind, ()) if name in changes}
+    return rebuilt(preset_of(kind, own) if own else KINDS[kind], changes)
 
 
 def answer(kind: str, changes: Mapping[str, Any], commits: int, seed: int) -> Answer:
     """Simulate the usual cluster of a kind with some fields changed, and compare it with what theory knows."""
-    rest = dict(changes)
-    cluster = rebuilt(KINDS[kind], rest)
-    for name in rest:
-        raise ValueError(unknown_field(name, (), [field.name for field in fields_of_kind(kind)]))
-    return _of_rollouts(cluster, commits, seed) if kind == "rollouts" else _of_pipeline(cluster, commits, seed)
+    cluster = cluster_of_kind(kind, changes)
+    return (_of_pipeline if isinstance(cluster, Pipeline) else _of_rollouts)(cluster, commits, seed)
 
 
-def _of_rollouts(rollouts: Rollouts, commits: int, seed: int) -> Answer:
-    ledger, warm_up = systems.simulated(rollouts, max(2, commits // rollouts.batch), seed)
+def _of_rollouts(engines: Rollouts, commits: int, seed: int) -> Answer:
+    ledger, warm_up = systems.simulated(engines, max(2, commits // engines.batch), seed)
     trained = ledger.trained_version >= warm_up
     staleness = (ledger.trained_version - ledger.read_version)[trained]
     note = f"{len(ledger.steps.update):,} steps, of which the first {warm_up:,} do not count"
     shares = np.bincount(staleness) / len(staleness)
-    return Answer(rollouts, ledger.summary(warm_up=warm_up), systems.predictions(rollouts), shares, note, seed)
+    measured = ledger.summary(warm_up=warm_up)
+    return Answer(engines, measured, systems.predictions(engines, measured), shares, note, seed)
 
 
 def _of_pipeline(pipeline: Pipeline, commits: int, seed: int) -> Answer:
@@ -120,3 +173,52 @@ def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> tuple[An
     """Numbers, printing and drawing, as `cli.theory.Shown` has them."""
     found = answer(kind, given, commits, seed)
     return found.numbers, partial(print_answer, found), partial(draw_answer, found), SIZE
+
+
+def stability_fields_of_kind(kind: str) -> list[Field]:
+    """The flags of `asyncsim stability` for rollouts."""
+    return [KIND_OF_STABILITY, *fields_of_kind(kind)[1:], *BITS, *RUNS]
+
+
+def stability_shown(kind: str, given: dict[str, Any]) -> tuple[Any, ...]:
+    """The largest stable step size of stale policy gradients: numbers, printing and drawing."""
+    problem = {field.name: given.pop(field.name, field.value) for field in BITS}
+    runs = {field.name: given.pop(field.name, field.value) for field in RUNS}
+    report = systems.rollouts_stability(cluster_of_kind(kind, given), Bits(**problem), **runs)
+    return report, partial(print_stability, report), partial(draw_rollouts_stability, report=report), SIZE
+
+
+def print_stability(report: Mapping[str, Any]) -> None:
+    """The limits of κ and of the step size, and how they apply to other workloads."""
+    predicted, measured, curvature = report["predicted"], report["measured"], report["curvature"]
+    limit = measured["learning_rate"]
+    rows = [
+        ("mean staleness", number(predicted["staleness"]), number(report["staleness"]["mean"])),
+        ("limit of κ", number(predicted["kappa"]), number(limit * curvature)),
+        ("limit of the step size", number(predicted["learning_rate"]), f"{number(limit)} ± {measured['error']:.2g}"),
+        ("  with the measured spread", number(predicted["mixture"]), ""),
+    ]
+    print_table(("", "predicted", "simulated"), rows)
+    click.echo(f"\nκ is step size × curvature, which is {number(curvature)} for bits. Theory: {THEORY[report['same']]}")
+    click.echo(OTHER_WORKLOADS)
+
+
+def draw_rollouts_stability(figure: Any, report: Mapping[str, Any]) -> None:
+    """The distribution of staleness, and the growth of runs over the step size with predicted and measured limits."""
+    left, right = figure.subplots(1, 2)
+    draw_shares(left, np.array(report["staleness"]["shares"]))
+    left.set(xlabel="staleness of a group, in versions", ylabel="share of trained groups")
+    rates, growth = np.array(report["growth"]).T
+    right.loglog(rates, growth, ".-", color=INK, markersize=4)
+    right.axhline(1.0, color=GREY, linewidth=0.8)
+    lines = {
+        "predicted": (report["predicted"]["learning_rate"], BLUE, "-"),
+        "measured": (report["measured"]["learning_rate"], VERMILION, "-"),
+        "predicted with the measured spread": (report["predicted"]["mixture"], BLUE, ":"),
+    }
+    for label, (rate, colour, dash) in lines.items():
+        right.axvline(rate, color=colour, linestyle=dash, label=f"{label}, {number(rate)}")
+    right.set(xlabel="step size", ylabel="growth of the distance from the optimum")
+    right.legend(fontsize="small")
+    title = "Largest stable step size of stale policy gradients"
+    draw_title(figure, title, "Growth: largest distance in the last quarter of a run over that in the second quarter")

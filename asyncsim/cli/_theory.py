@@ -11,7 +11,15 @@ import numpy as np
 from asyncsim._checks import require_integer, require_not_negative, require_positive
 from asyncsim._fields import Field, described_arguments, settings
 from asyncsim._metrics import number, percent, spaced
-from asyncsim.cli._kinds import KIND, KINDS, fields_of_kind, shown
+from asyncsim.cli._kinds import (
+    KIND,
+    KIND_OF_STABILITY,
+    KINDS,
+    fields_of_kind,
+    shown,
+    stability_fields_of_kind,
+    stability_shown,
+)
 from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
@@ -199,6 +207,7 @@ STABILITY_HELP = """Predict the stable step sizes and the noise that remains, an
 
 The loss is a quadratic, so the limit depends on η·h = step size × curvature and on the shape of the compute times, but
 not on their mean. The simulation takes about a minute. For example: asyncsim stability --workers 16 --compute gamma
+With --cluster rollouts, areal, verl, …, it is the limit of stale policy gradients, measured with the workload bits.
 """
 QUESTION = Question(workers=16, compute=Exponential(1.0))
 RULE = (
@@ -211,9 +220,11 @@ NOT_HERE = {field.name for field in (*network_and_server_fields(), *PROTOCOL.arg
 
 def stability_fields(**components: str) -> list[Field]:
     """Every flag but those of the output, with usual values, for these components."""
+    if components.get(KIND.name) in KIND_OF_STABILITY.choices[1:]:
+        return stability_fields_of_kind(components[KIND.name])
     workers = described_arguments(Cluster.__doc__ or "")["workers"]
     law = law_component(QUESTION.compute).fields(components.get("compute"))
-    return [Field("workers", "integer", workers, "Cluster", QUESTION.workers), *law, *RULE]
+    return [KIND_OF_STABILITY, Field("workers", "integer", workers, "Cluster", QUESTION.workers), *law, *RULE]
 
 
 def question_of(given: Mapping[str, Any]) -> Question:
@@ -236,6 +247,9 @@ def question_of(given: Mapping[str, Any]) -> Question:
 
 def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
     """The stability of the cluster and the rule that the flags ask for."""
+    kind = given.pop(KIND.name, KIND.value)
+    if kind in KINDS:
+        return Shown(*stability_shown(kind, given))
     kappa = given.pop("kappa", None)
     question = question_of(given)
     if kappa is not None:
@@ -281,4 +295,6 @@ def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None
     return number(mean) if mean is None else f"{number(mean)} ± {error:.2g}"
 
 
-stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, OF_CLUSTERS)
+OF_ROLLOUTS = {f.name: f for kind in KIND_OF_STABILITY.choices[1:] for f in stability_fields_of_kind(kind)}
+OTHERS = {**OF_ROLLOUTS, **{field.name: field for field in OF_CLUSTERS}}.values()
+stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, OTHERS)

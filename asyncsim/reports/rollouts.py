@@ -1,19 +1,34 @@
 """Rollouts: what theory predicts of their summary, beside what a simulation measured."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from asyncsim._checks import require_integer
-from asyncsim.cluster import Rollouts
+from asyncsim.cluster import Rollouts, simulate
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.delays._per_worker import is_zero
+from asyncsim.engine import replay
+from asyncsim.reports.replicates import mean_and_error
+from asyncsim.rules import Downpour
 from asyncsim.theory import rollouts as theory
+from asyncsim.trace import Trace
+from asyncsim.workloads import Bits
 
-__all__ = ["WARM_UP", "Prediction", "predictions", "rollouts_report", "simulated"]
+__all__ = ["WARM_UP", "Prediction", "predictions", "rollouts_report", "rollouts_stability", "simulated"]
 
 WARM_UP = 0.1  # share of the steps
+DISTANCE = 1e-3  # from the optimum, at which runs begin
+FAR = 0.1  # distance beyond which a run is unstable, even if it stays there
+SETTLED = 1e-5  # distance that counts as the optimum in single precision
+GRID = 32  # step sizes in one pass of the search for the limit
+FURTHEST = 8.0  # factor of the predicted limit, up to which the search looks, and down to its inverse
+FREQUENCIES = 20_000  # at which the limit of a mixture of delays is looked for
 
 
 class Prediction(NamedTuple):
@@ -54,7 +69,8 @@ def rollouts_report(rollouts: Rollouts, steps: int = 1000, seed: int = 0) -> dic
         True
     """
     ledger, warm_up = simulated(rollouts, steps, seed)
-    return {"measured": ledger.summary(warm_up=warm_up), "predicted": predictions(rollouts)}
+    measured = ledger.summary(warm_up=warm_up)
+    return {"measured": measured, "predicted": predictions(rollouts, measured)}
 
 
 def simulated(rollouts: Rollouts, steps: int, seed: int) -> tuple[Ledger, int]:
@@ -63,67 +79,94 @@ def simulated(rollouts: Rollouts, steps: int, seed: int) -> tuple[Ledger, int]:
     return rollouts.ledger(commits=steps * rollouts.batch, seed=seed), max(1, int(WARM_UP * steps))
 
 
-def predictions(rollouts: Rollouts) -> dict[str, list[Prediction]]:
+def predictions(rollouts: Rollouts, measured: Mapping[str, float]) -> dict[str, list[Prediction]]:
     """Name in the summary -> predictions, of every law whose assumptions these rollouts meet."""
     predicted: dict[str, list[Prediction]] = {}
-    for name, prediction in _predictions(rollouts):
+    for name, prediction in _predictions(rollouts, measured):
         predicted.setdefault(name, []).append(prediction)
     return predicted
 
 
-def _predictions(rollouts: Rollouts) -> Iterator[tuple[str, Prediction]]:
+def _predictions(rollouts: Rollouts, measured: Mapping[str, float]) -> Iterator[tuple[str, Prediction]]:
     late = rollouts.during_sync == "continue" and not is_zero(rollouts.sync)
     drops = rollouts.capacity is not None or rollouts.max_age is not None
+    every = rollouts.sync_every
+    if not drops and not late and every == 1:
+        samples = rollouts.batch * rollouts.group
+        mean = theory.conserved_staleness(measured["outstanding"], samples=samples)
+        yield "staleness", Prediction(mean, "=", "conservation: measured outstanding samples over those of a step")
     if rollouts.lead is not None and not late:
-        mean = theory.staleness_bound(rollouts.lead)
+        mean = theory.staleness_bound(rollouts.lead, sync_every=every)
         yield "group_staleness", Prediction(mean, "≤", "admission fixes the mean")
         window = rollouts.window if rollouts.order == "window" else 1
-        most = theory.largest_staleness(rollouts.order, lead=rollouts.lead, batch=rollouts.batch, window=window)
+        settings: dict[str, Any] = {"lead": rollouts.lead, "batch": rollouts.batch, "sync_every": every}
+        most = theory.largest_staleness(rollouts.order, window=window, **settings)
         if not drops and math.isfinite(most):
             yield "staleness_max", Prediction(most, "≤", "the order of opening")
     if rollouts.max_age is not None:
         yield "staleness_max", Prediction(float(rollouts.max_age), "≤", "the age bound")
     if isinstance(rollouts.generate, Delay) and rollouts.prompt is None:
-        yield from _of_equal_slots(rollouts, rollouts.generate, drops)
+        yield from _of_equal_slots(rollouts, rollouts.generate, measured, drops)
 
 
-def _of_equal_slots(rollouts: Rollouts, generate: Delay, drops: bool) -> Iterator[tuple[str, Prediction]]:
-    pauses = rollouts.during_sync == "pause"
-    train = rollouts.train.mean + (rollouts.sync.mean if pauses else 0.0)
-    settings = {"slots": rollouts.slots, "group": rollouts.group, "batch": rollouts.batch}
+def _of_equal_slots(
+    rollouts: Rollouts, generate: Delay, measured: Mapping[str, float], drops: bool
+) -> Iterator[tuple[str, Prediction]]:
+    slots, samples, train = rollouts.slots, rollouts.batch * rollouts.group, rollouts.train.mean
+    pause = 0.0 if rollouts.during_sync == "continue" else rollouts.sync.mean / rollouts.sync_every
     bound = theory.throughput_bound(
-        **settings, generate=generate, train=train, lead=rollouts.lead, refill=rollouts.refill
+        slots=slots,
+        group=rollouts.group,
+        batch=rollouts.batch,
+        generate=generate,
+        train=train + pause,
+        lead=rollouts.lead,
+        refill=rollouts.refill,
+        sync_every=rollouts.sync_every,
     )
     yield "samples_per_second", Prediction(bound, "≤", "slots, trainer and lead")
-    if not is_zero(rollouts.sync) or not is_zero(rollouts.reward):
+    if rollouts.sync_every > 1 or rollouts.during_sync == "drain" or not is_zero(rollouts.reward):
         return
-    samples = rollouts.batch * rollouts.group
-    if rollouts.lead == 0 and rollouts.slots >= samples and not drops:
+    free = rollouts.lead is None and not drops
+    if free and pause and rollouts.refill == "sample" and slots / generate.mean * train < samples:
+        period = theory.paused_period(generate=generate, train=train, slots=slots, samples=samples, pause=pause)
+        yield "steps_per_second", Prediction(1 / period, "=", "generation is the bottleneck, and pauses")
+    if not is_zero(rollouts.sync):
+        return
+    if rollouts.lead == 0 and slots >= samples and not drops:
         period = theory.synchronous_period(generate=generate, train=train, samples=samples)
         yield "steps_per_second", Prediction(1 / period, "=", "synchronous steps")
+    poisson = isinstance(generate, Exponential) and isinstance(rollouts.train, Constant)
+    if rollouts.lead == samples == 1 and slots > 1 and rollouts.order == "submission" and poisson and not drops:
+        period = theory.in_order_period(mean=generate.mean, train=train)
+        yield "steps_per_second", Prediction(1 / period, "=", "one sample a step, in order")
     if rollouts.lead is None and rollouts.group == 1 and rollouts.order == "completion":
-        yield from _of_single_samples(rollouts, generate)
+        yield from _of_single_samples(rollouts, generate, measured, poisson)
 
 
-def _of_single_samples(rollouts: Rollouts, generate: Delay) -> Iterator[tuple[str, Prediction]]:
+def _of_single_samples(
+    rollouts: Rollouts, generate: Delay, measured: Mapping[str, float], poisson: bool
+) -> Iterator[tuple[str, Prediction]]:
     """Groups of one sample without a lead, those first that are complete first."""
     slots, samples, train = rollouts.slots, rollouts.batch, rollouts.train.mean
     load = slots / generate.mean * train / samples
     system = {"train": train, "slots": slots, "samples": samples}
-    poisson = isinstance(generate, Exponential) and isinstance(rollouts.train, Constant)
     if rollouts.capacity is None and rollouts.max_age is None and load < 1:
         yield "steps_per_second", Prediction(slots / generate.mean / samples, "=", "slots are never idle")
         versions = theory.versions_per_sample(generate=generate, steps_per_second=slots / generate.mean / samples)
         yield "versions", Prediction(versions, "=", "slots are never idle")
+        lag = theory.token_lag(generate=generate, slots=slots, samples=samples, in_queue=measured["in_queue"])
+        yield "token_lag", Prediction(lag, "≈", "slots are never idle, and the measured staleness in the queue")
         if poisson:
             queue = theory.unbounded_queue(mean=generate.mean, **system)
             yield "queue", Prediction(queue.queue, "=", "Poisson arrivals")
             yield "staleness", Prediction(queue.staleness, "=", "Poisson arrivals")
+            yield "trainer_idle", Prediction(queue.idle, "=", "Poisson arrivals")
     if rollouts.capacity is not None and rollouts.max_age is None and rollouts.capacity % samples == 0:
         batches = rollouts.capacity // samples
-        fluid = theory.fluid(slots=slots, samples=samples, load=load, batches=batches) if load > 0 else None
-        if fluid is not None:
-            yield "staleness", Prediction(fluid.pre_queue + fluid.in_queue, "≈", "fluid limit")
+        if load > 0:
+            limit = theory.fluid(slots=slots, samples=samples, load=load, batches=batches)
+            yield "staleness", Prediction(limit.pre_queue + limit.in_queue, "≈", "fluid limit")
         if poisson:
             bounded = theory.bounded_queue(mean=generate.mean, batches=batches, **system)
             yield "queue", Prediction(bounded.queue, "=", "Poisson arrivals")
@@ -134,3 +177,117 @@ def _of_single_samples(rollouts: Rollouts, generate: Delay) -> Iterator[tuple[st
         cut = theory.age_cutoff(generate=generate, max_age=rollouts.max_age, **system)
         for name, value in (("trained_length", cut.trained_length), ("wasted", cut.wasted)):
             yield name, Prediction(value, "≈", "age bound, fluid limit")
+
+
+def rollouts_stability(
+    rollouts: Rollouts, workload: Bits | None = None, *, steps: int = 400, seeds: int = 4
+) -> dict[str, Any]:
+    """The largest stable step size of uncorrected stale policy gradients, predicted and measured.
+
+    With a baseline that makes the mean advantage 0, the expected gradient of the estimator "none" is that at the *old*
+    parameters, so that training is asynchronous SGD: with data that are exactly s versions old it is stable below
+    (2/λ)·sin(π/(2(2s + 1))), λ the largest curvature at the optimum. The prediction takes s from the admission (its
+    bound on the mean), or from the measured mean where nothing is admitted. It is exact if all groups have the same
+    staleness, as a whole lead has in the order "submission" with enough slots. Otherwise it is an approximation, and
+    so is the limit of the mean for independent staleness of the measured distribution.
+
+    The limit is measured by replay from a place near the optimum, with exact expectations: a run is unstable if its
+    distance from the optimum is larger in the last quarter than in the second one.
+
+    Args:
+        rollouts: The rollouts.
+        workload: Bits with one context and a penalty; by default 8 bits, at least 6 ones rewarded, penalty 0.1.
+        steps: Length of each run in steps, 40 or more.
+        seeds: Number of schedules, at least 1.
+
+    Returns:
+        `staleness` (mean, and the `shares` of groups with each), `same` (whether all have the same after the first
+        steps), `curvature`; `predicted` (`staleness` s, `kappa` = step size times curvature, `learning_rate`, and
+        `mixture`, the step size for independent staleness); `measured` (`learning_rate` and `error`, the standard error
+        over schedules with the grid's resolution); and `growth`, the step sizes of the first schedule's grid with the
+        factors by which the distance grew.
+
+    Raises:
+        ValueError: If an argument does not fit, or no step size near the prediction is the limit.
+
+    Example:
+        >>> from asyncsim.delays import Constant, Uniform
+        >>> engines = {"slots": 6, "group": 1, "batch": 1, "generate": Uniform(0.5, 0.9), "train": Constant(1.0)}
+        >>> report = rollouts_stability(Rollouts(**engines, lead=2, order="submission"), seeds=1)
+        >>> round(report["predicted"]["learning_rate"], 2), report["same"]
+        (17.89, True)
+        >>> abs(report["measured"]["learning_rate"] / 17.89 - 1) < 0.03
+        True
+    """
+    steps = require_integer("steps", steps, least=40, remedy="Quarters of a shorter run say nothing.")
+    seeds = require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
+    workload = Bits(least=6, penalty=0.1) if workload is None else workload
+    theta, curvature = workload.optimum()
+    near = replace(workload, start=theta + DISTANCE, samples=None, estimator="none", baseline="mean")
+    traces = [simulate(rollouts, commits=steps * rollouts.batch, seed=seed) for seed in range(seeds)]
+    staleness = np.concatenate([trace.staleness[int(WARM_UP * len(trace)) :] for trace in traces])
+    shares = np.bincount(staleness) / len(staleness)
+    admitted = rollouts.lead is not None and (rollouts.during_sync != "continue" or is_zero(rollouts.sync))
+    mean = float(staleness.mean())
+    taken = theory.staleness_bound(rollouts.lead, sync_every=rollouts.sync_every) if admitted else mean
+    kappa = 2 * math.sin(math.pi / (2 * (2 * taken + 1)))
+    mixture = _limit_of_mixture(shares)
+    found = [_limit_of(trace, near, theta, mixture / curvature, rollouts.batch) for trace in traces]
+    limits, resolution = [limit for limit, _ in found], (FURTHEST ** (2 / GRID)) ** (2 / GRID) - 1
+    scatter = mean_and_error(limits).error if seeds > 1 else 0.0
+    limit = float(np.mean(limits))
+    return {
+        "staleness": {"mean": mean, "shares": shares.tolist()},
+        "same": bool(np.ptp(staleness) == 0),
+        "curvature": curvature,
+        "predicted": {
+            "staleness": taken,
+            "kappa": kappa,
+            "learning_rate": kappa / curvature,
+            "mixture": mixture / curvature,
+        },
+        "measured": {"learning_rate": limit, "error": math.hypot(scatter, resolution * limit / math.sqrt(12))},
+        "growth": found[0][1],
+    }
+
+
+def _limit_of_mixture(shares: NDArray[np.float64]) -> float:
+    """The least κ > 0 with a root of z - 1 + κ·Σ_s p_s z^-s on the unit circle, for z = e^(iω)."""
+    angle = np.linspace(0, math.pi, FREQUENCIES + 1)[1:]
+    z = np.exp(1j * angle)
+    kappa = (1 - z) / np.polynomial.polynomial.polyval(1 / z, shares)
+    crosses = np.flatnonzero(np.diff(np.sign(kappa.imag)) != 0)
+    real = np.append(kappa.real[crosses], kappa.real[-1])  # at z = -1, κ is real
+    return float(real[real > 0].min())
+
+
+def _limit_of(
+    trace: Trace, workload: Bits, theta: NDArray[np.floating], guess: float, batch: int
+) -> tuple[float, list[tuple[float, float]]]:
+    """The step size from which runs grow, and the growth at each step size of the first pass."""
+    rates = np.geomspace(guess / FURTHEST, guess * FURTHEST, GRID)
+    coarse = _growth(trace, workload, theta, rates, batch)
+    grows = coarse > 1
+    if grows[0] or not grows.any():
+        raise ValueError(
+            f"`steps` must show the limit near a step size of {guess:.3g}; {trace.steps} steps do not. Use more."
+        )
+    first = int(grows.argmax())
+    fine = np.geomspace(rates[first - 1], rates[first], GRID)
+    again = _growth(trace, workload, theta, fine, batch) > 1
+    place = int(again.argmax()) if again.any() else GRID - 1
+    return float(np.sqrt(fine[max(place - 1, 0)] * fine[place])), list(
+        zip(rates.tolist(), coarse.tolist(), strict=True)
+    )
+
+
+def _growth(
+    trace: Trace, workload: Bits, theta: NDArray[np.floating], rates: NDArray[np.float64], batch: int
+) -> NDArray[np.float64]:
+    """(rates,) largest distance from the optimum in the last quarter, over that in the second; above 1 if far away."""
+    seeds = [0] * len(rates)
+    run = replay(trace, Downpour(rates), workload, seed=seeds, record={"central": batch}, stop_on_divergence=False)
+    distance = np.abs(run.records["central"] - theta).max(axis=-1)
+    _, second, _, last = np.array_split(np.nan_to_num(distance, nan=np.inf), 4, axis=1)
+    late = np.maximum(last.max(axis=1), SETTLED)
+    return np.maximum(late / np.maximum(second.max(axis=1), SETTLED), late / FAR)  # far away it grows no more

@@ -18,6 +18,7 @@ from asyncsim.workloads._batches import commit_key
 from asyncsim.workloads._workload import JOBS, Batch, Params, Workload
 
 MOST_BITS = 16  # of which all 2^H sequences are enumerated
+ASCENT = 2000  # steps towards the optimum before Newton's method
 CONTEXT = 1  # stream of a commit's key: which context it has
 Estimator = Literal["none", "token", "sequence", "truncated", "masked", "ppo", "decoupled", "gspo"]
 
@@ -181,6 +182,32 @@ class Bits(Workload):
         found = {"test_loss": 1 - jnp.mean(rewards), "reward": jnp.mean(rewards), "objective": objective}
         several = range(self.contexts) if self.contexts > 1 else ()
         return found | {f"reward_{context}": rewards[context] for context in several}
+
+    def optimum(self) -> tuple[NDArray[np.floating], float]:
+        """θ of shape (1, bits) at which J minus the penalty is largest, and its largest curvature λ there.
+
+        Raises:
+            ValueError: If there are several contexts, or no penalty, without which θ grows for ever.
+
+        Example:
+            >>> theta, curvature = Bits(least=6, penalty=0.1).optimum()
+            >>> round(float(theta[0, 0]), 3), round(curvature, 5)
+            (1.856, 0.03455)
+        """
+        if self.contexts > 1 or not self.penalty:
+            found = f"{self.contexts} contexts and penalty {self.penalty:g}"
+            raise ValueError(f"`least`, `penalty` must be one number and positive; got {found}. Use penalty=0.1.")
+
+        def loss(theta: jax.Array) -> jax.Array:
+            return -self.evaluate({"theta": theta[None]})["objective"]
+
+        slope, bend = jax.jit(jax.grad(loss)), jax.jit(jax.hessian(loss))
+        theta = jnp.ones(self.bits)
+        for _ in range(ASCENT):
+            theta = theta - slope(theta) / self.penalty
+        for _ in range(5):  # Newton's method
+            theta = theta - jnp.linalg.solve(bend(theta), slope(theta))
+        return np.asarray(theta)[None], float(np.linalg.eigvalsh(bend(theta)).max())
 
     def effective_sample_size(self, commit: Any) -> jax.Array:
         """(E w)²/E w² = 1/Π_t(p_t²/q_t + (1 - p_t)²/(1 - q_t)) of a commit's sequence weights, mean over contexts."""

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import asyncsim as asim
+from asyncsim.cli._kinds import PRESETS
+from asyncsim.cli._options import flag_of
+
 
 def test_rollouts_have_the_staleness_that_admission_fixes(command):
     flags = "--cluster rollouts --slots 24 --group 2 --batch 4 --lead 2 --generate lognormal:mean=1:cv=1 --commits 2000"
@@ -14,6 +18,41 @@ def test_rollouts_have_the_staleness_that_admission_fixes(command):
     assert bound["relation"] == "≤"
     assert numbers["measured"]["group_staleness"] == pytest.approx(bound["value"], abs=0.01)
     assert Path("runs/staleness/staleness.png").stat().st_size > 10_000
+
+
+def test_a_library_has_its_own_words(command):
+    """Mean and largest staleness, idle shares, waste and a picture of a configuration of verl, with one command."""
+    flags = (
+        "--cluster verl --staleness-threshold 0.5 --trigger-parameter-sync-step 2 --partial-rollout false --slots 24"
+    )
+    numbers = json.loads(command("staleness", *flags.split(), "--commits", 800, "--json").out)
+    made = asim.rollouts.verl(
+        staleness_threshold=0.5, trigger_parameter_sync_step=2, partial_rollout=False, slots=24, group=4, batch=8,
+        generate=asim.delays.LogNormal(mean=1.0, cv=1.0), train=asim.delays.Constant(0.25),
+    )  # fmt: skip
+    assert numbers["measured"] == made.ledger(commits=800).summary(warm_up=10)
+    assert {"staleness", "staleness_max", "trainer_idle", "slots_idle", "wasted"} <= set(numbers["measured"])
+    assert numbers["predicted"]["group_staleness"][0]["value"] == 1.5
+    assert Path("runs/staleness/staleness.png").stat().st_size > 10_000
+
+
+def test_every_library_has_its_flags(command):
+    shown = {name: command("staleness", "--cluster", name, "--help").out for name in PRESETS}
+    for name, usual in PRESETS.items():
+        assert all(flag_of(word) in shown[name] for word in usual), name
+    assert "--max-head-offpolicyness" in shown["areal"]
+    assert "--lead " not in shown["areal"]  # which the flag above decides
+
+
+def test_the_limit_of_stale_policy_gradients(command):
+    """Predicted from the staleness that the admission fixes, and measured with bits."""
+    flags = "--cluster areal --max-head-offpolicyness 2 --order submission --batch 2 --group 1 --slots 16"
+    laws = "--generate uniform:low=.5:high=.9 --train 1 --seeds 1"
+    numbers = json.loads(command("stability", *flags.split(), *laws.split(), "--json").out)
+    assert numbers["same"]
+    assert numbers["predicted"]["learning_rate"] == pytest.approx(17.886, rel=1e-3)
+    assert numbers["measured"]["learning_rate"] == pytest.approx(17.886, rel=0.02)
+    assert numbers["predicted"]["mixture"] == pytest.approx(17.886, rel=1e-3)
 
 
 def test_a_pipeline_has_the_staleness_of_its_stages(command):
@@ -30,6 +69,9 @@ def test_a_pipeline_has_the_staleness_of_its_stages(command):
         ("--cluster pipelines", "Did you mean 'pipeline'"),
         ("--cluster pipeline --lead 3", "`lead` is not a field of this scenario"),
         ("--cluster rollouts --generate gama:mean=1", "neither a mean nor a law"),
+        ("--cluster areal --lead 3", "`lead` is not a field of this scenario"),
+        ("--cluster areal --max-head-offpolicynes 3", "No such option"),
+        ("--cluster nemo_rl --sampling in_ordr", "`sampling` must be one of 'in_order'"),
         ("--cluster rollouts --slots 0", "`slots` must be an integer of at least 1"),
     ],
 )

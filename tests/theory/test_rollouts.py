@@ -106,14 +106,17 @@ def test_mean_and_largest_staleness(data):
     window = data.draw(st.integers(1, 9)) if order == "window" else 1
     lead = data.draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.7]))
     law = data.draw(st.sampled_from([ONE, delays.Constant(1.0), delays.LogNormal(1.0, 2.0), delays.Pareto(0.5, 2.0)]))
-    refill = data.draw(st.sampled_from(["sample", "group"]))
+    refill, every = data.draw(st.sampled_from(["sample", "group"])), data.draw(st.sampled_from([1, 1, 2, 3]))
+    drain = data.draw(st.sampled_from(["pause", "drain"]))
     rollouts = asim.Rollouts(
         slots=group * data.draw(st.integers(1, 20)), group=group, batch=batch, generate=law, refill=refill,
         train=delays.Constant(data.draw(st.sampled_from([0.0, 0.3, 3.0]))), lead=lead, order=order, window=window,
+        sync_every=every, during_sync=drain,
     )  # fmt: skip
     trace = asim.simulate(rollouts, commits=60 * batch, seed=data.draw(st.integers(0, 9)))
-    assert trace.staleness.mean() <= theory.staleness_bound(lead)
-    assert trace.staleness.max() <= theory.largest_staleness(order, lead=lead, batch=batch, window=window)
+    assert trace.staleness.mean() <= theory.staleness_bound(lead, sync_every=every)
+    most = theory.largest_staleness(order, lead=lead, batch=batch, window=window, sync_every=every)
+    assert trace.staleness.max() <= most
     bound = theory.throughput_bound(
         generate=delays.Constant(law.mean * 0.01), train=0.0, slots=rollouts.slots, group=group, batch=batch
     )

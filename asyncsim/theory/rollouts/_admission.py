@@ -35,15 +35,19 @@ def conserved_staleness(outstanding: float, *, samples: int) -> float:
     return outstanding / checked_samples(samples)
 
 
-def staleness_bound(lead: float) -> float:
+def staleness_bound(lead: float, *, sync_every: int = 1) -> float:
     """Largest mean staleness of groups under admission: E τ ≤ η, with equality while admission limits.
 
     A group may be opened while fewer than ⌊(v + η + 1)·b⌋ have been, so that at most η·b are outstanding just after a
     step, and `conserved_staleness` does the rest. Exact for any laws, order and refill; equal to η (where η·b is a
     whole number) if slots take up all that is admitted. The order decides only spread and throughput.
 
+    With M steps between two synchronisations, the same holds of synchronisations, and steps are (M - 1)/2 versions
+    after the last one on average: E τ ≤ M·η + (M - 1)/2.
+
     Args:
-        lead: η, steps.
+        lead: η, steps, or multiples of M steps.
+        sync_every: M, steps.
 
     Returns:
         Versions.
@@ -52,23 +56,26 @@ def staleness_bound(lead: float) -> float:
         ValueError: If `lead` is out of range.
 
     Example:
-        >>> staleness_bound(1.5)
-        1.5
+        >>> staleness_bound(1.5), staleness_bound(0.5, sync_every=4)
+        (1.5, 3.5)
     """
-    return checked_lead(lead)
+    every = checked_samples(sync_every, "sync_every")
+    return every * checked_lead(lead) + (every - 1) / 2
 
 
-def largest_staleness(order: str, *, lead: float, batch: int, window: int = 1) -> float:
+def largest_staleness(order: str, *, lead: float, batch: int, window: int = 1, sync_every: int = 1) -> float:
     """Largest staleness of a group: ⌊(⌊(η + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
 
     "submission" has W = 1: at most ⌈η⌉, and all are equal to a whole η if slots suffice. "completion" and "freshest"
-    have no bound. Exact, without drops.
+    have no bound. With M steps between two synchronisations, M·b groups take the place of b, and the bound in versions
+    is M times as large, plus M - 1. Exact, without drops.
 
     Args:
         order: "submission", "window", "completion" or "freshest".
-        lead: η, steps.
+        lead: η, steps, or multiples of M steps.
         batch: b, groups of a step.
         window: W, groups; for "window" only.
+        sync_every: M, steps.
 
     Returns:
         Versions; infinite without a bound.
@@ -85,11 +92,12 @@ def largest_staleness(order: str, *, lead: float, batch: int, window: int = 1) -
     checks.one_of("order", order, ("completion", "submission", "window", "freshest"))
     batch = checks.require_integer("batch", batch, least=1, remedy="Give the groups of a step.")
     window = checks.require_integer("window", window, least=1, remedy="Give the groups of the window.")
-    lead = checked_lead(lead)
+    lead, every = checked_lead(lead), checked_samples(sync_every, "sync_every")
     if order in ("completion", "freshest"):
         return math.inf
-    admitted = math.floor((lead + 1) * batch * (1 + ROUNDING))
-    return float((admitted + (window if order == "window" else 1) - 2) // batch)
+    admitted = math.floor((lead + 1) * every * batch * (1 + ROUNDING))
+    behind = (admitted + (window if order == "window" else 1) - 2) // (every * batch)
+    return float(every * behind + every - 1)
 
 
 def token_lag(*, generate: Delay, slots: int, samples: int, in_queue: float) -> float:

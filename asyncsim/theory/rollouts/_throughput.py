@@ -21,6 +21,7 @@ def throughput_bound(
     batch: int,
     lead: float | None = None,
     refill: str = "sample",
+    sync_every: int = 1,
 ) -> float:
     """Most samples per second: min(C/E L, B/T, (η + 1)·B/(M·E L + T)).
 
@@ -36,6 +37,8 @@ def throughput_bound(
         batch: b, groups of a step.
         lead: η, steps; None for no bound.
         refill: "sample" or "group".
+        sync_every: Steps between two synchronisations, in multiples of which the lead counts: B is that many times as
+            large in the third bound.
 
     Returns:
         Samples per second.
@@ -54,7 +57,8 @@ def throughput_bound(
     longest = longest_over_mean(generate, group=group) * generate.mean
     bounds = [checked_slots(slots) / (longest if refill == "group" else generate.mean)]
     bounds += [samples / train] if train else []
-    bounds += [] if lead is None else [(checked_lead(lead) + 1) * samples / (longest + train)]
+    admitted = samples * checked_samples(sync_every, "sync_every")
+    bounds += [] if lead is None else [(checked_lead(lead) + 1) * admitted / (longest + train)]
     return float(min(bounds))
 
 

@@ -11,6 +11,18 @@ MADE = {  # mean and largest staleness of groups
     "areal": (rollouts.areal(max_head_offpolicyness=2, batch=4, **SYSTEM), 2, np.inf),
     "skyrl": (rollouts.skyrl(max_staleness_steps=1, batch=4, refill="group", **SYSTEM), 1, np.inf),
     "verl": (rollouts.verl(staleness_threshold=0.5, batch=4, sync=delays.Constant(0.1), **SYSTEM), 0.5, np.inf),
+    "verl, drained": (
+        rollouts.verl(
+            staleness_threshold=0.5,
+            trigger_parameter_sync_step=4,
+            partial_rollout=False,
+            batch=4,
+            sync=delays.Constant(0.1),
+            **SYSTEM,
+        ),
+        3.5,
+        np.inf,
+    ),
     "torchtitan": (rollouts.torchtitan(target_off_policy_steps=1, window=4, batch=4, **SYSTEM), 1, 2),
     "nemo_rl in order": (rollouts.nemo_rl(sampling="in_order", max_trajectory_age_steps=2, batch=4, **SYSTEM), 2, 2),
     "nemo_rl ready": (
