@@ -71,8 +71,8 @@ THEORY = {
     "it is approximately that of independent staleness with these shares.",
 }
 OTHER_WORKLOADS = (
-    "Another workload, whose loss does not correct for stale data, has the same limit of κ. Divide it by the largest "
-    "curvature of the loss."
+    "Another workload, whose loss does not correct for stale data, has the same limit of step size × curvature: divide "
+    "it by the largest curvature of the loss."
 )
 PERCENT = 0.1  # share of a run that is its warm-up
 
@@ -194,12 +194,12 @@ def print_stability(report: Mapping[str, Any]) -> None:
     limit = measured["learning_rate"]
     rows = [
         ("mean staleness", number(predicted["staleness"]), number(report["staleness"]["mean"])),
-        ("limit of κ", number(predicted["kappa"]), number(limit * curvature)),
+        ("limit of step size × curvature", number(predicted["kappa"]), number(limit * curvature)),
         ("limit of the step size", number(predicted["learning_rate"]), f"{number(limit)} ± {measured['error']:.2g}"),
         ("  with the measured spread", number(predicted["mixture"]), ""),
     ]
     print_table(("", "predicted", "simulated"), rows)
-    click.echo(f"\nκ is step size × curvature, which is {number(curvature)} for bits. Theory: {THEORY[report['same']]}")
+    click.echo(f"\nThe curvature of bits is {number(curvature)}. Theory: {THEORY[report['same']]}")
     click.echo(OTHER_WORKLOADS)
 
 
