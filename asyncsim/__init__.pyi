@@ -1,6 +1,7 @@
 # The public names of asyncsim, listed once: `__init__.py` imports them from here when they are first used, and type
 # checkers and editors read them.
 
+from . import animation as animation
 from . import calibration as calibration
 from . import components as components
 from . import compressors as compressors

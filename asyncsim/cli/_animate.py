@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim.animation import Movie, animate
+from asyncsim.animation import Movie, animate, mechanism
 from asyncsim.animation._explore import make_explorable
 from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._paths import PRINCIPAL
@@ -149,11 +149,14 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
 def recorded(result: Result, sizes: set[int]) -> Run:
     """The run with what a landscape needs: as it is, or replayed."""
     run, scenario = result.run, result.scenario
-    if all(len(run.recorded_at.get(name, ())) == run.commits for name in POINTS):
+    wanted: dict[str, Any] = dict.fromkeys(POINTS, 1)
+    if max(sizes) == 2:
+        wanted["mechanism"] = mechanism
+    if all(len(run.recorded_at.get(name, ())) == run.commits for name in wanted):
         return run
     if max(sizes) > 2:
         click.echo("Replaying, to record the central variable and where gradients were taken.", err=True)
-    return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=dict.fromkeys(POINTS, 1))
+    return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=wanted)
 
 
 def _leaves(run: Run) -> list[Any]:
