@@ -1,9 +1,11 @@
-"""Choosing between pytrees by a traced condition, and the precision of sums."""
+"""Numerics that rules and the engine share: choices between pytrees, precise sums, and the median."""
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 
 def tree_where(condition: Any, yes: Any, no: Any = None) -> Any:
@@ -26,3 +28,38 @@ def widen(tree: Any) -> Any:
 def as_precise(tree: Any, other: Any) -> Any:
     """The pytree with the dtypes of another one of its structure: how a sum becomes parameters again."""
     return jax.tree.map(lambda leaf, like: leaf.astype(jnp.result_type(like)), tree, other)
+
+
+def median(values: jax.Array) -> jax.Array:
+    """Exact median of all numbers of an array; NaN if any of them is NaN."""
+    codes = _encode(jnp.ravel(values))
+    below = (codes.size - 1) // 2
+    lower = _order_statistic(codes, below)
+    above = jnp.where(codes > lower, codes, ~jnp.zeros((), codes.dtype)).min()
+    upper = jnp.where((codes <= lower).sum() > codes.size // 2, lower, above)
+    middle = _decode(lower, values.dtype) / 2 + _decode(upper, values.dtype) / 2
+    return jnp.where(jnp.isnan(values).any(), jnp.nan, middle).astype(values.dtype)
+
+
+@partial(jax.jit, static_argnames="rank", inline=True)  # else a call outside of a program compiles the loop anew
+def _order_statistic(codes: jax.Array, rank: int) -> jax.Array:
+    bits = jnp.iinfo(codes.dtype).bits
+
+    def decide(i: jax.Array, found: jax.Array) -> jax.Array:
+        candidate = found | (jnp.ones((), codes.dtype) << (bits - 1 - i).astype(codes.dtype))
+        return jnp.where((codes < candidate).sum() <= rank, candidate, found)
+
+    return lax.fori_loop(0, bits, decide, jnp.zeros((), codes.dtype))
+
+
+def _encode(values: jax.Array) -> jax.Array:
+    bits = lax.bitcast_convert_type(values, jnp.dtype(f"uint{8 * values.dtype.itemsize}"))
+    return jnp.where(bits & _sign(bits.dtype) != 0, ~bits, bits | _sign(bits.dtype))
+
+
+def _decode(code: jax.Array, dtype: jnp.dtype) -> jax.Array:
+    return lax.bitcast_convert_type(jnp.where(code & _sign(code.dtype) != 0, code ^ _sign(code.dtype), ~code), dtype)
+
+
+def _sign(dtype: jnp.dtype) -> jax.Array:
+    return jnp.ones((), dtype) << (jnp.iinfo(dtype).bits - 1)

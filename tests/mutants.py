@@ -178,7 +178,7 @@ MUTANTS = (
     ),
     Mutant(
         "another group's tensors",
-        "asyncsim/engine/_groups.py",
+        "asyncsim/engine/_layout.py",
         "zip(layout.groups, leaves, strict=True) if own == group",
         "zip(layout.groups, leaves, strict=True) if own != group",
         "tests/engine/test_groups.py -k everything",
@@ -256,17 +256,17 @@ MUTANTS = (
     ),
     Mutant(
         "gradient ascent",
-        "asyncsim/rules/_downpour.py",
+        "asyncsim/rules/_asynchronous.py",
         "lambda g: -learning_rate * g",
         "lambda g: learning_rate * g",
         "tests/rules/test_conformance.py -k downpour",
     ),
     Mutant(
         "an update divided by τ + 2",
-        "asyncsim/rules/_staleness.py",
+        "asyncsim/rules/_asynchronous.py",
         "u / (view.staleness + 1)",
         "u / (view.staleness + 2)",
-        "asyncsim/rules/_staleness.py tests/rules/test_staleness.py",
+        "asyncsim/rules/_asynchronous.py tests/rules/test_staleness.py",
     ),
     Mutant(
         "a window's sum where its mean belongs",
@@ -299,14 +299,14 @@ MUTANTS = (
     # The compiled replay.
     Mutant(
         "the row of another worker",
-        "asyncsim/engine/_rows.py",
+        "asyncsim/engine/_loop.py",
         "lambda: (at(rows, worker), worker)",
         "lambda: (at(rows, (worker + 1) % rows.shape[0]), worker)",
         "tests/engine/test_against_reference.py",
     ),
     Mutant(
         "a worker's new row is not put back",
-        "asyncsim/engine/_rows.py",
+        "asyncsim/engine/_loop.py",
         "start = (place, jnp.int32(0), jnp.int32(offset))",
         "start = (place * 0, jnp.int32(0), jnp.int32(offset))",
         "tests/engine/test_against_reference.py",
@@ -397,7 +397,7 @@ MUTANTS = (
     ),
     Mutant(
         "divergence is found one commit late",
-        "asyncsim/engine/_replayer.py",
+        "asyncsim/engine/_replay.py",
         "start + int(finite[:, place].argmin())",
         "start + int(finite[:, place].argmin()) + 1",
         "tests/engine/test_divergence.py",
@@ -411,7 +411,7 @@ MUTANTS = (
     ),
     Mutant(
         "the median's neighbour",
-        "asyncsim/_median.py",
+        "asyncsim/_trees.py",
         "below = (codes.size - 1) // 2",
         "below = codes.size // 2",
         "tests/test_median.py",

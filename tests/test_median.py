@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from asyncsim._median import median
+from asyncsim._trees import median
 
 FLOATS = st.floats(-(2.0**99), 2.0**99, width=32, allow_subnormal=False)  # XLA flushes subnormal numbers to zero
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "asyncsim"
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
-    ("checks", "median", "memory", "remember", "sources", "trees", "version"),
+    ("checks", "memory", "remember", "sources", "trees", "version"),
     ("families", "metrics", "priors", "store"),
     ("arguments", "code", "component", "pool"),
     ("description",),

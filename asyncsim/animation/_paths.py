@@ -15,8 +15,8 @@ from asyncsim.animation._mechanism import Mechanism, make_mechanism
 from asyncsim.engine import Run
 from asyncsim.engine._layout import Packing
 from asyncsim.trace import Trace
+from asyncsim.workloads._analytic import Point, landscape_of
 from asyncsim.workloads._batches import init_key
-from asyncsim.workloads._surface import Point, landscape_of
 
 UNITS = 2**13  # whole numbers across the window: finer than any screen, so that a part of it can be magnified
 REACH = 4  # windows beside the window in which places are still told apart

@@ -20,8 +20,7 @@ from asyncsim import _families as families
 from asyncsim._arguments import check_arguments
 from asyncsim.compressors._compressor import Compressor, Identity, bytes_of
 from asyncsim.compressors._low_rank import LowRank
-from asyncsim.compressors._quantised import QSGD, Natural, ScaledSign
-from asyncsim.compressors._sparse import RandK, TopK
+from asyncsim.compressors._vector import QSGD, Natural, RandK, ScaledSign, TopK
 
 
 def by_name(name: str) -> type[Compressor]:

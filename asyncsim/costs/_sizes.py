@@ -8,7 +8,7 @@ from asyncsim.cluster import Cluster, Pipeline, Rollouts
 from asyncsim.compressors import bytes_of
 from asyncsim.engine import Run
 from asyncsim.rules import Rule
-from asyncsim.rules._compressed import compressor_of, message_bytes
+from asyncsim.rules._wrappers import compressor_of, message_bytes
 
 UNSIZED = (Pipeline, Rollouts)  # whose messages are not updates
 

@@ -2,14 +2,11 @@
 
 from asyncsim import _families as families
 from asyncsim._arguments import check_arguments
-from asyncsim.datasets._cifar import CIFAR10
-from asyncsim.datasets._colour import AsColour
 from asyncsim.datasets._dataset import Arrays, Dataset
 from asyncsim.datasets._digits import Digits
-from asyncsim.datasets._images import ImageFolder
-from asyncsim.datasets._mnist import MNIST
-from asyncsim.datasets._partition import Partition, partition
-from asyncsim.datasets._parts import Parts
+from asyncsim.datasets._files import CIFAR10, MNIST
+from asyncsim.datasets._images import AsColour, ImageFolder
+from asyncsim.datasets._partition import Partition, Parts, partition
 
 
 def by_name(name: str) -> type[Dataset]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim._checks import require_positive
 from asyncsim.datasets._dataset import Dataset
-from asyncsim.datasets._sources import import_optional
+from asyncsim.datasets._files import import_optional
 
 # Of all 1797 images, in the file's units of 0 to 16: with these the pixels have mean 0 and variance 1.
 MEAN = 4.8842

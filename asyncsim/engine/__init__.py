@@ -3,8 +3,7 @@
 from asyncsim._arguments import check_arguments
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.engine._quantities import CommitView
-from asyncsim.engine._replay import ReplayInterrupted, replay
-from asyncsim.engine._replayer import Progress, Replayer
+from asyncsim.engine._replay import Progress, Replayer, ReplayInterrupted, replay
 from asyncsim.engine._run import Run
 from asyncsim.engine.time_axis import central_against_time, loss_against_time
 

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncsim.engine._plan import Events, Plan, waves
-from asyncsim.engine._state import Chunk, ChunkEvents, Schedule, When
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import PartShuffles, Shuffles
 
@@ -16,6 +15,49 @@ CHUNK_BYTES = 8 * 2**20  # of noise drawn for a chunk: it should stay in the CPU
 RECORDED_BYTES = 256 * 2**20  # of a chunk, on the device until the chunk is done
 FLOAT_BYTES = 4  # of a float32; in float64 the noise takes twice the room, which costs little
 SHORTEST, LONGEST = 64, 65536  # commits of a chunk: shorter ones cost more to start, longer ones gain nothing
+
+
+class Schedule(NamedTuple):
+    """What the trace says about one commit, or columns of it; () for what no commit of the trace needs."""
+
+    staleness: Any  # τ, int32
+    closes: Any = ()  # whether the commit closes its step
+    collected: Any = ()  # commits in the step up to and including this one
+    prompt: Any = ()  # whether the worker reads right after the commit
+    late_pull: Any = ()  # whether it pulls just before the commit
+    own: Any = ()  # whether it goes on from its own value after the commit
+    group_staleness: Any = ()  # (groups,) τ of every parameter group
+
+
+class When(NamedTuple):
+    """What the trace says about one event between commits, or columns of it; () for what the event does not need."""
+
+    staleness: Any  # τ of the worker's last commit, int32
+    begins: Any = ()  # whether the worker begins with this job
+    group_staleness: Any = ()  # (groups,) as `staleness`
+
+
+class ChunkEvents(NamedTuple):
+    """Reads or pulls that follow the commits of one chunk."""
+
+    start: Any  # (length,) int32, the range of the events below that follow each commit
+    stop: Any  # (length,) int32, the range of the events below that follow each commit
+    worker: Any  # (length + workers,) int32: between two commits of a worker there is at most one event
+    when: When  # columns of shape (length + workers,)
+
+
+class Chunk(NamedTuple):
+    """One chunk of the plan, padded to a fixed length."""
+
+    worker: Any  # (length,) int32; `job` counts the worker's commits from 0
+    job: Any  # (length,) int32; `job` counts the worker's commits from 0
+    schedule: Schedule  # columns of shape (length,)
+    events: tuple[ChunkEvents, ...]  # one for each of `Layout.events`
+    examples: Any  # (length, seeds, batch) int32 example numbers, or None for workloads without data
+    keys: Any  # (length, seeds) random keys, or (length, seeds, window); None where nothing uses them
+    due: tuple[Any, ...]
+    wave_start: Any  # (waves,) int32, or None with one lane
+    wave_size: Any  # (waves,) int32, or None with one lane
 
 
 def chunk_length(

@@ -9,11 +9,21 @@ import jax.numpy as jnp
 from jax import lax
 
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.engine._groups import offsets_of, parts_of, staleness_by_parameter, tree_of
-from asyncsim.engine._layout import Layout, Packing, Row, as_seen, first_row, sees_vector
+from asyncsim.engine._chunks import Schedule, When
+from asyncsim.engine._layout import (
+    Layout,
+    Packing,
+    Row,
+    as_seen,
+    first_row,
+    offsets_of,
+    parts_of,
+    sees_vector,
+    staleness_by_parameter,
+    tree_of,
+)
 from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
 from asyncsim.engine._quantities import QUANTITIES, CommitView, Measure, require
-from asyncsim.engine._state import Schedule, When
 from asyncsim.rules import Rule, View
 from asyncsim.workloads._batches import rule_key
 

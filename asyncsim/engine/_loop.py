@@ -7,22 +7,28 @@ start (`engine._plan`); only the cheap part, which must keep the order of the co
 Where gradients are taken at the newest parameters (`Layout.newest`), each step needs the result of the one before, so
 that a wave is at most a step: a replay takes at least as long as its steps' gradients one after another. With one lane
 nothing is lost. With several, lanes beyond the commits of a step would be idle.
+
+All that a worker keeps (the value it read, the rule's state) is one row of one array of shape (workers, seeds, row). A
+commit takes a row out, computes, and puts a new one in its place. Left alone, XLA fuses the reading of the row into
+each of its uses, can then no longer tell that all of them come before the row is overwritten, and copies the whole
+array at every commit: 1.6 ms instead of 49 µs at 100 workers and 17 226 parameters. A test counts the copies in the
+program.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
+from asyncsim.engine._chunks import Chunk, ChunkEvents
 from asyncsim.engine._commit import apply_commit, change_by, changed_offsets, first_buffer, measure, take_local_steps
-from asyncsim.engine._layout import GRADIENT, NOISE, Layout, first_row
+from asyncsim.engine._layout import GRADIENT, NOISE, Carry, Layout, Problem, first_row
 from asyncsim.engine._plan import BUFFER, GROUPS, PULL, RESUME
-from asyncsim.engine._rows import at, put_at, put_row, take_row
-from asyncsim.engine._state import Carry, Chunk, ChunkEvents, Problem, weakly_typed
 from asyncsim.rules import Rule
 from asyncsim.workloads._batches import job_key
 
@@ -307,3 +313,37 @@ def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., A
         return function(rule.with_numbers(differing), *arguments)
 
     return bound, differing
+
+
+def weakly_typed(value: Any) -> jax.Array:
+    """Numbers as an array of JAX's weak type, which a product with parameters does not promote, as a Python float."""
+    zeros = lax.full(np.shape(value), 0.0)
+    return zeros.at[...].set(jnp.asarray(value, zeros.dtype))
+
+
+def take_row(rows: jax.Array, worker: jax.Array, opaque_true: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Row `worker`, read exactly once, and the place for its successor."""
+    return lax.cond(
+        opaque_true,
+        lambda: (at(rows, worker), worker),
+        lambda: (jnp.zeros(rows.shape[1:], rows.dtype), jnp.zeros_like(worker)),
+    )
+
+
+def put_row(rows: jax.Array, parts: Any, place: jax.Array, offsets: Sequence[int]) -> jax.Array:
+    """Rows with `parts`, leaves of the worker's new row of shape (seeds, …), put in the row at `offsets`."""
+    for part, offset in zip(jax.tree.leaves(parts), offsets, strict=True):
+        flat = part.reshape(1, rows.shape[1], -1).astype(rows.dtype)
+        start = (place, jnp.int32(0), jnp.int32(offset))
+        rows = lax.dynamic_update_slice(rows, flat, start, allow_negative_indices=False)
+    return rows
+
+
+def at(array: jax.Array, index: jax.Array) -> jax.Array:
+    """`array[index]` for a traced index that is never negative."""
+    return lax.dynamic_index_in_dim(array, index, keepdims=False, allow_negative_indices=False)
+
+
+def put_at(array: jax.Array, value: jax.Array, index: jax.Array) -> jax.Array:
+    """`array` with `array[index] = value`, for a traced index that is never negative."""
+    return lax.dynamic_update_index_in_dim(array, value, index, 0, allow_negative_indices=False)

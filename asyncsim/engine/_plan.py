@@ -5,16 +5,48 @@ are one, the order of the commits says it all. What a trace has beyond that are 
 plan and code to the compiled program, and a trace without a trait runs without that code.
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim.engine._bind import bind
 from asyncsim.rules import Rule
 from asyncsim.store import _files as files
 from asyncsim.trace import Trace
 from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._regroup import in_steps
 from asyncsim.workloads._workload import COMMITS
+
+
+def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
+    """The rule with the trace's number of workers, and the trace in the steps that the rule's server makes."""
+    rule = rule.for_workers(trace.workers)
+    if rule.rounds and rule.collect is not None and trace.steps != len(trace):
+        require_whole_rounds(rule, trace)
+    return rule, in_steps(trace, rule.collect)
+
+
+def require_whole_rounds(rule: Rule, trace: Trace) -> None:
+    """Refuse steps of other sizes than the rule's rounds."""
+    ends = trace.closes_step.nonzero()[0]
+    sizes = ends - [-1, *ends[:-1]]
+    other = sizes[sizes != rule.collect]
+    if other.size:
+        raise ValueError(
+            f"`trace` must be in rounds of {rule.collect} commits, one of each worker, for the rule {rule.name!r}; it "
+            f"has a step of {other[0]}. Simulate it with `protocols.Synchronous()`."
+        )
+
+
+def warn_of_lacking_rounds(rule: Rule, trace: Trace) -> None:
+    """Say that a rule made for rounds is replayed without any."""
+    if rule.rounds and trace.workers > 1 and trace.steps == len(trace):
+        warnings.warn(
+            f"The rule {rule.name!r} is made for rounds in which every worker commits once, and `trace` has none: each "
+            "of its commits is a step. Simulate it with `protocols.Synchronous()`.",
+            stacklevel=4,
+        )
+
 
 BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit

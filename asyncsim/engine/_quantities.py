@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from asyncsim import _checks as checks
 from asyncsim import energy
-from asyncsim._median import median
+from asyncsim._trees import median
 from asyncsim.rules import Info, View
 
 Params = Any

@@ -1,19 +1,346 @@
-"""Replay a trace: learn what the simulated cluster would have learned."""
+"""Replay a trace: the host prepares a chunk while the device works on the one before."""
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from asyncsim._checks import require_not_negative
-from asyncsim.engine._quantities import Record
-from asyncsim.engine._replayer import Progress, Replayer
-from asyncsim.engine._run import Run
+from asyncsim._remember import cached_per_object
+from asyncsim.engine import _arguments as arguments
+from asyncsim.engine import _loop as loop
+from asyncsim.engine._chunks import Feeder, chunk_length, room
+from asyncsim.engine._commit import FINITE
+from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
+from asyncsim.engine._layout import (
+    GRADIENT,
+    NOISE,
+    Carry,
+    Layout,
+    Packing,
+    Problem,
+    copied,
+    groups_of,
+    result_packing,
+    row_packing,
+)
+from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
+from asyncsim.engine._quantities import Record, as_mapping, by_stride, with_functions
+from asyncsim.engine._run import Run, evaluate
+from asyncsim.engine._validation import metrics, try_measures, try_rule, try_workload, worker_metrics
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
+from asyncsim.workloads._batches import init_key, worker_keys
+from asyncsim.workloads._workload import as_pytree
+
+FEW_PARAMETERS = 4096  # up to which those that a replay begins with are kept for the next one
+SHOWN_COMMITS = 5  # of each worker, in the loss of `Progress`: few enough to be recent, many enough to be steady
+
+
+class Progress(NamedTuple):
+    """How far a replay has come.
+
+    Attributes:
+        done: Commits handed to the device so far, including those of an earlier run that is resumed.
+        total: Commits wanted.
+        loss: Mean mini-batch loss, over all seeds, of the last few commits whose results have been collected; None
+            before there are any.
+    """
+
+    done: int
+    total: int
+    loss: float | None
+
+
+class Replayer:
+    """A replay in progress; `asyncsim.replay` takes the same arguments and runs it to its end.
+
+    Attributes:
+        done: Commits handed to the device so far.
+        total: Commits wanted.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        rule: Rule,
+        workload: Workload,
+        seed: int | Sequence[int] = 0,
+        *,
+        record: Record | None = None,
+        commits: int | None = None,
+        resume: Run | None = None,
+        lanes: int | None = None,
+    ) -> None:
+        workload.require_workers(trace.workers)
+        given, (rule, trace) = trace, bind(rule, trace)
+        warn_of_lacking_rounds(rule, given)
+        newest = workload.asks_behaviour
+        self.plan = make_plan(trace, workload.counts, newest)
+        self.rule = rule
+        self.workload = workload
+        self.resume = resume
+        self.seed, self.seeds = arguments.checked_seeds(seed, rule)
+        self.total = arguments.checked_commits(commits, len(trace))
+        first, draws, self.metrics, self.each = _tried(workload, jnp.result_type(float).name)
+        self.params = Packing.of(first)
+        self.uses_keys = draws or rule.draws
+        known = (*self.metrics, *self.each)
+        leaf_groups = groups_of(workload, trace, first)
+        info = try_rule(rule, self.params, leaf_groups)
+        record = record if record is None else with_functions(as_mapping(record), workload.quantities)
+        self.strides = arguments.checked_strides(record, resume, self.plan, known)
+        self.own = arguments.checked_measures(record, resume, known)
+        self.evaluated = [name for name in self.strides if name in known]
+        compiled = {name: every for name, every in self.strides.items() if name not in known}
+        if resume is not None:
+            arguments.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
+        shapes = try_measures(rule, self.params, info, compiled, self.own)
+        arguments.require_memory_of_records(shapes, compiled, seeds=len(self.seeds), commits=self.total)
+        recorded = len(self.seeds) * arguments.bytes_recorded(shapes, compiled)
+        drawn = _drawn(workload, jnp.result_type(float).name)
+        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window, recorded, drawn)
+        groups = by_stride(compiled)
+        gradient_size = self.params.size * workload.batch_size
+        left = self.total - (0 if resume is None else resume.commits)
+        together = int(np.bincount(trace.version).max(initial=1)) if newest else trace.workers
+        warn_of_idle_cores(lanes, together, gradient_size, left)
+        self.layout = Layout(
+            params=self.params,
+            row=row_packing(rule, self.params, self.plan.traits),
+            result=result_packing(rule, self.params),
+            traits=self.plan.traits,
+            groups=leaf_groups,
+            every_commit=groups.pop(1, ()),
+            now_and_then=tuple(groups.values()),
+            room=tuple(room(length, every) for every in groups),
+            by_worker=asked(workload),
+            newest=newest,
+            **choose_lanes(lanes, together, gradient_size)._asdict(),
+        )
+        arguments.require_memory(
+            rule, self.params, self.layout.row, workers=trace.workers, seeds=len(self.seeds), commits=self.total
+        )
+        self.problem = Problem(
+            rule=rule,
+            gradient=workload.loss_and_gradient,
+            noise=workload.sampler,
+            data=workload.device_data,
+            keys=worker_keys(self.seeds, trace.workers),
+            own={name: as_pytree(measure) for name, measure in self.own.items()},
+        )
+        if self.layout.mesh is not None:
+            self.problem = jax.device_put(self.problem, self.layout.everywhere)
+        window = rule.window if rule.steps_locally else None
+        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
+        self.history = History(self.strides, len(self.seeds), {name: shape.shape for name, shape in shapes.items()})
+        if resume is not None:
+            arguments.require_same_records(resume, shapes)
+            self.history.restore(*resume.seeds_second())
+        self.carry, self.done = self._start()
+        self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
+        # Place of a seed -> end of the chunk in which it diverged.
+        self.broken = {place: commit + 1 for place, commit in enumerate(self.diverged) if commit is not None}
+        self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
+
+    def advance(self) -> None:
+        """Hand the next chunk to the device, then collect the results of the one before."""
+        start, stop = self.done, self._chunk_end(self.done)
+        self.carry, out, finite = self._replay(self.carry, start, stop, self.layout)
+        self._collect()
+        self.done = stop
+        self._pending = (start, stop, out, finite)
+        due = [name for name in self.evaluated if stop % self.strides[name] == 0]
+        if due:
+            self._collect()
+            values = self.evaluate(due)
+            for name in due:
+                self.history.add_record(name, np.array([stop - 1]), values[name][None])
+
+    def evaluate(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """These and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
+        central, found = self.central(), {}
+        for measure, measures in ((self.workload.evaluate, self.metrics), (self.workload.evaluate_workers, self.each)):
+            if not set(measures).isdisjoint(names):
+                found |= evaluate(measure, central)
+        return found
+
+    def finished(self, stop_on_divergence: bool = True) -> bool:
+        """Whether nothing is left to do, or nothing finite is left to do it with."""
+        return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
+
+    def progress(self) -> Progress:
+        """How far the replay has come; does not wait for the device."""
+        last = self.history.losses[-1][-SHOWN_COMMITS * self.plan.workers :] if self.history.losses else np.empty(0)
+        return Progress(self.done, self.total, float(np.mean(last)) if last.size else None)
+
+    def central(self) -> Any:
+        """The central variables, NumPy arrays with leading axis `seeds`; waits for the device."""
+        return self.params.unpack_on_host(self.carry.central)
+
+    def run(self) -> Run:
+        """The result so far. The replay may continue afterwards."""
+        self._collect()
+        self._find_divergences()
+        last = self.done >= self.total
+        return Run.of_seeds(
+            seed=self.seed,
+            workers=self.plan.workers,
+            commits=self.done,
+            loss=self.history.loss(),
+            records=self.history.records(),
+            recorded_at=self.history.recorded_at(),
+            strides=self.strides,
+            own=self.own,
+            worker=self.plan.worker[: self.done],
+            traits=self.plan.traits,
+            digest=self.plan.digest(self.done),
+            central=self.central(),
+            diverged_at=list(self.diverged),
+            # The next chunk would reuse the state's memory.
+            state=self.carry if last else copied(self.carry),
+            rule=self.rule,
+            workload=self.workload,
+        )
+
+    def _start(self) -> tuple[Carry, int]:
+        """The state to begin with, and the commits that it has behind it."""
+        if self.resume is not None:
+            carry, done = copied(self.resume.state), self.resume.commits
+        else:
+            first_of = _kept_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
+            first = np.stack([first_of(self.workload, seed) for seed in self.seeds])
+            # Neither the workload nor what is recorded later needs another program, and seldom another rule.
+            layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
+            rule = loop.as_begun(self.rule, layout.traits)
+            carry, done = loop.begin(rule, first, layout=layout, workers=self.plan.workers), 0
+        return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
+
+    def _chunk_end(self, start: int) -> int:
+        stops = [start - start % self.strides[name] + self.strides[name] for name in self.evaluated]
+        return min([start + self.feeder.length, self.total, *stops])
+
+    def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
+        count, chunk = self.feeder.chunk(start, stop)
+        if self.uses_keys:
+            keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, window=self.feeder.window)
+            chunk = chunk._replace(keys=keys if layout.mesh is None else jax.device_put(keys, layout.everywhere))
+        chunk = chunk if layout.now_and_then else chunk._replace(due=())  # a search for divergence records nothing else
+        return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
+
+    def _collect(self) -> None:
+        """Collect the results of the last chunk handed over; waits for it."""
+        if self._pending is None:
+            return
+        start, stop, out, finite = self._pending
+        self._pending = None
+        self.history.add(start, stop, out)
+        sound = np.asarray(finite) & np.isfinite(np.asarray(out["loss"])[: stop - start]).all(0)
+        for place in np.flatnonzero(~sound):
+            self.broken.setdefault(int(place), stop)
+
+    def _find_divergences(self) -> None:
+        """Find the first commit with a non-finite loss or central variable, for each seed for which it is not known."""
+        todo = {place: stop for place, stop in self.broken.items() if self.diverged[place] is None}
+        if not todo:
+            return
+        carry, start = self._start()
+        watching = replace(self.layout, every_commit=(FINITE,), now_and_then=(), room=())
+        while todo:
+            stop = min(start + self.feeder.length, self.total)
+            carry, out, _ = self._replay(carry, start, stop, watching)
+            finite = np.asarray(out[FINITE])[: stop - start]
+            for place in [place for place in todo if not finite[:, place].all()]:
+                self.diverged[place] = start + int(finite[:, place].argmin())
+                del todo[place]
+            todo = {place: end for place, end in todo.items() if end > stop}
+            start = stop
+
+
+def asked(workload: Workload) -> tuple[str, ...]:
+    """What of a workload takes the worker's number."""
+    return (*([GRADIENT] if workload.by_worker else []), *([NOISE] if workload.noise_by_worker else []))
+
+
+@cached_per_object
+def _tried(workload: Workload, precision: str) -> tuple[Any, bool, tuple[str, ...], tuple[str, ...]]:
+    """Shapes of a workload's parameters, whether it draws, and its metrics: tried once for many short replays."""
+    del precision  # The key: shapes have dtypes.
+    key = init_key(0)
+    first = arguments.first_shapes(workload, key)
+    draws = try_workload(workload, first, key)
+    names, each = metrics(workload, first), worker_metrics(workload, first)
+    return jax.eval_shape(lambda: first), draws, names, each
+
+
+@cached_per_object
+def _drawn(workload: Workload, precision: str) -> int:
+    """How many numbers a workload draws as a mini-batch."""
+    del precision  # As above.
+    if workload.sampler is None:
+        return 0
+    whose = [jax.ShapeDtypeStruct((), jnp.int32)] if workload.noise_by_worker else []
+    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(workload.sampler, init_key(0), *whose)))
+
+
+def _first_vector(workload: Workload, seed: int) -> np.ndarray:
+    params = arguments.first_params(workload, init_key(seed))
+    return Packing.of(params).pack_on_host(params)
+
+
+_kept_first_vector = cached_per_object(_first_vector)  # many short replays of one seed differ in their step sizes
+
+
+class History:
+    """Loss and records of the commits done, chunk by chunk."""
+
+    def __init__(self, strides: Mapping[str, int], seeds: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.strides = dict(strides)
+        self.seeds = seeds
+        self.shapes = dict(shapes)
+        self.losses: list[np.ndarray] = []
+        self.values: dict[str, list[np.ndarray]] = {name: [] for name in strides}
+        self.at: dict[str, list[np.ndarray]] = {name: [] for name in strides}
+
+    def add(self, start: int, stop: int, out: Mapping[str, Any]) -> None:
+        """Add what the compiled loop recorded of commits `start` to `stop`."""
+        self.losses.append(np.asarray(out["loss"])[: stop - start])
+        for name in self.strides.keys() & out.keys():
+            due = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
+            self.add_record(name, start + due, np.asarray(out[name])[: len(due)])
+
+    def add_record(self, name: str, at: np.ndarray, values: np.ndarray) -> None:
+        """Add records of the commits `at`, values of shape (records, seeds, …)."""
+        self.at[name].append(np.asarray(at, np.int64))
+        self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)  # bfloat16, say
+
+    def restore(self, loss: np.ndarray, records: Mapping[str, np.ndarray], at: Mapping[str, np.ndarray]) -> None:
+        """Add what an earlier run recorded."""
+        self.losses.append(loss)
+        for name in self.strides.keys() & records.keys():
+            if len(at[name]):
+                self.add_record(name, at[name], records[name])
+
+    def loss(self) -> np.ndarray:
+        """(commits, seeds)."""
+        return np.concatenate(self.losses) if self.losses else np.zeros((0, self.seeds), np.float32)
+
+    def records(self) -> dict[str, np.ndarray]:
+        """Name -> (records, seeds, …)."""
+        none = {name: np.zeros((0, self.seeds, *self.shapes.get(name, ()))) for name in self.strides}
+        return {name: np.concatenate(values) if values else none[name] for name, values in self.values.items()}
+
+    def recorded_at(self) -> dict[str, np.ndarray]:
+        """Name -> (records,) numbers of the commits."""
+        return {name: np.concatenate([np.zeros(0, np.int64), *at]) for name, at in self.at.items()}
 
 
 class ReplayInterrupted(KeyboardInterrupt):

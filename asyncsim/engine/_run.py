@@ -10,10 +10,9 @@ import jax
 import numpy as np
 
 from asyncsim.engine import _run_file as run_file
-from asyncsim.engine._layout import Packing
+from asyncsim.engine._layout import Carry, Packing
 from asyncsim.engine._plan import Plan, count_jobs, plan_for
 from asyncsim.engine._quantities import POINTS, Measure
-from asyncsim.engine._state import Carry
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload

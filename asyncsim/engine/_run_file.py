@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim.engine._layout import Layout, Packing, row_packing
+from asyncsim.engine._layout import Carry, Layout, Packing, row_packing
 from asyncsim.engine._loop import begin
-from asyncsim.engine._state import Carry
 from asyncsim.rules import Rule
 from asyncsim.store import _npz as npz
 from asyncsim.workloads import Workload

@@ -18,11 +18,10 @@ from jax.core import Tracer
 from asyncsim import _checks as checks
 from asyncsim._metrics import METRICS
 from asyncsim.engine._commit import FINITE, measure, with_key
-from asyncsim.engine._groups import staleness_by_parameter
-from asyncsim.engine._layout import Packing, as_seen, sees_vector
+from asyncsim.engine._layout import Packing, as_seen, sees_vector, staleness_by_parameter
 from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
-from asyncsim.rules._proxy import innermost
+from asyncsim.rules._wrappers import innermost
 from asyncsim.workloads import Workload
 from asyncsim.workloads._workload import as_pytree
 

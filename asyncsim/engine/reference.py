@@ -42,9 +42,8 @@ import jax
 import numpy as np
 
 from asyncsim._trees import as_precise, widen
-from asyncsim.engine._bind import bind
-from asyncsim.engine._groups import by_leaf, groups_of, merge
-from asyncsim.engine._plan import job_numbers
+from asyncsim.engine._layout import by_leaf, groups_of, merge
+from asyncsim.engine._plan import bind, job_numbers
 from asyncsim.engine._quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace

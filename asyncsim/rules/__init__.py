@@ -41,23 +41,19 @@ An argument that several rules have means the same in all of them:
 
 from asyncsim import _families as families
 from asyncsim._arguments import check_arguments
+from asyncsim.rules._asynchronous import AdaptiveStaleness, DelayAdaptive, Downpour, DropStale, StalenessAware
 from asyncsim.rules._compensation import DCASGD, GapAware
-from asyncsim.rules._compressed import Compressed, compressed, message_bytes
-from asyncsim.rules._dana import DANA
-from asyncsim.rules._downpour import Downpour
 from asyncsim.rules._elastic import AEASGD, EAMSGD, EASGD
 from asyncsim.rules._federated import CA2FL, FADAS, FedAsync, FedBuff
 from asyncsim.rules._gem import GEM
 from asyncsim.rules._gradient_tables import IA2SGD, Malenia, Ringleader
-from asyncsim.rules._local_sgd import DiLoCo, LocalSGD
 from asyncsim.rules._momentum import DelayedNesterov, HeavyBall, MomentumSGD, MultiASGD, SharedNesterov
 from asyncsim.rules._optimisers import Muon, ServerOptimiser, WorkerOptimiser
-from asyncsim.rules._prediction import PipeMare, SpecTrain, WeightPrediction
-from asyncsim.rules._proxy import WithProxy
+from asyncsim.rules._prediction import DANA, PipeMare, SpecTrain, WeightPrediction
 from asyncsim.rules._rule import Info, Rule, Sent, View
-from asyncsim.rules._staleness import AdaptiveStaleness, DelayAdaptive, DropStale, StalenessAware
 from asyncsim.rules._time_optimal import Rennala, Ringmaster
-from asyncsim.rules._windows import ADAG, AGN, DynSGD
+from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD
+from asyncsim.rules._wrappers import Compressed, WithProxy, compressed, message_bytes
 from asyncsim.rules._yellowfin import YellowFin
 
 

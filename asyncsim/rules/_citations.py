@@ -6,8 +6,8 @@ from asyncsim._arguments import check_arguments
 from asyncsim._checks import nearest
 from asyncsim._families import ours
 from asyncsim.compressors import Compressor
-from asyncsim.rules._proxy import innermost
 from asyncsim.rules._rule import Rule
+from asyncsim.rules._wrappers import innermost
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
 

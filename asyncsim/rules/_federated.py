@@ -23,10 +23,10 @@ from asyncsim.rules._arguments import (
     Workers,
     with_workers,
 )
-from asyncsim.rules._downpour import step_down
-from asyncsim.rules._local_sgd import move_outer
+from asyncsim.rules._asynchronous import step_down
 from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._windows import move_outer
 
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}

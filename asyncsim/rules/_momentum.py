@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.rules._arguments import Fraction, NotNegative, Number, StepSize
-from asyncsim.rules._downpour import descent
+from asyncsim.rules._asynchronous import descent
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 

@@ -12,7 +12,7 @@ from asyncsim import _checks as checks
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
 from asyncsim.rules._arguments import StepSize, Window, whole
-from asyncsim.rules._downpour import send_displacement
+from asyncsim.rules._asynchronous import send_displacement
 from asyncsim.rules._rule import Params, Rule, Sent, State, View
 
 NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # each treats every parameter independently

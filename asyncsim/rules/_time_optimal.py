@@ -14,7 +14,7 @@ import numpy as np
 from asyncsim._component import static
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.rules._arguments import StepSize, whole_numbers
-from asyncsim.rules._downpour import raw_update
+from asyncsim.rules._asynchronous import raw_update
 from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Params, Rule, Sent, State, View
 

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim._median import median
-from asyncsim._trees import widen
+from asyncsim._trees import median, widen
 from asyncsim.rules._arguments import Fraction, NotNegative, StepSize, whole
 from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View

@@ -22,12 +22,12 @@ from asyncsim.cluster import _simulation as simulation
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.compressors import bytes_of
 from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
-from asyncsim.engine._bind import bind
 from asyncsim.engine._layout import Packing, row_packing
+from asyncsim.engine._plan import bind
 from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
 from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
-from asyncsim.rules._compressed import compressor_of
+from asyncsim.rules._wrappers import compressor_of
 from asyncsim.scenario._clusters import cluster_fields, workers_of
 from asyncsim.scenario._components import LENGTHS, STUDY_FIELDS, Component, components_of
 from asyncsim.scenario._override import override

@@ -30,10 +30,9 @@ from asyncsim._remember import cached_per_object
 from asyncsim.engine import Progress, Run, replay
 from asyncsim.engine._arguments import first_shapes
 from asyncsim.engine._chunks import chunk_length
-from asyncsim.engine._layout import Packing
+from asyncsim.engine._layout import Carry, Packing
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._quantities import QUANTITIES
-from asyncsim.engine._state import Carry
 from asyncsim.rules import Rule
 from asyncsim.scenario._lanes import in_lane
 from asyncsim.scenario._scenario import Scenario

@@ -3,13 +3,11 @@
 from asyncsim import _families as families
 from asyncsim._arguments import check_arguments
 from asyncsim.workloads._alexnet import AlexNet
+from asyncsim.workloads._analytic import LANDSCAPES, Landscape, Quadratic, Surface
 from asyncsim.workloads._bits import Bits
 from asyncsim.workloads._convnet import ConvNet
 from asyncsim.workloads._job_times import job_times
-from asyncsim.workloads._mlp import MLP
-from asyncsim.workloads._quadratic import Quadratic
-from asyncsim.workloads._softmax import Softmax
-from asyncsim.workloads._surface import LANDSCAPES, Landscape, Surface
+from asyncsim.workloads._mlp import MLP, Softmax
 from asyncsim.workloads._workload import Functions, Workload
 
 

@@ -1,4 +1,4 @@
-"""A multilayer perceptron: the smallest non-convex workload."""
+"""Classifiers of vectors: a multilayer perceptron, and softmax regression, which is convex."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -13,12 +13,28 @@ from asyncsim._checks import require_integer
 from asyncsim._component import static
 from asyncsim.datasets import Dataset
 from asyncsim.workloads._classification import Classifier, cross_entropy, require_dataset
+from asyncsim.workloads._workload import Params
 
-Params = list[dict[str, jax.Array]]
+Layer = dict[str, jax.Array]  # `bias` and `weight`
 MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, some of them for nothing
 
 
-class MLP(Classifier):
+class OfVectors(Classifier, abstract=True):
+    """Classifiers that receive each example as one vector."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """One vector of features."""
+        return (prod(self.data.shape),)
+
+    def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
+        """Mean cross-entropy."""
+        del key  # Nothing is random.
+        inputs, labels = batch
+        return cross_entropy(self.logits(params, inputs), labels)
+
+
+class MLP(OfVectors):
     """Fully connected layers with ReLU between them, on the flattened inputs.
 
     L = mean cross-entropy of softmax(a_k·weight_k + bias_k), with a_{i+1} = max(0, a_i·weight_i + bias_i) and
@@ -48,29 +64,18 @@ class MLP(Classifier):
     hidden: Sequence[int] = static()
     batch_size: int = field()
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """One vector of features."""
-        return (prod(self.data.shape),)
-
     def check(self) -> None:
         """Refuse what are no sizes of layers."""
         require_dataset(self.data)
         object.__setattr__(self, "hidden", _checked_sizes(self.hidden))
         super().check()
 
-    def init(self, key: jax.Array) -> Params:
+    def init(self, key: jax.Array) -> list[Layer]:
         """Weights and biases, uniform on ±1/√fan_in."""
         return _init((*self.input_shape, *self.hidden, self.data.classes), key)
 
-    def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
-        """Mean cross-entropy."""
-        del key  # Nothing is random.
-        inputs, labels = batch
-        return cross_entropy(self.logits(params, inputs), labels)
-
     @staticmethod
-    def logits(params: Params, inputs: jax.Array) -> jax.Array:
+    def logits(params: list[Layer], inputs: jax.Array) -> jax.Array:
         """(examples, classes)."""
         *hidden, last = params
         for layer in hidden:
@@ -85,7 +90,7 @@ def _checked_sizes(hidden: Sequence[int]) -> tuple[int, ...]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _init(sizes: tuple[int, ...], key: jax.Array) -> Params:
+def _init(sizes: tuple[int, ...], key: jax.Array) -> list[Layer]:
     keys = jax.vmap(lambda layer: jax.random.split(jax.random.fold_in(key, layer)))(jnp.arange(len(sizes) - 1))
     shapes, bounds = [], []
     for inputs, outputs in pairwise(sizes):
@@ -104,3 +109,44 @@ def _uniform(keys: jax.Array, shapes: list[tuple[int, ...]], bounds: list[float]
     draw = jax.vmap(lambda key, bound: jax.random.uniform(key, (largest,), minval=-bound, maxval=bound))
     rows = draw(keys, jnp.array(bounds))
     return [row[: prod(shape)].reshape(shape) for row, shape in zip(rows, shapes, strict=True)]
+
+
+class Softmax(OfVectors):
+    """Multinomial logistic regression on the flattened inputs.
+
+    L = mean of -log softmax(x·weight + bias)[label], with parameters ``{"bias": (classes,), "weight": (features,
+    classes)}``. For every seed the parameters start at zero, where every class is
+    equally likely and the loss is log(classes); seeds differ in their mini-batches. As the loss is convex, it does not
+    matter where the parameters start.
+
+    Args:
+        data: Any data set; a `datasets.partition` gives each worker its part.
+        batch_size: Examples in a mini-batch.
+        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
+            "training_loss": at the end of a run and wherever it is recorded.
+
+    Raises:
+        ValueError: If `data` is not a `Dataset` or holds fewer than `batch_size` examples.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
+        >>> cluster = asim.Cluster(workers=4, compute=asim.delays.Exponential(mean=1.0))
+        >>> trace = asim.simulate(cluster, commits=500, seed=0)
+        >>> run = asim.replay(trace, asim.rules.Downpour(0.05), workload)
+        >>> run.evaluate()["test_accuracy"] > 0.9
+        True
+    """
+
+    data: Dataset
+    batch_size: int
+
+    def init(self, key: jax.Array) -> Layer:
+        """Zeros: the loss is convex, so there is no symmetry to break."""
+        del key
+        return {"bias": jnp.zeros(self.data.classes), "weight": jnp.zeros((*self.input_shape, self.data.classes))}
+
+    @staticmethod
+    def logits(params: Layer, inputs: jax.Array) -> jax.Array:
+        """(examples, classes)."""
+        return inputs @ params["weight"] + params["bias"]

@@ -17,8 +17,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from asyncsim.datasets import MNIST, Dataset, Digits
-from asyncsim.datasets._idx import read_idx
-from asyncsim.datasets._mnist import CHECKSUMS, MIRRORS
+from asyncsim.datasets._files import CHECKSUMS, MIRRORS, read_idx
 
 digits_module = importlib.import_module("asyncsim.datasets._digits")  # the package has a function of this name
 LABELS = "train-labels-idx1-ubyte"
@@ -310,7 +309,7 @@ def test_empty_setting_is_no_setting(asked: list[str], monkeypatch: pytest.Monke
 
 
 def test_failed_download_names_the_remedy(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["asyncsim.datasets._mnist"], "MIRRORS", MIRRORS[:1])
+    monkeypatch.setattr(sys.modules["asyncsim.datasets._files"], "MIRRORS", MIRRORS[:1])
     with pytest.raises(FileNotFoundError, match=r"could not be downloaded: Max retries exceeded.*ASYNCSIM_DATA"):
         MNIST()
 

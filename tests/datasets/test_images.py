@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from asyncsim.datasets import CIFAR10, AsColour, Dataset, Digits, ImageFolder
-from asyncsim.datasets._cifar import ARCHIVE, FOLDER, MEANS, STANDARD_DEVIATIONS, TEST, TRAIN
+from asyncsim.datasets._files import ARCHIVE, CIFAR_DEVIATIONS, CIFAR_MEANS, FOLDER, TEST, TRAIN
 from asyncsim.datasets._images import MEANS as PHOTO_MEANS
 from asyncsim.datasets._images import STANDARD_DEVIATIONS as PHOTO_DEVIATIONS
 
@@ -47,7 +47,7 @@ def test_cifar_holds_the_pixels_of_its_files(tmp_path: Path, inside: str) -> Non
     assert (len(data.train_labels), len(data.test_labels)) == (15, 6)
     np.testing.assert_array_equal(data.train_labels, rows[:, 0])
     np.testing.assert_array_equal(data.test_labels, written[TEST[0]][:, 0])
-    pixels = (data.train_inputs * STANDARD_DEVIATIONS + MEANS) * 255
+    pixels = (data.train_inputs * CIFAR_DEVIATIONS + CIFAR_MEANS) * 255
     for image, row, column, channel in [(0, 0, 0, 0), (3, 0, 1, 0), (7, 31, 30, 1), (14, 5, 9, 2)]:
         byte = rows[image, 1 + channel * 1024 + row * 32 + column]  # as the format's description says
         assert pixels[image, row, column, channel] == pytest.approx(byte, abs=1e-3)
@@ -106,7 +106,7 @@ class TestDownload:
         with tarfile.open(path, "w:gz") as tar:
             tar.add(tmp_path / "source" / FOLDER, FOLDER)
         monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / project)
-        monkeypatch.setattr("asyncsim.datasets._cifar.CHECKSUM", "md5:" + pooch.file_hash(path, "md5"))
+        monkeypatch.setattr("asyncsim.datasets._files.CHECKSUM", "md5:" + pooch.file_hash(path, "md5"))
         return path
 
     def test_is_unpacked_in_the_cache(self, archive: Path) -> None:

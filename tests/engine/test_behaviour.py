@@ -9,8 +9,8 @@ from jax.sharding import Mesh
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.engine import _devices as devices
-from asyncsim.engine import _replayer as replayer
-from asyncsim.engine._replayer import Replayer
+from asyncsim.engine import _replay as replayer
+from asyncsim.engine._replay import Replayer
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads._batches import compiled_commit_key
 from tests.engine.test_against_reference import compare

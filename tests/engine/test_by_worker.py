@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine._loop import replay_chunk
-from asyncsim.engine._replayer import Replayer
+from asyncsim.engine._replay import Replayer
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import CORE, EXAMPLES, INPUTS, RULES, TRACES, assert_close, draw_bytes, gamma_trace, init_tree
 

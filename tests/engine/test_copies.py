@@ -8,7 +8,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine._loop import replay_chunk
-from asyncsim.engine._replayer import Replayer
+from asyncsim.engine._replay import Replayer
 from tests.problems import CORE, RULES, TRACES, by_group
 
 # Copies are decided before code is generated from the instructions, which is done quickly, because nothing is run.

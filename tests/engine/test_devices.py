@@ -11,8 +11,8 @@ from jax.sharding import Mesh
 
 import asyncsim as asim
 from asyncsim.engine import _devices as devices
-from asyncsim.engine import _replayer as replayer
-from asyncsim.engine._replayer import Replayer
+from asyncsim.engine import _replay as replayer
+from asyncsim.engine._replay import Replayer
 from tests.problems import TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 

@@ -11,7 +11,7 @@ import asyncsim as asim
 from asyncsim import _memory as memory
 from asyncsim.engine._chunks import RECORDED_BYTES
 from asyncsim.engine._loop import replay_chunk
-from asyncsim.engine._replayer import Replayer
+from asyncsim.engine._replay import Replayer
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import RULES, TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload, varied
 

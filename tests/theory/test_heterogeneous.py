@@ -8,7 +8,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, protocols, rules, theory
-from asyncsim.engine._bind import bind
+from asyncsim.engine._plan import bind
 from tests.theory.replicates import z_score
 
 WORKERS, COMMITS, REPLICATES, FIRST = 5, 3000, 24, 600

@@ -14,7 +14,7 @@ from jax import lax
 
 import asyncsim as asim
 from asyncsim.datasets import Dataset
-from asyncsim.workloads._convolutions import lax_conv, max_pool, patches_conv
+from asyncsim.workloads._alexnet import lax_conv, max_pool, patches_conv
 
 net = importlib.import_module("asyncsim.workloads._alexnet")
 

@@ -7,7 +7,7 @@ import pytest
 from jax.extend.random import threefry_2x32
 from scipy import stats
 
-from asyncsim.workloads._noise import standard_normal, threefry
+from asyncsim.workloads._analytic import standard_normal, threefry
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**31 - 1])

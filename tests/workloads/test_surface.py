@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.scenario._rebuild import rebuild
 from asyncsim.workloads import LANDSCAPES
-from asyncsim.workloads._surface import landscape_of
+from asyncsim.workloads._analytic import landscape_of
 
 KEY = jax.random.key(0)
 
