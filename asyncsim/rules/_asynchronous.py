@@ -36,23 +36,23 @@ def send_displacement(displacement: Params, state: State) -> Sent:
 
 
 class Downpour(Rule):
-    """Asynchronous SGD: every update is applied as it arrives, at full size.
+    """Asynchronous SGD: the server applies every update as it arrives, at full size.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}), equations (1) and (2) of Hermans and Louppe 2018. With a window of λ > 1 a worker
-    makes λ steps x ← x - η·∇L(x) of its own from the value s it read and commits their sum: θ ← θ + (x - s). `AGN`
-    divides that sum by λ.
+    makes λ steps x ← x - η·∇L(x) of its own from the value s that it read, and commits their sum: θ ← θ + (x - s).
+    `AGN` divides that sum by λ.
 
-    Under round robin on a curvature h, with κ = η·h ≤ 1, accumulated updates are stable iff
-    1 - (1 - κ)^λ < 2·sin(π/(2(2n - 1))), about π/(2n): a longer window leaves less room for κ.
+    Under round robin on a curvature h, with κ = η·h ≤ 1, accumulated updates are stable iff 1 - (1 - κ)^λ <
+    2·sin(π/(2(2n - 1))), about π/(2n). So a longer window leaves less room for κ.
 
     The rule keeps no state on the worker or the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         window: Local steps between two commits, λ; 1 in Hermans and Louppe 2018, 5 in Distributed Keras.
 
     Raises:
-        ValueError: If the step size is negative or not finite or the window is not a whole number of at least 1.
+        ValueError: If a number is out of range.
 
     Example:
         One worker is plain SGD, x ← (1 - η·h)·x:
@@ -106,12 +106,12 @@ class AdaptiveStaleness(Rule):
     """Asynchronous SGD in which every update is divided by its staleness plus one.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit. If the server
-    averages several updates in a step, each is divided by its own age first.
+    averages several updates in a step, each is divided by its own staleness first.
 
     The rule keeps no state on the worker or the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
 
     Raises:
         ValueError: If the step size is negative or not finite.
@@ -168,7 +168,7 @@ class StalenessAware(Weighted):
     The rule keeps no state on the worker or the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
 
     Raises:
         ValueError: If the step size is negative or not finite.
@@ -197,17 +197,17 @@ class DropStale(Rule):
     """Asynchronous SGD that ignores updates older than a given staleness.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not know of it: an ignored commit
-    is a version of the server like any other, so it makes the others older, and in a step that averages several
-    messages it counts as a message of zeros.
+    is a version of the server like any other, so it makes the others older. In a step that averages several messages it
+    counts as a message of zeros.
 
     The rule keeps no state on the worker or the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
-        oldest: Largest staleness that is applied, at least 0; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
+        oldest: Largest staleness that is applied, in server versions, at least 0.
 
     Raises:
-        ValueError: If the step size is negative or not finite or the largest staleness is negative.
+        ValueError: If a number is out of range.
 
     Example:
         Three workers in turn: the third update is two versions old.
@@ -250,21 +250,19 @@ class DelayAdaptive(Weighted):
 
     θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and
 
-    - η_t = η·n/max(n, τ) if no smoothness is given;
-    - η_t = η for τ ≤ n and min(η, 1/(4·L·τ)) beyond, if it is.
+    - η_t = η·n/max(n, τ) without a smoothness, as in the method's public code;
+    - η_t = η for τ ≤ n and min(η, 1/(4·L·τ)) beyond, with a smoothness L.
 
-    The first is that of the method's public code. The second was re-derived from its requirements: it is continuous at
-    τ = n exactly if η = 1/(4·L·n), and the first with η ≤ 1/(4·L·n) never takes a larger step than that.
+    The second form was re-derived from its requirements. It is continuous at τ = n exactly if η = 1/(4·L·n), and the
+    first form with η ≤ 1/(4·L·n) never takes a larger step.
 
     The rule keeps no state on the worker or the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         concurrency: Gradients under way at once, from 1 to the number of workers; None for all of the trace's workers,
             which is right if every worker is always busy. The mean staleness is then n - 1.
-        smoothness: Largest curvature L of the loss, positive; None for the first rule.
-
-    Concurrency and smoothness may also each have one value per seed.
+        smoothness: Largest curvature L of the loss, positive; None for the first form.
 
     Raises:
         ValueError: If a number is out of range.

@@ -48,12 +48,12 @@ class DCASGD(Rule):
     """Delay-compensated asynchronous SGD: a stale gradient plus its first-order change since it was taken.
 
     θ ← θ - η·(g + λ_t·g⊙g⊙(θ - s)), with g = ∇L(s), s the value that *this* worker read, and θ the server's at the
-    commit; g⊙g stands for the diagonal of the Hessian, which it equals on average for a likelihood at its optimum, up
+    commit. g⊙g stands for the diagonal of the Hessian, which it equals on average for a likelihood at its optimum, up
     to the batch size.
 
     - constant: λ_t = λ;
     - adaptive: λ_t = λ/√(MS + 1e-7), MS ← m·MS + (1 - m)·g⊙g over all commits, this one included;
-    - adaptive_by_worker: the same with an MS of each worker, over its own commits, as the authors' code has it.
+    - adaptive_by_worker: the same with an MS of each worker, over its own commits, as in the authors' code.
 
     With λ = 0, and with one worker, this is asynchronous SGD. A server that averages the messages of a step averages
     the squares too.
@@ -65,9 +65,7 @@ class DCASGD(Rule):
         learning_rate: Step size η, per commit.
         compensation: Strength λ ≥ 0; None for 0.04 with the constant and 2 with an adaptive variance.
         variance: "constant" (DC-ASGD-c), or "adaptive" or "adaptive_by_worker" (DC-ASGD-a).
-        decay: Decay m in [0, 1) of the mean square, not for ``constant``; 0.95 is also what public code uses.
-
-    The three numbers may each be a scalar, or one value per seed.
+        decay: Decay m in [0, 1) of the mean square, not for ``constant``; 0.95 is also in public code.
 
     Raises:
         ValueError: If a number is out of range or the variance is unknown.
@@ -151,13 +149,13 @@ class Gap(NamedTuple):
 
 
 class GapAware(Rule):
-    """Asynchronous momentum SGD whose gradients are divided by how far θ has moved, in units of a usual step.
+    """Asynchronous momentum SGD whose gradients are divided by the distance that θ has moved, in units of a usual step.
 
     g ← g/(1 + |θ - s|/C) elementwise, v ← γ·v + g, θ ← θ - η·v, with g = ∇L(s), s the value that this worker read, and
     the server's θ and v. C = η·(√(EMA_β(v²)/(1 - β^t)) + 1e-8) is the usual length of a step, from the t steps before
-    this one. A parameter that did not move is not corrected, so that one worker is momentum SGD. Where the
-    mean square includes the present step and is not divided by 1 - β^t, as published formulas can also be read, C is
-    much smaller in the first 1/(1 - β) steps, and gradients are divided by more.
+    this one. A parameter that did not move is not corrected, so one worker is momentum SGD. The published formulas can
+    also be read with a mean square that includes the present step and is not divided by 1 - β^t. Then C is much smaller
+    in the first 1/(1 - β) steps, and gradients are divided by more.
 
     The rule keeps θ, -η·v, the mean square of -η·v and its weight on the server.
 
@@ -165,8 +163,6 @@ class GapAware(Rule):
         learning_rate: Step size η, per commit; it is constant, so it is its own maximum.
         momentum: Momentum γ in [0, 1), shared by all workers.
         decay: Decay β in [0, 1) of the mean square of v.
-
-    The three numbers may each be a scalar, or one value per seed.
 
     Raises:
         ValueError: If a number is out of range.

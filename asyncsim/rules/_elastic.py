@@ -69,19 +69,19 @@ class Exchanging(Rule, abstract=True):
 
 
 class EASGD(LocalSteps):
-    """Synchronous elastic averaging SGD: in every round the springs of all workers pull the centre.
+    """Synchronous elastic averaging SGD: in every round the springs of all workers pull the central variable.
 
-    x_i ← x_i + η·T(∇L(x_i)) - α(x_i - θ) and θ ← θ + αΣ(x_i - θ), both from the same x_i and θ, with α = β/n; with a
-    window λ > 1 the springs pull only at every λ-th step. The server averages n commits in a step: simulate with
+    x_i ← x_i + η·T(∇L(x_i)) - α(x_i - θ) and θ ← θ + αΣ(x_i - θ), both from the same x_i and θ, with α = β/n. With a
+    window λ > 1 the springs pull only at every λ-th step. The server averages n commits in a step, so simulate with
     `protocols.Synchronous()` (an asynchronous trace is cut into steps of n commits, with a warning). With β = 0 the
-    workers are independent and the centre stays where it is. That step and exchange start from the same x_i agrees with
-    the first author's code of the asynchronous form (sixin-zh/mpiT, ``optim-eamsgd.lua``).
+    workers are independent and θ stays where it is. Step and exchange start from the same x_i also in the first
+    author's code of the asynchronous form (sixin-zh/mpiT, ``optim-eamsgd.lua``).
 
     The rule keeps x_i, the pull to come and the optimiser's state on the worker.
 
     Args:
-        learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
-            1 leaves an optimiser that has a step size of its own as it is.
+        learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
+            step size of its own as it is.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         window: Local steps between two exchanges, λ; 10 in the paper.
         beta: β = n·α, at least 0; 0.9 in the paper.
@@ -89,8 +89,7 @@ class EASGD(LocalSteps):
         elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Raises:
-        ValueError: If n is not a whole number of at least 1, β is negative, or another argument is refused as by
-            `AGN`.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Two workers step from 1 to 0.5; the centre follows by β·(0.5 - 1):
@@ -149,31 +148,27 @@ class EASGD(LocalSteps):
 
 
 class AEASGD(Exchanging, LocalSteps):
-    """Asynchronous elastic averaging SGD, as Distributed Keras has it: a spring pulls worker and centre together.
+    """Asynchronous elastic averaging SGD, as Distributed Keras has it: a spring pulls worker and server together.
 
     λ times x ← x + η·T(∇L(x)), then E = α(x - θ̃), x ← x - E and θ ← θ + E, with α = η·ρ. A worker continues from its
-    own x, never from θ. What θ̃ is makes two different rules:
+    own x, never from θ. The choice of θ̃ makes two different rules:
 
-    - `atomic=True`: the central variable at the moment of the commit, whatever the trace says of pulls. Server and
-      worker exchange E in one locked operation.
-    - `atomic=False`: what the worker had pulled, `pull_version` of the trace. If others commit between a worker's pull
-      and its commit, E is computed from an old θ̃. Simulate with `Server(atomic=False)`. On a trace whose pulls are
-      atomic both are the same.
+    - `atomic=True`: the central variable at the moment of the commit, whatever the trace's pulls are. Server and worker
+      exchange E in one locked operation.
+    - `atomic=False`: the value that the worker had pulled, `pull_version` of the trace. If others commit between a
+      worker's pull and its commit, E is computed from an old θ̃. Simulate with `Server(atomic=False)`. On a trace whose
+      pulls are atomic both are the same.
 
-    With τ' commits between pull and commit and workers that come to rest in every window, the centre obeys
-    θ_{t+1} = θ_t - α(θ_{t-τ'} - x) and runs away once α > 2·sin(π/(2(2τ' + 1))): for α = 0.5, from τ' = 3 on. Workers
-    that hardly move but for the spring tolerate less, as both ends of it overshoot: α < 1 at τ' = 0, about 0.43 at
-    τ' = 2.
+    With τ' commits between pull and commit and workers that come to rest in every window, θ_{t+1} = θ_t - α(θ_{t-τ'} -
+    x) runs away once α > 2·sin(π/(2(2τ' + 1))): for α = 0.5, from τ' = 3 on. Workers that hardly move but for the
+    spring tolerate less, because both ends of it overshoot: α < 1 at τ' = 0, about 0.43 at τ' = 2. The paper takes the
+    first gradient after an exchange where the worker was before it (as `EASGD` does here), Distributed Keras after it.
 
-    The paper takes the first gradient after an exchange where the worker was before it (as `EASGD` does here),
-    Distributed Keras after it.
-
-    The rule keeps x and the optimiser's state on the worker; with `atomic`, a copy of θ on the server.
+    The rule keeps x and the optimiser's state on the worker, and with `atomic` a copy of θ on the server.
 
     Args:
-        learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
-            It is also a factor of α: with an optimiser that has a step size of its own, give 1 and the α you want as
-            `rho`.
+        learning_rate: Step size η, by which the optimiser's updates are multiplied. It is also a factor of α: with an
+            optimiser that has a step size of its own, give 1 and the α you want as `rho`.
         window: Local steps between two exchanges, λ.
         rho: ρ, the spring's strength over the step size.
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
@@ -181,7 +176,7 @@ class AEASGD(Exchanging, LocalSteps):
         elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Raises:
-        ValueError: If ρ is negative, `atomic` is neither True nor False, or another argument is refused as by `AGN`.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Two workers step from 1 to 0.5. The first exchanges E = 0.5·(0.5 - 1), so that θ = 0.75 when the second does:
@@ -226,25 +221,24 @@ class AEASGD(Exchanging, LocalSteps):
 class EAMSGD(Exchanging):
     """Asynchronous elastic averaging with Nesterov's momentum on every worker.
 
-    v ← δ·v - η·∇L(x + δ·v) and x ← x + v at every step; after λ of them E = α(x - θ̃), θ ← θ + E, and the worker takes
+    v ← δ·v - η·∇L(x + δ·v) and x ← x + v at every step. After λ of them E = α(x - θ̃), θ ← θ + E, and the worker takes
     x ← x - E together with its next step, whose gradient is that of the x before: x ← x + v - α(x - θ̃), with α = η·ρ.
-    What θ̃ is depends on `atomic` as in `AEASGD`. The formula agrees with the first author's code (sixin-zh/mpiT,
-    ``optim-eamsgd.lua``); it is tested against the formula written out, against Nesterov's momentum in optax (ρ = 0)
-    and against `EASGD` (δ = 0, one worker).
+    θ̃ depends on `atomic` as in `AEASGD`. The formula agrees with the first author's code (sixin-zh/mpiT,
+    ``optim-eamsgd.lua``). It is tested against the formula written out, against Nesterov's momentum in optax (ρ = 0)
+    and against `EASGD` (δ = 0, one worker). Distributed Keras looks behind instead, at x - δ·v, and multiplies by two
+    step sizes.
 
-    Distributed Keras looks behind, at x - δ·v, and multiplies by two step sizes; that is not followed here.
-
-    The rule keeps x, v and the pull to come on the worker; with `atomic`, a copy of θ on the server.
+    The rule keeps x, v and the pull to come on the worker, and with `atomic` a copy of θ on the server.
 
     Args:
-        learning_rate: Step size η; a scalar, or one value per seed.
+        learning_rate: Step size η.
         window: Local steps between two exchanges, λ; 32 in Distributed Keras, 10 in the paper.
         rho: ρ, the spring's strength over the step size; 5 in Distributed Keras.
         momentum: δ in [0, 1); 0.9 in Distributed Keras, 0.99 in the paper.
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
 
     Raises:
-        ValueError: If a number is out of range or `atomic` is neither True nor False.
+        ValueError: If a number is out of range.
 
     Example:
         One worker on L = x²/2 from 1: v = -0.5 and x = 0.5, so that E = 0.5·(0.5 - 1). Then the gradient at

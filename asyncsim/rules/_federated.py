@@ -67,24 +67,22 @@ class FedAsync(DescendingWorkers):
     - polynomial: s(τ) = (τ + 1)^-a;
     - hinge: s(τ) = 1 for τ ≤ b, else 1/(a·(τ - b) + 1), continuous at b.
 
-    α_t depends on this model's age alone: it does not decay from commit to commit. Mixing models is not adding
-    updates: with α_t = 1 a commit undoes what the others did meanwhile, and the central variable is the committing
-    worker's own. The paper's penalty on the distance from s is left out. A server that averages several messages in a
+    α_t depends on this model's age alone: it does not decay from commit to commit. Mixing models is not adding updates,
+    because with α_t = 1 the central variable is the committing worker's own, and the others' commits in the meantime
+    are undone. The paper's penalty on the distance from s is left out. A server that averages several messages in a
     step uses the means of α_t and of α_t·x.
 
-    The rule keeps no state on the worker or the server; with one worker, a mixing factor of 1 and a window of 1 it is
+    The rule keeps no state on the worker or the server. With one worker, a mixing factor of 1 and a window of 1 it is
     SGD.
 
     Args:
-        learning_rate: Step size η of a local step; a scalar, or one value per seed.
+        learning_rate: Step size η of a local step.
         mixing: Mixing factor α in [0, 1].
         weighting: "constant", "polynomial" or "hinge".
-        steepness: a, not negative; None for 0.5 with the polynomial and 10 with the hinge.
+        steepness: a, not negative; None for 0.5 with the polynomial and 10 with the hinge, as usually quoted from the
+            paper.
         grace: b, the staleness up to which an update counts in full with the hinge; the other weightings ignore it.
         window: Local steps between two commits.
-
-    The numbers other than the window may each have one value per seed. The defaults are those usually quoted from the
-    paper's experiments.
 
     Raises:
         ValueError: If a number is out of range or the weighting is unknown.
@@ -138,14 +136,14 @@ class FedAsync(DescendingWorkers):
 class FedBuff(DescendingWorkers):
     """Federated learning with a buffer: K updates of any age, weighted by age, make a step.
 
-    θ ← θ + η_g·(1/K)·Σ_k (1 + τ_k)^-a·Δ_k, with Δ_k the displacement x - s of `window` local steps x ← x - η·g. The
-    sum is divided by K and not by the sum of the weights: old updates make the step smaller. τ counts server versions,
-    that is steps of K updates. The server keeps nothing but its buffer, the worker nothing.
+    θ ← θ + η_g·(1/K)·Σ_k (1 + τ_k)^-a·Δ_k, with Δ_k the displacement x - s of `window` local steps x ← x - η·g. The sum
+    is divided by K and not by the sum of the weights, so old updates make the step smaller. τ counts server versions,
+    that is steps of K updates. The rule steps every `buffer` commits.
 
-    The rule steps every `buffer` commits.
+    The rule keeps no state on the worker, and only its buffer on the server.
 
     Args:
-        learning_rate: Step size η of a local step; a scalar, or one value per seed.
+        learning_rate: Step size η of a local step.
         buffer: Updates in a step, K ≥ 1.
         window: Local steps in an update.
         exponent: a ≥ 0 of the weight (1 + τ)^-a; 0 gives every age the same weight.
@@ -209,23 +207,22 @@ class FADAS(DescendingWorkers):
 
     m ← β₁·m + (1 - β₁)·Δ̄, v ← β₂·v + (1 - β₂)·Δ̄², v̂ ← max(v̂, v), θ ← θ + η_t·m/(√v̂ + ε), elementwise and without
     bias correction, with Δ̄ the mean of M displacements x - s of `window` local steps. With a `grace` τ_c, η_t = η
-    while the oldest update of the step has τ ≤ τ_c, and beyond it η/τ with ``divided``, as in the
-    authors' code, or min(η, 1/τ) with ``capped``, as in the paper (ages above 255 count as 255). The server keeps m, v
-    and v̂, the worker nothing. With M = 1, a window of 1 and one worker it is AMSGrad without bias correction.
+    while the oldest update of the step has τ ≤ τ_c. Beyond it η_t is η/τ with ``divided``, as in the authors' code, or
+    min(η, 1/τ) with ``capped``, as in the paper (ages above 255 count as 255). With M = 1, a window of 1 and one worker
+    it is AMSGrad without bias correction. The rule steps every `buffer` commits.
 
-    The rule steps every `buffer` commits.
+    The rule keeps m, v and v̂ on the server.
 
     Args:
-        learning_rate: Step size of a local step; a scalar, or one value per seed. With a window of 1 only its ratio to
-            ε matters.
+        learning_rate: Step size of a local step. With a window of 1 only its ratio to ε matters.
         server_learning_rate: Step size η of the server, the one to tune.
         buffer: Updates in a step, M ≥ 1.
         window: Local steps in an update.
         momentum: β₁ in [0, 1).
         decay: β₂ in [0, 1).
         epsilon: ε ≥ 0; small against the updates, whose size is that of local steps.
-        grace: τ_c ≥ 0, the staleness up to which an update counts in full, here with the step size η; None for η at
-            any age.
+        grace: τ_c ≥ 0, the staleness up to which an update counts in full, here with the step size η; None for η at any
+            age.
         late: The step size beyond it, "divided" or "capped"; without `grace` it does not matter.
 
     Raises:
@@ -302,18 +299,18 @@ class FADAS(DescendingWorkers):
 
 
 class CA2FL(DescendingWorkers):
-    """Cached update calibration: every worker's last update stands in for what the buffer lacks of it.
+    """Cached update calibration: every worker's last update stands in for those that the buffer lacks.
 
-    θ ← θ + η_g·(h̄ + (1/M)·Σ (Δ_i - h_i)) over a step's M updates, where h_i is the update that worker i sent before
-    (0 at first) and h̄ = (1/n)·Σ h_i after the last step. Δ is the displacement x - s of `window` local steps. A worker
-    keeps its h_i, on behalf of the server, and the server h̄. With M = n and every worker once in a step it is the plain
-    mean; with one worker and M = 1 it is SGD. A worker that lost its state begins again with h_i = 0, but its earlier
-    contribution to h̄ remains: use another rule on clusters whose workers crash.
+    θ ← θ + η_g·(h̄ + (1/M)·Σ (Δ_i - h_i)) over a step's M updates, where h_i is the update that worker i sent before (0
+    at first) and h̄ = (1/n)·Σ h_i after the last step. Δ is the displacement x - s of `window` local steps. With M = n
+    and every worker once in a step it is the plain mean, and with one worker and M = 1 it is SGD. A worker that lost
+    its state begins again with h_i = 0, but its earlier contribution to h̄ remains, so use another rule on clusters
+    whose workers crash. The rule steps every `buffer` commits.
 
-    The rule steps every `buffer` commits.
+    The rule keeps h_i on the worker, on behalf of the server, and h̄ on the server.
 
     Args:
-        learning_rate: Step size η of a local step; a scalar, or one value per seed.
+        learning_rate: Step size η of a local step.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         buffer: Updates in a step, M ≥ 1.
         window: Local steps in an update.

@@ -29,46 +29,41 @@ class Shared(NamedTuple):
 
 
 class GEM(Rule):
-    """Gradient Energy Matching (GEM): a commit π·Δθ that gives the centre the energy of momentum SGD.
+    """Gradient Energy Matching (GEM): a commit π·Δθ that gives the central variable the energy of momentum SGD.
 
-    Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. Paper and published code are
-    two different algorithms; both are here by name:
+    Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. The paper and its published code
+    are two different algorithms, so you choose one by name:
 
-    - ``script``: π is clamped to [0, 5] and its denominator is |Δθ + 1e-12|; the gradient is taken at the value just
-      after the worker's own commit, and θ - s lies between two of its pulls;
-    - ``paper``: no clamp, and |Δθ| + 1e-16; the gradient is taken at the value that the worker pulled before its own
-      commit, and θ - s lies between two of its pulls;
-    - ``signed``: no clamp, and no ε; the gradient is taken at the value just after the worker's own commit, and θ - s
-      is counted from there.
+    - ``script``: π is clamped to [0, 5] and its denominator is |Δθ + 1e-12|. The gradient is taken at the value just
+      after the worker's own commit, and θ - s lies between two of its pulls.
+    - ``paper``: no clamp, and |Δθ| + 1e-16. The gradient is taken at the value that the worker pulled before its own
+      commit, and θ - s lies between two of its pulls. It is thus one version older than the trace's staleness says
+      (mean n, not n - 1).
+    - ``signed``: no clamp, and no ε. The gradient is taken at the value just after the worker's own commit, and θ - s
+      is counted from there. This variant is for theory: u = κ·m - (θ - s) makes each commit overwrite those of the
+      others, so with κ = 1 the central variable is the committing worker's own independent momentum SGD.
 
-    Between two of a worker's own pulls, θ - s contains its own last update. In ``paper`` the gradient is one version
-    older than the trace's staleness says (mean n, not n - 1), because it is taken at the pulled value. ``signed`` is
-    for theory: u = κ·m - (θ - s) makes each commit overwrite what the others did, so that with κ = 1 the central
-    variable is the committing worker's own independent momentum SGD.
+    Between two of a worker's own pulls, θ - s contains its own last update.
 
-    The proxy's moment m is each worker's own, or with ``proxy="server"`` a single one that the server keeps of all
-    workers' raw updates, as the paper suggests for future work: m ← μ·m + Δθ at every commit, and the committing
-    worker computes its π from it. Such a moment is fresher and averages the noise of 1/(1-μ) commits of any worker,
-    but it is a moment per server update where |θ - s| spans n of them. With one worker both are the same. A server
-    that averages the messages of a step adds the mean of their Δθ.
+    Each worker has a moment m of its own. With ``proxy="server"`` the server keeps a single one of all workers' raw
+    updates, as the paper suggests for future work: m ← μ·m + Δθ at every commit. Such a moment is fresher and averages
+    the noise of 1/(1-μ) commits of any worker, but it is a moment per server update where |θ - s| spans n of them. With
+    one worker both are the same. A server that averages the messages of a step adds the mean of their Δθ.
 
-    What to expect: a step always has the sign of the current raw update Δθ, never of m (``script``; ``paper`` while
-    π ≥ 0), so one worker is not momentum SGD; in ``script`` π matches energies over θ - s between two pulls, while the
-    recorded ``energy_central`` counts from where the gradient was taken (just after the worker's own commit), so their
-    ratio is not 1 even where π is not clamped; on a constant gradient d under round robin an unclamped commit moves
-    κ·d/((1-μ)(n+1)) on average; without the clamp GEM diverges on a constant gradient as soon as commits come in
-    random order.
+    A step always has the sign of the current raw update Δθ, never of m (``script``, and ``paper`` while π ≥ 0), so one
+    worker is not momentum SGD. In ``script`` π matches energies over θ - s between two pulls, while the recorded
+    ``energy_central`` counts from the gradient's point, so their ratio is not 1 even where π is not clamped. On a
+    constant gradient d under round robin an unclamped commit moves κ·d/((1-μ)(n+1)) on average. Without the clamp GEM
+    diverges on a constant gradient as soon as commits come in random order.
 
     The rule keeps m on the worker or the server, and in ``script`` the last pull on the worker as well.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         momentum: Friction parameter μ in [0, 1) of the proxy.
         kappa: Amplification κ ≥ 0 of the proxy, equation (27).
         variant: Which algorithm: "script" (the authors' code), "paper" (Algorithm 1) or "signed" (for theory).
-        proxy: What keeps the proxy's moment: each "worker" its own (as published), or the "server" one for all.
-
-    Momentum and kappa may also each have one value per seed.
+        proxy: Who keeps the proxy's moment: each "worker" its own (as published), or the "server" one for all.
 
     Raises:
         ValueError: If a number is out of range, or the variant or the proxy is unknown.

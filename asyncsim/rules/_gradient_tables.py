@@ -84,15 +84,15 @@ class OfWorkers(Rule, abstract=True):
 class IA2SGD(OfWorkers):
     """Incremental aggregated asynchronous SGD (IA²SGD): every commit steps by the mean of all workers' last gradients.
 
-    g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient; until then θ
-    stays where it is. The worker keeps g_i, on behalf of the server, and the server the sum. One worker is SGD. The
-    wait for the first n gradients is re-derived (the mean is over n entries), not taken from the publication. A worker
-    that lost its state leaves its old gradient in the sum: use another rule on clusters whose workers crash.
+    g_i ← ∇L(s) of the committing worker i, θ ← θ - (η/n)·Σ_j g_j, once every worker has sent a gradient. Until then θ
+    stays where it is. One worker is SGD. The wait for the first n gradients is re-derived (the mean is over n entries),
+    not taken from the publication. A worker that lost its state leaves its old gradient in the sum, so use another rule
+    on clusters whose workers crash.
 
-    The rule keeps a gradient on every worker.
+    The rule keeps g_i on the worker, on behalf of the server, and their sum on the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
 
     Raises:
@@ -175,24 +175,23 @@ class Malenia(OfWorkers):
     """Malenia SGD: Rennala's step for workers with data of their own, a mean over workers of each one's mean.
 
     θ ← θ - (η/n)·Σ_i (1/B_i)·Σ_{b=1}^{B_i} ∇L_i(θ), as soon as ((1/n)·Σ_i 1/B_i)⁻¹ ≥ S/n, with B_i gradients of worker
-    i at the current version; older ones are ignored. Every worker contributes at least one. The worker keeps its mean
-    for the current step, on behalf of the server, and the server their sum. With one worker and S = 1 it is SGD.
-
-    Either the rule or the trace makes the steps:
+    i at the current version. Older ones are ignored. Every worker contributes at least one. With one worker and S = 1
+    it is SGD. Either the rule or the trace makes the steps:
 
     - ``"rule"``: the trace is asynchronous, with every commit a step of its own. The rule counts versions of its own,
-      as `Rennala` does, and ignores what was read before its last step.
+      as `Rennala` does, and ignores gradients that were read before its last step.
     - ``"trace"``: the trace was made with `asyncsim.protocols.Malenia(batch)`, whose steps have gradients of every
-      worker. This is the way to have old jobs stopped at once, as its authors run it with S = 1. `batch` is then
-      the protocol's; whoever has nothing in a step is left out of its mean.
+      worker. Choose it to have old jobs stopped at once, as its authors run it with S = 1. `batch` is then the
+      protocol's, and workers without a gradient in a step are left out of its mean.
 
-    The rule steps when the workers' harmonic mean number of gradients has reached S/n.
+    The rule keeps each worker's mean for the current step on the worker, on behalf of the server, and their sum on the
+    server. It steps when the workers' harmonic mean number of gradients has reached S/n.
 
     Args:
-        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        learning_rate: Step size η, per step.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         batch: S ≥ 1, the gradients in a step if all workers are equally fast; only where the rule makes the steps.
-        steps: What makes the steps: "rule" or "trace".
+        steps: Who makes the steps: "rule" or "trace".
 
     Raises:
         ValueError: If a number is out of range or `steps` is unknown.
@@ -311,18 +310,19 @@ def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
 class Ringleader(OfWorkers):
     """Ringleader ASGD: every step is the mean over workers of each one's mean gradient, none older than 2n - 2 steps.
 
-    θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one;
-    then every worker is answered with one step, at its next commit (the last to be heard at once), and that commit's
-    gradient enters the table first. What an answered worker sends in the meantime is extra: it opens the table of the
-    next phase, or with ``ignored`` it is lost, and every phase begins with an empty table. θ stays where it is while
-    the server collects. The worker keeps its entries in both tables, on behalf of the server, and the server their
-    sums. One worker is SGD. A worker that lost its state leaves its entry in the sums: use another rule on clusters
-    whose workers crash. It counts versions of its own: give it an asynchronous trace.
+    θ ← θ - (η/n)·Σ_i (1/b_i)·Σ_{b=1}^{b_i} g_i^b. In phases: gradients are collected until every worker has sent one.
+    Then every worker is answered with one step, at its next commit (the last to be heard at once), and that commit's
+    gradient enters the table first. A gradient that an answered worker sends in the meantime is extra: it opens the
+    table of the next phase, or with ``ignored`` it is lost, and every phase begins with an empty table. θ stays where
+    it is while the server collects. One worker is SGD. A worker that lost its state leaves its entry in the sums, so
+    use another rule on clusters whose workers crash. The rule counts versions of its own, n steps in a phase: give it
+    an asynchronous trace.
 
-    The rule makes n steps in a phase.
+    The rule keeps each worker's entries in both tables on the worker, on behalf of the server, and their sums on the
+    server.
 
     Args:
-        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        learning_rate: Step size η, per step.
         workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
         extra: Where gradients go that an answered worker sends before the phase is over: to the "next" phase, or
             "ignored".

@@ -53,17 +53,17 @@ class WorkerMomentum(Rule, abstract=True):
 class MomentumSGD(WorkerMomentum):
     """Momentum SGD: the proxy whose energy GEM matches, when one worker runs it.
 
-    m ← μ·m - η·∇L(s), θ ← θ + m, equation (14) of Hermans and Louppe 2018. The moment is the worker's own, so with
-    one worker this is momentum SGD; with several, each adds its own moment to the central variable.
+    m ← μ·m - η·∇L(s), θ ← θ + m, equation (14) of Hermans and Louppe 2018. The moment is the worker's own, so with one
+    worker this is momentum SGD. With several, each adds its own moment to the central variable.
 
     The rule keeps the moment m on the worker.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         momentum: Friction parameter μ in [0, 1).
 
     Raises:
-        ValueError: If η is negative or not finite or μ lies outside [0, 1).
+        ValueError: If a number is out of range.
 
     Example:
         x: 1, then m = -0.5 and x = 0.5, then m = 0.5·(-0.5) - 0.25 and x = 0:
@@ -84,18 +84,17 @@ class MomentumSGD(WorkerMomentum):
 class MultiASGD(WorkerMomentum):
     """Asynchronous SGD with a momentum vector for each worker.
 
-    v_i ← γ·v_i + g, θ ← θ - η·v_i: worker i's own momentum SGD, added to the central variable. Re-derived: with a
-    constant step size it is `MomentumSGD` under the name that the literature on momentum under asynchrony gives it,
-    with v_i kept by the worker here (and lost with it).
+    v_i ← γ·v_i + g, θ ← θ - η·v_i. With a constant step size it is `MomentumSGD` under the name that the literature on
+    momentum under asynchrony gives it (re-derived), except that the worker keeps v_i here and loses it with its state.
 
     The rule keeps -η·v_i on the worker.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         momentum: Momentum γ in [0, 1).
 
     Raises:
-        ValueError: If η is negative or not finite or γ lies outside [0, 1).
+        ValueError: If a number is out of range.
 
     Example:
         Two workers, each with a gradient of 1 and a momentum of its own: 1 - 0.25 - 0.25.
@@ -142,21 +141,21 @@ def heavy_ball_step(
 class HeavyBall(ServerMomentum):
     """Explicit momentum at the server, common to all workers' gradients; it may be negative.
 
-    m ← μ·m - η·∇L(θ_{t-τ}), θ ← θ + m. The server keeps the moment, so one worker's gradient goes on moving θ while
-    the others commit; `MomentumSGD` is the same formula with a moment of each worker's own. With one worker they are
-    the same rule, and with μ = 0 this is `Downpour`.
+    m ← μ·m - η·∇L(θ_{t-τ}), θ ← θ + m. The server keeps the moment, so one worker's gradient goes on moving θ while the
+    others commit. `MomentumSGD` is the same formula with a moment of each worker's own. With one worker they are the
+    same rule, and with μ = 0 this is `Downpour`.
 
     Asynchrony acts like a momentum of its own: n workers with exponential compute times make E θ move as if with a
-    momentum of 1 - 1/n, so that the best explicit momentum falls with n, and below zero.
+    momentum of 1 - 1/n, so the best explicit momentum falls with n, and below zero.
 
     The rule keeps m on the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
-        momentum: Momentum μ in (-1, 1); a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
+        momentum: Momentum μ in (-1, 1).
 
     Raises:
-        ValueError: If η is negative or not finite or μ lies outside (-1, 1).
+        ValueError: If a number is out of range.
 
     Example:
         Two workers read x = 1: m = -0.25, then m = -0.5·(-0.25) - 0.25 takes back half of the first step.
@@ -187,17 +186,17 @@ class SharedNesterov(ServerMomentum):
     """Nesterov momentum at the server, common to all workers' gradients: NAG-ASGD.
 
     v ← γ·v + g, θ ← θ - η·(γ·v + g), with g = ∇L(θ_{t-τ}) of whichever worker commits. The formula is Nesterov's in
-    terms of the variable that is looked ahead to: re-derived, and checked against one worker, which is Nesterov's
-    accelerated gradient as optimisers implement it.
+    terms of the look-ahead variable: re-derived, and checked against one worker, which is Nesterov's accelerated
+    gradient as optimisers implement it.
 
     The rule keeps v on the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         momentum: Momentum γ in [0, 1).
 
     Raises:
-        ValueError: If η is negative or not finite or γ lies outside [0, 1).
+        ValueError: If a number is out of range.
 
     Example:
         g = 1, v = 1, a step of 0.5·(0.5 + 1); then g = 0.25, v = 0.75, a step of 0.5·(0.375 + 0.25):
@@ -246,21 +245,19 @@ def _interval(name: str, value: Any) -> Any:
 class DelayedNesterov(ServerMomentum):
     """Nesterov momentum that is updated once in a while, and plain gradient steps in between.
 
-    Δ ← Δ + g; every N-th step of the server m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0; at all others
-    θ ← θ - η·(c·β·m + g/N). As published; over N steps the momentum term counts N - 1 times c and once 1 - (N - 1)·c,
-    which is once altogether. With N = 1 it is `SharedNesterov`.
+    Δ ← Δ + g; every N-th step of the server m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0; at all others θ
+    ← θ - η·(c·β·m + g/N). Over N steps the momentum term counts N - 1 times c and once 1 - (N - 1)·c, which is once
+    altogether. With N = 1 it is `SharedNesterov`. The published method sends displacements of several local steps; here
+    a commit is one gradient.
 
     The rule keeps m, Δ and the number of its steps on the server.
 
     Args:
         learning_rate: Step size η, per N commits: a gradient counts η/N.
         momentum: Momentum β in [0, 1).
-        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1; None for
-            the trace's number of workers, which is usual.
+        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1; None for the
+            trace's number of workers, which is usual.
         activation: Share c in [0, 1/N] of the momentum that the steps in between apply.
-
-    All four may each be a scalar, or one value per seed. The published method sends displacements of several local
-    steps; here a commit is one gradient.
 
     Raises:
         ValueError: If a number is out of range.

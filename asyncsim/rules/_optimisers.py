@@ -120,16 +120,15 @@ class WorkerOptimiser(LocalSteps):
     The rule keeps the optimiser's state on the worker.
 
     Args:
-        learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
-            1 leaves an optimiser that has a step size of its own as it is.
+        learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
+            step size of its own as it is.
         optimiser: The worker's: an optax.GradientTransformation; or "adagrad", "adam", "adamw", "lion", "nadam",
             "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
         window: Local steps between two commits, λ.
         elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Raises:
-        ValueError: If `optimiser` is not an optimiser, η is negative or not finite, or the window is not a whole number
-            of at least 1.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Adam's first step is η·g/|g|, whatever g is:
@@ -161,7 +160,7 @@ class ServerOptimiser(Rule):
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
 
     Raises:
-        ValueError: If `optimiser` is not an optimiser or η is negative or not finite.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Two workers in turn on L = x²/2 from 1; both took their gradient, 1, at the start. Heavy ball with μ = 0.5 moves
@@ -224,22 +223,22 @@ def _one_fraction(name: str, value: Any) -> float:
 class Muon(Rule):
     """Muon at the server: matrices move by the orthogonalised moment of the gradients that arrive, all else by Adam.
 
-    For a matrix of m rows and n columns, B ← μ·B + (1 - μ)·g and θ ← θ - η·√max(1, n/m)·NS(M), where M is B, or
-    μ·B + (1 - μ)·g under Nesterov momentum, both corrected for the first steps as Adam's moments are. NS(M) is about
-    U·Vᵀ for M = U·S·Vᵀ: Newton-Schulz iterations bring all but the smallest singular values near 1. Vectors, numbers
-    and tensors of more axes take Adam's step with the same η. All of it is optax's `contrib.muon`; the server keeps one
+    For a matrix of m rows and n columns, B ← μ·B + (1 - μ)·g and θ ← θ - η·√max(1, n/m)·NS(M), where M is B, or μ·B +
+    (1 - μ)·g under Nesterov momentum, both corrected for the first steps as Adam's moments are. NS(M) is about U·Vᵀ for
+    M = U·S·Vᵀ, because Newton-Schulz iterations bring all but the smallest singular values near 1. Vectors, numbers and
+    tensors of more axes take Adam's step with the same η. All of it is optax's `contrib.muon`. The server keeps one
     state for all workers, and staleness does not enter.
 
-    Jordan's code corrects nothing for the first steps. Without Nesterov momentum that makes no difference, because
-    NS(M) does not depend on the length of M. With it, optax divides B by 1 - μ^(t+1) and g by 1 - μ^t at step t, so
-    that the newest gradient counts for more than in Jordan's code: at step 2 with μ = 0.95, 2.67 times as much as the
-    first one instead of 2.16 times. The difference fades like μ^t.
+    Jordan's code does not correct the first steps. Without Nesterov momentum that makes no difference, because NS(M)
+    does not depend on the length of M. With it, optax divides B by 1 - μ^(t+1) and g by 1 - μ^t at step t, so the
+    newest gradient counts for more than in Jordan's code: at step 2 with μ = 0.95, 2.67 times as much as the first one
+    instead of 2.16 times. The difference fades like μ^t.
 
-    The rule keeps a moment on the server, and two for what is not a matrix.
+    The rule keeps a moment on the server, and two for each tensor that is not a matrix.
 
     Args:
-        learning_rate: Step size η, per step; a scalar, or one value per seed.
-        momentum: μ in [0, 1); a number.
+        learning_rate: Step size η, per step.
+        momentum: μ in [0, 1), one number for all seeds.
         nesterov: Whether the momentum is Nesterov's.
         iterations: Newton-Schulz iterations, at least 1.
 

@@ -24,11 +24,10 @@ def ahead_by_staleness(central: Params, moment: Params, view: View) -> Params:
 class WeightPrediction(ServerMomentum):
     """Linear weight prediction: momentum SGD at the server, with gradients taken where the velocity will have led.
 
-    g = ∇L(θ - η·T·v), v ← μ·v + g, θ ← θ - η·v, with one velocity v for all workers. T = 0 is momentum SGD on
-    all workers' gradients; with one worker, T = μ is Nesterov's accelerated gradient. A worker takes its first gradient
-    at θ itself. Where a trace reads parameter groups at versions of their own, as the stages of `asyncsim.Pipeline`
-    are, the published T of a stage is its delay: `horizon=None` takes the staleness of the worker's last commit, group
-    by group.
+    g = ∇L(θ - η·T·v), v ← μ·v + g, θ ← θ - η·v, with one velocity v for all workers. T = 0 is momentum SGD on all
+    workers' gradients. With one worker, T = μ is Nesterov's accelerated gradient. A worker takes its first gradient at
+    θ itself. The published T of a pipeline's stage is its delay: on a trace that reads stages at versions of their own
+    (`asyncsim.Pipeline`), `horizon=None` takes the staleness of the worker's last commit, group by group.
 
     The rule keeps -η·v on the server.
 
@@ -37,8 +36,6 @@ class WeightPrediction(ServerMomentum):
         momentum: Momentum μ in [0, 1).
         horizon: Commits T to look ahead, not negative: the expected staleness, n - 1 for n busy workers. None for the
             staleness of the worker's last commit.
-
-    The three numbers may each be a scalar, or one value per seed.
 
     Raises:
         ValueError: If a number is out of range.
@@ -80,25 +77,24 @@ class SpecTrain(ServerMomentum):
     """SpecTrain: gradients taken where the smoothed gradient will have led by the time they arrive.
 
     g = ∇L(θ - s·η·v), v ← μ·v + (1 - μ)·g, θ ← θ - η·v, with one v for all workers. The version difference s, which a
-    pipeline knows in advance, is the staleness of the worker's last commit here: that of each stage where a trace reads
-    stages at versions of their own (`asyncsim.Pipeline`), the same for every micro-batch once the pipeline is full; and
-    that of all parameters elsewhere, the same under round robin. With one worker s = 0, and it is momentum SGD with
-    step size (1 - μ)·η. A worker takes its first gradient at θ itself.
+    pipeline knows in advance, is here the staleness of the worker's last commit. A trace that reads stages at versions
+    of their own (`asyncsim.Pipeline`) has one for each stage, constant once the pipeline is full. With one worker s =
+    0, and the rule is momentum SGD with step size (1 - μ)·η. A worker takes its first gradient at θ itself.
 
     The authors' code has two versions. In that of the paper stage k = 0, …, N - 1 predicts for both passes separately,
-    ⌊k/2⌋ + N - k - 1 updates ahead for the forward and ⌊k/2⌋ for the backward pass, when all stages meet. In the other
-    both passes use one prediction, N - k updates ahead. This rule is of the second kind; its s = τ = N - 1 - k leads to
-    the weights that the update will be applied to, and leaves out the update itself. The factor 1 - μ is an option
-    there, PyTorch's dampening.
+    ⌊k/2⌋ + N - k - 1 updates ahead for the forward and ⌊k/2⌋ for the backward pass, when all stages meet. In the other,
+    both passes use one prediction, N - k updates ahead. This rule is of the second kind. Its s = τ = N - 1 - k leads to
+    the weights to which the update will be applied, without the update itself. The factor 1 - μ is an option there,
+    PyTorch's dampening.
 
     The rule keeps -η·v on the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
         momentum: Decay μ in [0, 1) of the smoothed gradient.
 
     Raises:
-        ValueError: If η is negative or not finite or μ lies outside [0, 1).
+        ValueError: If a number is out of range.
 
     Example:
         Two workers in turn, both with g = 1: v = 0.5, then 0.75, and x = 1 - 0.5 - 0.75. The first worker's last
@@ -144,22 +140,22 @@ class Count(NamedTuple):
 class PipeMare(Rule):
     """PipeMare's step sizes: divided by the staleness at the beginning, full after a number of steps.
 
-    θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. So the first step
-    is `StalenessAware`, and after K steps it is asynchronous SGD. The exponent is that of published code (Ajanthan et
-    al. 2025, a baseline there), where k counts the step under way, too, and so begins at 1. τ is the delay of each
-    stage of a pipeline, as in the paper, where a trace reads stages at versions of their own (`asyncsim.Pipeline`), and
-    the commit's staleness elsewhere; fresh updates (τ = 0) are applied in full. The method's other half corrects for a
-    backward pass that uses newer weights than its forward pass, so that they need not be stashed. It has nothing to
-    correct here: a gradient is taken at one point.
+    θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. So the first step is
+    `StalenessAware`, and after K steps the rule is asynchronous SGD. The exponent is that of published code (Ajanthan
+    et al. 2025, a baseline there), whose k counts the step under way, too. τ is the commit's staleness, or as in the
+    paper the delay of each stage of a pipeline, where a trace reads stages at versions of their own
+    (`asyncsim.Pipeline`). Fresh updates (τ = 0) are applied in full. The method's other half corrects for a backward
+    pass that uses newer weights than its forward pass. It has nothing to correct here, because a gradient is taken at
+    one point.
 
     The rule keeps the number of its steps on the server.
 
     Args:
-        learning_rate: Step size η, per commit; a scalar, or one value per seed.
-        anneal: Steps K of the server after which steps are full, positive; a scalar, or one value per seed.
+        learning_rate: Step size η, per commit.
+        anneal: Steps K of the server after which steps are full, positive.
 
     Raises:
-        ValueError: If the step size is negative or not finite or K is not positive.
+        ValueError: If a number is out of range.
 
     Example:
         Three workers in turn, gradients of 1, staleness 0, 1, 2. With K = 4 the third step has p = 1/2, with K = 2 it
@@ -228,18 +224,19 @@ class DANA(Rule):
 
     v_i ← γ·v_i + g and θ ← θ - η·v_i, as in `MultiASGD`, but the gradient is taken at the look-ahead:
 
-    - zero: at θ - η·γ·Σ_j v_j; the server keeps the sum incrementally;
+    - zero: at θ - η·γ·Σ_j v_j, whose sum the server keeps incrementally;
     - slim: at θ itself, and the workers send γ·v_i + g. This is zero in terms of Θ = θ - η·γ·Σ_j v_j, with the same
-      gradients at the same points, and asks nothing of the server;
+      gradients at the same points, and needs no state on the server;
     - dc: zero with g + λ·g⊙g⊙(θ - s) instead of g, where s is the look-ahead at which g was taken.
 
     From memory, and re-derived: the change of variable holds to rounding, γ = 0 is asynchronous SGD (with λ = 0 in dc),
-    and one worker is Nesterov's accelerated gradient. Because s is a look-ahead, dc corrects even a fresh gradient.
-    Counted from look-ahead to look-ahead instead, with θ - η·γ·Σ_j v_j in place of θ, or from the θ that lay behind s,
-    the correction of a fresh gradient would vanish. A worker reads θ itself when it begins, and one that lost its state
-    leaves its last v_i in the sum for ever: if workers come and go, use slim, where the worker itself keeps v_i. A
-    server that averages the messages of a step keeps Σ_j v_j over their number, which is the look-ahead that fits its
-    steps.
+    and one worker is Nesterov's accelerated gradient. Because s is a look-ahead, dc corrects even a fresh gradient. If
+    the correction were counted from look-ahead to look-ahead, or from the θ behind s, that of a fresh gradient would
+    vanish.
+
+    A worker reads θ itself when it begins, and one that lost its state leaves its last v_i in the sum for ever. So if
+    workers come and go, use slim. A server that averages the messages of a step keeps Σ_j v_j over their number, which
+    is the look-ahead that fits its steps.
 
     The rule keeps -η·v_i on the worker, and except with ``slim`` their sum on the server.
 
@@ -248,8 +245,6 @@ class DANA(Rule):
         momentum: Momentum γ in [0, 1).
         variant: "zero", "slim" or "dc".
         compensation: Strength λ ≥ 0 of the correction, for ``dc`` only; 2 as in a public implementation.
-
-    The three numbers may each be a scalar, or one value per seed.
 
     Raises:
         ValueError: If a number is out of range or the variant is unknown.

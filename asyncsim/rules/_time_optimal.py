@@ -42,25 +42,23 @@ class Batch(NamedTuple):
 class Rennala(Rule):
     """Rennala SGD: a step is the mean of B gradients taken at the current version; older ones are ignored.
 
-    θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whichever workers are fast enough; a fast worker may
-    contribute several. The server keeps their sum, the worker nothing. With B = 1 a gradient counts if nothing was
-    applied since its read. Among n workers of equal, constant speed B = n is synchronous SGD.
-
-    Either the rule or the trace makes the steps:
+    θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whichever workers are fast enough. A fast worker may
+    contribute several. With B = 1 a gradient counts if no update was applied since its read. Among n workers of equal,
+    constant speed B = n is synchronous SGD. Either the rule or the trace makes the steps:
 
     - ``"rule"``: the trace is asynchronous, with every commit a step of its own. The rule counts fresh gradients, and
-      ignores what was read before its last step. Workers never wait, so the schedule is that of the published
+      ignores those that were read before its last step. Workers never wait, so the schedule is that of the published
       algorithm.
-    - ``"trace"``: the trace was made with `asyncsim.protocols.Rennala(batch)`, whose steps are the batches. This is
-      the way to have old jobs stopped at once (`cancel=True`), which changes the timing. (An asynchronous trace would
-      be cut into steps of B commits, and whatever in them is not fresh would be lost.)
+    - ``"trace"``: the trace was made with `asyncsim.protocols.Rennala(batch)`, whose steps are the batches. Choose it
+      to have old jobs stopped at once (`cancel=True`), which changes the timing. (An asynchronous trace would be cut
+      into steps of B commits, and all that is not fresh in them would be lost.)
 
-    The rule steps every `batch` fresh commits.
+    The rule keeps the sum of the step's gradients on the server. It steps every `batch` fresh commits.
 
     Args:
-        learning_rate: Step size η, per step; a scalar, or one value per seed.
+        learning_rate: Step size η, per step.
         batch: Gradients in a step, B ≥ 1; a whole number, or, where the rule makes the steps, one per seed.
-        steps: What makes the steps: "rule" or "trace".
+        steps: Who makes the steps: "rule" or "trace".
 
     Raises:
         ValueError: If a number is out of range, `steps` is unknown, or the trace makes the steps and there are several
@@ -134,18 +132,17 @@ class Ringmaster(Rule):
     """Ringmaster ASGD: asynchronous SGD that ignores gradients with a delay of R or more.
 
     θ ← θ - η·∇L(θ_{k-δ}) if δ < R, where δ counts the updates *applied* since the read: an ignored one is not a
-    version. The server keeps the ages of its last R updates, the worker nothing. R = 1 uses fresh gradients only;
-    with R above every staleness it is DOWNPOUR. The published choice is R = max(1, ⌈σ²/ε⌉), with a step size of at
-    most 1/(2·R·L).
+    version. R = 1 uses fresh gradients only, and with R above every staleness the rule is DOWNPOUR. The published
+    choice is R = max(1, ⌈σ²/ε⌉), with a step size of at most 1/(2·R·L).
 
     Give it an asynchronous trace, whose schedule is that of the published algorithm without stops. For the algorithm
-    that stops a job as soon as its delay reaches R, give it a trace made with
-    `asyncsim.protocols.Ringmaster(R, stop=True)`, whose gradients all count.
+    that stops a job as soon as its delay reaches R, give it a trace made with `asyncsim.protocols.Ringmaster(R,
+    stop=True)`, whose gradients all count.
 
-    The rule keeps R ages on the server.
+    The rule keeps the ages of its last R updates on the server.
 
     Args:
-        learning_rate: Step size η, per applied commit; a scalar, or one value per seed.
+        learning_rate: Step size η, per applied commit.
         limit: R ≥ 1, the delay at and above which a gradient is ignored; a whole number, or one per seed. A new limit,
             or a new largest one, compiles a new program.
 

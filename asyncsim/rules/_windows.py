@@ -19,24 +19,22 @@ class AGN(LocalSteps):
     """Accumulated gradient normalization (AGN): many local steps towards a good direction, committed as one.
 
     x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/λ. T is the update of any optimiser (for SGD -g), whose
-    state stays on the worker from pull to pull. Distributed Keras calls it ADAG; `ADAG` is something else.
+    state stays on the worker from pull to pull. Distributed Keras calls it ADAG; `ADAG` is another rule.
 
-    Under round robin on a curvature h, with κ = η·h ≤ 1, local SGD is stable iff
-    (1 - (1 - κ)^λ)/λ < 2·sin(π/(2(2n - 1))), about π/(2n). The left side never exceeds 1/λ: with λ > 2n/π = 0.64·n any
-    such step size is stable.
+    Under round robin on a curvature h, with κ = η·h ≤ 1, local SGD is stable iff (1 - (1 - κ)^λ)/λ < 2·sin(π/(2(2n -
+    1))), about π/(2n). The left side never exceeds 1/λ, so with λ > 2n/π = 0.64·n any such step size is stable.
 
     The rule keeps the optimiser's state on the worker.
 
     Args:
-        learning_rate: Step size η, by which the optimiser's updates are multiplied; a scalar, or one value per seed.
-            1 leaves an optimiser that has a step size of its own as it is.
+        learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
+            step size of its own as it is.
         window: Local steps between two commits, λ; 12 in Distributed Keras, 10 to 40 in the paper. 1 is DOWNPOUR.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Raises:
-        ValueError: If the window is not a whole number of at least 1, η is negative or not finite, or `optimiser` is
-            not an optimiser.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Three halvings carry each of two workers from 1 to 0.125; each commits a third of that:
@@ -66,14 +64,14 @@ class AGN(LocalSteps):
 
 
 class ADAG(Exchanging, LocalSteps):
-    """AGN that damps every parameter by how far the central variable has moved there since the worker read.
+    """AGN that damps every parameter by the distance that the central variable has moved there since the worker read.
 
     x as in `AGN`; θ ← θ + (x - s)/λ ⊙ 1/(1 + (θ - s)²/γ), elementwise, with θ as the worker pulled it before it
-    commits; with `atomic`, as it is at the commit, as at the server of Distributed Keras. If pull and commit are one,
-    the two are the same. What counts is thus not the age of an update but what happened meanwhile. An infinite γ is
-    `AGN`; with one worker θ = s, and it is `AGN` too. Distributed Keras uses the name ADAG for what is `AGN` here.
+    commits. With `atomic` it is θ at the commit, as at the server of Distributed Keras. If pull and commit are one, the
+    two are the same. So an update is damped by the changes in the meantime, not by its age. An infinite γ is `AGN`, and
+    so is one worker, whose θ = s. Distributed Keras uses the name ADAG for the rule `AGN`.
 
-    The rule keeps the optimiser's state on the worker; with `atomic`, a copy of θ on the server.
+    The rule keeps the optimiser's state on the worker, and with `atomic` a copy of θ on the server.
 
     Args:
         learning_rate, optimiser, elementwise: As in `AGN`.
@@ -82,8 +80,7 @@ class ADAG(Exchanging, LocalSteps):
         gamma: Square of the shift at which an update is halved, γ > 0; 1e-4 in the thesis, which tried 1e-3 to 1e-9.
 
     Raises:
-        ValueError: If γ is not positive, `atomic` is neither True nor False, or another argument is refused as by
-            `AGN`.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         The first of two workers halves 1 to 0.5, undamped. When the second commits its -0.5, θ has moved by -0.5
@@ -119,7 +116,7 @@ class DynSGD(LocalSteps):
     """DynSGD: accumulated updates, divided by their staleness plus one.
 
     x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/(τ + 1), with τ the server versions between the read and
-    this commit. With a window of 1 and SGD it is `AdaptiveStaleness`; at τ = 0 it is DOWNPOUR.
+    this commit. With a window of 1 and SGD it is `AdaptiveStaleness`, and at τ = 0 it is DOWNPOUR.
 
     The rule keeps the optimiser's state on the worker.
 
@@ -128,7 +125,7 @@ class DynSGD(LocalSteps):
         window: Local steps between two commits, λ; 5 in Distributed Keras.
 
     Raises:
-        ValueError: If an argument is refused as by `AGN`.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Two halvings make -0.75 of either worker; the second worker's update is one version old:
@@ -163,15 +160,14 @@ def move_outer(server_learning_rate: Any, central: Params, message: Params) -> P
 class LocalSGD(LocalSteps):
     """Local SGD: in a round every worker makes `window` steps of its own, and the points they reach are averaged.
 
-    x_i ← θ, then λ times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_g·mean(x_i - θ), so that with η_g = 1 the next θ is the
-    mean of the x_i. The trace says what a round is: simulate with `protocols.Synchronous()`, or `KSync` and the like.
-    On an asynchronous trace, where every commit is a step, η_g = 1 is the rule `WorkerOptimiser`; a warning says so.
+    x_i ← θ, then λ times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_g·mean(x_i - θ), so with η_g = 1 the next θ is the mean of
+    the x_i. The trace defines the rounds: simulate with `protocols.Synchronous()`, or `KSync` and the like. On an
+    asynchronous trace every commit is a step, η_g = 1 is the rule `WorkerOptimiser`, and you are warned.
 
     The rule keeps the optimiser's state on the worker.
 
     Args:
-        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
-            value per seed.
+        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied.
         window: Local steps in a round, λ (H in the papers).
         server_learning_rate: Step size η_g of the server.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`. Its state survives
@@ -179,8 +175,7 @@ class LocalSGD(LocalSteps):
         elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
 
     Raises:
-        ValueError: If the window is not a whole number of at least 1, a step size is negative or not finite, or
-            `optimiser` is not an optimiser.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         A round of two workers, both of which go from 1 to 0.25, is the same as one worker's:
@@ -213,16 +208,15 @@ class LocalSGD(LocalSteps):
 class DiLoCo(LocalSteps):
     """DiLoCo: local SGD with AdamW inside and Nesterov's momentum outside.
 
-    x_i as in `LocalSGD`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with
-    Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `LocalSGD`. The
-    formulas are tested against optax. The outer step size .7 and momentum .9 are the paper's, as its authors repeat
-    them elsewhere (DiPaCo, 2024); the step size of a local step is from memory.
+    x_i as in `LocalSGD`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with Nesterov's
+    momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `LocalSGD`. The formulas are tested
+    against optax. The outer step size .7 and momentum .9 are the paper's, as its authors repeat them elsewhere (DiPaCo,
+    2024). The step size of a local step is from memory.
 
     The rule keeps the optimiser's state on the worker and v on the server.
 
     Args:
-        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied; a scalar, or one
-            value per seed.
+        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied.
         window: Local steps in a round, λ (H in the paper).
         server_learning_rate: Step size η_g of the server.
         momentum: μ of the server, in [0, 1).
@@ -231,7 +225,7 @@ class DiLoCo(LocalSteps):
         elementwise: As in `LocalSGD`.
 
     Raises:
-        ValueError: If a number is out of range or `optimiser` is not an optimiser.
+        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         One round with Δ = -0.5: v = -0.5, and the step is 0.5·(0.5·(-0.5) - 0.5):

@@ -111,17 +111,17 @@ def innermost(rule: Rule) -> Rule:
 
 
 class WithProxy(Wrapper, abstract=True):
-    """A rule unchanged, and beside it on each worker the proxy whose energy GEM matches.
+    """A rule unchanged, and next to it on each worker the proxy whose energy GEM matches.
 
     m ← μ·m - η·∇L(s), equations (23) and (24) of Hermans and Louppe 2018: the moment of the worker's own raw updates.
-    What is learned does not change. The moment is reported as the rule's proxy, so that "energy_proxy" and "compliance"
-    can be recorded for rules without a proxy, and condition (12), E_k(central) ≤ E_k(proxy), can be checked for them. A
-    rule that has a proxy of its own reports this one instead.
+    The parameters do not change. The moment is reported as the rule's proxy, so that you can record "energy_proxy" and
+    "compliance" for rules without a proxy, and check condition (12), E_k(central) ≤ E_k(proxy). A rule that has a proxy
+    of its own reports this one instead.
 
     The gradients are those that the rule takes, where it takes them. This is the worker's estimate of the proxy, not
     the proxy itself, which would take its gradients along a path of its own.
 
-    The rule keeps m on the worker beside what the rule keeps; its hyper-parameters are the rule's, `proxy_momentum`,
+    The rule keeps m on the worker next to the state of the rule. Its hyper-parameters are the rule's, `proxy_momentum`,
     and `proxy_learning_rate` if η was given.
 
     Args:
@@ -129,11 +129,9 @@ class WithProxy(Wrapper, abstract=True):
         proxy_learning_rate: Step size η of the proxy; None for the rule's own, even if that is changed later.
         proxy_momentum: Friction parameter μ in [0, 1) of the proxy.
 
-    The two numbers may each be a scalar, or one value per seed.
-
     Raises:
-        ValueError: If the rule makes local steps, already has a proxy beside it, or has no `learning_rate` and this
-            one is None; or if a number is out of range.
+        ValueError: If the rule makes local steps, already has a proxy, or has no `learning_rate` and this one is None;
+            or if a number is out of range.
 
     Example:
         Plain SGD from x = 1 on L = x²/2. The raw updates are -0.5 and -0.25, so m is -0.5 and then -0.5:
@@ -209,28 +207,29 @@ class Memory(NamedTuple):
 class Compressed(Wrapper, abstract=True):
     """A rule whose messages are compressed, with error feedback.
 
-    Where the rule would send the update u, the worker sends C(e + u) and keeps e ← e + u - C(e + u), what it has left
-    out so far; without error feedback it sends C(u). What is compressed is what `rule.send` gives, so an update that
-    the rule scales by its staleness is compressed as scaled; counts in a message are sent as they are. Where a rule
-    `ignores` a gradient, nothing is sent, and e stays what it was. Info is the rule's own: "update" is the raw one.
+    Where the rule would send the update u, the worker sends C(e + u) and keeps e ← e + u - C(e + u), the part left out
+    so far. Without error feedback it sends C(u). An update that the rule scales by its staleness is compressed as
+    scaled, and counts in a message are sent as they are. Where a rule `ignores` a gradient, nothing is sent, and e
+    stays the same. Info is the rule's own: "update" is the raw one.
 
     Error feedback needs a contraction, so an unbiased C with variance ω is divided by 1 + ω with it (`RandK` is then
     without its factor d/k), and is used as it is without. Without error feedback, rules whose server adds up
-    differences (`IA2SGD`, `Malenia`, `CA2FL`) never lose what compression has left out of them.
+    differences (`IA2SGD`, `Malenia`, `CA2FL`) never lose the parts that compression has left out.
 
-    In a scenario with a limited bandwidth, the bytes of the compressor's messages are the bytes of a commit; the
-    answer, the central variable, is sent in full. Draws are a function of the seed, the worker and how often it has
-    committed.
+    In a scenario with a limited bandwidth, the bytes of the compressor's messages are the bytes of a commit. The
+    answer, the central variable, is sent in full. Draws are a function of the seed, the worker and the number of its
+    commits.
 
-    The rule keeps e and what the compressor remembers on the worker, beside what the rule keeps; its hyper-parameters
-    are the rule's.
+    The rule keeps e and the compressor's state on the worker, next to the state of the rule. Its hyper-parameters are
+    the rule's.
 
     Args:
         rule: Any rule whose message is one update. Those that send parameters (`FedAsync`), exchange with a spring
             (`EASGD`, `AEASGD`, `EAMSGD`) or have messages of several updates (`Ringleader`, `DANA` with momentum on the
             server, `GEM` with a proxy on the server, `DCASGD` with one mean square for all) are refused.
         compressor: One of `asyncsim.compressors`, or your own.
-        error_feedback: Whether a worker remembers what its messages leave out; it is lost with the worker's state.
+        error_feedback: Whether a worker remembers the parts that its messages leave out; they are lost with the
+            worker's state.
 
     Raises:
         ValueError: If `rule` is not a rule or cannot be compressed, or `compressor` is not a compressor.

@@ -107,38 +107,36 @@ def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Para
 class YellowFin(Rule):
     """YellowFin: momentum SGD at the server, with step size and momentum tuned to the gradients that arrive.
 
-    v ← μ·v - η·α·g, θ ← θ + v, with α = 1 and μ = 0 at first. After every step, from moving averages of the gradients,
+    v ← μ·v - η·α·g, θ ← θ + v, with α = 1 and μ = 0 at first. After every step the rule tunes them from moving averages
+    of the gradients:
 
     - h_min and h_max: the least and largest ‖g‖² of the last `span` steps, averaged in logarithms;
     - C: variance of g, D: distance to the optimum, average ‖g‖ over average ‖g‖²;
     - μ* = max(((√κ - 1)/(√κ + 1))², x²), κ = h_max/h_min, where x minimises x²·D² + (1 - x)⁴·C/h_min²;
-    - α* = (1 - √μ*)²/h_min; both are averaged once more.
+    - α* = (1 - √μ*)²/h_min. Both are averaged once more.
 
-    Asynchrony acts like momentum, so the closed loop corrects: μ ← μ + γ·(μ* - μ̂), where μ̂ is the total momentum that
-    a gradient saw, the median over the parameters of (x_{r+1} - x_r + η·α·g)/(x_r - x_{r-1}) around the version r at
+    Asynchrony acts like momentum, so the closed loop corrects: μ ← μ + γ·(μ* - μ̂). The total momentum μ̂ that a
+    gradient saw is the median over the parameters of (x_{r+1} - x_r + η·α·g)/(x_r - x_{r-1}) around the version r at
     which g was taken. From memory, and re-derived: around the newest version, with the g just applied, the quotient
-    would be the server's own μ by construction and say nothing. μ may become negative.
+    would be the server's own μ by construction. μ may become negative.
 
     ‖g‖² stands for the curvature, as it does for likelihoods near their optimum. On a loss without noise it vanishes
-    with the gradient, and the tuned step size grows without bound. Nothing is clipped.
+    with the gradient, and the tuned step size grows without bound. No gradient is clipped. A step is applied and then
+    tuned from, as in the authors' first public version. Their later ones tune with the newest gradient before they
+    apply it, and clip gradients.
 
-    A step is applied and then tuned from, as in the authors' first public version. Their later ones tune with the
-    gradient that has just arrived before they apply it, and clip gradients.
-
-    The rule keeps the velocity, the averages and the history on the server. It is not elementwise: it looks at all
-    parameters together.
+    The rule keeps the velocity, the averages and the history on the server. It is not elementwise, because it looks at
+    all parameters together.
 
     Args:
-        learning_rate: Factor η of the tuned step size α; 1 leaves it as it is. It must be smaller with many workers:
-            the closed loop corrects the momentum, but α is tuned as if gradients were fresh.
+        learning_rate: Factor η of the tuned step size α; 1 leaves it as it is. It must be smaller with many workers,
+            because α is tuned as if gradients were fresh.
         decay: Decay in [0, 1) of all moving averages.
         feedback: Gain γ ≥ 0 of the closed loop.
         closed_loop: Whether the momentum is corrected for asynchrony.
         span: Number of last steps from which the smallest and the largest gradient are taken.
         history: Versions of the central variable that the closed loop keeps, at least 3. It learns nothing from a
             gradient whose staleness exceeds `history - 2`.
-
-    `learning_rate`, `decay` and `feedback` may each be a scalar, or one value per seed.
 
     Raises:
         ValueError: If a number is out of range.
