@@ -78,11 +78,7 @@ def evaluate_quadratic(params):
 def noisy_quadratic():
     """A workload that draws its mini-batches; `workloads.Quadratic` draws normals."""
     return asim.Workload(
-        init_quadratic,
-        loss=None,
-        gradient=noisy_gradient,
-        noise=draw_bytes,
-        evaluate=evaluate_quadratic,
+        init_quadratic, loss=None, gradient=noisy_gradient, noise=draw_bytes, evaluate=evaluate_quadratic
     )
 
 
@@ -191,10 +187,7 @@ RULES = {
     "fedbuff": (lambda: rules.FedBuff(0.1, buffer=1), "sgd"),
     "fedbuff_windows": (lambda: rules.FedBuff(0.05, buffer=3, window=2, server_learning_rate=0.8), None),
     "fadas": (lambda: rules.FADAS(server_learning_rate=0.01, buffer=2), None),
-    "fadas_delayed": (
-        lambda: rules.FADAS(0.1, server_learning_rate=0.02, buffer=2, window=2, grace=1),
-        None,
-    ),
+    "fadas_delayed": (lambda: rules.FADAS(0.1, server_learning_rate=0.02, buffer=2, window=2, grace=1), None),
     "ca2fl": (lambda: rules.CA2FL(0.05, workers=5, buffer=3), None),
     "rennala": (lambda: rules.Rennala(0.1, batch=1), "sgd"),
     "rennala_batches": (lambda: rules.Rennala(0.1, batch=3), None),

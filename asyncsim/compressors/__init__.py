@@ -36,17 +36,6 @@ def by_name(name: str) -> type[Compressor]:
     return families.by_name("compressors", name)
 
 
-__all__ = [
-    "QSGD",
-    "Compressor",
-    "Identity",
-    "LowRank",
-    "Natural",
-    "RandK",
-    "ScaledSign",
-    "TopK",
-    "by_name",
-    "bytes_of",
-]
+__all__ = ["QSGD", "Compressor", "Identity", "LowRank", "Natural", "RandK", "ScaledSign", "TopK", "by_name", "bytes_of"]
 
 check_arguments(__name__)

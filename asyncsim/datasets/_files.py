@@ -20,10 +20,7 @@ VARIABLE = "ASYNCSIM_DATA"  # environment variable that names the folder
 
 # Of MNIST's training pixels on a scale from 0 to 1, rounded as is customary.
 MNIST_MEAN, MNIST_DEVIATION = 0.1307, 0.3081
-MIRRORS = (
-    "https://ossci-datasets.s3.amazonaws.com/mnist/",
-    "https://storage.googleapis.com/cvdf-datasets/mnist/",
-)
+MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 CHECKSUMS = {  # of the files as the mirrors have them, compressed
     "train-images-idx3-ubyte": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte": "md5:d53e105ee54ea40749a09fcbcd1e9432",

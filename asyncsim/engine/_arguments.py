@@ -116,12 +116,7 @@ def device_memory() -> float:
     return float(told["bytes_limit"]) if told and "bytes_limit" in told else memory.total()
 
 
-def checked_strides(
-    record: Record | None,
-    resume: Run | None,
-    plan: Plan,
-    metrics: Sequence[str],
-) -> dict[str, int]:
+def checked_strides(record: Record | None, resume: Run | None, plan: Plan, metrics: Sequence[str]) -> dict[str, int]:
     """Name -> commits from one record to the next. A resumed run keeps recording what it recorded."""
     if record is None:
         return dict(resume.strides) if resume is not None else {}

@@ -69,14 +69,7 @@ class Run:
 
     @classmethod
     def of_seeds(
-        cls,
-        *,
-        seed: int | tuple[int, ...],
-        loss: Any,
-        records: Any,
-        central: Any,
-        diverged_at: Any,
-        **rest: Any,
+        cls, *, seed: int | tuple[int, ...], loss: Any, records: Any, central: Any, diverged_at: Any, **rest: Any
     ) -> "Run":
         """A run from arrays (commits, seeds, …): the axis of seeds moves to the front, or goes if there is one seed."""
         if isinstance(seed, int):

@@ -13,16 +13,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import static
 from asyncsim._trees import widen
-from asyncsim.rules._arguments import (
-    Buffer,
-    Fraction,
-    NotNegative,
-    Number,
-    StepSize,
-    Window,
-    Workers,
-    with_workers,
-)
+from asyncsim.rules._arguments import Buffer, Fraction, NotNegative, Number, StepSize, Window, Workers, with_workers
 from asyncsim.rules._asynchronous import step_down
 from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
@@ -133,7 +124,18 @@ class FedAsync(DescendingWorkers):
         return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message.model), server
 
 
-class FedBuff(DescendingWorkers):
+class Buffered(DescendingWorkers, abstract=True):
+    """Rules whose server makes a step of so many commits; a subclass has a field `buffer`."""
+
+    buffer = 1
+
+    @property
+    def collect(self) -> int:
+        """A step for every buffer of updates."""
+        return self.buffer
+
+
+class FedBuff(Buffered):
     """Federated learning with a buffer: K updates of any age, weighted by age, make a step.
 
     θ ← θ + η_g·(1/K)·Σ_k (1 + τ_k)^-a·Δ_k, with Δ_k the displacement x - s of `window` local steps x ← x - η·g. The sum
@@ -175,11 +177,6 @@ class FedBuff(DescendingWorkers):
     publication = "nguyen2022fedbuff"
     purpose = "federated learning with many clients, buffered"
 
-    @property
-    def collect(self) -> int:
-        """A step for every K updates."""
-        return self.buffer
-
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send s(τ)·Δ with s = (1 + τ)^-a, of this update's own age."""
 
@@ -202,7 +199,7 @@ class Moments(NamedTuple):
     largest: Params
 
 
-class FADAS(DescendingWorkers):
+class FADAS(Buffered):
     """Federated adaptive asynchronous optimisation: AMSGrad at a server that buffers M updates.
 
     m ← β₁·m + (1 - β₁)·Δ̄, v ← β₂·v + (1 - β₂)·Δ̄², v̂ ← max(v̂, v), θ ← θ + η_t·m/(√v̂ + ε), elementwise and without
@@ -255,11 +252,6 @@ class FADAS(DescendingWorkers):
     publication = "wang2024fadas"
     purpose = "adaptive steps in asynchronous federated learning"
 
-    @property
-    def collect(self) -> int:
-        """A step for every M updates."""
-        return self.buffer
-
     def start_server(self, params: Params) -> Moments:
         """Everything at zero, in single precision at least."""
         return Moments(*(widen(at_rest(params)) for _ in Moments._fields))
@@ -298,7 +290,7 @@ class FADAS(DescendingWorkers):
         return jnp.where(oldest <= grace, rate, late)
 
 
-class CA2FL(DescendingWorkers):
+class CA2FL(Buffered):
     """Cached update calibration: every worker's last update stands in for those that the buffer lacks.
 
     θ ← θ + η_g·(h̄ + (1/M)·Σ (Δ_i - h_i)) over a step's M updates, where h_i is the update that worker i sent before (0
@@ -342,11 +334,6 @@ class CA2FL(DescendingWorkers):
     name = "ca2fl"
     publication = "wang2024ca2fl"
     purpose = "data that differ, in buffered federated learning"
-
-    @property
-    def collect(self) -> int:
-        """A step for every M updates."""
-        return self.buffer
 
     def for_workers(self, workers: int) -> Self:
         """The rule that counts the trace's workers."""

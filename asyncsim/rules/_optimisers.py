@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from functools import cache
-from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -148,7 +148,29 @@ class WorkerOptimiser(LocalSteps):
     purpose = "any optimiser of optax, on each worker"
 
 
-class ServerOptimiser(Rule):
+class OptimisedServer(Rule, abstract=True):
+    """Rules whose server hands the gradients that arrive to an optimiser; a subclass has an `optimiser`."""
+
+    learning_rate: StepSize
+
+    optimiser: ClassVar[Any]
+
+    def start_server(self, params: Params) -> State:
+        """The optimiser's state."""
+        return transformation(self.optimiser).init(widen(params))
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send g itself, of which the server makes an update."""
+        del view  # The gradient is enough.
+        return Sent(message=gradient, state=state)
+
+    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
+        """θ ← θ + η·T(message)."""
+        del view  # The optimiser does not depend on the age of a gradient.
+        return descend(transformation(self.optimiser), self.learning_rate, central, message, server)
+
+
+class ServerOptimiser(OptimisedServer):
     """Any optax optimiser at the server, which receives the gradients as they arrive.
 
     θ ← θ + η·T(∇L(s)), with T the optimiser's update. The server keeps one state for all workers, so a momentum is
@@ -190,20 +212,6 @@ class ServerOptimiser(Rule):
         """Whether the optimiser treats every parameter independently: those with a name do."""
         return self.elementwise or isinstance(self.optimiser, str)
 
-    def start_server(self, params: Params) -> State:
-        """The optimiser's state."""
-        return transformation(self.optimiser).init(widen(params))
-
-    def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send g itself, of which the server alone knows what update it makes."""
-        del view  # What to do with it is for the server to decide.
-        return Sent(message=gradient, state=state)
-
-    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + η·T(message)."""
-        del view  # The optimiser does not ask how old a gradient is.
-        return descend(transformation(self.optimiser), self.learning_rate, central, message, server)
-
 
 @cache
 def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
@@ -220,7 +228,7 @@ def _one_fraction(name: str, value: Any) -> float:
     return kept
 
 
-class Muon(Rule):
+class Muon(OptimisedServer):
     """Muon at the server: matrices move by the orthogonalised moment of the gradients that arrive, all else by Adam.
 
     For a matrix of m rows and n columns, B ← μ·B + (1 - μ)·g and θ ← θ - η·√max(1, n/m)·NS(M), where M is B, or μ·B +
@@ -259,7 +267,6 @@ class Muon(Rule):
         Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; DeepMind et al. 2020 (optax).
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
     momentum: Annotated[float, _one_fraction] = static(default=0.95)
     nesterov: bool = static(default=True)
@@ -272,17 +279,3 @@ class Muon(Rule):
     def optimiser(self) -> Transformation:
         """optax's Muon with these numbers."""
         return muon_of(self.momentum, self.nesterov, self.iterations)
-
-    def start_server(self, params: Params) -> State:
-        """The optimiser's state."""
-        return self.optimiser.init(widen(params))
-
-    def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send g itself."""
-        del view  # What to do with it is for the server to decide.
-        return Sent(message=gradient, state=state)
-
-    def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + η·T(message)."""
-        del view  # The optimiser does not ask how old a gradient is.
-        return descend(self.optimiser, self.learning_rate, central, message, server)

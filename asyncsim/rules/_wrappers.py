@@ -25,6 +25,11 @@ class WithOwn(NamedTuple):
     added: Any
 
 
+def _of_rule(name: str) -> Any:
+    """An attribute that a wrapper shares with its rule."""
+    return property(lambda wrapper: getattr(wrapper.rule, name))
+
+
 class Wrapper(Rule, abstract=True):
     """A rule that contains another one, and changes what its workers send.
 
@@ -41,47 +46,14 @@ class Wrapper(Rule, abstract=True):
         """The rule's name with a suffix."""
         return f"{self.rule.name}{self.suffix}"
 
-    @property
-    def rounds(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the rule."""
-        return self.rule.rounds
-
-    @property
-    def ignores(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the rule."""
-        return self.rule.ignores
-
-    @property
-    def draws(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the rule."""
-        return self.rule.draws
-
-    @property
-    def window(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the rule."""
-        return self.rule.window
-
-    @property
-    def steps_locally(self) -> bool:
-        """That of the rule."""
-        return self.rule.steps_locally
-
-    @property
-    def sees_vector(self) -> bool:
-        """That of the rule."""
-        return self.rule.sees_vector
-
-    @property
-    def collect(self) -> int | None:
-        """That of the rule."""
-        return self.rule.collect
+    rounds, ignores, draws, window = map(_of_rule, ("rounds", "ignores", "draws", "window"))
+    steps_locally, sees_vector, collect = map(_of_rule, ("steps_locally", "sees_vector", "collect"))
 
     def for_workers(self, workers: int) -> Self:
         """The same around the rule for this number of workers."""
         return dataclasses.replace(self, rule=self.rule.for_workers(workers))
 
     def start_server(self, params: Params) -> State:
-        """That of the rule."""
         return self.rule.start_server(params)
 
     def local_step(self, params: Params, gradient: Params, state: WithOwn) -> tuple[Params, WithOwn]:
@@ -90,7 +62,6 @@ class Wrapper(Rule, abstract=True):
         return params, WithOwn(own, state.added)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """That of the rule."""
         return self.rule.apply(central, server, message, view)
 
     def resume(self, central: Params, server: State, state: WithOwn, view: View) -> Params:

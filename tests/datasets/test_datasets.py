@@ -81,11 +81,7 @@ def test_arrays_are_converted_and_cannot_be_written() -> None:
 def test_fingerprint_tells_data_apart_and_not_files() -> None:
     same = small(name="other", train_inputs=np.asfortranarray(np.arange(12.0, dtype=np.float32).reshape(4, 3)))
     assert small().fingerprint == same.fingerprint
-    others = [
-        small(test_inputs=np.zeros((2, 3))),
-        small(test_labels=[0, 1]),
-        small(train_labels=[1, 1, 0, 1]),
-    ]
+    others = [small(test_inputs=np.zeros((2, 3))), small(test_labels=[0, 1]), small(train_labels=[1, 1, 0, 1])]
     reshaped = small(train_inputs=np.arange(12.0).reshape(4, 3, 1), test_inputs=np.ones((2, 3, 1)))
     assert len({data.fingerprint for data in (small(), reshaped, *others)}) == 5
 

@@ -69,10 +69,7 @@ REFUSED = [
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=2**31), "`seed` must be one or more whole numbers from 0 to"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=61), "`commits` must be at most the trace's 60; got 61"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=-1), "`commits` must be an integer of at least 0"),
-    (
-        lambda: asim.replay(TRACE, asim.rules.GEM([0.1, 0.2]), WORKLOAD),
-        "`learning_rate` must be a scalar, or",
-    ),
+    (lambda: asim.replay(TRACE, asim.rules.GEM([0.1, 0.2]), WORKLOAD), "`learning_rate` must be a scalar, or"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, record=("test_accuracy",)), "'test_accuracy', which this workload"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, record={"pi_mean": 0}), r"`record\['pi_mean'\]` must be a whole"),
     (

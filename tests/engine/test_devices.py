@@ -108,12 +108,7 @@ class TestIdleCores:
 
     @pytest.mark.parametrize(
         ("name", "value"),
-        [
-            ("HEAVY_GRADIENT", 1e9),
-            ("LONG_WORK", 1e9),
-            ("cores", lambda: 1),
-            ("devices_chosen", lambda: True),
-        ],
+        [("HEAVY_GRADIENT", 1e9), ("LONG_WORK", 1e9), ("cores", lambda: 1), ("devices_chosen", lambda: True)],
     )
     def test_not_where_more_devices_would_not_pay_or_one_was_chosen(self, name, value, one_of_two, monkeypatch):
         monkeypatch.setattr(devices, name, value)

@@ -182,10 +182,7 @@ REFUSED = [
     ),
     ({"own": lambda commit: (1.0, 2.0)}, r"`own` of `record` must return an array of numbers; it returned \(float 1.0"),
     ({"own": lambda commit: jax.random.key(0)}, "`own` of `record` must return an array of numbers"),
-    (
-        {"own": lambda commit: commit.central["y"]},
-        r"`own` of `record` failed \(test_quant.*, line .*KeyError: 'y'",
-    ),
+    ({"own": lambda commit: commit.central["y"]}, r"`own` of `record` failed \(test_quant.*, line .*KeyError: 'y'"),
     ({"own": lambda commit: commit.info.pi["x"]}, "`own` of `record` failed .*'NoneType' object is not subscriptable"),
     ({"own": lambda: 0.0}, "`own` of `record` failed: TypeError.*It received commit CommitView"),
     ({"central": gradient_norm}, "`record` must not give a function the name 'central', which is taken"),

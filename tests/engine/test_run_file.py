@@ -71,11 +71,7 @@ def test_divergence_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "workload", "reason"),
     [
-        (
-            RULE,
-            asim.workloads.Quadratic([1.0]),
-            r"`state/central` has shape \(1, 3\) where \(1, 1\) is expected",
-        ),
+        (RULE, asim.workloads.Quadratic([1.0]), r"`state/central` has shape \(1, 3\) where \(1, 1\) is expected"),
         (asim.rules.Downpour(0.1), WORKLOAD, r"`state/rows` has shape .* is expected"),
     ],
 )

@@ -66,10 +66,7 @@ RULES = [
         {"resume": lambda self, c, s, own, v: None},
         "`resume` .* must return parameters like float32.2.; it returned None",
     ),
-    (
-        {"local_step": lambda self, p, g, s: p - g, "window": 2},
-        "`local_step` .* must return .params, state.; it",
-    ),
+    ({"local_step": lambda self, p, g, s: p - g, "window": 2}, "`local_step` .* must return .params, state.; it"),
 ]
 
 
@@ -133,8 +130,7 @@ def test_a_scenario_names_the_mistake_when_it_is_made():
 
 def test_weakly_typed_state_may_change_its_dtype():
     counting = rule(
-        start_server=lambda self, p: (0, 0.0),
-        apply=lambda self, c, s, m, v: (c + m, (s[0] + 1, s[1] + m.sum())),
+        start_server=lambda self, p: (0, 0.0), apply=lambda self, c, s, m, v: (c + m, (s[0] + 1, s[1] + m.sum()))
     )
     assert try_rule(counting, Packing.of(jax.eval_shape(QUADRATIC.init, jax.random.key(0)))).pi is None
 

@@ -253,23 +253,14 @@ def test_feedback_makes_signs_converge():
 PLAIN = asim.rules.Downpour(0.1)
 BAD = [
     (lambda: compressed("downpour", TopK(0.1)), "`rule` must be an asyncsim.Rule; got 'downpour'"),
-    (
-        lambda: compressed(PLAIN, "top_k"),
-        "`compressor` must be an asyncsim Compressor; got 'top",
-    ),
-    (
-        lambda: compressed(PLAIN, TopK),
-        "`compressor` must be an asyncsim Compressor; got the class",
-    ),
+    (lambda: compressed(PLAIN, "top_k"), "`compressor` must be an asyncsim Compressor; got 'top"),
+    (lambda: compressed(PLAIN, TopK), "`compressor` must be an asyncsim Compressor; got the class"),
     (lambda: compressed(PLAIN, TopK(0.1), 1), "`error_feedback` must be True or False; got 1"),
     (
         lambda: compressed(compressed(PLAIN, Identity()), TopK(0.1)),
         "`rule` must not be compressed already; got 'downpour_compressed'",
     ),
-    (
-        lambda: compressed(WithProxy(compressed(PLAIN, TopK(0.1))), TopK(0.1)),
-        "`rule` must not be compressed already",
-    ),
+    (lambda: compressed(WithProxy(compressed(PLAIN, TopK(0.1))), TopK(0.1)), "`rule` must not be compressed already"),
     (
         lambda: asim.replay(gamma_trace(), compressed(PLAIN, TopK(k=4)), noisy_quadratic()),
         "`k` must be at most the number of parameters, 3; got 4",

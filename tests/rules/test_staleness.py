@@ -62,10 +62,7 @@ def test_staleness_is_counted_in_versions_not_in_arrivals(x64):
         np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected, rtol=1e-10)
 
 
-SAME_AS_DOWNPOUR = [
-    rules.DropStale(0.1, oldest=10**6),
-    rules.DelayAdaptive(0.1, concurrency=1, smoothness=1e-6),
-]
+SAME_AS_DOWNPOUR = [rules.DropStale(0.1, oldest=10**6), rules.DelayAdaptive(0.1, concurrency=1, smoothness=1e-6)]
 
 
 @pytest.mark.parametrize("rule", SAME_AS_DOWNPOUR, ids=lambda rule: rule.name)

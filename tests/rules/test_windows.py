@@ -42,10 +42,7 @@ PUBLISHED = {
     ),
     "dynsgd": (rules.DynSGD(RATE, window=WINDOW), lambda delta, shift, age: delta / (age + 1)),
     "worker": (rules.WorkerOptimiser(RATE, optimiser="sgd", window=WINDOW), lambda delta, shift, age: delta),
-    "local_sgd": (
-        rules.LocalSGD(RATE, window=WINDOW, server_learning_rate=0.7),
-        lambda delta, shift, age: 0.7 * delta,
-    ),
+    "local_sgd": (rules.LocalSGD(RATE, window=WINDOW, server_learning_rate=0.7), lambda delta, shift, age: 0.7 * delta),
 }
 
 
@@ -194,10 +191,7 @@ BAD = [
     (lambda: rules.ADAG(window=5, gamma=[1.0, 0.0]), "`gamma` must be positive"),
     (lambda: rules.DynSGD(float("nan"), window=5), "`learning_rate` must be finite"),
     (lambda: rules.DiLoCo(window=5, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (
-        lambda: rules.LocalSGD(0.1, window=5, server_learning_rate=float("inf")),
-        "`server_learning_rate` must be finite",
-    ),
+    (lambda: rules.LocalSGD(0.1, window=5, server_learning_rate=float("inf")), "`server_learning_rate` must be finite"),
 ]
 
 

@@ -57,11 +57,7 @@ def test_each_commit_has_noise_of_its_own() -> None:
 def test_it_starts_at_the_given_point() -> None:
     key = jax.random.key(0)
     assert asim.workloads.Quadratic(EIGENVALUES, start=2.0).init(key)["x"].tolist() == [2.0, 2.0, 2.0]
-    assert asim.workloads.Quadratic(EIGENVALUES, start=[1.0, 2.0, 3.0]).init(key)["x"].tolist() == [
-        1.0,
-        2.0,
-        3.0,
-    ]
+    assert asim.workloads.Quadratic(EIGENVALUES, start=[1.0, 2.0, 3.0]).init(key)["x"].tolist() == [1.0, 2.0, 3.0]
 
 
 def test_evaluates_the_loss_without_noise() -> None:
@@ -85,10 +81,7 @@ def test_whole_numbers_are_numbers() -> None:
         ({"eigenvalues": "high"}, "`eigenvalues` must be a number"),
         ({"eigenvalues": [1.0], "noise": -1.0}, "`noise` must not be negative; got -1.0"),
         ({"eigenvalues": [1.0], "start": np.inf}, "`start` must be finite; got inf"),
-        (
-            {"eigenvalues": [1.0], "noise": 1e300},
-            r"`noise` must be at most 3\.4e\+38, the largest float32",
-        ),
+        ({"eigenvalues": [1.0], "noise": 1e300}, r"`noise` must be at most 3\.4e\+38, the largest float32"),
         ({"eigenvalues": [1.0], "start": [1.0, 2.0]}, "`start` must be a scalar, or one value per eigenvalue"),
     ],
 )
