@@ -93,9 +93,9 @@ class Sent(NamedTuple):
 class Rule(Traced, Named, ABC, family="rules"):
     """An update rule: its fields are the arguments, its methods say what happens at a commit.
 
-    Derive a class, annotate its arguments and write `send`. Override other methods where the rule needs them: the engine
-    compiles only those. Numbers are traced, so a new step size does not compile a new program, and each number may have
-    one value per seed, as an array or a sequence. Fields marked `asyncsim.static` choose code.
+    Derive a class, annotate its arguments and write `send`. Override other methods where the rule needs them: the
+    engine compiles only those. Numbers are traced, so a new step size does not compile a new program, and each number
+    may have one value per seed, as an array or a sequence. Fields marked `asyncsim.static` choose code.
 
     Rules are equal, and hash alike, if their class and arguments are.
 
