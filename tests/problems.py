@@ -11,6 +11,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim import rules
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.trace import NEVER, Fate, Unfinished
 from asyncsim.trace._columns import UNFINISHED_COLUMNS
 
@@ -28,6 +29,15 @@ def assert_close(actual, expected, rtol=1e-10, atol=1e-13):
     """Equal up to rounding, leaf by leaf."""
     for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def compare(trace, rule, workload, lanes=None, plain=None, rtol=1e-10):
+    """The compiled engine equals the plain loop."""
+    plain = plain or replay_plainly(trace, rule, workload, seed=3)
+    run = asim.replay(trace, rule, workload, seed=3, lanes=lanes)
+    assert run.loss.dtype == np.float64
+    assert_close(run.loss, plain.loss, rtol)
+    assert_close(run.central, plain.central, rtol)
 
 
 def init_tree(key):

@@ -15,6 +15,7 @@ from tests.problems import (
     RULES,
     TRACES,
     assert_close,
+    compare,
     draw_bytes,
     gamma_trace,
     noisy_quadratic,
@@ -31,14 +32,6 @@ CROSSED = {
     *((kind, CORE[(3 * i + j) % len(CORE)], LANES[j]) for i, kind in enumerate(TRACES) for j in range(3)),
     *(("everything", rule, lanes) for i, rule in enumerate(CORE) for lanes in (1, LANES[1 + i % 2])),
 }
-
-
-def compare(trace, rule, workload, lanes=None, plain=None):
-    plain = plain or replay_plainly(trace, rule, workload, seed=3)
-    run = asim.replay(trace, rule, workload, seed=3, lanes=lanes)
-    assert run.loss.dtype == np.float64
-    assert_close(run.loss, plain.loss)
-    assert_close(run.central, plain.central)
 
 
 @cache

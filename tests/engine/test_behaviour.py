@@ -13,8 +13,18 @@ from asyncsim.engine import _replay as replayer
 from asyncsim.engine._replay import Replayer
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads._batches import compiled_commit_key
-from tests.engine.test_against_reference import compare
-from tests.problems import CORE, RULES, TRACES, assert_close, by_group, draw_bytes, gamma_trace, init_tree, trace_for
+from tests.problems import (
+    CORE,
+    RULES,
+    TRACES,
+    assert_close,
+    by_group,
+    compare,
+    draw_bytes,
+    gamma_trace,
+    init_tree,
+    trace_for,
+)
 
 COMMITS = {"gem_paper": 25}
 LANE = (False, False, None)  # not batched, seeds not in turn, one device
@@ -131,15 +141,6 @@ def test_a_chunk_has_room_for_what_is_drawn():
     rule = asim.rules.Downpour(0.1)
     assert Replayer(trace, rule, many).feeder.length * 4096 * 4 * 4 <= 8 * 2**20
     assert Replayer(trace, rule, few).feeder.length > 1024
-
-
-def test_seeds_and_halves_equal_one_run():
-    trace, rule = asim.simulate(ROLLOUTS, commits=60), asim.rules.Downpour(0.05)
-    whole = asim.replay(trace, rule, workload(), seed=[0, 1], record=("central",))
-    half = asim.replay(trace, rule, workload(), seed=[0, 1], record=("central",), commits=31)
-    rest = asim.replay(trace, rule, workload(), seed=[0, 1], resume=half)
-    assert (rest.loss == whole.loss).all()
-    assert_close(whole.loss[1], asim.replay(trace, rule, workload(), seed=1).loss, rtol=1e-5)
 
 
 def test_noise_that_asks_for_the_behaviour_is_refused():

@@ -8,8 +8,18 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine._replay import Replayer
-from asyncsim.engine.reference import replay_plainly
-from tests.problems import CORE, EXAMPLES, INPUTS, RULES, TRACES, assert_close, draw_bytes, gamma_trace, init_tree
+from tests.problems import (
+    CORE,
+    EXAMPLES,
+    INPUTS,
+    RULES,
+    TRACES,
+    assert_close,
+    compare,
+    draw_bytes,
+    gamma_trace,
+    init_tree,
+)
 
 COMMITS = {"gem_paper": 25}
 PARTS = [range(9), range(9, 13), range(13, 20), [22, 21], [*range(23, EXAMPLES), 20]]  # of five workers
@@ -67,25 +77,7 @@ def test_replay_equals_the_plain_loop(name, problem, lanes, x64):
     rule = RULES[name][0]()
     kind = "ordinary" if rule.collect else "everything"
     trace = TRACES[kind][0](commits=COMMITS.get(name, 40))
-    workload = PROBLEMS[problem]()
-    plain = replay_plainly(trace, rule, workload, seed=3)
-    run = asim.replay(trace, rule, workload, seed=3, lanes=lanes)
-    assert_close(run.loss, plain.loss)
-    assert_close(run.central, plain.central)
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_cut_equals_whole_and_side_by_side_equals_alone(problem):
-    trace, rule, workload = gamma_trace(commits=50), RULES["agn_adam"][0](), PROBLEMS[problem]()
-    whole = asim.replay(trace, rule, workload, seed=(1, 7))
-    half = asim.replay(trace, rule, workload, seed=(1, 7), commits=23)
-    again = asim.replay(trace, rule, workload, seed=(1, 7), resume=half)
-    np.testing.assert_array_equal(again.loss, whole.loss)
-    for leaf, other in zip(jax.tree.leaves(again.central), jax.tree.leaves(whole.central), strict=True):
-        np.testing.assert_array_equal(leaf, other)
-    alone = asim.replay(trace, rule, workload, seed=7)
-    assert_close(whole.loss[1], alone.loss, rtol=2e-5)
+    compare(trace, rule, PROBLEMS[problem](), lanes)
 
 
 def program(workload, lanes=1):

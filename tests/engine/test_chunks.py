@@ -10,7 +10,11 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine import _chunks as chunks
 from asyncsim.engine._loop import begin, replay_chunk
-from tests.problems import CORE, RULES, TRACES, gamma_trace, noisy_quadratic, tree_workload
+from tests.engine import test_behaviour, test_groups
+from tests.engine.test_by_worker import own_data, own_noise
+from tests.engine.test_local_steps import Local
+from tests.problems import CORE, RULES, TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload
+from tests.workloads import test_job_times
 
 
 def assert_same(a, b):
@@ -82,6 +86,51 @@ def test_hyper_parameters_may_differ_from_seed_to_seed(x64):
     for place, rate in enumerate(rates):
         single = asim.replay(trace, asim.rules.GEM(rate, kappa=2.0), workload, seed=5)
         np.testing.assert_allclose(sweep.loss[place], single.loss, rtol=1e-9)
+
+
+# Each with problems of its own elsewhere: trace, rule of a step size, that step size, workload.
+SPECIAL = {
+    "data of each worker": lambda: (gamma_trace(commits=50), agn_adam, 0.02, own_data()),
+    "noise of each worker": lambda: (gamma_trace(commits=50), agn_adam, 0.02, own_noise()),
+    "parameter groups": lambda: (test_groups.KINDS["everything"](seed=2), spectrain, 0.1, test_groups.workload()),
+    "behaviour parameters": lambda: (
+        asim.simulate(test_behaviour.ROLLOUTS, commits=60),
+        asim.rules.Downpour,
+        0.05,
+        test_behaviour.workload(),
+    ),
+    "a server that collects local steps": lambda: (gamma_trace(), four_of_two_steps, 1.0, tree_workload()),
+    "mini-batches of jobs": lambda: (
+        test_job_times.schedule(test_job_times.make(), asim.protocols.Ringmaster(3, stop=True)),
+        asim.rules.Downpour,
+        0.1,
+        test_job_times.make(),
+    ),
+}
+
+
+def agn_adam(rate):
+    return asim.rules.AGN(rate, window=2, optimiser="adam")
+
+
+def spectrain(rate):
+    return asim.rules.SpecTrain(rate, momentum=0.8)
+
+
+def four_of_two_steps(rate):
+    return Local(scale=rate, commits=4)
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_pieces_through_a_file_and_seeds_alone_equal_the_whole(name, tmp_path, short_chunks):
+    trace, make, rate, workload = SPECIAL[name]()
+    rule, seeds = make(np.array([rate / 2, rate])), (4, 3)
+    whole = asim.replay(trace, rule, workload, seeds)
+    asim.replay(trace, rule, workload, seeds, commits=29).save(tmp_path / "half.npz")
+    half = asim.Run.load(tmp_path / "half.npz", rule, workload)
+    again = asim.replay(trace, rule, workload, seeds, resume=half)
+    assert_same((again.loss, again.central), (whole.loss, whole.central))
+    assert_close(whole.loss[1], asim.replay(trace, make(rate), workload, seed=3).loss, rtol=2e-5)
 
 
 def test_rules_that_begin_alike_share_a_program():

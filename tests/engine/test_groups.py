@@ -9,7 +9,7 @@ import asyncsim as asim
 from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Sent
-from tests.problems import RULES, assert_close, by_group, gamma_trace, random_trace, tree_workload
+from tests.problems import RULES, assert_close, by_group, compare, gamma_trace, random_trace, tree_workload
 
 LABELS = ("first", "second", "first")  # of the tree's three tensors: a group need not lie in one piece
 KINDS = {
@@ -33,13 +33,6 @@ COMMITS = {"gem_paper": 25}
 
 def workload():
     return tree_workload().grouped(LABELS)
-
-
-def compare(trace, rule, lanes=None):
-    plain = replay_plainly(trace, rule, workload(), seed=3)
-    run = asim.replay(trace, rule, workload(), seed=3, lanes=lanes)
-    assert_close(run.loss, plain.loss)
-    assert_close(run.central, plain.central)
 
 
 def init_two(key):
@@ -73,7 +66,7 @@ def test_by_hand():
 def test_replay_equals_the_plain_loop(kind, name, lanes, x64):
     rule = RULES[name][0]()
     kind = "everything" if rule.collect and kind == "buffered" else kind
-    compare(KINDS[kind](seed=2, commits=COMMITS.get(name, 60)), rule, lanes)
+    compare(KINDS[kind](seed=2, commits=COMMITS.get(name, 60)), rule, workload(), lanes)
 
 
 def start_mixed(self, params):
@@ -102,7 +95,7 @@ def resume_mixed(self, central, server, state, view):
 def test_a_rule_may_use_everything_that_it_is_given(kind, elementwise, x64):
     methods = {"send": send_mixed, "start": start_mixed, **({} if elementwise else {"resume": resume_mixed})}
     rule = type("Mixed", (asim.Rule,), {"elementwise": elementwise, **methods})()
-    compare(KINDS[kind](seed=4), rule, lanes=2)
+    compare(KINDS[kind](seed=4), rule, workload(), lanes=2)
 
 
 def test_groups_that_are_read_at_once_are_no_groups(x64):
@@ -111,25 +104,6 @@ def test_groups_that_are_read_at_once_are_no_groups(x64):
     for name in ("spectrain", "pipemare", "gem_script"):
         one, other = (asim.replay(t, RULES[name][0](), workload(), seed=3) for t in (trace, alike))
         np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
-
-
-def test_two_pieces_equal_the_whole_bit_for_bit(tmp_path, short_chunks):
-    trace, rule = KINDS["everything"](seed=2), RULES["spectrain"][0]()
-    whole = asim.replay(trace, rule, workload())
-    asim.replay(trace, rule, workload(), commits=37).save(tmp_path / "half.npz", resumable=True)
-    half = asim.engine.Run.load(tmp_path / "half.npz", rule=rule, workload=workload())
-    rest = asim.replay(trace, rule, workload(), resume=half)
-    assert (rest.loss == whole.loss).all()
-    assert jax.tree.all(jax.tree.map(lambda a, b: (a == b).all(), rest.central, whole.central))
-
-
-def test_seeds_side_by_side_equal_seeds_alone(x64):
-    trace = KINDS["everything"](seed=2)
-    rates = np.array([0.1, 0.05])
-    both = asim.replay(trace, asim.rules.SpecTrain(rates), workload(), seed=(3, 4))
-    for place, seed in enumerate((3, 4)):
-        alone = asim.replay(trace, asim.rules.SpecTrain(rates[place]), workload(), seed=seed)
-        np.testing.assert_allclose(both.loss[place], alone.loss, rtol=1e-12)
 
 
 def test_what_was_read_is_recorded_as_it_was(x64):

@@ -7,10 +7,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim._component import static
-from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Rule, Sent
 from asyncsim.trace._regroup import in_steps
-from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, tree_workload, varied
+from tests.problems import TRACES, assert_close, compare, noisy_quadratic, tree_workload, varied
 
 ADAM = optax.adam(0.05)
 
@@ -51,27 +50,7 @@ class Local(Rule):
 @pytest.mark.parametrize("workload", [tree_workload, noisy_quadratic])
 def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, workload, x64):
     trace, rule = TRACES[kind][0](commits=40), Local(elementwise=elementwise, commits=collect)
-    plain = replay_plainly(trace, rule, workload(), seed=3)
-    run = asim.replay(trace, rule, workload(), seed=3, lanes=lanes)
-    assert_close(run.loss, plain.loss)
-    assert_close(run.central, plain.central)
-
-
-def test_seeds_side_by_side_keep_their_own_step_sizes(x64):
-    trace, workload = gamma_trace(), tree_workload()
-    both = asim.replay(trace, Local(scale=np.array([1.0, 0.5])), workload, seed=[3, 4])
-    for place, (seed, scale) in enumerate([(3, 1.0), (4, 0.5)]):
-        assert_close(both.loss[place], asim.replay(trace, Local(scale=scale), workload, seed=seed).loss)
-
-
-def test_a_resumed_replay_equals_an_uninterrupted_one(tmp_path):
-    trace, workload, rule = gamma_trace(), tree_workload(), Local(commits=4)
-    whole = asim.replay(trace, rule, workload)
-    asim.replay(trace, rule, workload, commits=26).save(tmp_path / "run.npz")  # in the middle of a step
-    resumed = asim.replay(trace, rule, workload, resume=asim.Run.load(tmp_path / "run.npz", rule, workload))
-    np.testing.assert_array_equal(resumed.loss, whole.loss)
-    for a, b in zip(jax.tree.leaves(resumed.central), jax.tree.leaves(whole.central), strict=True):
-        np.testing.assert_array_equal(a, b)
+    compare(trace, rule, workload(), lanes)
 
 
 def test_one_worker_is_its_own_optimiser(x64):

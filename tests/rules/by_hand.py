@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import asyncsim as asim
 from tests.problems import TRACES
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
@@ -37,3 +38,18 @@ def serve(trace, on_arrival):
         thetas.append(thetas[-1] if new is None else new)
         sets.append(sets[-1] + (new is not None))
     return np.array(thetas[1:])
+
+
+def quadratic():
+    return asim.workloads.Quadratic(H, start=START)  # in the precision of the test
+
+
+def versions(trace, send, apply=np.add):
+    """θ of every version: `send(k, thetas)` is the message of row k, and `apply(θ, mean message)` the server's step."""
+    thetas, messages = [START], []
+    for k in range(len(trace)):
+        messages.append(send(k, thetas))
+        if trace.closes_step[k]:
+            thetas.append(apply(thetas[-1], np.mean(messages, axis=0)))
+            messages = []
+    return thetas

@@ -6,16 +6,14 @@ import re
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim._families import ours
 from asyncsim.engine._loop import replay_chunk
-from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import View
 from asyncsim.scenario._components import rule_component
-from tests.problems import RULES, SOLVED_ON, gamma_trace, trace_for, tree_workload, varied
+from tests.problems import RULES, SOLVED_ON, compare, gamma_trace, trace_for, tree_workload, varied
 
 SIZES = (1000, 2000, 4000)  # of one parameter tensor
 FORMULA = re.compile(r"[←=]")
@@ -44,7 +42,7 @@ def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(nam
     programs = replay_chunk._cache_size()
     other = gamma_trace(workers=trace.workers, commits=25, seed=2) if trace.closes_step.all() else trace
     slower = dataclasses.replace(made(name), learning_rate=0.9 * rule.learning_rate)
-    assert_equals_reference(other, slower, quadratic)
+    compare(other, slower, quadratic)
     assert replay_chunk._cache_size() == programs
 
 
@@ -52,15 +50,7 @@ def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(nam
 def test_it_takes_any_pytree_and_a_buffered_server(name, x64):
     """Few commits, because unclamped rules amplify rounding from commit to commit."""
     rule = made(name)
-    assert_equals_reference(trace_for(rule, "buffered", commits=12), rule, tree_workload())
-
-
-def assert_equals_reference(trace, rule, workload):
-    plain = replay_plainly(trace, rule, workload, seed=3)
-    run = asim.replay(trace, rule, workload, seed=3)
-    np.testing.assert_allclose(run.loss, plain.loss, rtol=1e-10, atol=1e-13)
-    for a, b in zip(jax.tree.leaves(run.central), jax.tree.leaves(plain.central), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
+    compare(trace_for(rule, "buffered", commits=12), rule, tree_workload())
 
 
 @every_row

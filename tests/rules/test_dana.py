@@ -98,16 +98,3 @@ def test_looking_ahead_helps_against_delay(x64):
     ahead = asim.replay(trace, rules.DANA(0.05, momentum=0.9), workload)
     assert blind.diverged_at is not None or blind.loss[-1] > 1e3
     assert ahead.loss[-1] < 1e-6
-
-
-BAD = [
-    (lambda: rules.DANA(0.1, variant="slime"), "Did you mean 'slim'"),
-    (lambda: rules.DANA(0.1, momentum=1.0), "`momentum` must be at least 0 and less than 1"),
-    (lambda: rules.DANA(0.1, compensation=-1.0), "`compensation` must not be negative"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD)
-def test_bad_numbers_are_named(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -8,12 +8,7 @@ import asyncsim as asim
 from asyncsim import protocols, rules
 from asyncsim.trace._regroup import in_steps
 from tests.problems import gamma_trace, random_trace, round_robin
-from tests.rules.by_hand import START, H, local_steps, serve
-
-
-def quadratic():
-    return asim.workloads.Quadratic(H, start=START)  # in the precision of the test
-
+from tests.rules.by_hand import START, H, local_steps, quadratic, serve
 
 TRACES = {"ordinary": gamma_trace(commits=90, cv=1.0), "waiting": random_trace(commits=90, waiting=0.5, early=0.5)}
 every_trace = pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
@@ -153,19 +148,3 @@ def test_ca2fl_of_all_workers_is_their_mean(x64):
     plain = asim.replay(trace, rules.FedBuff(0.2, buffer=4, exponent=0.0), quadratic())
     calibrated = asim.replay(trace, rules.CA2FL(0.2, workers=4, buffer=4), quadratic())
     np.testing.assert_allclose(calibrated.loss, plain.loss, rtol=1e-9)
-
-
-BAD = [
-    (lambda: rules.FedBuff(0.1, buffer=0), "`buffer` must be an integer of at least 1; got 0"),
-    (lambda: rules.FedBuff(0.1, window=1.5), "`window` must be an integer of at least 1; got 1.5"),
-    (lambda: rules.FedBuff(0.1, exponent=-1), "`exponent` must not be negative"),
-    (lambda: rules.FADAS(server_learning_rate=0.1, decay=1), "`decay` must be at least 0 and less than 1"),
-    (lambda: rules.FADAS(server_learning_rate=0.1, grace=-1), "`grace` must not be negative"),
-    (lambda: rules.CA2FL(0.1, workers=0), "`workers` must be an integer of at least 1"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD)
-def test_bad_numbers_are_named(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -1,22 +1,15 @@
 """Published forms of one rule that differ: both are there, and are told apart."""
 
-import inspect
-
 import numpy as np
 import optax
 import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim._families import ours
 from tests.problems import TRACES, gamma_trace
-from tests.rules.by_hand import START, H
+from tests.rules.by_hand import START, H, quadratic
 
 RATE = 0.1
-
-
-def quadratic():
-    return asim.workloads.Quadratic(H, start=START)
 
 
 @pytest.mark.parametrize("atomic", [False, True])
@@ -29,11 +22,6 @@ def test_adag_compares_with_what_was_pulled_or_with_the_commit(atomic, x64):
         thetas.append(thetas[-1] - RATE * H * s / (1 + (centre - s) ** 2 / 0.2))
     run = asim.replay(trace, rules.ADAG(RATE, window=1, gamma=0.2, atomic=atomic), quadratic())
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-9)
-
-
-def test_adag_wants_a_switch():
-    with pytest.raises(ValueError, match="`atomic` must be True or False; got 'yes'"):
-        rules.ADAG(atomic="yes")
 
 
 def test_dc_asgd_may_average_squares_by_worker(x64):
@@ -76,20 +64,3 @@ def test_diloco_decays_weights_as_its_optimiser_does(x64):
 
     assert first_step("adamw") == pytest.approx(0.01 * (1 + 1e-4), rel=1e-6)
     assert first_step(optax.adamw(1.0, weight_decay=0.1)) == pytest.approx(0.01 * (1 + 0.1), rel=1e-6)
-
-
-TOLD = {
-    "adag": "Distributed Keras",
-    "dana": "look-ahead to look-ahead",
-    "dc_asgd": "authors' code",
-    "diloco": "weight_decay=0.1",
-    "fadas": "as in the paper",
-    "gap_aware": "can also be read",
-    "ringleader": "is extra",
-    "yellowfin": "first public version",
-}
-
-
-@pytest.mark.parametrize("name", TOLD)
-def test_the_docstring_names_the_other_form(name):
-    assert TOLD[name] in " ".join(inspect.getdoc(ours("rules")[name]).split())

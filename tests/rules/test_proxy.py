@@ -90,19 +90,3 @@ class Rateless(asim.Rule):
 
     def send(self, gradient, state, view):
         return asim.rules.Sent(gradient, state)
-
-
-BAD = [
-    (lambda: WithProxy("downpour"), "`rule` must be an asyncsim.Rule; got 'downpour'"),
-    (lambda: WithProxy(asim.rules.Downpour(0.1, window=2)), "'downpour', whose workers make local steps"),
-    (lambda: WithProxy(WithProxy(asim.rules.Downpour(0.1))), "must not have a proxy beside it already"),
-    (lambda: WithProxy(Rateless()), "`proxy_learning_rate` must be given; got None"),
-    (lambda: WithProxy(asim.rules.Downpour(0.1), proxy_momentum=1.0), "`proxy_momentum` must be at least 0 and less"),
-    (lambda: WithProxy(asim.rules.Downpour(0.1), proxy_learning_rate=np.inf), "`proxy_learning_rate` must be finite"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD)
-def test_what_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

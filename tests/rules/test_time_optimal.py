@@ -8,12 +8,7 @@ import asyncsim as asim
 from asyncsim import _component as component
 from asyncsim import protocols, rules
 from tests.problems import gamma_trace, random_trace
-from tests.rules.by_hand import START, H, serve
-
-
-def quadratic():
-    return asim.workloads.Quadratic(H, start=START)  # in the precision of the test
-
+from tests.rules.by_hand import START, H, quadratic, serve
 
 UNEVEN = asim.delays.fleet.two_classes(asim.delays.Exponential(1.0), workers=5, slow=2, factor=6.0)
 TRACES = {
@@ -289,19 +284,3 @@ def test_a_trace_in_steps_is_refused():
     for rule in alone:
         with pytest.raises(ValueError, match="its first step that is not has 4"):
             asim.replay(trace, rule, quadratic())
-
-
-BAD = [
-    (lambda: rules.Rennala(0.1, batch=0), "`batch` must be an integer of at least 1; got 0"),
-    (lambda: rules.Rennala(0.1, steps="traces"), "`steps` must be one of .* Did you mean 'trace'"),
-    (lambda: rules.Ringmaster(0.1, limit=0), "`limit` must be an integer of at least 1; got 0"),
-    (lambda: rules.Ringleader(0.1, workers=0), "`workers` must be an integer of at least 1"),
-    (lambda: rules.Malenia(0.1, steps="traec"), "`steps` must be one of 'rule', 'trace'; got 'traec'. Did you mean"),
-    (lambda: rules.Malenia(0.1, workers=2, batch=2.5), "`batch` must be an integer of at least 1"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD)
-def test_bad_numbers_are_named(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

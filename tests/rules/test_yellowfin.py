@@ -129,16 +129,3 @@ def test_any_tree_and_several_factors(x64):
         alone = asim.replay(trace, rules.YellowFin(factor), tree_workload(), seed=1)
         np.testing.assert_allclose(several.loss[lane], alone.loss, rtol=1e-8)
     assert jax.tree.structure(rules.YellowFin(0.1)) == jax.tree.structure(rules.YellowFin(0.2))
-
-
-BAD = [
-    (lambda: rules.YellowFin(decay=1.0), "`decay` must be at least 0 and less than 1"),
-    (lambda: rules.YellowFin(span=0), "`span` must be an integer of at least 1"),
-    (lambda: rules.YellowFin(history=2), "`history` must be an integer of at least 3"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD)
-def test_bad_numbers_are_named(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -65,16 +65,6 @@ def test_the_engine_agrees_with_the_plain_loop(rule):
     assert run.plan(trace).job.tolist() == trace.started_before.tolist()
 
 
-def test_a_cut_replay_goes_on_where_it_was():
-    workload, rule = make(), rules.Downpour(0.1)
-    trace = schedule(workload, protocols.Ringmaster(3, stop=True))
-    whole = asim.replay(trace, rule, workload, 3)
-    part = asim.replay(trace, rule, workload, 3, commits=17)
-    assert asim.replay(trace, rule, workload, 3, resume=part).loss.tolist() == whole.loss.tolist()
-    several = asim.replay(trace, rule, workload, [3, 4])
-    assert several.loss[0].tolist() == whole.loss.tolist()
-
-
 def test_without_lost_jobs_both_counts_are_one():
     trace = asim.simulate(asim.Cluster(3, asim.delays.Gamma(1.0, 0.3)), commits=40)
     runs = [asim.replay(trace, rules.GEM(0.1), make(counts=counts)) for counts in ("commits", "jobs")]
