@@ -1,4 +1,10 @@
-"""Losses in closed form, with normal gradient noise: quadratics, and landscapes of two parameters."""
+"""Losses in closed form, with normal gradient noise: quadratics, and landscapes of two parameters.
+
+The normals are those of Threefry with its rounds written out. `jax.random.normal` runs the same generator's rounds in a
+loop on CPUs, to compile faster. Between two rounds the words then go through memory: 14 ns per normal, against 1.5 ns
+with all rounds in one fused kernel. A noisy quadratic of 1729 parameters draws as many normals at every commit, and
+computes little else.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -206,24 +206,6 @@ def test_an_old_pull_limits_the_exchange(lag, x64):
     assert not abs(central[1]) < 1e3
 
 
-@pytest.mark.networks
-def test_three_commits_between_break_the_usual_exchange():
-    """Digits, all seeds: α = 0.5 is lost with three commits between, but not with one or if atomic; 0.05 never is."""
-    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(32,), batch_size=16)
-
-    def accuracies(lag, atomic):
-        rule = rules.AEASGD(0.1, window=20, rho=np.repeat([5.0, 0.5], 3), atomic=atomic)
-        run = asim.replay(pulled_before(10, 100, lag), rule, workload, seed=[0, 1, 2] * 2)
-        test = run.evaluate()
-        return np.where(np.isfinite(test["test_loss"]), test["test_accuracy"], 0.0).reshape(2, 3)
-
-    assert (accuracies(3, atomic=True) > 0.9).all()
-    assert (accuracies(1, atomic=False) > 0.9).all()
-    strong, weak = accuracies(3, atomic=False)
-    assert (strong < 0.5).all()
-    assert (weak > 0.9).all()
-
-
 def test_easgd_wants_rounds():
     trace = asim.simulate(asim.Cluster(4, asim.delays.Constant(1.0), protocol=asim.protocols.KAsync(2)), commits=20)
     with pytest.raises(ValueError, match=r"rounds of 4 commits.* has a step of 2. Simulate it with `protocols.Sync"):

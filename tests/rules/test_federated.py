@@ -136,12 +136,6 @@ def test_ca2fl_by_hand(trace, buffer, window, x64):
     assert_ends(trace, rule, serve(trace, on_arrival))
 
 
-@pytest.mark.parametrize("rule", [rules.CA2FL(0.1, workers=1, buffer=1), rules.FedBuff(0.1, buffer=1)])
-def test_one_worker_without_a_buffer_is_sgd(rule, x64):
-    run = asim.replay(asim.Trace.from_commits([0] * 20), rule, quadratic())
-    np.testing.assert_allclose(run.central["x"], START * (1 - 0.1 * H) ** 20, rtol=1e-9)
-
-
 def test_ca2fl_of_all_workers_is_their_mean(x64):
     """Every worker once in every step: what is cached cancels, and the step is that of plain buffering."""
     trace = round_robin(4, 40)

@@ -14,47 +14,40 @@ from asyncsim import _component as component
 from asyncsim import rules
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, gamma_trace, random_trace, tree_workload
+from tests.rules.by_hand import H, quadratic, versions
 
 pytestmark = pytest.mark.quick
 
-H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 RATE, MOMENTUM, KAPPA = 0.1, 0.8, 1.5
 VARIANTS = ("script", "paper", "signed")
 
 
-# The proxy of each worker
+def by_hand(trace, variant, proxy):
+    """The central variable of every version, every commit's mean π and its proxy κ·m."""
+    shared, own_moments, pulled, own, pis, proxies = [np.zeros(3)], {}, {}, {}, [], []
 
-
-def by_hand_of_workers(trace, variant):
-    """The central variable after every commit, and every commit's mean π."""
-    thetas = [START.copy()]  # by version
-    moment = [np.zeros(3)] * trace.workers
-    pulled = [None] * trace.workers  # the previous pull; None before the first
-    own = [None] * trace.workers  # what was pulled for the previous commit plus its message
-    messages, centrals, pis = [], [], []
-    for k, w in enumerate(trace.worker):
+    def send(k, thetas):
+        w, theta = trace.worker[k], thetas[trace.pull_version[k]]
         point = own[w] if trace.resumes_own[k] else thetas[trace.read_version[k]]  # where the gradient is taken
-        if pulled[w] is None or trace.state_lost[k]:
-            moment[w], pulled[w] = np.zeros(3), point
-        elif variant == "paper":
-            point = pulled[w]
+        begins = w not in pulled or trace.state_lost[k]
+        last = point if begins else pulled[w]
+        point = last if variant == "paper" else point
         update = -RATE * H * point
-        moment[w] = MOMENTUM * moment[w] + update
-        theta = thetas[trace.pull_version[k]]
-        shift = np.abs(theta - pulled[w])
-        if variant == "script":
-            pi = np.clip((KAPPA * np.abs(moment[w]) - shift) / np.abs(update + 1e-12), 0, 5)
-        else:
-            pi = (KAPPA * np.abs(moment[w]) - shift) / (np.abs(update) + 1e-16)
-        pulled[w] = theta
-        messages.append(pi * update)
-        own[w] = theta + messages[-1]
-        if trace.closes_step[k]:
-            thetas.append(thetas[-1] + np.mean(messages, axis=0))
-            messages = []
-        centrals.append(thetas[-1])
+        before = shared[-1] if proxy == "server" else np.zeros(3) if begins else own_moments[w]
+        moment = own_moments[w] = MOMENTUM * before + update
+        left = KAPPA * abs(moment) - abs(theta - last)
+        pi = np.clip(left / abs(update + 1e-12), 0, 5) if variant == "script" else left / (abs(update) + 1e-16)
+        message = KAPPA * moment - (theta - point) if variant == "signed" else pi * update
+        pulled[w], own[w] = theta, theta + message
         pis.append(pi.mean())
-    return np.array(centrals), np.array(pis)
+        proxies.append(KAPPA * moment)
+        return message, update
+
+    def apply(theta, message):
+        shared.append(MOMENTUM * shared[-1] + message[1])
+        return theta + message[0]
+
+    return versions(trace, send, apply), np.array(pis), np.array(proxies)
 
 
 @pytest.mark.parametrize("kind", TRACES)
@@ -62,14 +55,11 @@ def by_hand_of_workers(trace, variant):
 def test_gem_is_what_its_sources_say(variant, commits, kind, x64):
     trace = TRACES[kind][0](workers=4, commits=commits)
     rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant)
-    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START), record=("pi_mean",))
-    centrals, pis = by_hand_of_workers(trace, variant)
-    np.testing.assert_allclose(run.central["x"], centrals[-1], rtol=1e-9, atol=1e-13)
+    run = asim.replay(trace, rule, quadratic(), record=("pi_mean",))
+    thetas, pis, _ = by_hand(trace, variant, "worker")
+    np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-9, atol=1e-13)
     # π divides by |Δθ + 1e-12|: where a coordinate has come to rest, rounding in it shows up magnified by 10¹².
     np.testing.assert_allclose(run.records["pi_mean"], pis, rtol=1e-8, atol=1e-8)
-
-
-# One proxy at the server
 
 
 def gem(variant, proxy):
@@ -98,43 +88,14 @@ def test_the_default_is_the_workers_own(variant):
     assert jax.tree.structure(rule) != jax.tree.structure(rules.GEM(0.05, variant=variant, proxy="server"))
 
 
-def by_hand_of_server(trace, variant):
-    """The last central variable, and every commit's proxy κ·m."""
-    thetas, moments, pulled, messages, proxies = [START.copy()], [np.zeros(3)], {}, [], []
-    for k, w in enumerate(trace.worker):
-        point = thetas[trace.read_version[k]]
-        begins = w not in pulled or trace.state_lost[k]
-        last = point if begins else pulled[w]
-        point = last if variant == "paper" else point
-        update = -RATE * H * point
-        moment = MOMENTUM * moments[-1] + update  # of all workers' updates
-        theta = thetas[trace.pull_version[k]]
-        pulled[w] = theta
-        proxies.append(KAPPA * moment)
-        if variant == "script":
-            pi = np.clip((KAPPA * abs(moment) - abs(theta - last)) / abs(update + 1e-12), 0, 5)
-            sent = pi * update
-        elif variant == "paper":
-            sent = (KAPPA * abs(moment) - abs(theta - point)) / (abs(update) + 1e-16) * update
-        else:
-            sent = KAPPA * moment - (theta - point)
-        messages.append((sent, update))
-        if trace.closes_step[k]:
-            applied, raw = (np.mean(part, axis=0) for part in zip(*messages, strict=True))
-            thetas.append(thetas[-1] + applied)
-            moments.append(MOMENTUM * moments[-1] + raw)
-            messages = []
-    return thetas[-1], np.array(proxies)
-
-
 @pytest.mark.parametrize("make", [gamma_trace, lambda **kwargs: random_trace(closing=0.4, waiting=0.3, **kwargs)])
 @pytest.mark.parametrize(("variant", "commits"), [("script", 80), ("paper", 20), ("signed", 60)])
 def test_the_server_keeps_the_moment_of_all_raw_updates(variant, commits, make, x64):
     trace = make(workers=4, commits=commits)
     rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy="server")
-    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START), record=("energy_proxy",))
-    central, proxies = by_hand_of_server(trace, variant)
-    np.testing.assert_allclose(run.central["x"], central, rtol=1e-8, atol=1e-12)
+    run = asim.replay(trace, rule, quadratic(), record=("energy_proxy",))
+    thetas, _, proxies = by_hand(trace, variant, "server")
+    np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(run.records["energy_proxy"], 0.5 * (proxies**2).sum(axis=1), rtol=1e-7, atol=1e-16)
 
 

@@ -7,9 +7,7 @@ import optax
 import pytest
 
 import asyncsim as asim
-from asyncsim import _component as component
 from asyncsim import rules
-from asyncsim.engine._loop import replay_chunk
 from asyncsim.rules._optimisers import NAMES
 from asyncsim.workloads._batches import commit_key, init_key
 from tests.problems import assert_close, gamma_trace, noisy_quadratic, random_trace, tree_workload
@@ -75,34 +73,6 @@ def test_as_one_vector_or_as_a_tree(x64):
         assert_close(tree.central, vector.central)
 
 
-def test_step_sizes_side_by_side(x64):
-    rates = np.array([0.01, 0.05])
-    for make in (
-        lambda rate: rules.ServerOptimiser(rate, optimiser="adam"),
-        lambda rate: rules.AGN(rate, window=3, optimiser="adam"),
-    ):
-        both = asim.replay(gamma_trace(), make(rates), noisy_quadratic(), seed=(1, 1))
-        for place, rate in enumerate(rates):
-            assert_close(both.loss[place], asim.replay(gamma_trace(), make(rate), noisy_quadratic(), seed=1).loss)
-
-
-SAME_PROGRAM = {
-    "worker": lambda rate: rules.WorkerOptimiser(rate, optimiser=CLIPPED),
-    "server": lambda rate: rules.ServerOptimiser(rate, optimiser=CLIPPED),
-    "agn": lambda rate: rules.AGN(rate, window=3, optimiser=CLIPPED),
-    "aeasgd by name": lambda rate: rules.AEASGD(rate, window=2, rho=1.0, optimiser="adam"),
-}
-
-
-@pytest.mark.parametrize("name", SAME_PROGRAM)
-def test_the_same_optimiser_is_the_same_program(name):
-    make = SAME_PROGRAM[name]
-    asim.replay(gamma_trace(), make(0.1), noisy_quadratic())
-    programs = replay_chunk._cache_size()
-    asim.replay(gamma_trace(seed=2), make(0.2), noisy_quadratic(), seed=5)
-    assert replay_chunk._cache_size() == programs
-
-
 def test_counters_count(x64):
     """A schedule in the optimiser: halved after 3 local steps of a worker, whatever the others do."""
     schedule = optax.sgd(optax.piecewise_constant_schedule(0.1, {3: 0.5}))
@@ -114,37 +84,6 @@ def test_counters_count(x64):
     np.testing.assert_allclose(run.central["x"], -sum(3 * 0.1 + (2 * commits - 3) * 0.05), rtol=1e-12)
     run = asim.replay(trace, rules.ServerOptimiser(optimiser=schedule), slope)
     np.testing.assert_allclose(run.central["x"], -(3 * 0.1 + 77 * 0.05), rtol=1e-12)
-
-
-def test_a_lost_state_is_a_new_optimiser(x64):
-    """On a constant gradient the j-th step of heavy ball since the start is -η(1 - μ^j)/(1 - μ)."""
-    trace = random_trace(commits=200, crashing=0.2)
-    slope = asim.Workload(init=lambda key: {"x": jnp.zeros(1)}, loss=lambda params, batch, key: params["x"].sum())
-    since, total = [0] * trace.workers, 0.0
-    for w, lost in zip(trace.worker, trace.state_lost, strict=True):
-        since[w] = 1 if lost else since[w] + 1
-        total -= 0.01 * (1 - 0.5 ** since[w]) / (1 - 0.5)
-    assert trace.state_lost.any()
-    run = asim.replay(trace, rules.WorkerOptimiser(optimiser=optax.sgd(0.01, momentum=0.5)), slope)
-    np.testing.assert_allclose(run.central["x"], total, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        rules.WorkerOptimiser(0.5, optimiser=CLIPPED, window=3),
-        rules.ServerOptimiser(optimiser=CLIPPED, elementwise=True),
-        rules.AGN(0.1, window=5, optimiser="adam"),
-        rules.ADAG(0.2, window=5, gamma=0.1),
-        rules.EASGD(0.1, workers=4, window=5, beta=0.5),
-        rules.AEASGD(0.2, window=5, rho=1.0, atomic=False),
-        rules.EAMSGD(window=5, atomic=False),
-        rules.DiLoCo(0.1, window=5),
-    ],
-    ids=lambda rule: rule.name,
-)
-def test_its_description_is_enough_to_build_it_again(rule):
-    assert rules.by_name(rule.name)(**component.settings(rule)) == rule
 
 
 def orthogonalised(matrix):

@@ -251,6 +251,7 @@ ALONE = [
     rules.Malenia(0.1, workers=1, batch=1),
     rules.Rennala(0.1, batch=1),
     rules.Ringmaster(0.1, limit=1),
+    rules.CA2FL(0.1, workers=1, buffer=1),
 ]
 
 

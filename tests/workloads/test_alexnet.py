@@ -1,7 +1,6 @@
 """AlexNet: the order and sizes of its tensors, and that patches compute what plain convolutions do."""
 
 import importlib
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -185,33 +184,11 @@ def test_training_drops_half_the_inputs_of_the_first_two_linear_layers_and_doubl
 # As a workload
 
 
-@pytest.mark.parametrize("side", [32, 224])
-@pytest.mark.parametrize("double", [False, True])
-def test_dtype_follows_the_precision_of_jax(side: int, double: bool) -> None:
-    data = images(side)
-    with jax.enable_x64(double):
-        workload = asim.workloads.AlexNet(data, batch_size=4)
-        params = jax.eval_shape(workload.init, KEY)
-        results = jax.eval_shape(workload.loss_and_gradient, params, workload.device_data, KEY)
-        assert workload.evaluate is not None
-        measured = jax.eval_shape(workload.evaluate, params)
-    dtypes = {leaf.dtype for leaf in jax.tree.leaves((params, results, measured))}
-    assert dtypes == {jnp.dtype("float64" if double else "float32")}
-
-
 def test_workloads_of_one_size_share_a_program() -> None:
     workloads = [asim.workloads.AlexNet(images(32, examples=n), batch_size=2) for n in (4, 9)]
     first, second = (workload.loss_and_gradient for workload in workloads)
     assert jax.tree.structure(first) == jax.tree.structure(second)
     assert len({workload.logits for workload in workloads}) == 1
-
-
-def test_name_options_and_data_rebuild_the_workload() -> None:
-    data = images(32)
-    described = json.loads(json.dumps(asim.workloads.AlexNet(data, batch_size=2).describe()))
-    assert described == {"name": "alexnet", "data": data.describe(), "batch_size": 2}
-    again = asim.workloads.by_name("alexnet")(data, batch_size=described["batch_size"])
-    assert json.loads(json.dumps(again.describe())) == described
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (32, 32), (32, 32, 1), (3, 32, 32), (64, 64, 3), (3072,)])
@@ -221,14 +198,3 @@ def test_images_of_another_size_are_refused_with_the_remedy(shape: tuple[int, ..
     data = Dataset("odd", inputs, labels, inputs, labels, classes=2)
     with pytest.raises(ValueError, match=r"`data` must be images of 224 × 224 .* got 'odd', \(.*\. Use .*AsColour"):
         asim.workloads.AlexNet(data, batch_size=2)
-
-
-def test_data_must_be_a_data_set() -> None:
-    with pytest.raises(ValueError, match=r"`data` must be an asyncsim\.datasets\.Dataset; got ndarray"):
-        asim.workloads.AlexNet(np.zeros((4, 32, 32, 3)), batch_size=2)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("batch_size", [0, 5, 2.5])
-def test_an_impossible_batch_size_is_refused(batch_size: Any) -> None:
-    with pytest.raises(ValueError, match=rf"`batch_size` must be .*; got {batch_size}\."):
-        asim.workloads.AlexNet(images(32), batch_size)

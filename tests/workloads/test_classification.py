@@ -14,7 +14,7 @@ from jax.test_util import check_grads
 import asyncsim as asim
 from asyncsim.datasets import Dataset, Digits
 from asyncsim.engine._loop import replay_chunk
-from asyncsim.workloads import MLP, ConvNet, Softmax
+from asyncsim.workloads import MLP, AlexNet, ConvNet, Softmax
 from asyncsim.workloads._classification import EVALUATED_TOGETHER, measure
 
 KEY = jax.random.key(0)
@@ -30,7 +30,9 @@ MODELS: dict[str, Callable[[Dataset, int], asim.Workload]] = {
     "softmax": Softmax,
     "mlp": lambda data, batch_size: MLP(data, hidden=(7, 5), batch_size=batch_size),
     "convnet": ConvNet,
+    "alexnet": AlexNet,
 }
+SHAPES = {"alexnet": (32, 32, 3)}
 
 
 def count(workload: asim.Workload) -> int:
@@ -116,7 +118,7 @@ def test_softmax_gradient_is_its_closed_form() -> None:
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("double", [False, True])
 def test_dtype_follows_the_precision_of_jax(name: str, double: bool) -> None:
-    data = random_data()
+    data = random_data(shape=SHAPES.get(name, (28, 28)))
     with jax.enable_x64(double):
         workload = MODELS[name](data, 4)
         params = jax.eval_shape(workload.init, KEY)
@@ -213,7 +215,7 @@ def test_digits_are_learned(name: str) -> None:
 @pytest.mark.parametrize("batch_size", [0, -3, 41, 2.5, "32", True])
 def test_an_impossible_batch_size_is_refused(name: str, batch_size: Any) -> None:
     with pytest.raises(ValueError, match=rf"`batch_size` must be .*; got '?{batch_size}'?\."):
-        MODELS[name](random_data(), batch_size)
+        MODELS[name](random_data(shape=SHAPES.get(name, (28, 28))), batch_size)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -94,17 +94,6 @@ def test_alike_parts_are_in_law_what_everybody_has() -> None:
         assert (np.abs(squares.mean(axis=0) - variance) < 4 * squares.std(axis=0) / draws**0.5).all()
 
 
-def test_alike_parts_learn_what_everybody_learns() -> None:
-    """The loss after training, over seeds of the data and the mini-batches, is the same within standard errors."""
-    trace = asim.simulate(asim.Cluster(4, asim.delays.Gamma(1.0, 0.5)), commits=200)
-    rule, seeds = asim.rules.Downpour(0.1), range(8)
-    alone = asim.replay(trace, rule, asim.workloads.Softmax(DIGITS, 8), seed=seeds).loss[:, -100:].mean(axis=1)
-    runs = [asim.replay(trace, rule, softmax(by="iid", seed=seed), seed=(seed, seed + 8)).loss for seed in seeds]
-    parts = np.array([run[:, -100:].mean() for run in runs])
-    error = np.hypot(alone.std(ddof=1), parts.std(ddof=1)) / len(seeds) ** 0.5
-    assert abs(parts.mean() - alone.mean()) < 4 * error
-
-
 def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
     workload = softmax(5, alpha=0.3)
     trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0)), commits=60)

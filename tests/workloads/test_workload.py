@@ -133,10 +133,11 @@ def test_a_users_own_model_is_described_by_its_loss() -> None:
         ("softmax", {"batch_size": 2}),
         ("mlp", {"hidden": [3, 2], "batch_size": 2}),
         ("convnet", {"batch_size": 2}),
+        ("alexnet", {"batch_size": 2}),
     ],
 )
 def test_name_options_and_data_rebuild_the_workload(name: str, options: dict[str, Any]) -> None:
-    images = np.random.default_rng(0).normal(size=(4, 28, 28))
+    images = np.random.default_rng(0).normal(size=(4, 32, 32, 3) if name == "alexnet" else (4, 28, 28))
     data = asim.datasets.Dataset("images", images, [0, 1, 2, 3], images, [0, 1, 2, 3], classes=4)
     arguments = () if name == "quadratic" else (data,)
     workload = asim.workloads.by_name(name)(*arguments, **options)
