@@ -291,19 +291,7 @@ class Partition(Dataset):
         return {name: getattr(self, name) for name in names}
 
 
-def partition(
-    data: Dataset,
-    workers: int,
-    by: str | Sequence[int] | np.ndarray = "dirichlet",
-    alpha: float = 0.1,
-    labels: int = 2,
-    cv: float = 1.0,
-    least: int = 1,
-    weighting: Literal["equal", "sizes"] = EQUAL,
-    seed: int = 0,
-) -> Partition:
-    """Share the training examples out to workers: `Partition` of these arguments."""
-    return Partition(data, workers, by, alpha, labels, cv, least, weighting, seed)
+partition = Partition  # as a verb
 
 
 def _whole(data: object) -> Dataset:

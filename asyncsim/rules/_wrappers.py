@@ -282,15 +282,7 @@ class Compressed(Wrapper, abstract=True):
         return Sent(with_part(sent.message, path, given), WithOwn(sent.state, after), sent.info)
 
 
-def compressed(rule: Rule, compressor: Compressor, error_feedback: bool = True) -> Compressed:
-    """The rule with compressed messages: another name of `Compressed`.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> compressed(asim.rules.Downpour(0.1), asim.compressors.Natural()).name
-        'downpour_compressed'
-    """
-    return Compressed(rule, compressor, error_feedback)
+compressed = Compressed  # as a verb
 
 
 def message_bytes(rule: Rule, params: Params) -> int:

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from asyncsim.datasets import MNIST, Dataset, Digits
-from asyncsim.datasets._files import CHECKSUMS, MIRRORS, read_idx
+from asyncsim.datasets import CIFAR10, MNIST, Dataset, Digits
+from asyncsim.datasets._files import CHECKSUMS, FOLDER, MIRRORS, TEST, read_idx
+from tests.datasets.test_images import write_cifar
 
 digits_module = importlib.import_module("asyncsim.datasets._digits")  # the package has a function of this name
 LABELS = "train-labels-idx1-ubyte"
@@ -84,11 +85,6 @@ def test_fingerprint_tells_data_apart_and_not_files() -> None:
     others = [small(test_inputs=np.zeros((2, 3))), small(test_labels=[0, 1]), small(train_labels=[1, 1, 0, 1])]
     reshaped = small(train_inputs=np.arange(12.0).reshape(4, 3, 1), test_inputs=np.ones((2, 3, 1)))
     assert len({data.fingerprint for data in (small(), reshaped, *others)}) == 5
-
-
-def test_fingerprint_is_computed_once() -> None:
-    data = small()
-    assert data.describe()["fingerprint"] is data.describe()["fingerprint"]
 
 
 @pytest.mark.parametrize(
@@ -181,16 +177,19 @@ def test_a_folder_of_ones_own(tmp_path: Path, gzipped: bool, inside: str) -> Non
     assert (data.train_inputs.dtype, data.shape, data.classes) == (np.float32, (5, 4), 3)
 
 
-def test_folder_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "mnist")
+IN_FOLDERS = {
+    "MNIST": (MNIST, write, "mnist", LABELS),
+    "CIFAR-10": (CIFAR10, write_cifar, FOLDER, TEST[0]),
+}
+every_format = pytest.mark.parametrize("title", IN_FOLDERS)
+
+
+@every_format
+def test_folder_from_the_environment(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, put, inside, _ = IN_FOLDERS[title]
+    put(tmp_path / inside)
     monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path))
-    assert MNIST().fingerprint == MNIST(str(tmp_path / "mnist")).fingerprint
-
-
-def test_compression_makes_no_difference(tmp_path: Path) -> None:
-    write(tmp_path / "plain")
-    write(tmp_path / "gzipped", gzipped=True)
-    assert MNIST(tmp_path / "plain").fingerprint == MNIST(tmp_path / "gzipped").fingerprint
+    assert kind().fingerprint == kind(str(tmp_path / inside)).fingerprint
 
 
 def broken_compression(content: bytes) -> bytes:
@@ -242,24 +241,28 @@ def test_no_images_at_all(tmp_path: Path) -> None:
         MNIST(tmp_path)
 
 
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    write(tmp_path)
-    (tmp_path / LABELS).unlink()
-    with pytest.raises(FileNotFoundError, match=f"{LABELS}' is missing"):
-        MNIST(tmp_path)
+@every_format
+def test_missing_file_is_named(title: str, tmp_path: Path) -> None:
+    kind, put, _, name = IN_FOLDERS[title]
+    put(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"{name}' is missing"):
+        kind(tmp_path)
 
 
+@every_format
 @pytest.mark.parametrize("place", ["absent", "", "file"])
 def test_missing_folder_is_named_and_nothing_is_downloaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    title: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kind = IN_FOLDERS[title][0]
     (tmp_path / "file").touch()
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(FileNotFoundError, match=r"`path` '.*' holds no MNIST files"):
-        MNIST(tmp_path / place)
+    with pytest.raises(FileNotFoundError, match=rf"`path` '.*' holds no {title} files"):
+        kind(tmp_path / place)
     monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path / place))
-    with pytest.raises(FileNotFoundError, match=r"ASYNCSIM_DATA '.*' holds no MNIST files"):
-        MNIST()
+    with pytest.raises(FileNotFoundError, match=rf"ASYNCSIM_DATA '.*' holds no {title} files"):
+        kind()
 
 
 def test_read_idx_copies_nothing(tmp_path: Path) -> None:
@@ -310,10 +313,11 @@ def test_failed_download_names_the_remedy(asked: list[str], monkeypatch: pytest.
         MNIST()
 
 
-def test_download_needs_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
+@every_format
+def test_download_needs_pooch(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ImportError, match=r"pooch.* pip install 'asyncsim\[datasets\]'"):
-        MNIST()
+        IN_FOLDERS[title][0]()
 
 
 # The real thing

@@ -1,6 +1,5 @@
 """Colour images: CIFAR-10's files, folders of photographs, and small images enlarged."""
 
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -53,12 +52,6 @@ def test_cifar_holds_the_pixels_of_its_files(tmp_path: Path, inside: str) -> Non
         assert pixels[image, row, column, channel] == pytest.approx(byte, abs=1e-3)
 
 
-def test_cifar_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_cifar(tmp_path / FOLDER)
-    monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path))
-    assert CIFAR10().fingerprint == CIFAR10(str(tmp_path / FOLDER)).fingerprint
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -73,24 +66,6 @@ def test_damaged_cifar_file_is_named(tmp_path: Path, content: bytes, reason: str
     (tmp_path / TRAIN[2]).write_bytes(content)
     with pytest.raises(ValueError, match=rf"{TRAIN[2]}' is not a whole CIFAR-10 file: {reason}.*Fetch it again"):
         CIFAR10(tmp_path)
-
-
-def test_missing_cifar_file_is_named(tmp_path: Path) -> None:
-    write_cifar(tmp_path)
-    (tmp_path / TEST[0]).unlink()
-    with pytest.raises(FileNotFoundError, match=f"{TEST[0]}' is missing"):
-        CIFAR10(tmp_path)
-
-
-def test_folder_without_cifar_is_named_and_nothing_is_downloaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(FileNotFoundError, match=r"`path` '.*' holds no CIFAR-10 files"):
-        CIFAR10(tmp_path)
-    monkeypatch.setenv("ASYNCSIM_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"ASYNCSIM_DATA '.*' holds no CIFAR-10 files"):
-        CIFAR10()
 
 
 class TestDownload:
@@ -125,11 +100,6 @@ class TestDownload:
         with pytest.raises(
             FileNotFoundError, match=rf"No way to https://.*/{ARCHIVE}, max .*exceeded\. .*ASYNCSIM_DATA"
         ):
-            CIFAR10()
-
-    def test_needs_pooch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "pooch", None)
-        with pytest.raises(ImportError, match=r"pooch.* pip install 'asyncsim\[datasets\]'"):
             CIFAR10()
 
 
@@ -266,12 +236,6 @@ def test_what_is_left_continues_the_edge(height: int, width: int, size: int) -> 
     expected = np.pad(grown, around, mode="edge")
     made = AsColour(data, size)
     np.testing.assert_array_equal(made.train_inputs, np.stack([expected] * 3, axis=-1))
-
-
-def test_colours_are_kept() -> None:
-    data = pictures(2, 2, 3)
-    made = AsColour(data, size=6)
-    np.testing.assert_array_equal(made.train_inputs[:, ::3, ::3], data.train_inputs)
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 4, 1), (4, 4, 4), (2, 2, 3, 3)])
