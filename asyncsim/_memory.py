@@ -1,4 +1,4 @@
-"""What this machine has: memory and cores; whether something fits, and how long it takes."""
+"""Memory and cores of this machine, and sizes and durations in words."""
 
 import math
 import os
@@ -25,7 +25,7 @@ def cores() -> int:
 
 
 def require(need: float, subject: str, remedy: str, have: float | None = None) -> None:
-    """Refuse what needs more memory than there is."""
+    """Refuse a need that exceeds this machine's memory."""
     have = total() if have is None else have
     if need > have:
         found = f"takes at least {size(need)} of memory; this machine has {size(have)}"
@@ -45,7 +45,7 @@ def duration(seconds: float) -> str:
 
 
 def _limit(path: str) -> float:
-    """The limit in a file of the system; infinite if there is none."""
+    """The limit in a file of the system, infinite if there is none."""
     try:
         return float(Path(path).read_text())
     except (OSError, ValueError):  # no such file, or "max"

@@ -16,7 +16,7 @@ def tree_where(condition: Any, yes: Any, no: Any = None) -> Any:
 
 
 def widen(tree: Any) -> Any:
-    """The pytree in single precision at least: what is summed over many commits."""
+    """The pytree in single precision at least: for sums over many commits."""
 
     def wide(leaf: Any) -> jax.Array:
         array = jnp.asarray(leaf)

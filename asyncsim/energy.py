@@ -130,8 +130,8 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
 def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Array = 1.0) -> Params:
     """π as the authors' script computes it: (κ|m| - |θ - s|) / |Δθ + 1e-12|, clamped to [0, 5], elementwise.
 
-    Because of the lower clamp a commit can be silenced but never brakes: where |θ - s| > κ|m|, condition (12) is
-    violated whatever the worker does. With ε inside the absolute value there is a pole at Δθ = -1e-12.
+    Because of the lower clamp a commit can be silenced but never brakes: where |θ - s| > κ|m|, no worker can
+    meet condition (12). With ε inside the absolute value there is a pole at Δθ = -1e-12.
 
     Args: as in `scaling`.
 

@@ -1,4 +1,4 @@
-"""The arguments of `replay`, checked: a one-line error for whatever cannot be meant."""
+"""The arguments of `replay`, checked: a one-line error for each impossible one."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
 
 
 def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
-    """The seed as `Run` keeps it, and as a tuple; every hyper-parameter must be a scalar or have one value per seed."""
+    """The seed as `Run` keeps it, and as a tuple. A hyper-parameter is a scalar, or has one value per seed."""
     if getattr(seed, "ndim", 1) == 0 and jnp.issubdtype(seed.dtype, jnp.integer):  # an array of no axis
         seed = int(seed)
     several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes)) and getattr(seed, "ndim", 1) > 0
@@ -80,7 +80,7 @@ def first_shapes(workload: Workload, key: jax.Array) -> Any:
         return first_params(workload, key)
 
 
-_first_shapes = jax.jit(_first_params, static_argnames=("init", "owner"))  # JAX remembers what came of it
+_first_shapes = jax.jit(_first_params, static_argnames=("init", "owner"))  # JAX remembers the result
 
 
 def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int) -> None:
@@ -100,7 +100,7 @@ def bytes_recorded(shapes: Mapping[str, Any], strides: Mapping[str, int]) -> flo
 def require_memory_of_records(
     shapes: Mapping[str, Any], strides: Mapping[str, int], *, seeds: int, commits: int
 ) -> None:
-    """Refuse records that do not fit on the host; names the one that takes most."""
+    """Refuse records that do not fit on the host. The error names the largest."""
     if not shapes:
         return
     most = max(shapes, key=lambda name: bytes_recorded({name: shapes[name]}, strides))
@@ -110,14 +110,14 @@ def require_memory_of_records(
 
 
 def device_memory() -> float:
-    """Bytes of memory of the accelerator; those of the machine where JAX runs on the CPU."""
+    """Bytes of memory of the accelerator, or of the machine if JAX runs on the CPU."""
     device = jax.local_devices()[0]
     told = None if device.platform == "cpu" else device.memory_stats()
     return float(told["bytes_limit"]) if told and "bytes_limit" in told else memory.total()
 
 
 def checked_strides(record: Record | None, resume: Run | None, plan: Plan, metrics: Sequence[str]) -> dict[str, int]:
-    """Name -> commits from one record to the next. A resumed run keeps recording what it recorded."""
+    """Name -> commits from one record to the next. A resumed run keeps its records."""
     if record is None:
         return dict(resume.strides) if resume is not None else {}
     wanted, own = strides(record, plan.workers, metrics), own_measures(record)

@@ -1,4 +1,4 @@
-"""The host's share of a chunk: columns of the plan, padded to one length, with example numbers and what is due."""
+"""The host's share of a chunk: columns of the plan, padded to one length, with example numbers and due records."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ SHORTEST, LONGEST = 64, 65536  # commits of a chunk: shorter ones cost more to s
 
 
 class Schedule(NamedTuple):
-    """What the trace says about one commit, or columns of it; () for what no commit of the trace needs."""
+    """The trace's columns of one commit, or of several, and () for columns that no commit of the trace needs."""
 
     staleness: Any  # τ, int32
     closes: Any = ()  # whether the commit closes its step
@@ -30,7 +30,7 @@ class Schedule(NamedTuple):
 
 
 class When(NamedTuple):
-    """What the trace says about one event between commits, or columns of it; () for what the event does not need."""
+    """The trace's columns of one event between commits, or of several, and () for columns that it does not need."""
 
     staleness: Any  # τ of the worker's last commit, int32
     begins: Any = ()  # whether the worker begins with this job
@@ -40,8 +40,8 @@ class When(NamedTuple):
 class ChunkEvents(NamedTuple):
     """Reads or pulls that follow the commits of one chunk."""
 
-    start: Any  # (length,) int32, the range of the events below that follow each commit
-    stop: Any  # (length,) int32, the range of the events below that follow each commit
+    start: Any  # (length,) int32, the first of the events below that follow each commit
+    stop: Any  # (length,) int32, the end of their range
     worker: Any  # (length + workers,) int32: between two commits of a worker there is at most one event
     when: When  # columns of shape (length + workers,)
 
@@ -49,8 +49,8 @@ class ChunkEvents(NamedTuple):
 class Chunk(NamedTuple):
     """One chunk of the plan, padded to a fixed length."""
 
-    worker: Any  # (length,) int32; `job` counts the worker's commits from 0
-    job: Any  # (length,) int32; `job` counts the worker's commits from 0
+    worker: Any  # (length,) int32
+    job: Any  # (length,) int32, the worker's commits before this one
     schedule: Schedule  # columns of shape (length,)
     events: tuple[ChunkEvents, ...]  # one for each of `Layout.events`
     examples: Any  # (length, seeds, batch) int32 example numbers, or None for workloads without data
@@ -112,7 +112,7 @@ class Feeder:
         return (stop - start if begins is None else len(begins)), chunk
 
     def schedule(self, rows: slice) -> Schedule:
-        """What the trace says about these commits."""
+        """The trace's columns of these commits."""
         columns = {name: getattr(self.plan, name) for name in Schedule._fields}
         return Schedule(**{name: self.pad(c[rows]) for name, c in columns.items() if c is not None})
 

@@ -1,4 +1,4 @@
-"""What happens to one seed inside the compiled loop, on packed vectors: local steps, a commit, late reads and pulls."""
+"""The events of one seed inside the compiled loop, on packed vectors: local steps, a commit, late reads and pulls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -105,12 +105,12 @@ def apply_commit(
 
 
 def with_key(rule: Rule, view: View, key: Any) -> View:
-    """What a rule that draws sees while it sends."""
+    """The view of a rule that draws, while it sends."""
     return view._replace(key=rule_key(key)) if rule.draws else view
 
 
 def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
-    """The buffer before the first message: zeros, precise enough for a sum; () if every commit is a step."""
+    """The buffer before the first message: zeros, precise enough for a sum, or () if every commit is a step."""
     if BUFFER not in traits:
         return ()
     server = rule.start_server(row.read)
@@ -153,12 +153,12 @@ def read_later(layout: Layout, rule: Rule, central: jax.Array, server: Any, row:
 
 def begin_anew(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
     """The row of a worker that reads for the first time, or for the first time since it lost its state."""
-    del server, row, when  # Nothing is left of what was there before.
+    del server, row, when  # Nothing is left of the worker's state.
     return first_row(rule, layout.params, layout.traits, central)
 
 
 def pull_now(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
-    """What a worker pulls when it does not commit at once."""
+    """The value that a worker pulls when it does not commit at once."""
     del server, row, when  # The central variable is enough.
     return as_seen(rule, layout.params, central)
 

@@ -18,7 +18,7 @@ HOST_DEVICES_FLAG = "xla_force_host_platform_device_count"  # how older programs
 
 
 class Lanes(NamedTuple):
-    """Gradients taken together, and how; the fields are those of `asyncsim.engine._layout.Layout`."""
+    """The number of gradients taken together, and how, in the fields of `asyncsim.engine._layout.Layout`."""
 
     lanes: int
     batched: bool
@@ -29,13 +29,14 @@ class Lanes(NamedTuple):
 def use_all_cores() -> None:
     """Let a replay share heavy gradients among all cores: JAX gets one CPU device for each core.
 
-    Call it at the start of a program, before JAX computes anything; later it has no effect, because the devices of JAX
-    do not change once it has started. It leaves alone what was chosen already, by the environment variable
-    JAX_NUM_CPU_DEVICES, the option `jax_num_cpu_devices` or XLA's own flag. The `asyncsim` command calls it itself.
+    Call it at the start of a program, before JAX computes anything. Later it has no effect, because the devices of JAX
+    do not change once it has started. If you chose a number of devices already, by the environment variable
+    JAX_NUM_CPU_DEVICES, the option `jax_num_cpu_devices` or XLA's own flag, your choice is kept. The `asyncsim` command
+    calls this function itself.
 
     Only gradients that fill a core are shared (parameters × batch of two million or more, such as those of a
-    convolutional network); smaller models run as before. Another number of devices is another program, whose rounding
-    differs.
+    convolutional network). Smaller models run as before. Another number of devices is another program, which rounds
+    differently.
 
     Example:
         >>> import asyncsim as asim

@@ -1,6 +1,6 @@
-"""How trees lie in vectors, what a replay carries, and all else that is fixed when its program is compiled.
+"""How trees lie in vectors, the state of a replay, and all else that is fixed when its program is compiled.
 
-One row per worker in one array is what lets the compiled loop update a worker's state in place (`engine._loop`).
+Because each worker has one row in one array, the compiled loop can update its state in place (`engine._loop`).
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
 
-GRADIENT, NOISE = "gradient", "noise"  # what may take the worker's number; see `Layout.by_worker`
+GRADIENT, NOISE = "gradient", "noise"  # functions that may take the worker's number, see `Layout.by_worker`
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Packing:
         return jax.tree.unflatten(self.treedef, leaves)
 
     def pack_on_host(self, tree: Any) -> np.ndarray:
-        """As `pack`, with NumPy: nothing is compiled for what is done once."""
+        """As `pack`, with NumPy: a single call need not compile anything."""
         leaves = [np.ravel(np.asarray(leaf)).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
         return np.concatenate(leaves) if leaves else np.zeros(0, self.dtype)
 
@@ -90,7 +90,7 @@ class Packing:
 
 @jax.jit
 def copied(tree: Any) -> Any:
-    """The tree in memory of its own; one program in place of one for each leaf."""
+    """The tree in memory of its own, by one program for all leaves."""
     return jax.tree.map(jnp.copy, tree)
 
 
@@ -101,7 +101,7 @@ class Layout:
     params: Packing  # packing of the parameters
     row: Packing  # packing of a worker's `Row`
     result: Packing | None = None
-    traits: tuple[str, ...] = ()  # what the trace has beyond the ordinary; see `asyncsim.engine._plan`
+    traits: tuple[str, ...] = ()  # traits of the trace, see `asyncsim.engine._plan`
     every_commit: tuple[str, ...] = ()  # names of the quantities recorded at every commit
     now_and_then: tuple[tuple[str, ...], ...] = ()
     room: tuple[int, ...] = ()  # for each of these groups, the records that a chunk has room for
@@ -109,9 +109,9 @@ class Layout:
     batched: bool = False
     in_turn: bool = False
     mesh: Mesh | None = None  # devices that share the lanes, or None
-    by_worker: tuple[str, ...] = ()  # what takes the worker's number besides: "gradient", "noise", both or neither
+    by_worker: tuple[str, ...] = ()  # functions that take the worker's number: "gradient", "noise", both or neither
     groups: tuple[int, ...] = ()
-    newest: bool = False  # whether gradients are taken at what the worker pulled last, with data drawn at what it read
+    newest: bool = False  # whether gradients are taken at the value pulled last, with data drawn at the value read
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -135,10 +135,10 @@ class Layout:
 
 
 class Row(NamedTuple):
-    """What a worker keeps."""
+    """The state of a worker."""
 
-    read: Any  # where it takes its gradient; until its next read, where it took the last one
-    pulled: Any  # what it pulled last; () where nothing asks for it between commits
+    read: Any  # where it takes its gradient, or took the last one until its next read
+    pulled: Any  # the value it pulled last, or () where nothing asks for it between commits
     state: Any  # the rule's state of the worker
     last: Any = ()
 
@@ -167,7 +167,7 @@ def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.
 
 
 def _resume_uses(name: str, rule: Rule, row: Row) -> bool:
-    """Whether `resume` uses a field of the view; the rows of most rules need not hold it."""
+    """Whether `resume` uses a field of the view. The rows of most rules need not hold it."""
 
     def resume(value: Any) -> Any:
         view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0))._replace(**{name: value})
@@ -185,7 +185,7 @@ def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing
 
 
 def result_packing(rule: Rule, params: Packing) -> Packing | None:
-    """Packing of `(displacement, state)`, what local steps leave; None for a rule without them."""
+    """Packing of `(displacement, state)`, the result of local steps, or None for a rule without them."""
     if not rule.steps_locally:
         return None
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
@@ -200,13 +200,13 @@ def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str
 
 
 class Carry(NamedTuple):
-    """What the loop carries from commit to commit.
+    """The state that the loop carries from commit to commit.
 
     Attributes:
         central: (seeds, parameters), the central variable packed in a vector.
         server: Pytree of the rule's server state, leading axis `seeds`.
         rows: (workers, seeds, row), the packed `asyncsim.engine._layout.Row` of every worker.
-        buffer: Sum of the messages of the step under way, leading axis `seeds`; () if every commit is a step.
+        buffer: Sum of the messages of the step under way, leading axis `seeds`, or () if every commit is a step.
     """
 
     central: jax.Array
@@ -216,7 +216,7 @@ class Carry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is replayed, as pytrees: their code is static, their numbers are traced."""
+    """Rule, gradient and data of a replay, as pytrees: their code is static, their numbers are traced."""
 
     rule: Rule  # update rule; every hyper-parameter of shape () or (seeds,)
     gradient: Any
@@ -227,7 +227,7 @@ class Problem(NamedTuple):
 
 
 def groups_of(workload: Workload, trace: Trace, params: Any) -> tuple[int, ...]:
-    """The trace's group of every leaf of the parameters; () for a trace without groups."""
+    """The trace's group of every leaf of the parameters, or () for a trace without groups."""
     return group_of_each_leaf(params, trace.groups, workload.groups)
 
 
@@ -252,7 +252,7 @@ def staleness_by_parameter(rule: Rule, params: Packing, groups: tuple[int, ...],
 
 
 def tree_of(params: Packing, vector: Any) -> Any:
-    """What `staleness_by_parameter` made for a vector, as arrays of the parameters' shapes; () stays what it is."""
+    """The result of `staleness_by_parameter` for a vector, as arrays of the parameters' shapes. () stays ()."""
     return (
         vector if isinstance(vector, tuple) else replace(params, dtypes=(jnp.int32,) * len(params.sizes)).unpack(vector)
     )
@@ -278,7 +278,7 @@ def parts_of(layout: Layout, rule: Rule, group: int, value: Any) -> list[jax.Arr
 
 
 def offsets_of(layout: Layout, rule: Rule, group: int) -> list[int]:
-    """Where the pieces of `parts_of` begin in a worker's row, which begins with what it read."""
+    """Where the pieces of `parts_of` begin in a worker's row, which begins with the value it read."""
     if sees_vector(rule, layout.params):
         return [start for own, start, _ in runs(layout.params, layout.groups) if own == group]
     return [place for own, place in zip(layout.groups, layout.params.offsets, strict=True) if own == group]

@@ -2,7 +2,7 @@
 
 With one lane, the gradient is taken inside the loop, one commit after another: on one CPU device nothing is faster.
 With more, the chunk comes cut into waves of at most `lanes` commits whose gradients can all be taken at the wave's
-start (`engine._plan`); only the cheap part, which must keep the order of the commits, is then left in the loop.
+start (`engine._plan`). Then only the cheap part, which must keep the order of the commits, is left in the loop.
 
 Where gradients are taken at the newest parameters (`Layout.newest`), each step needs the result of the one before, so
 that a wave is at most a step: a replay takes at least as long as its steps' gradients one after another. With one lane
@@ -44,8 +44,8 @@ class Stateless(Rule, abstract=True):
 
 
 def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
-    """The rule without what `begin` does not call: rules that begin alike share its program."""
-    if {BUFFER, RESUME, GROUPS} & {*traits}:  # it asks for the shapes of `send`, or what `resume` uses
+    """The rule without the methods that `begin` does not call, so that rules that begin alike share a program."""
+    if {BUFFER, RESUME, GROUPS} & {*traits}:  # it asks for the shapes of `send`, or for the fields that `resume` uses
         return rule
     stateless = type(rule).start is Rule.start and type(rule).start_server is Rule.start_server
     return Stateless(rule.sees_vector) if stateless else rule
@@ -79,7 +79,7 @@ def commit_keys(keys: jax.Array, worker: jax.Array, job: jax.Array, *, window: i
 def replay_chunk(
     carry: Carry, count: Any, chunk: Chunk, problem: Problem, *, layout: Layout
 ) -> tuple[Carry, dict[str, jax.Array], jax.Array]:
-    """Replay the first `count` commits of a chunk; with several lanes, its first `count` waves."""
+    """Replay the first `count` commits of a chunk, or with several lanes its first `count` waves."""
     loop = Loop(chunk, problem, layout, seeds=carry.central.shape[0], opaque_true=count >= 0)
     out = loop.room(carry)
     body = loop.commit_alone if layout.lanes == 1 else loop.wave
@@ -90,7 +90,7 @@ def replay_chunk(
 
 
 class Loop:
-    """The loop's body and what it closes over, while JAX traces it."""
+    """The loop's body and the values in its closure, while JAX traces it."""
 
     def __init__(self, chunk: Chunk, problem: Problem, layout: Layout, seeds: int, opaque_true: jax.Array) -> None:
         self.chunk = chunk
@@ -159,11 +159,11 @@ class Loop:
         return jax.shard_map(of_device, mesh=layout.mesh, in_specs=(), out_specs=spec, check_vma=False)()
 
     def read(self, row: jax.Array) -> jax.Array:
-        """What the worker with this row read, (…, parameters): where it takes its gradient, or what drew its data."""
+        """The value that the worker read, (…, parameters): its gradient's point, or the one that drew its data."""
         return row[..., : self.layout.params.size].astype(self.layout.params.dtype)
 
     def newest(self, k: jax.Array, central: jax.Array, row: jax.Array) -> tuple[jax.Array, ...]:
-        """What the worker of commit k pulled last, (seeds, parameters), if its gradient is taken there; else ()."""
+        """The value that commit k's worker pulled last, (seeds, parameters), if its gradient is taken there, else ()."""
         if not self.layout.newest:
             return ()
         if PULL not in self.layout.traits:
@@ -184,13 +184,13 @@ class Loop:
         return batch, jnp.broadcast_to(at(self.chunk.worker, k), self.keys.shape[1:])
 
     def gradient(self, params: Any, batch: Any, key: jax.Array, *behaviour: Any) -> tuple[jax.Array, Any]:
-        """Loss and gradient for what `batch` gave."""
+        """Loss and gradient for the result of `batch`."""
         if GRADIENT not in self.layout.by_worker:
             return self.problem.gradient(params, batch, key, *behaviour)
         return self.problem.gradient(params, batch[0], key, *behaviour, batch[1])
 
     def compute(self, row: jax.Array, batch: Any, keys: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Losses (seeds,), and what the worker computed (seeds, …): packed gradients, or what local steps left."""
+        """Losses (seeds,) and results (seeds, …): packed gradients, or displacement and state after local steps."""
         if self.layout.result is not None:
             return self.with_rule(partial(take_local_steps, self.layout, self.gradient))(row, batch, keys, *newest)
         params = self.layout.params
@@ -203,7 +203,7 @@ class Loop:
         return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(self.read(row), batch, keys, *newest)
 
     def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
-        """Apply commit k and store what it leaves."""
+        """Apply commit k, and store its row and records."""
         carry, out = state
         apply = partial(self.apply, k, carry, row, loss, result)
         carry, parts, commit = apply()
@@ -222,7 +222,7 @@ class Loop:
         return carry._replace(rows=rows), out
 
     def follow(self, k: jax.Array, carry: Carry, rows: jax.Array) -> jax.Array:
-        """The rows after what workers do between commit k and the next: any number of reads and pulls."""
+        """The rows after all reads and pulls between commit k and the next."""
         for name, events in zip(self.layout.events, self.chunk.events, strict=True):
             happen = partial(self.happen, name, events, carry)
             rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
@@ -250,7 +250,7 @@ class Loop:
         return at(self.keys, k) if self.layout.result is None else at(self.keys, k)[:, 0]
 
     def for_every_seed(self, columns: Any, place: jax.Array) -> Any:
-        """What stands at a place of these columns, with a leading axis of seeds, which share the trace."""
+        """The entries at a place of these columns, with a leading axis of seeds, which share the trace."""
         return jax.tree.map(lambda c: jnp.broadcast_to(at(c, place), (self.seeds, *c.shape[1:])), columns)
 
     def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
@@ -267,7 +267,7 @@ class Loop:
         return partial(over_seeds(bound, self.seeds), differing)
 
     def room(self, carry: Carry) -> dict[str, jax.Array]:
-        """Zeros for what the chunk records, name -> (records, seeds, …)."""
+        """Zeros for the chunk's records, name -> (records, seeds, …)."""
         layout, length = self.layout, len(self.chunk.worker)
 
         records = dict.fromkeys(("loss", *layout.every_commit), length)

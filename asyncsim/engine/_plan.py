@@ -1,8 +1,8 @@
-"""A trace as the engine needs it: who does what after which row, and where waves may be cut.
+"""A trace as the engine needs it: the events after each row, and where waves may be cut.
 
 Where every worker reads right after its own commit, the server applies every commit as it comes, and pull and commit
-are one, the order of the commits says it all. What a trace has beyond that are its `traits`; each adds columns to the
-plan and code to the compiled program, and a trace without a trait runs without that code.
+are one, the order of the commits is enough. A trace with more than that has `traits`. Each adds columns to the plan and
+code to the compiled program, and a trace without a trait runs without that code.
 """
 
 import warnings
@@ -52,7 +52,7 @@ BUFFER = "buffer"  # some commits only add to a step that a later one closes
 RESUME = "resume"  # some workers read later than right after their own commit
 BEGIN = "begin"  # some workers first read later than at the start, or begin anew
 PULL = "pull"  # some workers pull earlier than just before committing
-OWN = "own"  # some workers go on from what they pulled plus their own message
+OWN = "own"  # some workers go on from the value they pulled plus their own message
 GROUPS = "groups"  # parameter groups are read at versions of their own, each read an event
 EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row, and reads of groups before PULL
 
@@ -63,7 +63,7 @@ def group_read(group: int) -> str:
 
 
 def group_that_reads(event: str) -> int | None:
-    """The group of such an event; None for any other."""
+    """The group of such an event, or None for any other."""
     return int(event[len(GROUPS) + 1 : -1]) if event.startswith(f"{GROUPS}[") else None
 
 
@@ -73,7 +73,7 @@ def is_event(trait: str) -> bool:
 
 
 class Events(NamedTuple):
-    """What workers do between two commits of others, int32 columns in the order of `row`.
+    """Events of workers between two commits of others, int32 columns in the order of `row`.
 
     Attributes:
         row: The row of the trace after which it happens.
@@ -92,7 +92,7 @@ class Events(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Columns of a trace, of shape (commits,); None where the trace does not have the trait that they belong to.
+    """Columns of a trace, of shape (commits,), or None where the trace lacks the trait that they belong to.
 
     Attributes:
         workers: n.
@@ -123,12 +123,12 @@ class Plan(NamedTuple):
 
     @property
     def traits(self) -> tuple[str, ...]:
-        """What the trace has beyond commits that are applied at once by workers that read at once."""
+        """The trace's deviations from commits that are applied at once by workers that read at once."""
         some = {BUFFER: self.closes, OWN: self.own, GROUPS: self.group_staleness}
         return (*(name for name, column in some.items() if column is not None), *self.events)
 
     def digest(self, commits: int) -> str:
-        """A hash of whatever shapes a replay's first `commits` commits and the state that they leave."""
+        """A hash of all that shapes a replay's first `commits` commits and the state after them."""
         columns = [self.worker]
         if self.traits:  # else the order of commits says it all
             columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.own, self.group_staleness]
@@ -143,7 +143,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan:
-    """The plan of a trace; jobs that never committed change nothing and are left out."""
+    """The plan of a trace, without the jobs that never committed, because these change nothing."""
     job, previous = job_numbers(trace, counts), previous_own_row(trace.worker)
     if _is_ordinary(trace, previous):
         read_row = np.arange(-1, len(trace) - 1, dtype=np.int32) if newest else previous
@@ -192,7 +192,7 @@ def _collected(trace: Trace, row_of_version: np.ndarray) -> np.ndarray:
 
 
 def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:
-    """The plan of a trace for a rule; its server may collect commits where that of the trace does not."""
+    """The plan of a trace for a rule, whose server may collect commits where that of the trace does not."""
     return make_plan(bind(rule, trace)[1], counts)
 
 
@@ -223,7 +223,7 @@ def _events(trace: Trace, row: np.ndarray, which: np.ndarray, previous: np.ndarr
 
 
 def _group_events(trace: Trace, rows: np.ndarray, begins: np.ndarray, previous: np.ndarray) -> dict[str, Events]:
-    """Every read of a group that changes what the worker has: a job that begins has read all groups at one version."""
+    """Every read of a group that changes the worker's values: a job that begins has read all groups at one version."""
     changes = ~begins[:, None] | (trace.group_read_version > trace.read_version[:, None])
     found = {}
     for group in np.flatnonzero(changes.any(axis=0)).tolist():

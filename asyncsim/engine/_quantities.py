@@ -15,17 +15,17 @@ Params = Any
 
 
 class CommitView(NamedTuple):
-    """One commit as a recorded quantity sees it; parameters are pytrees like those of the workload.
+    """One commit as a recorded quantity sees it. Parameters are pytrees like those of the workload.
 
     Attributes:
         central: θ_{t+1}, the central variable just after the commit.
-        view: What the rule saw: `read`, s, where the gradient was taken, or what drew the data of a workload with
-            `behaviour`, whose gradient is taken at `pulled`; `pulled`; `staleness`, τ; and `server`, what the server
-            kept before the commit, as the rule's functions receive it: an elementwise rule keeps all parameters in one
-            vector there.
-        info: What the rule reports: `update`, `proxy`, `pi`; each None where the rule has no such thing.
+        view: The rule's view: `read`, s, where the gradient was taken (or, for a workload with `behaviour`, the values
+            that drew its data, while the gradient is taken at `pulled`), `pulled`, `staleness`, τ, and `server`, the
+            server's state before the commit, as the rule's functions receive it. An elementwise rule keeps all
+            parameters in one vector there.
+        info: The rule's report: `update`, `proxy` and `pi`, each None where the rule does not have it.
         loss: Mini-batch loss where the gradient was taken.
-        gradient: What the worker computed, which the rule's `send` received: the mini-batch gradient there; if the rule
+        gradient: The worker's result, which the rule's `send` received: the mini-batch gradient there, or, if the rule
             has local steps, their displacement from there.
 
     Example:
@@ -48,7 +48,7 @@ class CommitView(NamedTuple):
 
 
 Measure = Callable[[CommitView], Any]  # a function of a commit that returns an array
-# What to record: names; or name -> every how many commits, or a function of one's own, or both.
+# Records: names, or name -> every how many commits, or a function of one's own, or both.
 Record = str | Iterable[str] | Mapping[str, int | Measure | tuple[Measure, int | None] | None]
 
 
@@ -56,7 +56,7 @@ class Quantity(NamedTuple):
     """A recorded quantity."""
 
     measure: Callable[[CommitView], jax.Array]  # `CommitView -> array`
-    needs: str | None = None  # what the rule must report for it, a field of `Info`; or None
+    needs: str | None = None  # the field of `Info` that the rule must report for it, or None
     expensive: bool = False
     by_tensor: bool = False  # whether it needs to know which parameters form a tensor
 
@@ -117,12 +117,12 @@ QUANTITIES: dict[str, Quantity] = {
     "read": Quantity(read),
 }
 POINTS = ("central", "read")  # quantities that are points of the parameters' space
-EVALUATIONS = ("test_loss", "test_accuracy")  # what the library's own workloads measure; others may measure more
+EVALUATIONS = ("test_loss", "test_accuracy")  # of the library's own workloads, others may measure more
 EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
 
 
 def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) -> dict[str, int]:
-    """What to record, and how many commits lie between two records of it."""
+    """The quantities to record, and how many commits lie between two records of each."""
     wanted = {}
     for name, (measure, every) in _entries(record).items():
         known = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
@@ -137,12 +137,12 @@ def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) 
 
 
 def own_measures(record: Record) -> dict[str, Measure]:
-    """Name -> function, of the functions of one's own among what to record."""
+    """Name -> function, of the functions of one's own that are to be recorded."""
     return {name: measure for name, (measure, _) in _entries(record).items() if measure is not None}
 
 
 def as_mapping(record: Record) -> Mapping[str, Any]:
-    """What to record as a mapping from names; None stands for the default."""
+    """The argument `record` as a mapping from names, where None stands for the default."""
     if isinstance(record, str):
         record = (record,)
     names = list(record) if isinstance(record, Iterable) else [None]
@@ -155,7 +155,7 @@ def as_mapping(record: Record) -> Mapping[str, Any]:
 
 
 def with_functions(record: Mapping[str, Any], known: Mapping[str, Measure]) -> dict[str, Any]:
-    """What to record, where the names of a workload's own quantities have their functions."""
+    """The argument `record`, where the names of a workload's own quantities have their functions."""
     named = {name for name, value in record.items() if name in known and _entry(value)[0] is None}
     return {name: (known[name], value) if name in named else value for name, value in record.items()}
 
@@ -174,7 +174,7 @@ def _entry(value: Any) -> tuple[Measure | None, Any]:
 
 
 def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
-    """Stride -> names of what is recorded with this stride, the most frequent first."""
+    """Stride -> names of the quantities that are recorded with it, the most frequent first."""
     groups: dict[int, tuple[str, ...]] = {}
     for name, every in sorted(strides.items(), key=lambda item: item[1]):
         groups[every] = (*groups.get(every, ()), name)
@@ -192,8 +192,8 @@ def require(name: str, info: Info, rule_name: str) -> None:
     """Refuse a quantity that the rule cannot report."""
     need = QUANTITIES[name].needs
     if need and getattr(info, need) is None:
-        what = {"proxy": "proxy", "pi": "scaling π"}[need]
+        lacking = {"proxy": "proxy", "pi": "scaling π"}[need]
         raise ValueError(
-            f"`record` names {name!r}, but the rule {rule_name!r} has no {what}; leave it out or use a rule such as "
+            f"`record` names {name!r}, but the rule {rule_name!r} has no {lacking}; leave it out or use a rule such as "
             "gem."
         )

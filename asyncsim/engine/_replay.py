@@ -51,7 +51,7 @@ class Progress(NamedTuple):
     Attributes:
         done: Commits handed to the device so far, including those of an earlier run that is resumed.
         total: Commits wanted.
-        loss: Mean mini-batch loss, over all seeds, of the last few commits whose results have been collected; None
+        loss: Mean mini-batch loss, over all seeds, of the last few commits whose results have been collected. None
             before there are any.
     """
 
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
 
 class Replayer:
-    """A replay in progress; `asyncsim.replay` takes the same arguments and runs it to its end.
+    """A replay in progress, with the arguments of `asyncsim.replay`, which runs it to its end.
 
     Attributes:
         done: Commits handed to the device so far.
@@ -178,12 +178,12 @@ class Replayer:
         return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
 
     def progress(self) -> Progress:
-        """How far the replay has come; does not wait for the device."""
+        """How far the replay has come, without waiting for the device."""
         last = self.history.losses[-1][-SHOWN_COMMITS * self.plan.workers :] if self.history.losses else np.empty(0)
         return Progress(self.done, self.total, float(np.mean(last)) if last.size else None)
 
     def central(self) -> Any:
-        """The central variables, NumPy arrays with leading axis `seeds`; waits for the device."""
+        """The central variables, NumPy arrays with leading axis `seeds`. Waits for the device."""
         return self.params.unpack_on_host(self.carry.central)
 
     def run(self) -> Run:
@@ -218,7 +218,7 @@ class Replayer:
         else:
             first_of = _kept_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
             first = np.stack([first_of(self.workload, seed) for seed in self.seeds])
-            # Neither the workload nor what is recorded later needs another program, and seldom another rule.
+            # Another workload or record needs no other program, and another rule seldom does.
             layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
             rule = loop.as_begun(self.rule, layout.traits)
             carry, done = loop.begin(rule, first, layout=layout, workers=self.plan.workers), 0
@@ -237,7 +237,7 @@ class Replayer:
         return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
 
     def _collect(self) -> None:
-        """Collect the results of the last chunk handed over; waits for it."""
+        """Wait for the last chunk handed over, and collect its results."""
         if self._pending is None:
             return
         start, stop, out, finite = self._pending
@@ -266,7 +266,7 @@ class Replayer:
 
 
 def asked(workload: Workload) -> tuple[str, ...]:
-    """What of a workload takes the worker's number."""
+    """The functions of a workload that take the worker's number."""
     return (*([GRADIENT] if workload.by_worker else []), *([NOISE] if workload.noise_by_worker else []))
 
 
@@ -311,7 +311,7 @@ class History:
         self.at: dict[str, list[np.ndarray]] = {name: [] for name in strides}
 
     def add(self, start: int, stop: int, out: Mapping[str, Any]) -> None:
-        """Add what the compiled loop recorded of commits `start` to `stop`."""
+        """Add the compiled loop's records of commits `start` to `stop`."""
         self.losses.append(np.asarray(out["loss"])[: stop - start])
         for name in self.strides.keys() & out.keys():
             due = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
@@ -323,7 +323,7 @@ class History:
         self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)  # bfloat16, say
 
     def restore(self, loss: np.ndarray, records: Mapping[str, np.ndarray], at: Mapping[str, np.ndarray]) -> None:
-        """Add what an earlier run recorded."""
+        """Add the records of an earlier run."""
         self.losses.append(loss)
         for name in self.strides.keys() & records.keys():
             if len(at[name]):
@@ -347,7 +347,7 @@ class ReplayInterrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM came during a replay.
 
     Attributes:
-        run: What was done by then, ready to be resumed.
+        run: The run so far, ready to be resumed.
         signal: The number of the signal.
     """
 
@@ -372,24 +372,23 @@ def replay(
     stop_on_divergence: bool = True,
     lanes: int | None = None,
 ) -> Run:
-    """Replay a trace: take each gradient where the trace says, and apply it when the trace says.
+    """Train a model on a schedule: take and apply every gradient at the version that the trace names.
 
-    Every valid trace can be replayed: workers may wait, crash and begin anew, pull early, and the server may collect
-    several commits in a step.
-    Worker w's j-th mini-batch and random key depend on (seed, w, j) only, so that rules replayed with one seed are
-    compared in pairs. `asyncsim.engine.reference.replay_plainly` is the definition; this is the same, compiled, in
-    chunks of some thousand commits.
+    You can replay every valid trace: workers may wait, crash and begin anew, pull early, and the server may collect
+    several commits in a step. Worker w's j-th mini-batch and random key depend on (seed, w, j) only, so rules that you
+    replay with one seed are compared in pairs. `asyncsim.engine.reference.replay_plainly` is the definition. This
+    function computes the same, compiled, in chunks of some thousand commits.
 
     Args:
-        trace: Who commits what and when.
-        rule: Update rule. A hyper-parameter may be an array with one value per seed; each seed then computes as if its
-            value were given alone.
+        trace: The schedule.
+        rule: Update rule. A hyper-parameter may be an array with one value per seed, with the results that each value
+            has alone.
         workload: Loss and data.
         seed: A seed, or several that are replayed side by side over the same trace.
         record: Names of what else to record (see below), or name -> every how many commits (None for the default). A
             function of your own is recorded under any other name: name -> function, or `(function, every)`. It
-            receives a `CommitView` and returns an array. By default nothing, or what the resumed run recorded.
-        commits: Number of commits of the trace to replay; all by default.
+            receives a `CommitView` and returns an array. By default nothing, or the records of the resumed run.
+        commits: Number of commits of the trace to replay, by default all.
         resume: A run of the same trace, rule, workload and seed to continue. The result equals that of an
             uninterrupted replay bit for bit.
         progress: Called with a `Progress(done, total, loss)` after every chunk: commits done and wanted, and the mean
@@ -400,17 +399,16 @@ def replay(
         lanes: Gradients taken together. By default one on a CPU, and as many as there are workers (at most 64) on an
             accelerator or where several devices share them (see `asyncsim.use_all_cores`).
 
-    What can be recorded, of a gradient taken at s and a commit that makes the central variable θ:
+    You can record, of a gradient taken at s and a commit that makes the central variable θ:
         - "energy_central": Σ ½(θ - s)², the energy of the central variable's displacement since s was read.
         - "energy_proxy": Σ ½(κm)², the energy of the rule's proxy.
         - "compliance": energy_central / energy_proxy.
         - "pi_mean": Mean of the scaling π over all parameters.
         - "pi_median": Its median over all parameters.
         - "pi_median_by_tensor": Its median in each tensor, in the order of the pytree's leaves.
-        - "central": θ itself, and "read": s itself, all parameters in one vector; `Run.unpacked` makes pytrees of them.
+        - "central": θ itself, and "read": s itself, all parameters in one vector. `Run.unpacked` makes pytrees of them.
         - The workload's own quantities by their names, such as "effective_sample_size" of `workloads.Bits`.
-        - "test_loss", "test_accuracy": What the workload's `evaluate` measures of θ; likewise whatever else it
-          measures, by its name.
+        - "test_loss", "test_accuracy" and all else that the workload's `evaluate` measures of θ, by its name.
 
         By default medians are recorded at every n-th commit of n workers, the test at every 50 n-th, and all else at
         every one. The proxy's energy and π exist for rules that report them, such as GEM.
@@ -484,7 +482,7 @@ def _report(replayer: Replayer, progress: Callable[[Progress], None]) -> None:
 
 @contextmanager
 def _deferred_interrupt() -> Iterator[list[int]]:
-    """Let Ctrl-C and SIGTERM wait for the end of a chunk, and list their numbers; a second one does not wait."""
+    """Let Ctrl-C and SIGTERM wait for the end of a chunk, and list their numbers. A second one does not wait."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield received

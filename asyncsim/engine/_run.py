@@ -1,4 +1,4 @@
-"""The result of a replay: what was measured, where it ended, and what is needed to resume it."""
+"""The result of a replay: measurements, final parameters, and the state from which it can be resumed."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from asyncsim.workloads import Workload
 
 Columns = dict[str, np.ndarray]  # of one length
 
-# What `final_loss` averages: long enough to be precise, and a small enough part of the run to be its end.
+# The commits that `final_loss` averages: long enough to be precise, and a small enough part of the run to be its end.
 FINAL_COMMITS = 50  # of each worker at most
 FINAL_PART = 4  # the reciprocal of the largest share of its commits
 
@@ -33,21 +33,20 @@ class Run:
             if the replay was stopped, or stopped itself because it had diverged.
         central: The central variable after the last replayed commit, a pytree.
         diverged_at: None, or the number, counted from 0, of the first commit with a non-finite loss or central
-            variable; with several seeds a list of these.
-        records: Name -> (records, …), what was recorded.
+            variable, or with several seeds a list of these.
+        records: Name -> (records, …).
         recorded_at: Name -> (records,) int64, the number of each record's commit, counted from 0.
         strides: Name -> every how many commits it was recorded.
         own: Name -> function, of the records by functions of one's own. Files do not hold them: give `record` again
             to resume from a file.
         worker: (commits,) int32, the worker that made each commit.
-        traits, digest: What the trace has beyond the ordinary, and a hash of it up to `commits`; see
-            `asyncsim.engine._plan`.
+        traits, digest: Traits of the trace (see `asyncsim.engine._plan`), and a hash of it up to `commits`.
         commits: Commits replayed.
         workers: n.
         seed: The seed, or the tuple of seeds.
         state: The compiled loop's state after `commits` commits, to resume from; without the workers' part where the
             run comes from a file that does not hold it.
-        rule, workload: What was replayed.
+        rule, workload: Those of the replay.
     """
 
     loss: np.ndarray
@@ -87,13 +86,13 @@ class Run:
         return back(self.loss), {name: back(values) for name, values in self.records.items()}, self.recorded_at
 
     def __repr__(self) -> str:
-        what = f"{self.rule.name} on {self.workload.name}"
+        title = f"{self.rule.name} on {self.workload.name}"
         seeds = f"{len(self.divergences)} seeds" if self.several else f"seed {self.seed}"
         recorded = "".join(f", {name}" for name in self.records)
         diverged = sum(commit is not None for commit in self.divergences)
         if diverged:
             seeds += f", {diverged} diverged" if self.several else f", diverged at commit {self.diverged_at}"
-        return f"Run({what}, {self.workers} workers, {self.commits} commits, {seeds}; loss{recorded})"
+        return f"Run({title}, {self.workers} workers, {self.commits} commits, {seeds}; loss{recorded})"
 
     @property
     def several(self) -> bool:
@@ -106,13 +105,13 @@ class Run:
         return self.diverged_at if isinstance(self.diverged_at, list) else [self.diverged_at]
 
     def unpacked(self, name: str) -> Any:
-        """What was recorded as "central" or "read", as a pytree like `central`.
+        """The records of "central" or "read", as a pytree like `central`.
 
         Args:
             name: "central" or "read".
 
         Returns:
-            The parameters' pytree; every leaf has the records on its first axis, or the seeds there and the
+            The parameters' pytree. Every leaf has the records on its first axis, or the seeds there and the
             records on its second.
 
         Raises:
@@ -170,7 +169,7 @@ class Run:
         return self._long(trace, np.arange(self.commits), {"loss": self.loss})
 
     def records_to_columns(self, trace: Trace) -> Columns:
-        """What was recorded as columns of one length, with the commits at which it was.
+        """The records as columns of one length, with the commits at which they were made.
 
         Args:
             trace: The trace that was replayed.
@@ -229,10 +228,10 @@ class Run:
         return plan
 
     def evaluate(self) -> dict[str, Any]:
-        """What the workload measures of the central variable, such as test loss and accuracy, without dropout.
+        """Evaluate the central variable, for example test loss and accuracy, without dropout.
 
         Returns:
-            Name -> float, or name -> (seeds,) array; {} for a workload without evaluation. Of what it measures of each
+            Name -> float, or name -> (seeds,) array, or {} for a workload without evaluation. Of the measures of each
             worker (`evaluate_workers`) there are the lowest and the highest, such as `highest_worker_loss`.
 
         Example:
@@ -248,10 +247,10 @@ class Run:
         return told if self.several else {name: float(value[0]) for name, value in told.items()}
 
     def evaluate_workers(self) -> dict[str, np.ndarray]:
-        """What the workload measures of the central variable for each worker: on its own part, by its own objective.
+        """Evaluate the central variable for each worker: on its own part, by its own objective.
 
         Returns:
-            Name -> (workers,) array, or (seeds, workers); {} where workers are all alike.
+            Name -> (workers,) array, or (seeds, workers), or {} where workers are all alike.
 
         Example:
             >>> import asyncsim as asim
@@ -273,10 +272,10 @@ class Run:
         A quarter is rounded up, so that every worker that committed counts.
 
         Args:
-            last: How many commits of each worker to average instead; all of them for a worker that made fewer.
+            last: How many commits of each worker to average instead, or all of them for a worker that made fewer.
 
         Returns:
-            A float, or (seeds,); NaN without commits and where the run diverged.
+            A float, or (seeds,). NaN without commits and where the run diverged.
 
         Example:
             Worker 0 is fast and worker 1 slow: one commit of each counts.
@@ -300,7 +299,7 @@ class Run:
     def save(
         self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, resumable: bool = True
     ) -> None:
-        """Write the run as `.npz`, whole or not at all: what was measured, and the state to resume from.
+        """Write the run as `.npz`, completely or not at all: measurements, and the state to resume from.
 
         Args:
             path: The file.
@@ -308,17 +307,17 @@ class Run:
             resumable: Whether to write the workers' state too, which is as large as n central variables.
 
         Raises:
-            OSError: If the file cannot be written, say on a full disk; the file that was there stays whole.
+            OSError: If the file cannot be written, for example on a full disk. An existing file stays as it is.
         """
         run_file.write(path, vars(self), notes or {}, resumable=resumable)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], rule: Rule, workload: Workload) -> "Run":
-        """Read a run that `save` wrote; resumed, it continues bit for bit as if it had never been saved.
+        """Read a run that `save` wrote. Resumed, it continues bit for bit as if it had never been saved.
 
         Args:
             path: The file.
-            rule, workload: Those of the replay; the file holds their numbers, not their code.
+            rule, workload: Those of the replay. The file holds their numbers, not their code.
 
         Raises:
             FileNotFoundError: If there is no such file.
@@ -350,7 +349,7 @@ def _split(name: str, values: np.ndarray, axes: int) -> Columns:
 
 
 def evaluate(measure: Callable[[Any], Mapping[str, Any]] | None, central: Any) -> dict[str, np.ndarray]:
-    """What a function measures of central variables with a leading axis `seeds`, name -> (seeds, …); {} without one."""
+    """A function's measures of central variables with a leading axis `seeds`, name -> (seeds, …), or {} without one."""
     if measure is None:
         return {}
     seeds = len(jax.tree.leaves(central)[0])

@@ -1,4 +1,4 @@
-"""The run file: a `.npz` of what a replay measured and of the state from which it can be resumed, bit for bit.
+"""The run file: a `.npz` of a replay's measurements and of the state from which it can be resumed, bit for bit.
 
 Arrays: `loss`, `worker`, `records/NAME`, `recorded_at/NAME` and `stride/NAME` as in `Run`; `commits`, `workers`,
 `seed`, `traits`, `digest`; `diverged_at`, one entry per seed, -1 for never; and the leaves of the compiled loop's

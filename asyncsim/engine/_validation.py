@@ -38,22 +38,22 @@ VECTOR_HINT = " An elementwise rule receives all parameters as one vector; witho
 class UserFunction(NamedTuple):
     """A user's function."""
 
-    name: str  # what the library calls it, such as "loss"
+    name: str  # its name in the library, such as "loss"
     owner: str  # the rule or workload that it belongs to, in words
     function: Callable[..., Any]  # the function
-    hint: str = ""  # what else may help where it fails
+    hint: str = ""  # a further remedy where it fails
 
     def __str__(self) -> str:
         return f"`{self.name}` of {self.owner}"
 
     def __call__(self, **arguments: Any) -> Any:
-        """What the function returns for these arguments, which are passed by position."""
+        """The function's result for these arguments, which are passed by position."""
         returned = self.call(**arguments)
         require_arrays(self, returned)
         return returned
 
     def call(self, **arguments: Any) -> Any:
-        """As `__call__`, whatever the function returns."""
+        """As `__call__`, for any result."""
         try:
             return self.function(*arguments.values())
         except Exception as error:
@@ -65,7 +65,7 @@ class UserFunction(NamedTuple):
             ) from error
 
     def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
-        """Refuse what came back unless it is what was expected."""
+        """Refuse an unexpected result."""
         if not holds:
             raise ValueError(f"{self} must return {expected}; it returned {shown(returned)}.{remedy}")
 
@@ -111,7 +111,7 @@ def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
-    if type(innermost(rule)).apply is Rule.apply:  # another `apply` makes of a message whatever it likes
+    if type(innermost(rule)).apply is Rule.apply:  # another `apply` may use any message
         require_like(send, "a message", message, params, exact=True)
     require_like(send, "a state", next_state, state)
     apply = own("apply")
@@ -181,7 +181,7 @@ def try_workload(workload: Workload, params: Any, key: jax.Array) -> bool:
 
 
 def uses(jaxpr: Any, variable: Any) -> bool:
-    """Whether what a traced function returns may depend on one of its arguments."""
+    """Whether the result of a traced function may depend on one of its arguments."""
     if any(variable is one for one in jaxpr.outvars):
         return True
     for equation in jaxpr.eqns:
@@ -221,7 +221,7 @@ def _try_loss(
 
 
 def _explain_missing_batch(error: ValueError, batch: Any) -> None:
-    """Say what to do about a loss that uses a mini-batch which its workload does not have."""
+    """Give the remedy for a loss that uses a mini-batch which its workload does not have."""
     if batch is None and error.__cause__ is not None and "NoneType" in str(error.__cause__):
         raise ValueError(
             "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`: the batch is None "
@@ -241,7 +241,7 @@ def _require_loss(own: UserFunction, value: Any) -> None:
 
 
 def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
-    """Names of what a workload's `evaluate` measures of these parameters, or of parameters of these shapes."""
+    """Names of the measures of a workload's `evaluate`, for these parameters or parameters of these shapes."""
     if workload.evaluate is None:
         return ()
     if workload.measures is not None:  # the test data need not be moved to the device for that
@@ -256,7 +256,7 @@ def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
 
 
 def worker_metrics(workload: Workload, params: Any) -> tuple[str, ...]:
-    """Names of what a workload measures of each worker, as `metrics`."""
+    """Names of a workload's measures of each worker, as `metrics`."""
     if workload.evaluate_workers is None:
         return ()
     if workload.worker_measures is not None:
@@ -305,7 +305,7 @@ def require_arrays(own: UserFunction, tree: Any) -> None:
             jnp.result_type(leaf)
             jnp.shape(leaf)
         except (TypeError, ValueError):
-            where = jax.tree_util.keystr(path) or "what it returned"
+            where = jax.tree_util.keystr(path) or "the result"
             raise ValueError(
                 f"{own} must return arrays only; {where} is not an array: partition the model, so that only its arrays "
                 f"are left, and combine it again inside `loss`. It is the {shown(leaf)}."
@@ -313,7 +313,7 @@ def require_arrays(own: UserFunction, tree: Any) -> None:
 
 
 def require_like(
-    own: UserFunction, what: str, returned: Any, expected: Any, *, exact: bool = False, dtypes: bool = False
+    own: UserFunction, expectation: str, returned: Any, expected: Any, *, exact: bool = False, dtypes: bool = False
 ) -> None:
     """Refuse a pytree whose leaves do not have the shapes of another one's."""
     new, old = jax.tree.leaves(returned), jax.tree.leaves(expected)
@@ -322,7 +322,7 @@ def require_like(
         alike = alike and jax.tree.structure(returned) == jax.tree.structure(expected)
     if dtypes and alike:
         alike = all(_is_weak(b) or jnp.result_type(a) == jnp.result_type(b) for a, b in zip(new, old, strict=True))
-    own.require(alike, f"{what} like {shown(expected)}", returned)
+    own.require(alike, f"{expectation} like {shown(expected)}", returned)
 
 
 def _is_weak(leaf: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What replay means: a plain loop over the rows of a trace, nothing compiled, nothing clever.
+"""The definition of a replay: a plain loop over the rows of a trace, without compilation or tricks.
 
 The central variable changes only where a row closes a step, so it is a function of the server's version, and a row's
 versions say all there is to know about it:
@@ -6,13 +6,13 @@ versions say all there is to know about it:
 - its gradient was taken where the rule lets the worker continue (`resume`) from the central variable of `read_version`.
   A worker that begins (its first commit, or `state_lost`) takes it at that central variable itself;
 - where `resumes_own`, central variable and server state are instead those that the worker's last commit would have left
-  if no other had come between its pull and its commit: its message applied to what it had pulled;
+  if no other had come between its pull and its commit: its message applied to the value it had pulled;
 - where parameters are read by group, each group's leaves are those of the point for the group's own version. A worker
   begins with the state of `read_version`, the oldest of them;
 - `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`, also by
   group (`view.staleness_by_parameter`);
-- where the workload asks for `behaviour` parameters, these are what the worker read, which drew its data; the gradient
-  is then taken at the newest parameters, `view.pulled`, from which local steps go on, too;
+- where the workload asks for `behaviour` parameters, these are the values that the worker read, which drew its data.
+  The gradient is then taken at the newest parameters, `view.pulled`, from which local steps go on, too;
 - a rule that draws sends with a key of its own, a function of the seed, the worker and how often it has committed;
 - the rows of one version are one step: their messages are collected, and the row that closes the step applies their
   mean, with its own view.
@@ -21,16 +21,16 @@ Nothing else in a trace matters. A job that never committed sent nothing and cha
 mini-batch is that of its j-th commit, and times do not enter. A workload that counts "jobs" leaves out the mini-batches
 of jobs that never committed: a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
-What no trace can say yet is gossip: workers on a graph, each with variables of its own, that average them in pairs
+No trace can describe gossip yet: workers on a graph, each with variables of its own, that average them in pairs
 (AD-PSGD). There is then no central variable, but one variable of every worker, and its versions are counted worker by
 worker: the events that have changed it. A row would need two columns more: `peer`, the worker with whom the committing
 one averages at that moment (-1 for nobody), and `peer_version`, which for an atomic average is how often the peer's
 variable had changed by then. `read_version`, `version` and staleness then count changes of the worker's own variable.
 The loop would hold `values[w]` in place of `centrals`: average those of worker and peer, apply the message to the
 worker's. In the compiled engine a commit would take two rows and put back two, waves would be cut at either's next
-read, and the mean over all workers, which averaging leaves as it is, would be what is evaluated; the consensus
-distance Σ|x_w - mean|² changes with each row by what the two rows say. Graphs, and who chooses whom when, belong to the
-cluster; parameter groups, buffered steps and late pulls would be refused beside `peer`.
+read, and you would evaluate the mean over all workers, which averaging does not change. The consensus distance
+Σ|x_w - mean|² changes with each row by the difference of the two rows. Graphs, and the choice of peers, belong to the
+cluster. Parameter groups, buffered steps and late pulls would be refused next to `peer`.
 
 The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64). When a rule of
 your own does not work, this is the place for a breakpoint.
@@ -127,10 +127,10 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
 def compute(
     point: Any, rule: Rule, workload: Workload, state: Any, seed: int, worker: int, job: int, behaviour: Any
 ) -> Any:
-    """What a worker computes at a point, with data drawn by the behaviour parameters where the workload asks for them.
+    """A worker's result at a point, with data drawn by the behaviour parameters where the workload asks for them.
 
     Returns:
-        The mean loss; the gradient at the point, or the displacement of the local steps from it; and the new state.
+        The mean loss, the gradient at the point (or the displacement of the local steps from it), and the new state.
     """
     x, losses, gradient = point, [], point
     for one in range(job * rule.window, (job + 1) * rule.window):

@@ -15,11 +15,11 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
     Args:
         trace: The schedule of the run.
         run: A run of one or several seeds.
-        edges: (intervals + 1,) bounds of the intervals in seconds, increasing. Each interval includes its upper bound;
-            the first one includes its lower bound as well.
+        edges: (intervals + 1,) bounds of the intervals in seconds, increasing. Each interval includes its upper bound,
+            and the first one its lower bound as well.
 
     Returns:
-        (intervals,), or (seeds, intervals); NaN for intervals without a commit.
+        (intervals,), or (seeds, intervals). NaN for intervals without a commit.
 
     Raises:
         ValueError: If the edges do not increase.
@@ -37,7 +37,7 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
 def central_against_time(
     trace: Trace, run: Run, name: str, times: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What was recorded of the central variable, against simulated time.
+    """Records of the central variable, against simulated time.
 
     A record of commit k holds from the moment at which the server applied it until the next record: the central
     variable stands still in between, apart from commits that were not recorded.
@@ -45,11 +45,11 @@ def central_against_time(
     Args:
         trace: The schedule of the run.
         run: A run of one or several seeds.
-        name: What was recorded: "central" itself, "test_loss", a function of one's own, or anything else.
-        times: (times,) simulated seconds at which to look; by default those of the records.
+        name: Name of the records, for example "central", "test_loss" or that of your own function.
+        times: (times,) simulated seconds at which to look, by default those of the records.
 
     Returns:
-        The times (times,) in seconds; and the values (times, …), or (seeds, times, …), NaN before the first record.
+        The times (times,) in seconds, and the values (times, …), or (seeds, times, …), NaN before the first record.
 
     Raises:
         ValueError: If another trace was replayed, or nothing was recorded under this name.
@@ -93,7 +93,7 @@ def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.nda
         edges: As in `loss_against_time`.
 
     Returns:
-        (intervals,) or (seeds, intervals); NaN for empty intervals.
+        (intervals,) or (seeds, intervals). NaN for empty intervals.
 
     Raises:
         ValueError: If the edges do not increase.
