@@ -1,6 +1,6 @@
 """The version, in a file of its own, so that the library need not import the package that names what it offers."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Raised whenever a change of the library alters any number of a schedule or a replay. It is part of every digest, so
 # that no stored result outlives the code that computed it; `tests/test_golden.py` notices when it was forgotten.
