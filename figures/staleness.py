@@ -21,7 +21,7 @@ from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common.curves import COLOURS
 from figures.common.paper import not_in_paper
 
-TITLE = "Distributions of staleness for five laws of compute times, predicted beside simulated"
+TITLE = "Distributions of staleness for five laws of compute times, predicted and simulated"
 SEEDS_SHOWN = "all together"
 SIZE = (9.6, 5.8)
 LAWS = {  # all of mean 1

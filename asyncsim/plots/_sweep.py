@@ -115,7 +115,8 @@ def draw_sweep_page(
         if by:
             draw_legend_beside(ax, [(str(line.get_label()), line) for line in lines])
     against = spaced(f"{x} and {by[0]}" if heat else x)
-    draw_title(figure, f"{metric(y).label} against {against}", subtitle)
+    label = metric(y).label
+    draw_title(figure, f"{label[:1].upper()}{label[1:]} against {against}", subtitle)
     fit_tick_labels(ax)
 
 

@@ -34,14 +34,10 @@ __all__ = [
     "Progress",
     "Question",
     "SimulatedLimit",
-    "checked_kappas",
-    "counted",
-    "do_nothing",
     "limits_map",
     "momentum_rule",
     "predict_limits",
     "schedule",
-    "schedules_of",
     "simulated_floor",
     "simulated_limit",
     "stability_map",
@@ -79,22 +75,14 @@ class Question(NamedTuple):
     where: str = "none"
 
 
-def do_nothing() -> None:
-    """What follows a schedule if nobody wants to know."""
+def _do_nothing() -> None:
+    """The default of `after`."""
 
 
-def counted(progress: Progress | None, stage: str, total: int) -> Callable[[], None]:
-    """What to call after each of some schedules, so that `progress` receives the share that is done.
-
-    Example:
-        >>> after = counted(lambda stage, share: print(stage, share), "limits", 2)
-        >>> after(), after()
-        limits 0.5
-        limits 1.0
-        (None, None)
-    """
+def _counted(progress: Progress | None, stage: str, total: int) -> Callable[[], None]:
+    """A function to call after each of `total` schedules, so that `progress` receives the share that is done."""
     if progress is None:
-        return do_nothing
+        return _do_nothing
     done = count(1)
     return lambda: progress(stage, min(next(done) / total, 1.0))
 
@@ -196,7 +184,7 @@ def limits_map(question: Question, progress: Progress | None = None) -> LimitsMa
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
     kappas = np.geomspace(lowest / 2, 4 * (1 + question.momentum), MAP_ROWS)
     rule = momentum_rule(question.momentum, question.where)
-    after = counted(progress, "map of workers and κ", len(workers) * schedules_of(question.compute, MAP_SCHEDULES))
+    after = _counted(progress, "map of workers and κ", len(workers) * _schedules_of(question.compute, MAP_SCHEDULES))
     share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, after=after)
     return LimitsMap(workers, kappas, share, limits)
 
@@ -229,7 +217,7 @@ def stability_map(
     *,
     seeds: int = 32,
     cycles: int = 100,
-    after: Callable[[], None] = do_nothing,
+    after: Callable[[], None] = _do_nothing,
 ) -> FloatArray:
     """Share of runs that stay bounded, for every number of workers and every κ, by replay.
 
@@ -284,7 +272,7 @@ def simulated_limit(
     high: float,
     seeds: int = 32,
     cycles: int = 200,
-    after: Callable[[], None] = do_nothing,
+    after: Callable[[], None] = _do_nothing,
 ) -> SimulatedLimit:
     """The κ above which runs grow, the almost-sure limit, by replay; approximate.
 
@@ -340,11 +328,8 @@ def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | 
     return Trace.from_commits(trace.worker[warm_up:], trace.commit_time[warm_up:], workers=most or workers, start=0.0)
 
 
-def checked_kappas(kappas: ArrayLike) -> FloatArray:
-    """The values of κ as an array of shape (k,).
-
-    Raises:
-        ValueError: If they are not positive numbers in one dimension."""
+def _checked_kappas(kappas: ArrayLike) -> FloatArray:
+    """The values of κ as an array of shape (k,); a ValueError if one is not positive."""
     values = np.asarray(checks.finite("kappas", kappas), float)
     if values.ndim != 1 or not len(values) or (values <= 0).any():
         raise ValueError(f"`kappas` must be positive numbers in one dimension; got {kappas!r}. Give one or more.")
@@ -374,7 +359,7 @@ def simulated_floor(
     seeds: int = FLOOR_SCHEDULES,
     commits: int = 10_000,
     most: int | None = None,
-    after: Callable[[], None] = do_nothing,
+    after: Callable[[], None] = _do_nothing,
 ) -> Floor:
     """Stationary variance and kinetic energy on a quadratic with noise, by replay.
 
@@ -403,7 +388,7 @@ def simulated_floor(
     """
     seeds = checks.require_integer("seeds", seeds, least=2, remedy="Give two or more, whose scatter is the error.")
     commits = checks.require_integer("commits", commits, least=10, remedy="Give some thousands.")
-    kappas, first = checked_kappas(kappas), int(WARM_UP_SHARE * commits)
+    kappas, first = _checked_kappas(kappas), int(WARM_UP_SHARE * commits)
     workload, results = Quadratic([1.0] * COPIES, noise=1.0, start=0.0), []
     for seed in range(seeds * workers, seeds * (workers + 1)):  # different for every n, so that errors are independent
         trace = schedule(workers, compute, commits, seed, most)
@@ -427,8 +412,8 @@ def _simulate_limits(
 ) -> dict[str, Any]:
     workers, compute = question.workers, question.compute
     low = predicted["constant_delay_limit"] / 2
-    schedules = schedules_of(compute, REPORT_SCHEDULES)
-    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "after": counted(progress, "limits of κ", 3 * schedules)}
+    schedules = _schedules_of(compute, REPORT_SCHEDULES)
+    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "after": _counted(progress, "limits of κ", 3 * schedules)}
     found = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, **options)
     limits = [limit for limit in (predicted["stability_limit"], found.value) if limit is not None]
     looked = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)
@@ -445,7 +430,7 @@ def _simulate_floors(
     question: Question, kappas: Sequence[float], rule: MakeRule, limit: float, progress: Progress | None
 ) -> dict[str, Any]:
     there = np.array(kappas) < limit
-    after = counted(progress, "floors of noise", FLOOR_SCHEDULES)
+    after = _counted(progress, "floors of noise", FLOOR_SCHEDULES)
     shown = np.where(there, kappas, limit / 2)
     found = simulated_floor(question.workers, shown, question.compute, rule, seeds=FLOOR_SCHEDULES, after=after)
     names = {"noise_floor": "variance", "kinetic_energy": "energy"}
@@ -463,19 +448,19 @@ def _grown(
     seeds: int,
     cycles: int,
     most: int | None = None,
-    after: Callable[[], None] = do_nothing,
+    after: Callable[[], None] = _do_nothing,
 ) -> NDArray[np.bool_]:
     """Whether each run grew, shape (schedules, k)."""
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
     cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of a shorter run say nothing.")
-    kappas, commits = checked_kappas(kappas), cycles * workers
+    kappas, commits = _checked_kappas(kappas), cycles * workers
     bounded = []
-    for seed in range(schedules_of(compute, seeds)):
+    for seed in range(_schedules_of(compute, seeds)):
         bounded.append(stays_bounded(schedule(workers, compute, commits, seed, most), kappas, rule))
         after()
     return ~np.array(bounded)
 
 
-def schedules_of(compute: Delay, seeds: int) -> int:
+def _schedules_of(compute: Delay, seeds: int) -> int:
     """Number of different schedules from a number of seeds: equal constants have only one."""
     return 1 if isinstance(compute, Constant) else seeds

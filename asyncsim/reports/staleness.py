@@ -22,13 +22,9 @@ from asyncsim.trace._statistics import total_variation
 __all__ = [
     "StalenessReport",
     "StalenessTheory",
-    "Summary",
-    "distribution",
     "predicted_staleness",
-    "predicted_summary",
     "predicted_worker_means",
     "run_prediction",
-    "simulated_summary",
     "staleness_report",
     "staleness_theory",
     "total_variation_by_chance",
@@ -165,7 +161,7 @@ def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
     return theory.worker_staleness(compute=laws, workers=cluster.workers)
 
 
-class Summary(NamedTuple):
+class _Summary(NamedTuple):
     """Four numbers that describe a distribution; each is None if it is not known or not finite."""
 
     mean: float | None
@@ -221,12 +217,12 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
     warm_up = min(needed, MOST_WARM_UP_COMMITS)
     trace = simulate(cluster, commits=warm_up + commits, seed=seed)
     staleness, known = trace.staleness[warm_up:], staleness_theory(cluster)
-    pmf = distribution(known, int(staleness.max()))
+    pmf = _distribution(known, int(staleness.max()))
     if known.pmf is not None and pmf is None:
         known = known._replace(reason=f"the tail is too heavy for the distribution; the mean is {known.mean:.4g}")
     numbers = {
-        "predicted": None if pmf is None else predicted_summary(known, pmf)._asdict(),
-        "simulated": simulated_summary(staleness)._asdict(),
+        "predicted": None if pmf is None else _predicted_summary(known, pmf)._asdict(),
+        "simulated": _simulated_summary(staleness)._asdict(),
         "total_variation": None if pmf is None else total_variation(staleness, pmf),
         "total_variation_by_chance": None if pmf is None else total_variation_by_chance(pmf, commits),
         "predicted_mean": known.mean,
@@ -240,7 +236,7 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
     return StalenessReport(cluster, trace, warm_up, known, pmf, numbers)
 
 
-def distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
+def _distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
     """The predicted distribution, as long as the simulated one within limits, and up to its 99 % quantile."""
     if known.pmf is None or known.mean is None:
         return None
@@ -249,23 +245,18 @@ def distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
     return known.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else pmf
 
 
-def simulated_summary(staleness: NDArray[np.int32]) -> Summary:
-    """The summary of measured values; its quantiles are values that occur.
-
-    Example:
-        >>> simulated_summary(np.array([0, 1, 1, 2], np.int32))
-        Summary(mean=1.0, sd=0.7071067811865476, median=1, p99=2)
-    """
+def _simulated_summary(staleness: NDArray[np.int32]) -> _Summary:
+    """The summary of measured values; its quantiles are values that occur."""
     median, p99 = (int(value) for value in np.quantile(staleness, (0.5, 0.99), method="inverted_cdf"))
-    return Summary(float(staleness.mean()), float(staleness.std()), median, p99)
+    return _Summary(float(staleness.mean()), float(staleness.std()), median, p99)
 
 
-def predicted_summary(known: StalenessTheory, pmf: FloatArray) -> Summary:
+def _predicted_summary(known: StalenessTheory, pmf: FloatArray) -> _Summary:
     """The summary of a distribution: a quantile beyond its end is None, and so is an infinite standard deviation."""
     variance = math.inf if known.variance is None else known.variance()
     reached = np.searchsorted(np.cumsum(pmf), np.array([0.5, 0.99]) - 1e-9)
     median, p99 = (int(place) if place < len(pmf) else None for place in reached)
-    return Summary(known.mean, math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None, median, p99)
+    return _Summary(known.mean, math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None, median, p99)
 
 
 def total_variation_by_chance(pmf: FloatArray, commits: int) -> float:

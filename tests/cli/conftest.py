@@ -10,8 +10,9 @@ from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT, Command, Done
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """`asyncsim …` in a fresh folder."""
+    """`asyncsim …` in a fresh folder, which also has the file of the tags."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASYNCSIM_TAGS", str(tmp_path / "tags.json"))
 
     def run(*arguments: object) -> Done:
         with pytest.raises(SystemExit) as left:

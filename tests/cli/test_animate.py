@@ -10,11 +10,6 @@ from tests.study.test_load import OWN, TOUCH
 pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
 
 
-@pytest.fixture(autouse=True)
-def own_tags(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
-
-
 def test_a_run_a_comparison_and_a_trace(command: Command) -> None:
     command("run", "study.py")
     done = command("animate", "runs/study")

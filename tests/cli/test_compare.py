@@ -10,11 +10,6 @@ from tests.cli.commands import Command, assert_one_line
 pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
 
 
-@pytest.fixture(autouse=True)
-def own_tags(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
-
-
 def test_a_table_and_a_picture(command: Command) -> None:
     command("run", "study.py", "--tag", "baseline")
     command("run", "study.py", "--kappa", "2", "--tag", "kappa2")

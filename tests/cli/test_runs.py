@@ -28,9 +28,8 @@ with locked(Path("runs/second")):
 
 
 @pytest.fixture(autouse=True)
-def some_runs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def some_runs(command: Command) -> None:
     """Two runs, one of them with a tag, and a damaged one."""
-    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
     tags.add(a_run("runs/first"), "best")
     a_run("runs/second", workers=20, rule="agn", summary=None)
     (a_run("runs/third") / "scenario.json").write_text("{")

@@ -14,11 +14,6 @@ from tests.study.test_load import OWN
 pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
 
 
-@pytest.fixture(autouse=True)
-def own_tags(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASYNCSIM_TAGS", str(Path("tags.json").absolute()))
-
-
 class TestShow:
     def test_a_run(self, command: Command) -> None:
         command("run", "study.py", "--kappa", "2", "--tag", "strong")

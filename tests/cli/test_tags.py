@@ -10,9 +10,8 @@ from tests.store.problems import write_label
 
 
 @pytest.fixture(autouse=True)
-def a_run(command: Command, monkeypatch: pytest.MonkeyPatch) -> Path:
+def a_run(command: Command) -> Path:
     """A folder of results, in the folder of the command, and no tags."""
-    monkeypatch.setenv("ASYNCSIM_TAGS", "tags.json")
     place = Path("runs/gem 40")
     place.mkdir(parents=True)
     write_label(place, {"digest": "d"})

@@ -212,9 +212,8 @@ def test_help(command: Command) -> None:
         assert word in text
 
 
-def test_a_run_and_its_tag(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_and_its_tag(command: Command) -> None:
     """Where a trace is wanted, the folder of a run will do, and its tag."""
-    monkeypatch.setenv("ASYNCSIM_TAGS", "tags.json")
     Path("runs/gem").mkdir(parents=True)
     TRACE.save("runs/gem/trace.npz")
     tags.add("runs/gem", "baseline")

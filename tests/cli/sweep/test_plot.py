@@ -16,6 +16,20 @@ def test_plot(done, command, tmp_path):
 
 
 @pytest.fixture
+def texts(monkeypatch):
+    """Title and subtitle of each picture that is saved."""
+    texts = []
+    savefig = matplotlib.figure.Figure.savefig
+
+    def save(figure, *args, **options):
+        texts.append(" ".join(text.get_text() for text in figure.texts))
+        savefig(figure, *args, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", save)
+    return texts
+
+
+@pytest.fixture
 def mixed(command, script, monkeypatch):
     """Two rules, of which one has no momentum; one run diverges, one fails, one is missing."""
     from asyncsim.study import _work as work
@@ -36,15 +50,7 @@ def mixed(command, script, monkeypatch):
     )
 
 
-def test_what_a_picture_cannot_show_is_said_in_a_line(mixed, command, monkeypatch):
-    texts = []
-    savefig = matplotlib.figure.Figure.savefig
-
-    def save(figure, *args, **options):
-        texts.append(" ".join(text.get_text() for text in figure.texts))
-        savefig(figure, *args, **options)
-
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", save)
+def test_what_a_picture_cannot_show_is_said_in_a_line(mixed, command, texts):
     told = "3 runs without momentum left out; 2 diverged and 1 failed, which counts as worst"
     for by in (("--by", "momentum"), ("--by", "momentum", "--heat"), ("--by", "rule,momentum")):
         plot = ("sweep", "plot", "store", "--x", "learning_rate", *by)
@@ -55,16 +61,8 @@ def test_what_a_picture_cannot_show_is_said_in_a_line(mixed, command, monkeypatc
     assert found["worst"] == {"diverged": 2, "failed": 1}
 
 
-def test_a_picture_names_what_it_chose_among(mixed, command, monkeypatch):
+def test_a_picture_names_what_it_chose_among(mixed, command, texts):
     """Of two rules, of which one has momentum: a field is named if a point has several values of it, else not."""
-    texts = []
-    savefig = matplotlib.figure.Figure.savefig
-
-    def save(figure, *args, **options):
-        texts.append(" ".join(text.get_text() for text in figure.texts))
-        savefig(figure, *args, **options)
-
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", save)
     assert command("sweep", "plot", "store", "--x", "learning_rate").status == 0
     assert "best of rule, momentum;" in texts[-1] or "best of momentum, rule;" in texts[-1]
     assert command("sweep", "plot", "store", "--x", "learning_rate", "--by", "rule").status == 0
