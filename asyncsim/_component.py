@@ -31,7 +31,8 @@ else:
         """A module that is imported when something of it is used: data sets and delay laws do without JAX."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module("jax"), name)
+            vars(self)[name] = found = getattr(import_module("jax"), name)
+            return found
 
     jax = _OnDemand()
 

@@ -24,8 +24,7 @@ from asyncsim.cluster import simulate
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.pool import _queue as queue
 from asyncsim.pool._parcels import dumps
-from asyncsim.pool._patience import Patience
-from asyncsim.pool._queue import Outcome, Queue
+from asyncsim.pool._queue import Outcome, Patience, Queue
 from asyncsim.pool._slots import Call, slots
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
@@ -158,6 +157,7 @@ class _Group:
     size: int  # how many
     folder: Path | None  # where they are kept, or None
     program: str = ""
+    schedule: str = ""
 
     @cached_property
     def name(self) -> str:

@@ -5,16 +5,19 @@ discarded with the reason, while all others go on. A task whose lease another pr
 """
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import FIRST_COMPLETED, Future
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Any, Generic
 
-from asyncsim.pool._patience import Patience, Stopped, holders_of, over
+from asyncsim import _checks as checks
 from asyncsim.pool._slots import (
     Call,
     Slot,
@@ -32,6 +35,74 @@ MOST_DEATHS = 3  # of processes, until their task is discarded
 MOST_TROUBLES = 3  # of workers that cannot compute a task, until the queue stops
 RESUMES = "Results are kept, and the same sweep goes on once this is repaired."
 PAUSE = 0.2  # seconds until tasks that other processes compute are looked at again
+FOR_EVER = "Leave it out to wait for ever."
+SAID = 60.0  # seconds of waiting until a warning says who is waited for
+LOOKED_AT = 64  # tasks of a program among which one with a known schedule is looked for
+
+
+class Stopped(RuntimeError):
+    """The queue cannot go on, for a reason that is no task's; finished results are kept, and the same call goes on."""
+
+
+class TooLong(Exception):
+    """A run took longer than it may."""
+
+
+class Patience:
+    """Waiting for other processes."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = None if seconds is None else checks.require_not_negative("patience", seconds, remedy=FOR_EVER)
+        self.since: float | None = None
+        self.said = False
+
+    def end(self) -> None:
+        """There is something else to do, or something has happened."""
+        self.since, self.said = None, False
+
+    def wait(self, whom: Callable[[], str]) -> None:
+        """Nothing can be done but wait; says for whom after a minute."""
+        now = monotonic()
+        self.since = now if self.since is None else self.since
+        waited = now - self.since
+        if self.seconds is not None and waited >= self.seconds:
+            raise Stopped(
+                f"Waited {waited:.0f} seconds for {whom()}, as long as `patience` allows. Results are kept, and the "
+                "same sweep goes on."
+            )
+        if waited >= SAID and not self.said:
+            self.said = True
+            limit = "" if self.seconds is not None else " `patience` limits the time (`--patience SECONDS`)."
+            warnings.warn(f"Waiting for {whom()} since {waited:.0f} seconds.{limit}", stacklevel=3)
+
+
+class Limit:
+    """The time that a run may take, compared with the clock whenever the run reports its progress."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun = monotonic()
+
+    def __call__(self, progress: Any) -> None:
+        """Compare with the clock."""
+        if monotonic() - self.begun > self.seconds:
+            raise TooLong(over(self.seconds))
+
+
+def over(seconds: float) -> str:
+    """Why a run failed that took longer than it may."""
+    return (
+        f"it took longer than {seconds:g} seconds, which is its `run_limit`. Give it more, and try it again "
+        "(`retry_failed`)"
+    )
+
+
+def holders_of(leases: Path, names: Iterable[str]) -> str:
+    """Who holds the leases of these names, in words."""
+    held = lease.holders(leases)
+    known = [held[one] for one in names if one in held]
+    processes = dict.fromkeys(f"process {one.get('process', '?')} on {lease.host_of(one)}" for one in known)
+    return f"{' and '.join(processes) or 'another process'}, which holds the leases of {len(known):,} of these runs"
 
 
 @dataclass(frozen=True)
@@ -98,15 +169,26 @@ class Queue(Generic[T]):
     def __len__(self) -> int:
         return sum(map(len, self.programs.values())) + len(self.waiting)
 
-    def next(self, program: str, others: Iterable[str] = ()) -> T | None:
-        """A task, if possible of this program; else of one that no other slot has; else of that with most tasks."""
+    def next(self, program: str, schedule: str, others: Iterable[Slot[T]] = ()) -> T | None:
+        """A task, if possible of this program; else of one that no other slot has; else of that with most tasks.
+
+        Of the program's first tasks it is one over this schedule, or else over one that no other slot has: each
+        schedule is simulated by one process.
+        """
         if program not in self.programs:
-            free = [name for name in self.programs if name not in others] or list(self.programs)
+            taken = {other.program for other in others}
+            free = [name for name in self.programs if name not in taken] or list(self.programs)
             if not free:
                 return None
             program = max(free, key=lambda name: len(self.programs[name]))
-        task = self.programs[program].popleft()
-        if not self.programs[program]:
+        tasks, taken = self.programs[program], {other.schedule for other in others}
+        first = [*islice(tasks, LOOKED_AT)]
+        known = [place for place, task in enumerate(first) if task.schedule == schedule]
+        fresh = [place for place, task in enumerate(first) if task.schedule not in taken]
+        place = (known or fresh or [0])[0]
+        task = tasks[place]
+        del tasks[place]
+        if not tasks:
             del self.programs[program]
         return task
 
@@ -129,7 +211,7 @@ class Queue(Generic[T]):
 
     def _advance_here(self) -> bool:
         """Compute one task in this process; False if all wait for other processes."""
-        task = self.next("")
+        task = self.next("", "")
         if task is None:
             self._look_at_waiting()
             return False
@@ -170,8 +252,8 @@ class Queue(Generic[T]):
             if slot.quarantined:
                 task: T | None = slot.quarantined[0]
             else:
-                others = {other.program for other in slots if other is not slot and other.tasks}
-                task = self.next(slot.program, others)
+                others = [other for other in slots if other is not slot and other.tasks]
+                task = self.next(slot.program, slot.schedule, others)
             if task is None:
                 return
             call = self.job.call(task)

@@ -3,23 +3,33 @@
 A process of this machine has one task at a time, so its death is the death of that task. An executor has many
 processes: when one of them dies, all tasks that it had are quarantined and tried again one at a time, to find the
 culprit.
+
+Processes of this machine are spawned and never forked: JAX has threads. Each has one CPU device and one thread, prints
+on standard error (standard output belongs to the process that started them) and ignores Ctrl-C (that process answers
+it, and ends them by SIGTERM, on which a replay keeps its checkpoint). It ends with the process that started it.
 """
 
+import multiprocessing
 import os
 import pickle
+import signal
+import sys
+import threading
 import time
+import types
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from multiprocessing.process import BaseProcess
 from typing import Any, Generic, Protocol, TypeVar
 
 from asyncsim._memory import cores
-from asyncsim.pool._processes import start_process, stop_processes, without_main
+from asyncsim.store import _lease as lease
 
 KILLED = "KilledWorker"  # Dask's name for the death of every process on which it tried a task
-GRACE = 5.0  # seconds beyond its limit in which a process may end a run by itself before it is killed
+GRACE = 5.0  # seconds in which a process may end by itself before it is killed: beyond its limit, or with a checkpoint
 SHOWN = 3  # workers that a message names
 AHEAD = 2  # tasks that a process of an executor has at once: one to compute, one to begin with when that is done
 
@@ -33,7 +43,10 @@ class Task(Protocol):
     def name(self) -> str: ...
 
     @property
-    def program(self) -> str: ...
+    def program(self) -> str: ...  # tasks of one program are best computed by one process, which has compiled it
+
+    @property
+    def schedule(self) -> str: ...  # the same of the schedule, which it has simulated
 
     @cached_property
     def digests(self) -> tuple[str, ...]: ...
@@ -63,6 +76,7 @@ class Slot(Generic[T]):
     owned: bool = True  # whether this is a process of this machine, which is replaced when it dies
     tasks: "dict[Future[Any], T]" = field(default_factory=dict)  # future -> the task whose outcome it will be
     program: str = ""  # that of the last task
+    schedule: str = ""  # the same
     quarantined: list[T] = field(default_factory=list)  # tasks of which one killed a process
     begun: "dict[Future[Any], float]" = field(default_factory=dict)  # future -> when it was submitted
     ready: float | None = None  # when a process of this machine had imported all that it needs; None before
@@ -93,7 +107,8 @@ class Slot(Generic[T]):
         else:
             with without_main() if self.owned else nullcontext():
                 future = executor.submit(*call)
-        self.tasks[future], self.begun[future], self.program = task, time.monotonic(), task.program
+        self.tasks[future], self.begun[future] = task, time.monotonic()
+        self.program, self.schedule = task.program, task.schedule
 
     def take(self, future: "Future[Any]") -> T:
         """The task of a future that is done."""
@@ -215,3 +230,63 @@ def is_death(error: BaseException | None) -> bool:
 def tried(error: BaseException) -> int:
     """How many processes died of a task that was alone: Dask tries again by itself before it says so."""
     return int(getattr(error, "allowed_failures", None) or 1)
+
+
+def start_process() -> ProcessPoolExecutor:
+    """An executor of one process, which starts with the first task."""
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Start processes that do not run the main program's file again, as `spawn` would have them do."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
+    """End processes: at once where there is nothing to do, else after a moment to keep what they have."""
+    processes = [process for executor in executors for process in (executor._processes or {}).values()]
+    for executor in executors:
+        executor.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        with suppress(OSError, ValueError):
+            process.terminate()  # one that is idle would take half a second to leave by itself
+    for process in processes:
+        with suppress(OSError, ValueError, AssertionError):
+            process.join(GRACE)
+            if process.is_alive():
+                process.kill()
+                process.join(GRACE)
+
+
+def _begin() -> None:
+    """Make the new process one that computes: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
+    with suppress(OSError):  # closed
+        os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    os.environ["NPROC"] = "1"  # threads of XLA
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 1)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _leave(number: int, frame: object) -> None:
+    """Give back leases, in an orderly way; a process that has nothing to do ends at once."""
+    if lease.is_held():
+        sys.exit(128 + number)
+    os._exit(128 + number)
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

@@ -10,7 +10,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from asyncsim._description import NotRebuilt, describe, from_description, with_defaults
+from asyncsim._description import NotRebuilt, describe, from_description, hash_of, with_defaults
+from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.scenario._lanes import as_described
 from asyncsim.scenario._scenario import Scenario
@@ -31,8 +32,17 @@ def hints(scenario: Scenario) -> dict[str, Any]:
 
 def label_notes(scenario: Scenario) -> dict[str, Any]:
     """Entries of a label beside the description: `hints`, and all settings, with those that have their defaults."""
-    parts = {"cluster": scenario.cluster, "rule": scenario.rule, "workload": scenario.workload}
-    return {"rebuild": hints(scenario), SETTINGS: {name: with_defaults(part) for name, part in parts.items()}}
+    settings = {
+        name: _shared_settings(part, hash_of(scenario.description[name]))
+        for name, part in (("cluster", scenario.cluster), ("workload", scenario.workload))
+    }
+    return {"rebuild": hints(scenario), SETTINGS: {**settings, "rule": with_defaults(scenario.rule)}}
+
+
+@cached_per_object
+def _shared_settings(part: Any, described: str) -> Any:
+    """As `with_defaults`, of a part that many scenarios share; it counts as another one if its code has changed."""
+    return with_defaults(part)
 
 
 def rebuild(

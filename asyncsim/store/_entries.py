@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ class Entries:
         except OSError as error:
             raise NotKept(error, [digest for digest in made if not self.has(digest)]) from error
         finally:
-            for making in made.values():
+            for making in filter(Path.exists, made.values()):
                 shutil.rmtree(making, ignore_errors=True)
             made.clear()
 
@@ -250,8 +250,13 @@ _flushing = _Flushing()  # of this process
 def flush_all(folders: Iterable[Path]) -> None:
     """Flush the files of some folders, and the folders, to the disk."""
     paths = [path for folder in folders for path in (*folder.iterdir(), folder)]
-    with ThreadPoolExecutor(MOST_FLUSHED) as pool:
-        deque(pool.map(flush, paths), maxlen=0)
+    deque(_threads(os.getpid()).map(flush, paths), maxlen=0)
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    del process  # The key: a forked process has no threads.
+    return ThreadPoolExecutor(MOST_FLUSHED)
 
 
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:

@@ -117,13 +117,14 @@ def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: s
         raise ValueError(
             f"{ABOUT!r} is kept for the checksum of {Path(path).name!r}. Choose another name for the entry."
         )
-    content = to_plain(value)
-    about = {OWNER: owner, CHECKSUM: _checksum(content, owner)}
-    text = json.dumps({**content, ABOUT: about}, indent=None if new else 2, allow_nan=False) + "\n"
+    text = _compact(value)
+    about = {OWNER: owner, CHECKSUM: digest(owner, "\n", text)}
     if new:
-        Path(path).write_bytes(text.encode())
-    else:
-        atomic_write(path, lambda file: file.write(text.encode()))
+        joint = "," if len(value) else ""
+        Path(path).write_bytes(f'{text[:-1]}{joint}"{ABOUT}":{_compact(about)}}}\n'.encode())
+        return
+    text = json.dumps({**to_plain(value), ABOUT: about}, indent=2, allow_nan=False) + "\n"
+    atomic_write(path, lambda file: file.write(text.encode()))
 
 
 def keep_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str) -> None:
@@ -138,13 +139,17 @@ def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[s
     about = content.pop(ABOUT, None) if isinstance(content, dict) else None
     if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
         return None
-    if owner not in (None, about[OWNER]) or about.get(CHECKSUM) != _checksum(content, about[OWNER]):
+    if owner not in (None, about[OWNER]) or about.get(CHECKSUM) != digest(about[OWNER], "\n", _compact(content)):
         return None
     return content
 
 
-def _checksum(content: Mapping[str, Any], owner: str) -> str:
-    return digest(owner, "\n", json.dumps(content, separators=(",", ":"), allow_nan=False))
+def _compact(value: Mapping[str, Any]) -> str:
+    """A value as JSON in one line; what is compared in checksums."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=to_plain)
+    except ValueError:  # numbers that are not finite
+        return json.dumps(to_plain(value), separators=(",", ":"))
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

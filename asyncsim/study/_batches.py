@@ -60,6 +60,11 @@ class Batch:
         """Those of the scenarios."""
         return tuple(scenario.digest for scenario in self.scenarios)
 
+    @property
+    def schedule(self) -> str:
+        """The digest of the schedule of all of them."""
+        return self.scenarios[0].schedule_digest
+
     @cached_property
     def name(self) -> str:
         """Hash of the digests."""

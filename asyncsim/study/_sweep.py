@@ -28,8 +28,7 @@ from asyncsim import _checks as checks
 from asyncsim._sources import own_modules
 from asyncsim.costs import Power, Price
 from asyncsim.pool._parcels import Packer
-from asyncsim.pool._patience import FOR_EVER, Patience
-from asyncsim.pool._queue import Job, Outcome, Queue
+from asyncsim.pool._queue import FOR_EVER, Job, Outcome, Patience, Queue
 from asyncsim.pool._slots import Call, slots
 from asyncsim.scenario._lanes import outside_lanes
 from asyncsim.scenario._scenario import Scenario

@@ -24,8 +24,7 @@ from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress, ReplayInterrupted
 from asyncsim.pool._parcels import unpack
-from asyncsim.pool._patience import Limit, Patience, TooLong
-from asyncsim.pool._queue import Job, Outcome, Queue
+from asyncsim.pool._queue import Job, Limit, Outcome, Patience, Queue, TooLong
 from asyncsim.pool._slots import WorkerTrouble
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entries import NotKept

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.pool._processes import _begin
+from asyncsim.pool._slots import _begin
 
 STEP_SIZES = tuple(0.01 * k for k in range(1, 11))
 RECORD = {"energy_central": 3, "energy_proxy": 3, "pi_mean": 3, "pi_median": 16}  # what a scenario records by default

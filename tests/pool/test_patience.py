@@ -11,7 +11,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine import _chunks as chunks
-from asyncsim.pool import _patience as patience
+from asyncsim.pool import _queue as patience
 from asyncsim.pool import _slots as slots
 from asyncsim.study._store import open_store
 from tests.study.problems import scenario

@@ -20,7 +20,7 @@ from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.resources import MANY, confirm, dask_executor, processes_here
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
 from asyncsim.cli._sweep.values import axes_of, changed_scenario, draws_of, made, number_of_draws, without_varied
-from asyncsim.pool._patience import Stopped
+from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._catalogue import all_fields
