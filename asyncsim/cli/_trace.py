@@ -21,7 +21,7 @@ from asyncsim.plots.style import save_png
 from asyncsim.reports._trace import TraceReport, trace_report
 from asyncsim.store import _places as places
 from asyncsim.store._labels import TRACE, read_info
-from asyncsim.study._spent import sizes_in
+from asyncsim.study._store import sizes_in
 from asyncsim.trace import Statistics, Trace
 from asyncsim.trace._parse import Start
 

@@ -2,13 +2,12 @@
 
 from asyncsim._arguments import check_arguments
 from asyncsim.store import tags
-from asyncsim.study._best import best
 from asyncsim.study._compare import Comparison, compare
 from asyncsim.study._experiment import Experiment, Findings
 from asyncsim.study._grid import grid, sample
 from asyncsim.study._load import load
 from asyncsim.study._run import Result, run
-from asyncsim.study._sweep import Sweep, sweep
+from asyncsim.study._sweep import Sweep, best, sweep
 
 __all__ = [
     "Comparison",

@@ -251,8 +251,3 @@ def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
         before, stop = stop, min([stop + length, total, *(stop - stop % every + every for every in measured)])
         seen = stop if any(stop % every == 0 for every in measured) else before
     return stop
-
-
-def untimed(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A summary without what depends on the machine."""
-    return {name: value for name, value in summary.items() if name not in ("wall_seconds", "commits_per_second")}

@@ -44,9 +44,7 @@ from asyncsim.store._labels import (
 from asyncsim.store._listing import flat
 from asyncsim.store._origin import Origin
 from asyncsim.study._run import Result, keep_report, loss_before_training, run
-from asyncsim.study._spent import spent_in, spent_over_commits
-from asyncsim.study._store import open_store
-from asyncsim.study._work import obtain
+from asyncsim.study._store import obtain, open_store, spent_in, spent_over_commits
 from asyncsim.study.table import asked_for, remember
 from asyncsim.trace import Trace
 

@@ -1,6 +1,7 @@
-"""Many scenarios from one: every combination of some fields' values, or random ones."""
+"""Many scenarios from one: every combination of some fields' values, or random ones; and lists of scenarios."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -34,7 +35,6 @@ def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
         ValueError: `workers` does not take its value number 2, 0: `workers` must be an integer of at least 1; got 0. \
 Use one worker or more.
     """
-    _require_scenario(base)
     axes = {name: axis_of(name, values) for name, values in fields.items()}
     for name, values in axes.items():
         _require_fitting(base, name, values, axes)
@@ -80,7 +80,6 @@ def sample(
         >>> drawn[:2] == sample(base, count=1, learning_rate=LogUniform(1e-3, 1), workers=[2, 4], seeds=[0, 1])
         True
     """
-    _require_scenario(base)
     count = checks.require_integer("count", count, least=1, remedy="Draw once or more.")
     seed = checks.require_integer("seed", seed, least=0, remedy="Give a whole number.")
     chosen = [base.seed] if seeds is None else axis_of("seeds", seeds)
@@ -114,11 +113,6 @@ def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list
     return [round(value) for value in drawn] if kinds.get(name) == "integer" else drawn
 
 
-def _require_scenario(base: object) -> None:
-    if not isinstance(base, Scenario):
-        raise ValueError(f"`base` must be an asyncsim.Scenario; got {type(base).__name__}.")
-
-
 def _require_known(base: Scenario, fields: Iterable[str]) -> None:
     """Refuse a field that neither this scenario nor one with other components has."""
     from asyncsim.scenario._catalogue import all_fields
@@ -149,3 +143,28 @@ def _fits(base: Scenario, changes: Mapping[str, Any]) -> bool:
     except (ValueError, TypeError):
         return False
     return True
+
+
+def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
+    """The scenarios, of which those that differ only in their seed have the compute times of the first of them."""
+    first: dict[str, int] = {}
+    changed = []
+    for scenario in scenarios:
+        if scenario.trace is not None:  # a recorded one, which all seeds have anyway
+            changed.append(scenario)
+            continue
+        of_all = replace(scenario, seed=0, schedule_seed=None).schedule_digest
+        seed = first.setdefault(of_all, scenario.seed)
+        changed.append(replace(scenario, schedule_seed=seed))
+    return tuple(changed)
+
+
+def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
+    """The scenarios of a list that is not empty."""
+    asked = tuple(scenarios)
+    if not asked:
+        raise ValueError("`scenarios` must hold at least one scenario; got none.")
+    for place, scenario in enumerate(asked):
+        if not isinstance(scenario, Scenario):
+            raise ValueError(f"`scenarios` must be scenarios; number {place + 1} is a {type(scenario).__name__}.")
+    return asked

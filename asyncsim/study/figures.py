@@ -27,9 +27,8 @@ from asyncsim.store import _npz as npz
 from asyncsim.store._entry import locked
 from asyncsim.store._files import atomic_write, digest, make_folder, read_owned, remove_temporary_files, write_owned
 from asyncsim.study._run import Result, run
-from asyncsim.study._store import Store, open_store
+from asyncsim.study._store import Store, obtain, open_store
 from asyncsim.study._sweep import SweepProgress, sweep
-from asyncsim.study._work import obtain
 from asyncsim.study.table import Numbers, columns_of, names_of, to_csv
 from asyncsim.workloads import Workload
 

@@ -34,8 +34,7 @@ from asyncsim.scenario._lanes import LANES, lanes_of
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entries import DONE, FAILURE, now
 from asyncsim.store._files import atomic_write
-from asyncsim.study._spent import spent_in
-from asyncsim.study._store import Store
+from asyncsim.study._store import Store, spent_in
 from asyncsim.workloads import Workload
 
 __all__ = [

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim.study._work import DifferentVersions, require_versions
-
 SCRIPT = """
 import asyncsim as asim
 
@@ -53,8 +51,3 @@ def test_they_end_with_the_one_that_started_them(tmp_path, monkeypatch):
     while time.monotonic() < deadline and holders(leases):
         time.sleep(0.05)
     assert holders(leases) == {}
-
-
-def test_other_versions_are_refused():
-    with pytest.raises(DifferentVersions, match=r"The workers have asyncsim .*, and this process has asyncsim 9\.9"):
-        require_versions({"asyncsim": "9.9"})

@@ -35,3 +35,8 @@ def assert_same_run(one: asim.Run, other: asim.Run) -> None:
     for name, values in one.records.items():
         np.testing.assert_array_equal(values, other.records[name], strict=True)
         np.testing.assert_array_equal(one.recorded_at[name], other.recorded_at[name], strict=True)
+
+
+def untimed(summary: dict[str, Any]) -> dict[str, Any]:
+    """A summary without what depends on the machine."""
+    return {name: value for name, value in summary.items() if name not in ("wall_seconds", "commits_per_second")}

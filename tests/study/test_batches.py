@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study._batches import batches_of, compute, stacked, untimed
+from asyncsim.study._batches import batches_of, compute, stacked
 from tests.problems import tree_workload
-from tests.study.problems import scenario
+from tests.study.problems import scenario, untimed
 
 
 def assert_same_result(one, other):
@@ -116,14 +116,6 @@ class TestEqualToRunsOfTheirOwn:
             own = asim.run(one)
             assert (result.run.commits, result.run.digest) == (own.run.commits, own.run.digest)
             assert (result.run.diverged_at is None) == (own.run.diverged_at is None)
-
-    def test_seeds_of_one_schedule(self):
-        many = [dataclasses.replace(scenario(commits=100), seed=seed, schedule_seed=7) for seed in (0, 1)]
-        together = computed(many)
-        assert len(batches_of(many)) == 1
-        for one, result in zip(many, together, strict=True):
-            assert_same_result(result, asim.run(one))
-        assert not np.array_equal(together[0].run.loss, together[1].run.loss)
 
     def test_lanes_of_a_network(self):
         base = dataclasses.replace(scenario(commits=60), workload=tree_workload(), record=())

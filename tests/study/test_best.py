@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncsim.study._best import best, medians
+from asyncsim.study._sweep import best, medians
 from asyncsim.study.table import SweepTable
 
 NAN = float("nan")

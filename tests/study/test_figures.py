@@ -11,7 +11,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.store import _entry as keeping
-from asyncsim.study import _work as work
+from asyncsim.study import _store as work
 from asyncsim.study import figures as figures_module
 from asyncsim.study._store import open_store
 from asyncsim.study.figures import (

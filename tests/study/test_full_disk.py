@@ -8,8 +8,7 @@ from contextlib import suppress
 import pytest
 
 import asyncsim as asim
-from asyncsim.study._batches import untimed
-from tests.study.problems import scenario
+from tests.study.problems import scenario, untimed
 
 ROOM = "200k"  # for two runs and a half
 

@@ -14,9 +14,9 @@ import pytest
 import asyncsim as asim
 from asyncsim.store import _lease as lease
 from asyncsim.store._files import read_owned
-from asyncsim.study._batches import untimed
 from asyncsim.study._store import open_store
 from tests.study import killed
+from tests.study.problems import untimed
 
 LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))
 KILLS = int(os.environ.get("ASYNCSIM_KILLS", 100 if LONG else 4))  # on each of the two

@@ -6,7 +6,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays, protocols
 from asyncsim.costs import sizes
-from asyncsim.study._spent import sizes_in, spent_over_commits
+from asyncsim.study._store import sizes_in, spent_over_commits
 
 POWER, PRICE = asim.Power(busy=300.0, idle=60.0), asim.Price(per_hour=3600.0)
 SERVERS = [asim.Server(), asim.Server(atomic=False), asim.Server(atomic=False, resume="own")]

@@ -12,9 +12,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.pool._parcels import unpack
-from asyncsim.study import _work as work_module
+from asyncsim.study import _store as work_module
 from asyncsim.study._store import Store
-from tests.study.problems import no_replay, scenario
+from tests.study.problems import scenario
 from tests.study.test_batches import assert_same_result
 
 BASE = scenario(commits=40)
@@ -50,16 +50,10 @@ class TestResults:
             assert_same_result(result, asim.run(one))
         assert_same_result(results.result(asked[1]), asim.run(asked[1]))
 
-    def test_nothing_is_computed_again(self, tmp_path, monkeypatch):
-        sweep(many(), tmp_path)
-        monkeypatch.setattr(work_module, "compute", no_replay)
-        assert sweep(many(), tmp_path).computed == ()
-
     def test_a_larger_grid_adds_to_it(self, tmp_path):
-        first = sweep(many(seed=range(2)), tmp_path)
-        more = sweep(many(seed=range(3)), tmp_path)
-        assert len(first.computed) == 2
-        assert len(more.computed) == 1
+        assert len(sweep(many(seed=range(2)), tmp_path).computed) == 2
+        assert sweep(many(seed=range(2)), tmp_path).computed == ()
+        assert sweep(many(seed=range(3)), tmp_path).computed == (many(seed=[2])[0].digest,)
 
     def test_one_that_is_missing_is_computed_as_the_first_time(self, tmp_path):
         asked = many()
@@ -80,7 +74,6 @@ class TestResults:
         times = [result.trace.commit_time for result in results]
         np.testing.assert_array_equal(times[0], times[2])
         assert len(list((tmp_path / "traces").iterdir())) == 1
-        assert results.table()["schedule_seed"].tolist() if "schedule_seed" in results.table() else True
 
     def test_divergence_is_a_result(self, tmp_path):
         results = sweep(many(rule=["downpour"], learning_rate=[0.1, 1e30]), tmp_path)
@@ -175,10 +168,6 @@ class TestLanes:
         for one, other in zip(lanes, here, strict=True):
             assert_same_result(one, other)
 
-    def test_how_many(self, tmp_path):
-        with pytest.raises(ValueError, match="`lanes` must be an integer of at least 1"):
-            sweep(many(), tmp_path, lanes=0)
-
 
 class TestArrivals:
     """One result after another, without waiting for all."""
@@ -203,15 +192,6 @@ class TestArrivals:
 
     def test_without_those_that_fail(self, tmp_path, broken):
         assert [result.scenario.seed for result in sweep(many(), tmp_path, wait=False)] == [0, 1]
-
-    def test_bad_arguments_are_refused_at_once(self, tmp_path):
-        with pytest.raises(ValueError, match="at least one"):
-            sweep([], tmp_path, wait=False)
-
-    def test_by_an_executor(self, tmp_path):
-        with ThreadPoolExecutor(2) as executor:
-            come = asim.sweep(many(seed=range(5)), tmp_path, executor=executor, wait=False)
-            assert {result.scenario for result in come} == set(many(seed=range(5)))
 
 
 class TestFailures:
@@ -284,11 +264,13 @@ class TestOthers:
 
 
 class TestExecutors:
-    def test_any_executor(self, tmp_path):
+    @pytest.mark.parametrize("wait", [True, False])
+    def test_any_executor(self, tmp_path, wait):
         with ThreadPoolExecutor(2) as executor:
-            results = asim.sweep(many(seed=range(3)), tmp_path, executor=executor)
-        for one, result in zip(many(seed=range(3)), results, strict=True):
-            assert_same_result(result, asim.run(one))
+            results = [*asim.sweep(many(seed=range(3)), tmp_path, executor=executor, wait=wait)]
+        for result in results:
+            assert_same_result(result, asim.run(result.scenario))
+        assert {result.scenario for result in results} == {*many(seed=range(3))}
 
     def test_one_that_has_broken_down(self, tmp_path):
         class Broken(Executor):
@@ -360,28 +342,21 @@ class TestLabels:
             asim.sweep(asked, jobs=0).table(which=["a"])
 
 
-class TestRefused:
-    def test_nothing(self, tmp_path):
-        with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
-            sweep([], tmp_path)
-
-    @pytest.mark.parametrize("scenarios", [BASE, 3])
-    def test_what_is_no_list(self, scenarios):
-        with pytest.raises(ValueError, match=r"`scenarios` must be a sequence; got "):
-            sweep(scenarios, None)
-
-    def test_something_else(self, tmp_path):
-        with pytest.raises(ValueError, match="number 2 is a int"):
-            sweep([BASE, 3], tmp_path)
-
-    def test_jobs(self, tmp_path):
-        with pytest.raises(ValueError, match="`jobs` must be an integer of at least 0"):
-            asim.sweep([BASE], tmp_path, jobs=-1)
-
-    def test_a_folder_with_other_files(self, tmp_path):
-        (tmp_path / "a.txt").write_text("")
-        with pytest.raises(ValueError, match="holds other files"):
-            sweep([BASE], tmp_path)
+@pytest.mark.parametrize(
+    ("scenarios", "options", "words"),
+    [
+        ([], {}, "`scenarios` must hold at least one"),
+        ([], {"wait": False}, "`scenarios` must hold at least one"),  # at once, and not with the first result
+        (BASE, {}, "`scenarios` must be a sequence; got "),
+        (3, {}, "`scenarios` must be a sequence; got "),
+        ([BASE, 3], {}, "number 2 is a int"),
+        ([BASE], {"jobs": -1}, "`jobs` must be an integer of at least 0"),
+        ([BASE], {"lanes": 0}, "`lanes` must be an integer of at least 1"),
+    ],
+)
+def test_what_is_refused(scenarios, options, words):
+    with pytest.raises(ValueError, match=words):
+        asim.sweep(scenarios, None, **{"jobs": 0, **options})
 
 
 class TestDeaths:

@@ -18,8 +18,8 @@ from asyncsim.scenario._lanes import LANES
 from asyncsim.store import _places as places
 from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
 from asyncsim.store._files import to_plain
-from asyncsim.study._best import SEEDS, best, is_better_larger, medians, require_numbers, values_at
 from asyncsim.study._store import Store, open_store
+from asyncsim.study._sweep import SEEDS, best, is_better_larger, medians, require_numbers, values_at
 from asyncsim.study.table import DIGEST, STATUS, SweepTable, table_of
 
 QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head

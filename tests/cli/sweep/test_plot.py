@@ -32,7 +32,7 @@ def texts(monkeypatch):
 @pytest.fixture
 def mixed(command, script, monkeypatch):
     """Two rules, of which one has no momentum; one run diverges, one fails, one is missing."""
-    from asyncsim.study import _work as work
+    from asyncsim.study import _store as work
 
     compute = work.compute
 

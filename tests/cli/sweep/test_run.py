@@ -80,7 +80,7 @@ def test_a_limit_of_time(command, script):
 
 
 def test_a_failure_has_a_status(command, script, monkeypatch):
-    from asyncsim.study import _work as work
+    from asyncsim.study import _store as work
 
     def fail(batch, trace, unfinished):
         raise ZeroDivisionError("no")

@@ -20,7 +20,7 @@ def test_status(done, command):
 
 
 def test_equal_failures_are_grouped(command, script, monkeypatch):
-    from asyncsim.study import _work as work
+    from asyncsim.study import _store as work
 
     def fail(batch, trace, unfinished):
         rate = batch.scenarios[0].rule.learning_rate
