@@ -154,8 +154,10 @@ def judged(posterior, truth, rows, exact) -> dict[str, np.ndarray]:
             width[row, i] = (ends[1] - ends[0]) / span[i]
     identifiable = width <= HALF
     counts, held = identifiable.sum(axis=0), (inside & identifiable).sum(axis=0)
-    best, error = exact[:, 0], exact[:, 1]
-    known = best.shape[1]
+    known = exact.shape[2]
+    axes = [MODEL.axis(name, 1.0) for name in MODEL.names[:known]]
+    best = np.stack([axis.to(np.exp(one)) for axis, one in zip(axes, exact[:, 0].T, strict=True)], axis=1)
+    error = exact[:, 1] / [axis.span for axis in axes]
     ratio, by_hand = np.full((len(z), size), np.nan), np.full((len(z), size), np.nan)
     ratio[:, :known] = drawn.std(axis=0)[:, :known] / error
     by_hand[:, :known] = np.abs(z[:, :known] - best) < 1.645 * error

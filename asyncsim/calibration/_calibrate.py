@@ -35,24 +35,20 @@ def calibrate(
     """Fit a cluster to a log, with intervals for every parameter.
 
     **Likelihood.** Each stage that the log identifies is fitted by maximum likelihood: computing, from `start_time` to
-    `finish_time`; the latency of messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`;
-    service, from `serve_time` to `commit_time`. Without `arrive_time` and `serve_time`, service is identified only if a
-    queue alone can have made the times from finish to commit; otherwise "upload" is this whole time, as one law. Jobs
-    in flight at the end count as censored. The law is that of least AIC among ten, and a mixture only if it is
-    significantly better than the law that it contains; workers get one law, two classes of laws, or each its own, by
-    AIC, likelihood ratios and ranks at the 1 % level. Standard errors come from the observed information; intervals of
-    mean and cv, and samples, count the other families by Akaike weights. Of commits alone it knows whole jobs only:
-    "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
+    `finish_time`; messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`; service, from
+    `serve_time` to `commit_time`. Without the last two columns, service is identified only if a queue alone can have
+    made the times from finish to commit; otherwise "upload" is this whole time, as one law. Jobs in flight at the end
+    count as censored. The law is that of least AIC among ten, and a mixture only if it is significantly better than the
+    law that it contains; workers get one law, two classes of laws, or one each, by AIC and tests at the 1 % level.
+    Intervals of mean and cv, and samples, count the other families by Akaike weights. Of commits alone only whole jobs
+    are fitted: "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
 
     **Likelihood of a `model`** (``method="likelihood"``). The exact likelihood of the same durations, each under the
-    laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together, so that laws may share
-    them. It is the maximum of the likelihood, not of a posterior: priors are bounds, and say where the search begins;
-    a density would make the estimate depend on the coordinates. Intervals come from the observed information, in
-    logarithms or logits of the parameters; they are one-sided where a parameter is at an end of its prior or is the
-    shortest duration, and points where a constant determines it. Stages that the log lacks are no part of it; a
-    parameter on which nothing else depends is not identifiable, and the middle of its prior is taken. `fit.check()` has
-    the distance of each stage from the model's law. Durations must be independent and have a density: no faults, no
-    speeds that change with time.
+    laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together. Priors are bounds, and
+    say where the search begins. Intervals come from the observed information, in logarithms or logits of the
+    parameters; they are one-sided where a parameter is at an end of its prior or is the shortest duration, and points
+    where a constant determines it. A parameter on which nothing in the log depends is not identifiable. Durations must
+    be independent and have a density: no faults, no speeds that change with time.
 
     **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
     for as many commits as the log has, and normalising flows learn the parameters from statistics of the columns that

@@ -28,7 +28,6 @@ from asyncsim._checks import one_of
 from asyncsim.calibration._stages import Stage
 from asyncsim.calibration._statistics import CONSTANT, Check
 from asyncsim.calibration._transforms import (
-    ABOVE_ONE,
     FAMILIES,
     FIXED,
     LEAST,
@@ -114,17 +113,28 @@ class Estimate:
             return np.zeros((count, 0))
         return generator.multivariate_normal(np.zeros(len(self.covariance)), self.covariance, count, method="eigh")
 
+    def _beside(self, step: float) -> list[list[Any]]:
+        """For each coordinate with a normal error, the law a step below and the one a step above."""
+        kinds = FAMILIES[self.family].kinds
+
+        def law_at(i: int, away: float) -> Any:
+            moved = kinds[i].back(kinds[i].to(self.values[i]) + away)
+            return _admissible(self.family, [*self.values[:i], moved, *self.values[i + 1 :]], self.law)
+
+        return [[law_at(i, -step), law_at(i, step)] for i in _regular(self.family)]
+
     def _log_linear(self, moved: FloatArray) -> FloatArray:
         """(count, 2) means and cvs, of which the logarithms are linear in the coordinates."""
-        kinds, slopes = FAMILIES[self.family].kinds, []
-        for i in _regular(self.family):
-            ends = []
-            for side in (-1, 1):
-                values = list(self.values)
-                values[i] = kinds[i].back(kinds[i].to(values[i]) + side * SLOPE_STEP)
-                ends.append(np.log(moments(law_of(self.family, values))))
-            slopes.append((ends[1] - ends[0]) / (2 * SLOPE_STEP))
-        return np.asarray(np.exp(np.log(moments(self.law)) + moved @ np.array(slopes)), np.float64)
+        ends = [np.log([moments(law) for law in pair]) for pair in self._beside(SLOPE_STEP)]
+        slopes = np.array([(high - low) / (2 * SLOPE_STEP) for low, high in ends])
+        return np.asarray(np.exp(np.log(moments(self.law)) + moved @ slopes), np.float64)
+
+    def scores(self, durations: FloatArray) -> FloatArray:
+        """(jobs, k) derivatives of each log-density by the coordinates with normal errors; 0 where it has none."""
+        with np.errstate(all="ignore"):
+            ends = [[law.log_density(durations) for law in pair] for pair in self._beside(SLOPE_STEP)]
+            slopes = np.array([(high - low) / (2 * SLOPE_STEP) for low, high in ends]).reshape(-1, len(durations))
+        return np.where(np.isfinite(slopes), slopes, 0.0).T
 
 
 def moments(law: Delay) -> tuple[float, float]:
@@ -167,7 +177,7 @@ def estimate(
 def _regular(family: str) -> list[int]:
     """Places of the arguments whose errors are normal in their coordinates."""
     kinds = FAMILIES[family].kinds
-    return [i for i, kind in enumerate(kinds) if kind not in (LEAST, MOST, FIXED) or kind is ABOVE_ONE]
+    return [i for i, kind in enumerate(kinds) if kind not in (LEAST, MOST, FIXED)]
 
 
 def _information(family: str, values: list[float], durations: FloatArray, censored: FloatArray) -> FloatArray:

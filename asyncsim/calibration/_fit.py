@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.store._files import read_json, require_format, write_json
 from asyncsim.trace import Trace
 
-FORMAT, FORMAT_VERSION = "asyncsim calibration", 4
+FORMAT, FORMAT_VERSION = "asyncsim calibration", 5
 JUDGED = 64  # simulated logs by which a model is found not to fit
 KEPT = 300  # clusters that `sample` gives and files hold
 ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`
@@ -76,7 +77,6 @@ class Clusters:
     priors: Mapping[str, tuple[float, float]]
     seen: Seen
 
-    kind = "model"  # in files
     mixed = ()
     stages: Any = field(default_factory=dict, init=False)  # of laws that AIC chooses
     jointly = True  # whether a check is of all statistics together as well
@@ -109,30 +109,8 @@ class Clusters:
         """The parameters that are identified."""
         return ", ".join(f"{name} {one.estimate:.3g}" for name, one in self.parameters.items() if one.identifiable)
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "hidden": self.hidden,
-            "cluster": describe(self.middle),
-            "clusters": [describe(one) for one in self.clusters],
-            "draws": self.draws,
-            "priors": self.priors,
-        }
 
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "Clusters":
-        """From plain data."""
-        return cls(
-            middle=from_description(found["cluster"]),
-            clusters=[from_description(one) for one in found["clusters"]],
-            draws=np.array(found["draws"], np.float64),
-            parameters=Parameters({name: Parameter(**one) for name, one in found["parameters"].items()}),
-            priors={name: tuple(ends) for name, ends in found["priors"].items()},
-            seen=tuple(found["log"]["seen"]),
-        )
-
-
-KINDS = {kind.kind: kind for kind in (Laws, Clusters)}
+KINDS = {"laws": Laws, "model": Clusters}  # in files
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,20 +244,15 @@ class Fit:
         Raises:
             OSError: If the file cannot be written.
         """
-        evidence = self.evidence._asdict() | {"laws": {name: one._asdict() for name, one in self.evidence.laws.items()}}
         content = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "kind": self.model.kind,
+            "kind": next(name for name, kind in KINDS.items() if type(self.model) is kind),
             "method": self.method,
-            "seed": self.seed,
-            "log": self.log._asdict(),
-            "notes": self.notes,
-            "parameters": {name: parameter._asdict() for name, parameter in self.parameters.items()},
-            "evidence": evidence,
-            **self.model.as_json(),
+            "parameters": self.parameters,
+            **{name: getattr(self, name) for name in ("model", "log", "notes", "evidence", "seed")},
         }
-        write_json(path, content)
+        write_json(path, _plain(content))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Fit":
@@ -296,18 +269,13 @@ class Fit:
             raise ValueError(f"`path` {str(path)!r} holds no calibration. Write one by `Fit.save`.")
         require_format(f"`path` {str(path)!r}", found.get("version", 0), FORMAT_VERSION, "Calibrate again.")
         try:
-            laws = {name: Check(**one) for name, one in found["evidence"].pop("laws").items()}
-            log = Log(**{**found["log"], "seen": tuple(found["log"]["seen"])})
-            return cls(
-                found["method"],
-                KINDS[found["kind"]].from_json(found),
-                log,
-                tuple(found["notes"]),
-                Evidence(laws, **found["evidence"]),
-                found["seed"],
-            )
-        except (KeyError, TypeError, IndexError, NotRebuilt) as error:
+            model = _made(KINDS[found["kind"]], found["model"])
+            log, evidence = _made(Log, found["log"]), _made(Evidence, found["evidence"])
+            fit = cls(found["method"], model, log, tuple(found["notes"]), evidence, found["seed"])
+            fit.cluster  # noqa: B018 - its laws refuse what they cannot be
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise ValueError(f"`path` {str(path)!r} is damaged: {error!r}. Calibrate again.") from error
+        return fit
 
 
 def fit_of_model(
@@ -381,3 +349,37 @@ def _with_workers(cluster: Cluster, workers: int) -> Cluster:
 
 def _repeated(laws: Any, workers: int) -> Any:
     return [laws[i % len(laws)] for i in range(workers)] if isinstance(laws, tuple) else laws
+
+
+def _plain(value: Any) -> Any:
+    """As plain data: clusters by their descriptions, other objects by their fields."""
+    if isinstance(value, Cluster):
+        return describe(value)
+    if is_dataclass(value):
+        value = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+    value = value._asdict() if hasattr(value, "_asdict") else value
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _made(kind: Any, data: Any) -> Any:
+    """The value of a type, from what `_plain` made of it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Cluster:
+        return from_description(data)
+    if kind is float:
+        return np.nan if data is None else float(data)
+    if origin is np.ndarray:
+        return np.array(data, np.float64)
+    if origin is UnionType:  # with None
+        return None if data is None else _made(inner[0], data)
+    if origin in (dict, Mapping):
+        return {name: _made(inner[1], one) for name, one in data.items()}
+    if origin in (tuple, Sequence):
+        every = inner if ... not in inner and origin is tuple else inner[:1] * len(data)
+        return tuple(map(_made, every, data))
+    if kind is Parameters:
+        return Parameters(_made(dict[str, Parameter], data))
+    hints = get_type_hints(kind)
+    return kind(**{name: _made(hints[name], one) for name, one in data.items()}) if hints else data

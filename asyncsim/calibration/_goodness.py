@@ -11,16 +11,12 @@ from asyncsim.calibration._choose import Group
 from asyncsim.calibration._stages import Stage
 from asyncsim.calibration._statistics import Check
 from asyncsim.calibration._terms import Term, pieces
-from asyncsim.calibration._transforms import FAMILIES, FloatArray
+from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster
 
-REFITS = 100  # simulated samples, each fitted anew, behind a p-value of a law
-KOLMOGOROV_MEAN = math.sqrt(math.pi / 2) * math.log(2)  # of the distance, times √n, in the limit
-KOLMOGOROV_SD = math.sqrt(math.pi**2 / 12 - KOLMOGOROV_MEAN**2)
 MOST_CENSORED = 0.03  # of the durations
-MOST_DURATIONS = 2000  # of them
-CLOSED = ("exponential", "gamma", "lognormal", "weibull", "shifted_exponential", "half_normal", "pareto", "uniform")
-BOOTSTRAPPED = 200  # replicates of the distance, under a user's model
+MOST_DURATIONS = 2000  # of which replicates are made; distances fall with the root of their number
+BOOTSTRAPPED = 200  # replicates of a distance
 LEAST_JUDGED = 20  # durations, from which a law is judged
 LEAST_COMPARED = 5  # of a worker
 FLAGGED = 4.0  # standard errors from which a trend or a dependence is said
@@ -36,26 +32,24 @@ def positions(stage: Stage, groups: tuple[Group, ...]) -> FloatArray:
 
 
 def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | None:
-    """Kolmogorov and Smirnov's distance from the laws; None for constants, and where many are censored."""
-    from scipy import stats
+    """Kolmogorov and Smirnov's distance from laws that were chosen; None for constants, or if many are censored."""
+    from scipy.linalg import block_diag
 
     constant = any(group.estimate.family == "constant" for group in groups)
     if constant or len(stage.censored) > MOST_CENSORED * len(stage.durations):
         return None  # jobs that ended are the shorter ones, so that their distribution is not that of the law
-    count = len(stage.durations)
-    distance = _distance(positions(stage, groups))
-    first = groups[0].estimate
-    family = first.family
-    if len(groups) > 1 or family not in CLOSED:
-        mean, sd = KOLMOGOROV_MEAN / np.sqrt(count), KOLMOGOROV_SD / np.sqrt(count)
-        return Check(distance, mean, sd, float(stats.kstwo.sf(distance, count)))
+    places, scores = [], []
+    for group in groups:
+        mine = np.sort(stage.durations[np.isin(stage.worker, group.workers)])
+        places.append(group.estimate.law.cdf(mine))
+        scores.append(group.estimate.scores(mine))
+    place, count = np.concatenate(places), len(stage.durations)
+    rows = np.linspace(0, count - 1, min(count, MOST_DURATIONS)).astype(int)
+    share = len(rows) / count
+    covariance = block_diag(*[group.estimate.covariance for group in groups]) / share
     generator = np.random.default_rng([seed, 1])
-    size = min(count, MOST_DURATIONS)
-    distances = []
-    for _ in range(REFITS):
-        sample = first.law.sample(generator, size)
-        distances.append(_distance(FAMILIES[family].law.fit(sample).cdf(sample)) * np.sqrt(size / count))
-    return _judged(distance, distances)
+    (distances,) = _replicates([place[rows]], [block_diag(*scores)[rows]], covariance, generator)
+    return _judged(_distance(place), [one * math.sqrt(share) for one in distances])
 
 
 def _judged(distance: float, distances: list[float]) -> Check:
@@ -125,11 +119,32 @@ def law_checks(
     terms: Sequence[Term], cluster: Cluster, scores: Sequence[FloatArray], covariance: FloatArray, seed: int
 ) -> dict[str, Check]:
     """Name of a term -> Kolmogorov and Smirnov's distance of its durations from the laws."""
-    generator = np.random.default_rng([seed, 7])
     positions = [np.concatenate(by_worker(term, cluster, "cdf")) for term in terms]
+    distances = _replicates(positions, scores, covariance, np.random.default_rng([seed, 7]))
+    return {
+        term.name: _judged(_distance(place), found)
+        for term, place, found in zip(terms, positions, distances, strict=True)
+        if len(place) >= LEAST_JUDGED and sum(map(len, term.censored)) <= MOST_CENSORED * len(place)
+    }
+
+
+def _replicates(
+    positions: Sequence[FloatArray],
+    scores: Sequence[FloatArray],
+    covariance: FloatArray,
+    generator: np.random.Generator,
+) -> list[list[float]]:
+    """Distances of samples from laws fitted to them, for each part of the data: Gaussian multipliers of each duration.
+
+    Args:
+        positions: Of each part, (jobs,) cdf of the durations.
+        scores: Of each part, (jobs, k) derivatives of the log-density by the fitted coordinates.
+        covariance: (k, k) of these coordinates.
+        generator: Of the multipliers.
+    """
     orders = [np.argsort(place) for place in positions]
     paths = [np.cumsum(score[order], axis=0) / len(order) for score, order in zip(scores, orders, strict=True)]
-    distances: list[list[float]] = [[] for _ in terms]
+    distances: list[list[float]] = [[] for _ in positions]
     for _ in range(BOOTSTRAPPED):
         weights = [generator.standard_normal(len(place)) for place in positions]
         moved = sum((weight @ score for weight, score in zip(weights, scores, strict=True)), np.zeros(len(covariance)))
@@ -137,11 +152,7 @@ def law_checks(
             mine = weights[i][order]
             after = np.cumsum(mine) - place[order] * mine.sum() - len(order) * (paths[i] @ (covariance @ moved))
             distances[i].append(float(max(np.abs(after).max(), np.abs(after - mine).max())) / len(order))
-    return {
-        term.name: _judged(_distance(positions[i][orders[i]]), distances[i])
-        for i, term in enumerate(terms)
-        if len(positions[i]) >= LEAST_JUDGED and sum(map(len, term.censored)) <= MOST_CENSORED * len(positions[i])
-    }
+    return distances
 
 
 def unequal_workers(term: Term, cluster: Cluster) -> float:

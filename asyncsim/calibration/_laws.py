@@ -11,7 +11,6 @@ from asyncsim._checks import one_of, require_integer
 from asyncsim.calibration._choose import (
     DRAWS,
     SIGNIFICANT,
-    Alternative,
     Estimate,
     Group,
     StageFit,
@@ -25,8 +24,8 @@ from asyncsim.calibration._choose import (
 from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import Parameter, Parameters
 from asyncsim.calibration._stages import Stage, Stages, first_jobs, stages_of
-from asyncsim.calibration._statistics import Check, summary
-from asyncsim.calibration._transforms import LEVEL, NORMAL, FloatArray, law_of, values_of
+from asyncsim.calibration._statistics import summary
+from asyncsim.calibration._transforms import LEVEL, NORMAL, FloatArray, values_of
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay
 from asyncsim.trace import Trace
@@ -61,7 +60,6 @@ class Laws:
     hidden: tuple[str, ...]
     seed: int
 
-    kind = "laws"  # in files
     draws = NO_DRAWS  # laws are drawn when a sample is asked for
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
     jointly = False  # whether a check is of all statistics together as well
@@ -116,23 +114,6 @@ class Laws:
     def in_words(self) -> str:
         """The law of each stage."""
         return ", ".join(f"{name} {_in_words(stage)}" for name, stage in self.stages.items())
-
-    def as_json(self) -> dict[str, Any]:
-        """As plain data."""
-        stages = {name: _stage_as_json(stage) for name, stage in self.stages.items()}
-        return {"stages": stages, "slots": self.slots, "separate": self.separate, "hidden": self.hidden}
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "Laws":
-        """From plain data."""
-        return cls(
-            workers=found["log"]["workers"],
-            stages={name: _stage_from_json(stage) for name, stage in found["stages"].items()},
-            slots=found["slots"],
-            separate=found["separate"],
-            hidden=tuple(found["hidden"]),
-            seed=found["seed"],
-        )
 
     def _cluster(self, laws: Mapping[str, list[Delay]], workers: int) -> Cluster:
         workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
@@ -346,56 +327,3 @@ def _in_words(stage: StageFit) -> str:
     words = [f"{group.estimate.family} of mean {group.estimate.law.mean:.3g} s" for group in stage.groups]
     counts = [f"{len(group.workers)} {group.label}: " if group.label else "" for group in stage.groups]
     return " and ".join(count + word for count, word in zip(counts, words, strict=True))
-
-
-def _stage_as_json(stage: StageFit) -> dict[str, Any]:
-    groups = [
-        {"label": group.label, "workers": group.workers, **_estimate_as_json(group.estimate)} for group in stage.groups
-    ]
-    alternatives = [
-        {"weight": one.weight, "laws": [*map(_estimate_as_json, one.estimates)]} for one in stage.alternatives
-    ]
-    law = None if stage.law is None else stage.law._asdict()
-    return {**stage._asdict(), "groups": groups, "law": law, "alternatives": alternatives}
-
-
-def _estimate_as_json(one: Estimate) -> dict[str, Any]:
-    return {
-        "law": one.family,
-        "arguments": dict(zip(one.names, one.values, strict=True)),
-        "covariance": one.covariance,
-        "jobs": one.jobs,
-        "log_likelihood": one.log_likelihood,
-    }
-
-
-def _stage_from_json(found: dict[str, Any]) -> StageFit:
-    groups = [Group(one["label"], tuple(one["workers"]), _estimate_from_json(one)) for one in found["groups"]]
-    alternatives = [
-        Alternative(one["weight"], tuple(map(_estimate_from_json, one["laws"]))) for one in found["alternatives"]
-    ]
-    return StageFit(
-        groups=tuple(groups),
-        contains=tuple(found["contains"]),
-        observed=np.array(found["observed"], np.float64).reshape(-1, 2, 2),
-        aic=found["aic"],
-        refused=found["refused"],
-        p_equal=_number(found["p_equal"]),
-        p_classes=_number(found["p_classes"]),
-        law=None if found["law"] is None else Check(**found["law"]),
-        quantiles=np.array(found["quantiles"], np.float64),
-        alternatives=tuple(alternatives),
-    )
-
-
-def _estimate_from_json(found: dict[str, Any]) -> Estimate:
-    values = tuple(float(value) for value in found["arguments"].values())
-    law_of(found["law"], values)
-    size = len(found["covariance"])
-    covariance = np.array(found["covariance"], np.float64).reshape(size, size)
-    likelihood = np.inf if found["log_likelihood"] is None else found["log_likelihood"]
-    return Estimate(found["law"], values, covariance, found["jobs"], likelihood)
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value

@@ -147,32 +147,25 @@ class Model:
         priors = [[name, type(one).__name__, one.low, one.high] for name, one in self.prior.items()]
         return hash_of([priors, list(self.times), clusters])
 
-    def to_coordinates(self, values: FloatArray, cycle: FloatArray) -> FloatArray:
-        """(…, p) values as coordinates in which errors are nearly normal: logarithms, or logits of probabilities.
-
-        Args:
-            values: (…, p).
-            cycle: (…) the unit of times, for a model that names them.
-        """
-        columns = []
-        for i, (name, prior) in enumerate(self.prior.items()):
-            value = values[..., i] / (cycle if name in self.times else 1.0)
-            columns.append(_transform(prior).to(value))
-        return np.stack(columns, axis=-1)
+    def to_coordinates(self, values: FloatArray, cycle: Any = 1.0) -> FloatArray:
+        """(…, p) values as coordinates in which errors are nearly normal; `cycle` is the unit of `times`, (…)."""
+        return np.stack([self.axis(name, cycle).to(values[..., i]) for i, name in enumerate(self.prior)], axis=-1)
 
     def from_coordinates(self, coordinates: FloatArray, cycle: float = 1.0) -> FloatArray:
-        """The other way round, for one log."""
-        columns = []
-        for i, (name, prior) in enumerate(self.prior.items()):
-            value = _transform(prior).back(coordinates[..., i])
-            columns.append(value * (cycle if name in self.times else 1.0))
+        """(…, p) the values of coordinates, or the nearest within the prior."""
+        columns = [self.axis(name, cycle).back(coordinates[..., i]) for i, name in enumerate(self.prior)]
         return np.stack(columns, axis=-1)
+
+    def allows(self, coordinates: FloatArray) -> Any:
+        """(…) whether coordinates are those of values within the prior; a model's `times` may have any."""
+        axes = [self.axis(name, 1.0) for name in self.prior]
+        return np.all([(one.low <= x) & (x <= one.high) for one, x in zip(axes, coordinates.T, strict=True)], axis=0).T
 
     def is_probability(self, name: str) -> bool:
         """Whether a parameter is fitted as a logit, which has no end where the probability has."""
         return _transform(self.prior[name]) is LOGIT
 
-    def axis(self, name: str, cycle: float, natural: Collection[str] = ()) -> Axis:
+    def axis(self, name: str, cycle: Any, natural: Collection[str] = ()) -> Axis:
         """The coordinate of a parameter; values of `natural` ones are neither logarithms nor logits.
 
         Args:
@@ -193,22 +186,6 @@ class Model:
         is_time = name in self.times
         ends = (prior.low / FAR, prior.high * FAR) if is_time else (prior.low, prior.high)
         return Axis(name, transform, cycle if is_time else 1.0, centre, high - low, ends)
-
-    def within(self, values: FloatArray) -> FloatArray:
-        """(…, p) the nearest values within the prior; those of a model's `times` may have any."""
-        columns = [
-            values[..., i] if name in self.times else np.clip(values[..., i], prior.low, prior.high)
-            for i, (name, prior) in enumerate(self.prior.items())
-        ]
-        return np.stack(columns, axis=-1)
-
-    def allows(self, values: FloatArray) -> Any:
-        """(…) whether values lie within the prior; those of a model's `times` may have any."""
-        inside = np.ones(values.shape[:-1], np.bool_)
-        for i, (name, prior) in enumerate(self.prior.items()):
-            if name not in self.times:
-                inside &= (values[..., i] >= prior.low) & (values[..., i] <= prior.high)
-        return inside
 
 
 def default_model(workers: int) -> Model:

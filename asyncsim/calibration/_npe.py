@@ -52,7 +52,7 @@ BEYOND = 8.0  # standard deviations, or units of error, beyond which nothing is 
 LEVELS = (0.5, 0.995)  # between which that of the intervals lies
 LEAST_OF_KIND = 100  # simulations by which a level is set
 RANK_DRAWS = 300  # from each flow, of each simulation that was held back
-FORMAT_VERSION = 2  # of files
+FORMAT_VERSION = 3  # of files
 FLAT = 1e-6  # standard deviation of a statistic that says nothing
 EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
 
@@ -405,7 +405,7 @@ def _posterior(log: Trace, used: Trace, job: Job, estimator: Estimator, notes: t
     statistics = np.array(list(named.values()))[None]
     cycle = float(np.exp(statistics[0, 0]))
     coordinates, inside = _draws(estimator, model, statistics, cycle, job.seed)
-    values = model.within(model.from_coordinates(coordinates, cycle))  # rounding may leave the prior
+    values = model.from_coordinates(coordinates, cycle)
     found, widths = _parameters(estimator, model, coordinates, cycle)
     hidden = tuple(name for name, one in found.items() if not one.identifiable)
     notes += _excluded(estimator, named) + _edges(model, values, inside) + tuple(unidentified(hidden, widths))
@@ -432,7 +432,7 @@ def _draws(
     kept, drawn = [], 0
     for i in range(ROUNDS):
         found = estimator.sample(statistics, DRAWS, seed + i)[:, 0]
-        inside = model.allows(model.from_coordinates(found, cycle))
+        inside = model.allows(found)
         kept.append(found[inside])
         drawn += len(found)
         if sum(map(len, kept)) >= DRAWS:
@@ -440,8 +440,8 @@ def _draws(
     whole = np.concatenate(kept)
     share = len(whole) / drawn
     if len(whole) < DRAWS:  # the prior excludes the log: the nearest values
-        outside = model.from_coordinates(estimator.sample(statistics, DRAWS - len(whole), seed + ROUNDS)[:, 0], cycle)
-        nearest = model.to_coordinates(model.within(outside), np.full(len(outside), cycle))
+        outside = estimator.sample(statistics, DRAWS - len(whole), seed + ROUNDS)[:, 0]
+        nearest = model.to_coordinates(model.from_coordinates(outside, cycle), cycle)
         whole = np.concatenate([whole, nearest])
     return whole[:DRAWS], share
 
@@ -455,7 +455,7 @@ def _parameters(
     level = np.where(identified, estimator.level[1], estimator.level[0])
     shares = np.stack([np.full(size, 0.5), (1 - level) / 2, (1 + level) / 2])
     ends = np.stack([np.quantile(coordinates[:, i], shares[:, i]) for i in range(size)], axis=1)
-    values = model.within(model.from_coordinates(ends, cycle))
+    values = model.from_coordinates(ends, cycle)
     widths = (ends[2] - ends[1]) / (estimator.prior[1] - estimator.prior[0])
     found = {
         name: Parameter(estimate, low, high, NPE, bool(width <= HALF))

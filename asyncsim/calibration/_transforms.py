@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim import delays
-from asyncsim.delays._law import coordinate_of, probability
 
 FloatArray = NDArray[np.float64]
 
@@ -28,16 +27,12 @@ HALF = 0.5  # of the prior's width: a parameter with a wider interval is not ide
 FAR = np.exp(20.0)  # how many times beyond its prior a time may be of which only ratios count
 TINY = 1e-12  # no value closer to a bound is distinguished from it
 
-# Of arrays, for parameters with a prior.
-LOG = Transform(np.log, np.exp)
+LOG = Transform(lambda value: np.log(np.maximum(value, TINY)), np.exp)
 LOGIT = Transform(
     lambda p: np.log(np.maximum(p, TINY)) - np.log(np.maximum(1 - p, TINY)), lambda x: 1 / (1 + np.exp(-x))
 )
+ABOVE_ONE = Transform(lambda value: np.log(np.maximum(value - 1, TINY)), lambda x: 1 + np.exp(x))
 IDENTITY = Transform(lambda value: value, lambda x: x)
-# Of single arguments of laws.
-POSITIVE = Transform(lambda value: math.log(max(value, TINY)), math.exp)
-ABOVE_ONE = Transform(lambda value: math.log(max(value - 1, TINY)), lambda x: 1 + math.exp(x))
-SHARE = Transform(lambda value: coordinate_of(min(max(value, TINY), 1 - TINY)), probability)
 # An argument that is the shortest or longest duration: its error is not normal, but exponential and of order 1/n.
 LEAST = Transform(float, float)
 MOST = Transform(float, float)
@@ -69,29 +64,25 @@ def _named(
 FAMILIES: dict[str, Family] = {
     "constant": _named(delays.Constant, value=FIXED),
     "uniform": _named(delays.Uniform, lambda law: 1 / (law.high - law.low), low=LEAST, high=MOST),
-    "exponential": _named(delays.Exponential, mean=POSITIVE),
-    "shifted_exponential": _named(delays.ShiftedExponential, lambda law: 1 / law.tail, shift=LEAST, tail=POSITIVE),
-    "gamma": _named(delays.Gamma, mean=POSITIVE, cv=POSITIVE),
-    "erlang": _named(
-        delays.Erlang, build=lambda mean, shape: delays.Erlang(mean, round(shape)), mean=POSITIVE, shape=FIXED
-    ),
-    "lognormal": _named(delays.LogNormal, mean=POSITIVE, cv=POSITIVE),
-    "half_normal": _named(
-        delays.HalfNormal, lambda law: math.sqrt(2 / math.pi) / law.spread, base=LEAST, spread=POSITIVE
-    ),
-    "weibull": _named(delays.Weibull, mean=POSITIVE, shape=POSITIVE),
+    "exponential": _named(delays.Exponential, mean=LOG),
+    "shifted_exponential": _named(delays.ShiftedExponential, lambda law: 1 / law.tail, shift=LEAST, tail=LOG),
+    "gamma": _named(delays.Gamma, mean=LOG, cv=LOG),
+    "erlang": _named(delays.Erlang, build=lambda mean, shape: delays.Erlang(mean, round(shape)), mean=LOG, shape=FIXED),
+    "lognormal": _named(delays.LogNormal, mean=LOG, cv=LOG),
+    "half_normal": _named(delays.HalfNormal, lambda law: math.sqrt(2 / math.pi) / law.spread, base=LEAST, spread=LOG),
+    "weibull": _named(delays.Weibull, mean=LOG, shape=LOG),
     "pareto": _named(delays.Pareto, lambda law: law.shape / law.minimum, minimum=LEAST, shape=ABOVE_ONE),
     "hyperexponential": Family(
         delays.HyperExponential,
         ("probabilities[0]", "means[0]", "means[1]"),
-        (SHARE, POSITIVE, POSITIVE),
+        (LOGIT, LOG, LOG),
         lambda p, first, second: delays.HyperExponential((p, 1 - p), (first, second)),
         lambda law: [law.probabilities[0], *law.means],
     ),
     "straggler": Family(
         delays.Straggler,
         ("law.mean", "law.cv", "probability", "factor"),
-        (POSITIVE, POSITIVE, SHARE, ABOVE_ONE),
+        (LOG, LOG, LOGIT, ABOVE_ONE),
         lambda mean, cv, p, factor: delays.Straggler(delays.Gamma(mean, cv), p, factor),
         lambda law: [law.law.mean, law.law.cv, law.probability, law.factor],
     ),
@@ -113,40 +104,40 @@ def values_of(name: str, law: Any) -> list[float]:
 
 def law_of(name: str, values: Sequence[float]) -> Any:
     """The law of a family with these arguments."""
-    return FAMILIES[name].build(*values)
+    return FAMILIES[name].build(*map(float, values))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Axis:
     """One coordinate, (transform(value / unit) - centre) / span: widths of the prior's middle 90 % from its median."""
 
     name: str
     transform: Transform
-    unit: float  # seconds, of a model's `times`
+    unit: Any  # seconds, of a model's `times`; (logs,) of several logs
     centre: float
     span: float
     ends: tuple[float, float]  # least and greatest value, in units
 
-    def to(self, value: float) -> float:
-        """From a value."""
-        return (float(self.transform.to(np.float64(value / self.unit))) - self.centre) / self.span
+    def to(self, value: Any) -> Any:
+        """From values."""
+        return (self.transform.to(value / self.unit) - self.centre) / self.span
 
-    def back(self, x: float) -> float:
-        """To a value, within the ends."""
-        if x <= self.low or x >= self.high:  # not to be missed by rounding
-            return self.unit * self.ends[int(x >= self.high)]
-        value = float(self.transform.back(np.float64(self.centre + self.span * x)))
-        return self.unit * min(max(value, self.ends[0]), self.ends[1])
+    def back(self, x: Any) -> Any:
+        """To values, within the ends."""
+        inside = self.transform.back(self.centre + self.span * np.minimum(np.maximum(x, self.low), self.high))
+        least, most = self.ends  # not to be missed by rounding
+        value = np.where(x <= self.low, least, np.where(x >= self.high, most, np.clip(inside, least, most)))
+        return self.unit * (value if np.ndim(x) else float(value))
 
     @cached_property
     def low(self) -> float:
         """Coordinate of the least value."""
-        return self.to(self.ends[0] * self.unit)
+        return float((self.transform.to(np.float64(self.ends[0])) - self.centre) / self.span)
 
     @cached_property
     def high(self) -> float:
         """Coordinate of the greatest value."""
-        return self.to(self.ends[1] * self.unit)
+        return float((self.transform.to(np.float64(self.ends[1])) - self.centre) / self.span)
 
 
 class Frame:
