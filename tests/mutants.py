@@ -619,7 +619,7 @@ MUTANTS = (
     Mutant(
         "a checksum that is not compared",
         "asyncsim/store/_files.py",
-        " or about.get(CHECKSUM) != _checksum(content, about[OWNER])",
+        ' or about.get(CHECKSUM) != digest(about[OWNER], "\\n", _compact(content))',
         "",
         "tests/store/test_files.py",
     ),
