@@ -13,7 +13,7 @@ compressor       biased            ω          δ                      bytes of 
 `LowRank`        yes               -          r/min(m, n), fresh Q   4·r·(m + n) a matrix
 ================ ================= ========== ====================== =====================================
 
-`compressors.compressor` says what a compressor is, and what ω and δ mean.
+`Compressor` defines ω and δ.
 """
 
 from asyncsim import _families as families

@@ -1,4 +1,4 @@
-"""What a compressor is: it replaces an update by one that takes fewer bytes to send."""
+"""The base of all compressors, which replace an update by one that takes fewer bytes to send."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ BITS = 8  # in a byte
 
 @dataclass(frozen=True)
 class Compressor(Named, ABC, family="compressors"):
-    """A map C from an update to what the server makes of a message of fewer bytes.
+    """A map C from an update to its approximation, which the server makes of a message of fewer bytes.
 
     A compressor is *unbiased* with variance ω if E[C(x)] = x and E‖C(x) - x‖² ≤ ω·‖x‖², and a *contraction* with δ in
     (0, 1] if E‖C(x) - x‖² ≤ (1 - δ)·‖x‖², for every x. An unbiased one becomes a contraction with δ = 1/(1 + ω) when it
@@ -41,13 +41,13 @@ class Compressor(Named, ABC, family="compressors"):
     whole: ClassVar[bool] = True
 
     def start(self, params: Params) -> State:
-        """What a worker keeps for its compressor at the beginning; nothing, as a rule."""
+        """The worker's first state for its compressor, by default nothing."""
         del params  # Most compressors remember nothing.
         return ()
 
     @abstractmethod
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """C(update), of the same structure and dtypes, and what the worker keeps; `key` is () without `draws`."""
+        """C(update), of the same structure and dtypes, and the worker's next state. `key` is () without `draws`."""
 
     @abstractmethod
     def bytes(self, params: Params) -> int:
@@ -92,7 +92,7 @@ class Identity(Compressor):
 
     def omega(self, params: Params) -> float:
         """Nothing is lost."""
-        del params  # Whatever they are.
+        del params  # It is the same for all.
         return 0.0
 
 

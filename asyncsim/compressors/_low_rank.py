@@ -98,7 +98,7 @@ class LowRank(Compressor):
         return jax.random.normal(jax.random.fold_in(jax.random.key(SEED), place), shape, widen(leaf).dtype)
 
     def _approximated(self, leaf: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """P·Qᵀ, and Q; a column of Q that holds nothing but rounding stays what it was, or the search would end."""
+        """P·Qᵀ, and Q. A column of Q that holds nothing but rounding stays unchanged, or the search would end."""
         matrix = widen(leaf).reshape(as_matrix(leaf))
         p, _ = jnp.linalg.qr(matrix @ q)
         after = matrix.T @ p

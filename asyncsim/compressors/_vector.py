@@ -258,7 +258,7 @@ class Natural(Compressor):
     """Round every number at random to one of the two nearest powers of 2, so that its mean is right.
 
     With 2^a ≤ |x_i| ≤ 2^(a+1), C(x)_i = sign(x_i)·2^(a+1) with probability |x_i|/2^a - 1, else sign(x_i)·2^a. Unbiased;
-    ω = 1/8, whatever d is. A message carries a sign and an exponent of each number: 9 bits of a float32 or bfloat16, 12
+    ω = 1/8 for any d. A message carries a sign and an exponent of each number: 9 bits of a float32 or bfloat16, 12
     of a float64, 6 of a float16. Numbers below the smallest normal one become 0.
 
     Example:
@@ -292,5 +292,5 @@ class Natural(Compressor):
 
     def omega(self, params: Params) -> float:
         """1/8."""
-        del params  # Whatever they are.
+        del params  # It is the same for all.
         return 1 / 8

@@ -1,4 +1,4 @@
-"""What a data set is: inputs and labels for training and for testing, made from its arguments when they are needed."""
+"""Data sets: inputs and labels for training and for testing, made from their arguments when they are needed."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -131,7 +131,7 @@ class Dataset(Component, Named, family="datasets"):
 
     @cached_property
     def fingerprint(self) -> str:
-        """First digits of the SHA-256 of the arrays: equal for equal data, whatever file they came from."""
+        """First digits of the SHA-256 of the arrays: equal for equal data from any file."""
         return _fingerprint(self.contents)
 
     def describe(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class InFolder(Dataset, abstract=True):
     endings: ClassVar[Sequence[str]] = ("",)  # any of which may follow a name
 
     def check(self) -> None:
-        """Load the files, and keep the folder's place whatever the working directory becomes."""
+        """Load the files, and keep the folder's place if the working directory changes."""
         super().check()
         keep_absolute(self)
 

@@ -110,7 +110,7 @@ def _require_room(files: Iterable[list[Path]], size: int, limit_gib: float) -> N
     needed = images * size * size * 3 * 4 / GIB
     if needed > limit:
         raise ValueError(
-            f"`limit_gib` must be at least what the {images} images take, {needed:.3g} GiB; got {limit:g}. "
+            f"`limit_gib` must be at least the {needed:.3g} GiB of the {images} images; got {limit:g}. "
             "Take fewer images, with `per_class` or `classes`, or raise it."
         )
 
@@ -171,7 +171,7 @@ class AsColour(Dataset):
     size: int = 32
 
     def check(self) -> None:
-        """Refuse what are not such images."""
+        """Refuse other images, and other data."""
         _require_images(self.data, require_integer("size", self.size, least=1, remedy="Use 32, say."))
         super().check()
 

@@ -116,21 +116,21 @@ def span(sizes: np.ndarray) -> str:
 
 
 EQUAL: Literal["equal"] = "equal"
-SIZES = "sizes"  # what a worker's gradient counts: as much as any other's, or as its examples
+SIZES = "sizes"  # weight of a worker's gradient: as any other's, or as its examples
 STREAM = 0x9A27  # keeps the random numbers apart from those that others draw from the same seed
 MOST_ALPHA = 1e12  # all shares are equal to six digits
 LEAST_CV, MOST_CV = 1e-6, 1e6  # of sizes that are equal, or of which one is all; beyond them numbers overflow
 OWN = "own"  # `by` of a partition that the caller made, in words
 USUAL = (("least", 1), ("seed", 0), ("weighting", EQUAL))
 SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: smaller ones never become an example
-MOST_SCALINGS = 100  # of a table of shares; what is missing after them is moved one example at a time
+MOST_SCALINGS = 100  # of a table of shares. The rest is moved one example at a time
 
 
 class Partition(Dataset):
     """A data set whose training examples are shared out to workers: disjoint parts, none empty, nothing left over.
 
-    Whatever takes a data set takes it. `len` is the number of workers, and `partition[w]` has the numbers of worker w's
-    training examples. The test examples are everybody's.
+    Use it wherever a data set is expected. `len` is the number of workers, and `partition[w]` has the numbers of worker
+    w's training examples. The test examples are everybody's.
 
     Ways to do it:
         - "iid": Shuffled and cut into equal parts (sizes differ by at most one).
@@ -159,9 +159,9 @@ class Partition(Dataset):
         labels: Different labels of each worker, with "labels".
         cv: Coefficient of variation of the sizes, with "quantity"; 0 for equal sizes.
         least: Examples that every worker has at least. For mini-batches of b, give b or more.
-        weighting: What a worker's gradient counts: "equal", as much as every other's; or "sizes", its share of the
+        weighting: The weight of a worker's gradient: "equal", as much as every other's, or "sizes", its share of the
             examples times the number of workers, so that a rule that treats workers alike learns from examples alike.
-        seed: Seed of whatever is drawn.
+        seed: Seed of all draws.
 
     Raises:
         ValueError: If there are more workers than examples, or an argument is out of range.
@@ -262,7 +262,7 @@ class Partition(Dataset):
 
     @property
     def weights(self) -> np.ndarray:
-        """(workers,) what each worker's loss counts in the objective, in all 1."""
+        """(workers,) weight of each worker's loss in the objective, in all 1."""
         counted = self.sizes if self.weighting == SIZES else np.ones(len(self))
         return counted / counted.sum()
 

@@ -163,7 +163,7 @@ class Loop:
         return row[..., : self.layout.params.size].astype(self.layout.params.dtype)
 
     def newest(self, k: jax.Array, central: jax.Array, row: jax.Array) -> tuple[jax.Array, ...]:
-        """The value that commit k's worker pulled last, (seeds, parameters), if that is its gradient's point, else ()."""
+        """The value that commit k's worker pulled last, (seeds, parameters), or () if it does not matter."""
         if not self.layout.newest:
             return ()
         if PULL not in self.layout.traits:

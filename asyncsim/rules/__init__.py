@@ -1,4 +1,4 @@
-"""Update rules: what a worker sends, how the server applies it, and where the worker continues.
+"""Update rules: the message of a worker, its application by the server, and where the worker continues.
 
 =========================== ==================================================
 family                      rules
@@ -26,7 +26,7 @@ An argument that several rules have means the same in all of them. A number may 
 
 - `learning_rate`: the step size that multiplies gradients, or the updates of an optimiser. If workers make local steps,
   it is that of a local step, and `server_learning_rate` multiplies the update that the server makes of them. Two rules
-  differ in what a whole step is: the gradients of `DelayedNesterov` count 1/N each, and `YellowFin` tunes the step
+  differ in their whole step: the gradients of `DelayedNesterov` count 1/N each, and `YellowFin` tunes the step
   size, of which this is a factor.
 - `momentum`: the share of a moment that is kept from step to step.
 - `decay`: the same share for a moving average of squares, or with `YellowFin` of all that it measures.

@@ -133,7 +133,7 @@ class DCASGD(Rule):
 
 
 class Gap(NamedTuple):
-    """What the server of `GapAware` keeps.
+    """The server's state of `GapAware`.
 
     Attributes:
         central: θ.

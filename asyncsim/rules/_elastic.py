@@ -16,12 +16,12 @@ SPRING = "moves worker and server by the same amount, of which only the server's
 
 
 class Spring(NamedTuple):
-    """What an elastic worker keeps.
+    """The state of an elastic worker.
 
     Attributes:
         params: x, its own parameters.
-        exchange: What the spring has yet to take from x; () if it took it at once.
-        velocity: v; () without momentum.
+        exchange: The pull that the spring has yet to take from x, or () if it took it at once.
+        velocity: v, or () without momentum.
     """
 
     params: Params
@@ -128,7 +128,7 @@ class EASGD(LocalSteps):
         return super().start(params)._replace(own=Spring(params, at_rest(params)))
 
     def local_step(self, params: Params, gradient: Params, state: Local) -> tuple[Params, Local]:
-        """x ← x + η·T(g) - E, and E ← 0: the first step takes what the spring has yet to take, from the same x."""
+        """x ← x + η·T(g) - E, and E ← 0: the first step includes the spring's pull, from the same x."""
         params, after = super().local_step(params, gradient, state)
         spring = Spring(state.own.params, jax.tree.map(jnp.zeros_like, state.own.exchange))
         return subtract(params, state.own.exchange), Local(after.optimiser, spring)
@@ -153,7 +153,7 @@ class AEASGD(Exchanging, LocalSteps):
     λ times x ← x + η·T(∇L(x)), then E = α(x - θ̃), x ← x - E and θ ← θ + E, with α = η·ρ. A worker continues from its
     own x, never from θ. The choice of θ̃ makes two different rules:
 
-    - `atomic=True`: the central variable at the moment of the commit, whatever the trace's pulls are. Server and worker
+    - `atomic=True`: the central variable at the moment of the commit, for any pulls of the trace. Server and worker
       exchange E in one locked operation.
     - `atomic=False`: the value that the worker had pulled, `pull_version` of the trace. If others commit between a
       worker's pull and its commit, E is computed from an old θ̃. Simulate with `Server(atomic=False)`. On a trace whose

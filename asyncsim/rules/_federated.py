@@ -192,7 +192,7 @@ class FedBuff(Buffered):
 
 
 class Moments(NamedTuple):
-    """What the server of FADAS keeps: means of the update and of its square, and the largest of the latter so far."""
+    """The server's state of FADAS: means of the update and of its square, and the largest of the latter so far."""
 
     mean: Params
     square: Params
@@ -344,7 +344,7 @@ class CA2FL(Buffered):
         return at_rest(params)
 
     def start_server(self, params: Params) -> Params:
-        """No update yet; what changes bit by bit is kept in single precision at least."""
+        """No update yet. Sums of small changes are kept in single precision at least."""
         return widen(at_rest(params))
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:

@@ -15,7 +15,7 @@ from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 
 class Worker(NamedTuple):
-    """What a worker keeps: its moment m, and in the script the value it pulled last; () for what it does not keep."""
+    """The state of a worker: its moment m, and in the script the value it pulled last, each () where it is not kept."""
 
     moment: Params
     pulled: Params

@@ -41,7 +41,7 @@ def enter(entry: Entry, update: Params) -> tuple[Entry, Params]:
 
 
 class Table(NamedTuple):
-    """What a server keeps of a table: the sum of its entries' means, and the number of workers with an entry."""
+    """A server's part of a table: the sum of its entries' means, and the number of workers with an entry."""
 
     total: Params
     members: jax.Array
@@ -53,7 +53,7 @@ def empty_table(params: Params) -> Table:
 
 
 def merged(table: Table, message: Table) -> Table:
-    """The table with what a message adds to it."""
+    """The table plus the changes in a message."""
     return jax.tree.map(jnp.add, table, message)
 
 
@@ -142,11 +142,11 @@ class IA2SGD(OfWorkers):
 
 
 class Collection(NamedTuple):
-    """What the server of Malenia keeps."""
+    """The server's state of Malenia."""
 
     total: Params  # sum of the entries' means
     inverse: jax.Array  # σ 1/B_i over the workers with B_i ≥ 1
-    lost: jax.Array  # what rounding has taken from this sum, which commits change one by one
+    lost: jax.Array  # the rounding error of this sum, which commits change one by one
     members: jax.Array  # number of these workers
     age: jax.Array  # versions of the trace since the last step
     step: jax.Array  # number of steps made, modulo `AROUND`
@@ -165,7 +165,7 @@ def one_over(number: jax.Array, like: jax.Array) -> jax.Array:
 
 
 def add_and_keep_error(total: jax.Array, error: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The sum of two numbers, and the error with what its rounding takes: Møller's and Knuth's exact sum."""
+    """The sum of two numbers, and the error plus that of its rounding: Møller's and Knuth's exact sum."""
     rounded = total + part
     taken = rounded - total
     return rounded, error + ((total - (rounded - taken)) + (part - taken))
@@ -276,7 +276,7 @@ class Malenia(OfWorkers):
 
 
 class Leader(NamedTuple):
-    """What the server of Ringleader keeps.
+    """The server's state of Ringleader.
 
     Attributes:
         table: Sum of the entries' means, and the workers in it; while answering, those that still wait for a step.
@@ -292,7 +292,7 @@ class Leader(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """What a worker of Ringleader keeps."""
+    """A worker's state of Ringleader."""
 
     entry: Entry  # its entry in this phase's table
     later: Entry  # its entry in the next phase's table
@@ -360,7 +360,7 @@ class Ringleader(OfWorkers):
         return Leader(empty_table(params), empty_table(params), jnp.bool_(False), jnp.int32(0))
 
     def send(self, gradient: Params, state: Ledger, view: View) -> Sent:
-        """Send what the gradient adds to one of the two tables, and whether it is answered with a step."""
+        """Send the gradient's change of one of the two tables, and whether it is answered with a step."""
         update = descent(self.learning_rate, gradient)
         leader, page = view.server, turn_page(state, view.server.phase)
         late = leader.answering & page.answered  # had its step in this phase: for the next table

@@ -226,7 +226,7 @@ class SharedNesterov(ServerMomentum):
 
 
 class Delayed(NamedTuple):
-    """What the server of `DelayedNesterov` keeps: the momentum, the gradients since its last update, the steps."""
+    """The server's state of `DelayedNesterov`: the momentum, the gradients since its last update, the steps."""
 
     moment: Params
     gathered: Params
@@ -297,7 +297,7 @@ class DelayedNesterov(ServerMomentum):
         return Delayed(at_rest(params), widen(at_rest(params)), jnp.zeros((), jnp.int32))
 
     def apply(self, central: Params, server: Delayed, message: Params, view: View) -> tuple[Params, Delayed]:
-        """The N-th gradient moves the momentum, and θ by what is left of it; the others move θ by a share c of it."""
+        """The N-th gradient moves the momentum, and θ by the rest of it. The others move θ by a share c of it."""
         del view  # Every gradient counts alike.
         interval: Any = self.interval
         share: Any = self.activation

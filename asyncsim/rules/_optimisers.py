@@ -34,11 +34,11 @@ class Transformation(Protocol):
 
 
 class Local(NamedTuple):
-    """What a worker with local steps keeps.
+    """The state of a worker with local steps.
 
     Attributes:
         optimiser: State of its optimiser, which survives pulls.
-        own: What its rule keeps besides.
+        own: Further state of its rule.
     """
 
     optimiser: State
@@ -100,7 +100,7 @@ class LocalSteps(Rule, abstract=True):
         return Local(transformation(self.optimiser).init(widen(params)))
 
     def local_step(self, params: Params, gradient: Params, state: Local) -> tuple[Params, Local]:
-        """A step of the optimiser; what else the rule keeps stays as it is."""
+        """A step of the optimiser. The rule's further state does not change."""
         chosen = transformation(self.optimiser)
         params, inner = descend(chosen, self.learning_rate, params, gradient, state.optimiser)
         return params, Local(inner, state.own)
@@ -131,7 +131,7 @@ class WorkerOptimiser(LocalSteps):
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
-        Adam's first step is η·g/|g|, whatever g is:
+        Adam's first step is η·g/|g| for any g:
 
         >>> import asyncsim as asim
         >>> rule, quadratic = asim.rules.WorkerOptimiser(0.25, optimiser="adam"), asim.workloads.Quadratic([8.0, 0.5])
@@ -254,7 +254,7 @@ class Muon(OptimisedServer):
         ValueError: If a number is out of range.
 
     Example:
-        The first step of a matrix has all singular values near η, whatever those of its gradient are:
+        The first step of a matrix has all singular values near η, for any gradient:
 
         >>> import jax.numpy as jnp, numpy as np, asyncsim as asim
         >>> slope = np.diag([9.0, 1.0])

@@ -132,7 +132,7 @@ class SpecTrain(ServerMomentum):
 
 
 class Count(NamedTuple):
-    """What the server of `PipeMare` keeps: the number of its steps."""
+    """The server's state of `PipeMare`: the number of its steps."""
 
     steps: jax.Array
 

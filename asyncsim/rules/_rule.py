@@ -1,16 +1,16 @@
-"""What an update rule is: numbers, and a handful of pure methods over any pytree.
+"""The base of all update rules: numbers, and a handful of pure methods over any pytree.
 
 The engine calls the methods in the order in which a commit lives:
 
 1. The worker has taken a gradient at the value it `read`; or, if the rule has a `local_step`, it has made `window`
    steps of its own from there, each with a mini-batch of its own.
-2. It pulls the central variable and decides what to `send`.
+2. It pulls the central variable and composes the message that it `send`s.
 3. The server `apply`s the message.
 4. `resume` says where the worker continues.
 
 This describes a server that applies every commit as it arrives, and workers that read at once. A trace may say
 otherwise. A buffered server collects the messages of a step: `apply` then receives the mean of the step's messages and
-the view of the commit that closes it, so whatever depends on one message's own staleness belongs in `send`. A worker
+the view of the commit that closes it, so any dependence on one message's own staleness belongs in `send`. A worker
 may pull long before it commits. It may also read long after its commit: `resume` is then called at the read, with the
 central variable of that moment and the view of the worker's last commit. A worker that lost its state `start`s again.
 """
@@ -28,14 +28,14 @@ State = Any  # any pytree
 
 
 class View(NamedTuple):
-    """What a rule can see while a commit is being applied.
+    """A rule's view while a commit is being applied.
 
     Attributes:
         read: s, where the gradient was taken.
         pulled: θ as the worker pulled it before committing; just before, where pull and commit are atomic.
         staleness: τ, the server versions between the read and this application (int32 scalar).
-        server: What the server keeps, before this commit; for rules whose server distinguishes between workers.
-        key: A random key of this worker's commit, for `send` of a rule that `draws`; else ().
+        server: The server's state before this commit, for rules whose server distinguishes between workers.
+        key: A random key of this worker's commit, for `send` of a rule that `draws`, else ().
         staleness_by_parameter: A pytree like `read` with the τ of every parameter, int32, where a trace reads parameter
             groups at versions of their own: `read` is then a mixture, and `staleness` is the largest. Else ().
     """
@@ -63,7 +63,7 @@ class View(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What people plot of a commit and no later commit needs; None for what the rule does not have.
+    """Quantities of a commit that you may plot and that no later commit needs, each None if the rule lacks it.
 
     Attributes:
         update: Δθ, the raw update before any scaling.
@@ -77,12 +77,12 @@ class Info(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What a worker makes of its gradient.
+    """The result of a worker's gradient.
 
     Attributes:
-        message: What the server receives: a pytree of arrays that can be averaged.
-        state: What the worker keeps for its next commit.
-        info: What can be recorded of this commit.
+        message: Received by the server: a pytree of arrays that can be averaged.
+        state: The worker's state for its next commit.
+        info: Quantities of this commit that can be recorded.
     """
 
     message: Params
@@ -91,7 +91,7 @@ class Sent(NamedTuple):
 
 
 class Rule(Traced, Named, ABC, family="rules"):
-    """An update rule: its fields are the arguments, its methods say what happens at a commit.
+    """An update rule: its fields are the arguments, its methods the parts of a commit.
 
     Derive a class, annotate its arguments and write `send`. Override other methods where the rule needs them: the
     engine compiles only those. Numbers are traced, so a new step size does not compile a new program, and each number

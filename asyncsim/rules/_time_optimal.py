@@ -1,7 +1,7 @@
-"""Time-optimal rules for workers with the same data: they use what was computed at, or not long before, this version.
+"""Time-optimal rules for workers with the same data: they use gradients taken at, or not long before, this version.
 
-Rennala and Ringmaster. They count versions of their own: here a version grows with what the rule uses, in an
-asynchronous trace with every commit. Workers never wait in either, so the asynchronous schedule is also theirs.
+Rennala and Ringmaster. They count versions of their own: here a version grows with the gradients that the rule uses, in
+an asynchronous trace with every commit. Workers never wait in either, so the asynchronous schedule is also theirs.
 """
 
 from dataclasses import KW_ONLY
@@ -22,7 +22,7 @@ LONG_AGO = 2**30  # older than any read
 
 
 def count(condition: Any) -> jax.Array:
-    """1 where the condition is true, else 0: an integer in whatever precision the parameters are."""
+    """1 where the condition is true, else 0: an integer for parameters of any precision."""
     return jnp.asarray(condition, jnp.int32)
 
 
@@ -32,7 +32,7 @@ def add_precisely(central: Params, total: Params) -> Params:
 
 
 class Batch(NamedTuple):
-    """What the server of Rennala keeps."""
+    """The server's state of Rennala."""
 
     total: Params  # sum of the updates for the next step
     collected: jax.Array  # their number

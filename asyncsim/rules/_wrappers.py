@@ -19,7 +19,7 @@ from asyncsim.rules._rule import Params, Rule, Sent, State, View
 
 
 class WithOwn(NamedTuple):
-    """What a worker of a wrapped rule keeps: the rule's state, and the wrapper's."""
+    """The state of a wrapped rule's worker: the rule's, and the wrapper's."""
 
     own: State
     added: Any
@@ -31,7 +31,7 @@ def _of_rule(name: str) -> Any:
 
 
 class Wrapper(Rule, abstract=True):
-    """A rule that contains another one, and changes what its workers send.
+    """A rule that contains another one, and changes the messages of its workers.
 
     Attributes:
         rule: The rule that is wrapped.
@@ -133,8 +133,8 @@ class WithProxy(Wrapper, abstract=True):
             )
         if self.rule.steps_locally:
             raise ValueError(
-                f"`rule` must send what one gradient says; got {self.rule.name!r}, whose workers make local steps and "
-                "send displacements, about which equation (23) says nothing. Give a rule without a window."
+                f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local steps "
+                "and send displacements, which equation (23) does not cover. Give a rule without a window."
             )
         if any(isinstance(one, WithProxy) for one in layers(self.rule)):
             raise ValueError(
@@ -164,11 +164,12 @@ Path = tuple[Any, ...]  # keys and places on the way into a message
 
 
 class Memory(NamedTuple):
-    """What a worker keeps for its compressor.
+    """A worker's state for its compressor.
 
     Attributes:
-        error: What its messages have left out so far, in single precision at least; () without error feedback.
-        compressor: What its compressor keeps.
+        error: The part of its updates that its messages have left out so far, in single precision at least, or ()
+            without error feedback.
+        compressor: The state of its compressor.
     """
 
     error: Params
@@ -207,8 +208,8 @@ class Compressed(Wrapper, abstract=True):
 
     Example:
         Two workers in turn on L = (x₀² + 0.36·x₁²)/2 from (1, 1), of which only the larger number of an update is sent.
-        Each sends -0.5 for x₀ at first. Worker 0 then makes the update (-0.25, -0.18) and sends what it left out of x₁,
-        -0.18, together with that:
+        Each sends -0.5 for x₀ at first. Worker 0 then makes the update (-0.25, -0.18) and sends the part left out of
+        x₁, -0.18, together with that:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.compressed(asim.rules.Downpour(0.5), asim.compressors.TopK(fraction=0.5))
@@ -232,7 +233,7 @@ class Compressed(Wrapper, abstract=True):
     suffix = "_compressed"
 
     def check(self) -> None:
-        """Refuse what cannot be compressed, and derive where the update lies in a message."""
+        """Refuse rules that cannot be compressed, and derive where the update lies in a message."""
         _check(self.rule, self.compressor)
         path = _path_to_update(Structure(self.rule)) if is_ours(type(innermost(self.rule))) else None
         object.__setattr__(self, "path", path)
@@ -309,7 +310,7 @@ def compressor_of(rule: Rule) -> Compressor | None:
 
 
 def part_of(message: Any, path: Path) -> Any:
-    """What lies in a message at the end of a path."""
+    """The part of a message at the end of a path."""
     for step in path:
         message = message[step]
     return message

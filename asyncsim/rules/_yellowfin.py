@@ -29,13 +29,13 @@ class Measured(NamedTuple):
 
 
 class Server(NamedTuple):
-    """What the server keeps."""
+    """The server's state."""
 
     steps: jax.Array  # number of its steps so far
     velocity: Params  # the last displacement
     rate: jax.Array  # tuned step size α, before the factor
     target: jax.Array  # tuned momentum μ*
-    momentum: jax.Array  # momentum in use: μ*, or what the closed loop makes of it
+    momentum: jax.Array  # momentum in use: μ*, or its correction by the closed loop
     measured: Measured  # moving averages
     history: Any
 

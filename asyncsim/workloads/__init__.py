@@ -1,4 +1,4 @@
-"""What is being learned: losses, models, and where mini-batches come from."""
+"""Workloads: losses, models, and the source of their mini-batches."""
 
 from asyncsim import _families as families
 from asyncsim._arguments import check_arguments

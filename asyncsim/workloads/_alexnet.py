@@ -124,7 +124,7 @@ class AlexNet(Classifier):
     name = "alexnet"
 
     def check(self) -> None:
-        """Refuse what are not such images."""
+        """Refuse other images, and other data."""
         data = require_dataset(self.data)
         if data.shape not in (FULL.shape, SMALL.shape):
             raise ValueError(

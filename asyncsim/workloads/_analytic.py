@@ -59,7 +59,7 @@ class Quadratic(Workload):
     """A quadratic in its eigenbasis, with additive gradient noise.
 
     L(x) = ½ Σ hᵢxᵢ², and the gradient that a worker takes is hᵢxᵢ + noise·N(0, 1), independent for every commit and
-    coordinate. The parameters are ``{"x": array of shape (d,)}``, and the loss is L, without noise; or, with `minima`,
+    coordinate. The parameters are ``{"x": array of shape (d,)}``, and the loss is L, without noise. With `minima` it is
     that of the worker that takes the gradient, while L is the test loss. Working in the eigenbasis loses nothing: every
     rule here that treats each parameter on its own acts on each eigenvalue on its own.
 
@@ -228,11 +228,11 @@ def quadratic(x: Any, y: Any) -> Any:
 
 @dataclass(frozen=True)
 class Landscape:
-    """A function of two parameters, and what is known of it.
+    """A function of two parameters, with its minima and usual starts where they are known.
 
     Attributes:
         function: `(x, y) -> height`, of JAX arrays.
-        minima: Where it is lowest; () where that is not known.
+        minima: Where it is lowest, or () where that is not known.
         starts: Points to start from, the usual one first.
 
     Example:
@@ -308,7 +308,7 @@ class Surface(Workload):
     start: Any = None
 
     def check(self) -> None:
-        """Refuse what is no function of two numbers, and starts that are not finite."""
+        """Refuse anything but a function of two numbers, and starts that are not finite."""
         found = landscape_named(self.landscape)
         object.__setattr__(self, "noise", float(checks.not_negative("noise", self.noise)))
         if self.start is not None or callable(self.landscape):
@@ -317,7 +317,7 @@ class Surface(Workload):
 
     @property
     def known(self) -> Landscape:
-        """The landscape, with what is known of it."""
+        """The landscape, with its known minima and starts."""
         return Landscape(self.landscape) if callable(self.landscape) else LANDSCAPES[self.landscape]
 
     def init(self, key: jax.Array) -> Params:
@@ -369,7 +369,7 @@ def landscape_named(landscape: str | Callable[[Any, Any], Any]) -> Landscape:
 
 
 def landscape_of(workload: Workload) -> Landscape | None:
-    """The landscape of a `Surface`, with what is known of it; None for any other workload."""
+    """The landscape of a `Surface`, or None for any other workload."""
     return workload.known if isinstance(workload, Surface) else None
 
 

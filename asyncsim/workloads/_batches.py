@@ -37,7 +37,7 @@ class Shuffles:
         most_bytes: Of the shuffles that are kept in memory.
 
     Example:
-        Worker 7's first epoch, whatever it is asked for together with, and in whatever order:
+        Worker 7's first epoch, alone or together with others, in any order:
 
         >>> shuffles = Shuffles(examples=6, batch_size=2)
         >>> together = shuffles.take(seed=0, worker=[7, 3, 7, 7], job=[0, 0, 1, 2])

@@ -1,4 +1,4 @@
-"""Functions that ask for the worker's number or the behaviour parameters, and what each worker's gradient counts."""
+"""Functions that ask for the worker's number or the behaviour parameters, and weights of the workers' gradients."""
 
 import inspect
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def asks(function: Callable[..., Any] | None, name: str = WORKER) -> bool:
 
 
 def with_worker(function: Partial) -> Partial:
-    """The function with what it asks for as its last positional arguments: behaviour parameters, then the worker."""
+    """The function with behaviour parameters and worker as its last positional arguments, if it asks for them."""
     behaviour, worker = asks(function, BEHAVIOUR), asks(function)
     function = Partial(_tell_behaviour, function) if behaviour else function
     return Partial(_tell, function) if worker else function

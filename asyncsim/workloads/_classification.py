@@ -1,4 +1,4 @@
-"""What the classifiers share: the loss, the test, and the arguments."""
+"""The classifiers' common parts: the loss, the test, and the arguments."""
 
 import math
 from collections.abc import Callable
@@ -99,7 +99,7 @@ class Classifier(Workload, abstract=True):
         return self.data.shape
 
     def check(self) -> None:
-        """Refuse what is no data set, and mini-batches that are larger than it."""
+        """Refuse anything but a data set, and mini-batches that are larger than it."""
         require_dataset(self.data)
         super().check()
 
@@ -115,7 +115,7 @@ class Classifier(Workload, abstract=True):
 
     @property
     def measures(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of what `evaluate` measures."""
+        """Names of the measures of `evaluate`."""
         return ("test_loss", "test_accuracy", *(["training_loss"] if self.training_loss else []))
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:

@@ -30,7 +30,7 @@ def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
         if not one_each:
             tensors = ", ".join(_names(params))[:80]
             raise ValueError(
-                f"`groups` must name a group for each of the {len(leaves)} tensors {tensors}, or for what they are in; "
+                f"`groups` must name a group for each of the {len(leaves)} tensors {tensors}, or for their containers; "
                 f"got {labels!r:.60}."
             ) from None
         found = tuple(labels)
@@ -62,9 +62,9 @@ def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[st
     unknown = [name for name in labels if name not in groups]
     empty = [name for name in groups if name not in labels]
     if unknown or empty:
-        what = f"{unknown[0]!r} is none of them" if unknown else f"{empty[0]!r} has no parameters"
+        fault = f"{unknown[0]!r} is none of them" if unknown else f"{empty[0]!r} has no parameters"
         raise ValueError(
-            f"`groups` of the workload must be those of the trace, {', '.join(map(repr, groups))[:80]}; {what}. Name "
+            f"`groups` of the workload must be those of the trace, {', '.join(map(repr, groups))[:80]}; {fault}. Name "
             "them alike in both."
         )
     return tuple(groups.index(name) for name in labels)

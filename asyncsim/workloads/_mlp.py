@@ -65,7 +65,7 @@ class MLP(OfVectors):
     batch_size: int = field()
 
     def check(self) -> None:
-        """Refuse what are no sizes of layers."""
+        """Refuse impossible sizes of layers."""
         require_dataset(self.data)
         object.__setattr__(self, "hidden", _checked_sizes(self.hidden))
         super().check()

@@ -1,4 +1,4 @@
-"""What is being learned: a loss over any pytree, and where its mini-batches come from."""
+"""Workloads: a loss over any pytree, and the source of its mini-batches."""
 
 import dataclasses
 import reprlib
@@ -31,13 +31,13 @@ class Workload(Traced, Named, family="workloads"):
 
     A class of your own annotates its arguments and has the methods `init(key)` and `loss(params, batch, key)`, and
     where they are wanted `gradient`, `draw` (the `noise` of below), `evaluate` and `evaluate_workers`. Arguments named
-    `data`, `batch_size`, `parts`, `weights` and `workers` mean what they mean here; `data` may be a data set, of which
-    a `datasets.partition` gives each worker its part. Numbers are traced, so that another one compiles no other
-    program, and fields marked `asyncsim.static` choose code. While a program is compiled, `self.data` of a data set has
-    its `shape` and number of `classes` only: examples reach the loss as its mini-batch.
+    `data`, `batch_size`, `parts`, `weights` and `workers` have the same meaning as here, and `data` may be a data set,
+    of which a `datasets.partition` gives each worker its part. Numbers are traced, so that another one compiles no
+    other program, and fields marked `asyncsim.static` choose code. While a program is compiled, `self.data` of a data
+    set has its `shape` and number of `classes` only: examples reach the loss as its mini-batch.
 
     A mini-batch is `batch_size` examples of `data`, each epoch of each worker a fresh shuffle without replacement, of
-    all examples or of the worker's own part; or, without `data`, whatever `noise(key)` draws; or, without either, None.
+    all examples or of the worker's own part. Without `data` it is drawn by `noise(key)`, and without either it is None.
 
     Workers may differ in their objectives, too: a loss, gradient or noise with a parameter `worker` receives the number
     of the worker, an int32 scalar that JAX traces.
@@ -53,26 +53,26 @@ class Workload(Traced, Named, family="workloads"):
         loss: `(params, batch, key) -> scalar`. The key is for dropout and the like. Give a module-level function, a
             frozen dataclass with `__call__`, or a `jax.tree_util.Partial` of one with arrays: a new closure is
             compiled again.
-        data: Training examples: a pytree of arrays with a common leading axis, or None; or a data set of
+        data: Training examples: a pytree of arrays with a common leading axis, None, or a data set of
             `asyncsim.datasets`, whose mini-batches are (inputs, labels).
-        batch_size: Examples in a mini-batch; at most as many as there are.
+        batch_size: Examples in a mini-batch, at most as many as there are.
         noise: `key -> batch`, for workloads without data.
         gradient: `(params, batch, key) -> (loss, gradient)`, to be used in place of differentiating `loss`.
-        evaluate: `params -> {"test_loss": …, "test_accuracy": …}`, scalars by whatever names you like, or None. All of
+        evaluate: `params -> {"test_loss": …, "test_accuracy": …}`, scalars by names of your choice, or None. All of
             them are kept in the summary, printed, and can be recorded. To be recorded by a `Scenario` it must be
             traceable by JAX.
-        groups: Name of the group of every leaf of the parameters, for traces that read groups at versions of their own;
-            by default their layers are split evenly. See `grouped`.
+        groups: Name of the group of every leaf of the parameters, for traces that read groups at versions of their own.
+            By default their layers are split evenly. See `grouped`.
         parts: Who has which examples: `datasets.Parts`, or one sequence of example numbers per worker. By default
             every worker has all of them.
-        weights: (workers,) what each worker's gradient counts, relative to the others: it is multiplied by the weight
-            over the mean weight. The losses stay as they are. By default all count alike.
+        weights: (workers,) weights of the workers' gradients, relative to each other: a gradient is multiplied by the
+            weight over the mean weight. The losses stay as they are. By default all count alike.
         workers: The number of workers that it is made for, taken from `parts` or `weights` if there are any; None for
             any number.
-        counts: What a worker's mini-batches count. By default its "commits": a job that never committed leaves its
-            mini-batch to the worker's next one. With "jobs" every job that begins to compute takes the next mini-batch,
-            and those of jobs that were cancelled, dropped or lost are left out until the next epoch.
-        evaluate_workers: `params -> {"worker_loss": (workers,), …}`, one number per worker by whatever names you like,
+        counts: The numbering of a worker's mini-batches. By default that of its "commits": a job that never committed
+            leaves its mini-batch to the worker's next one. With "jobs" every job that begins to compute takes the next
+            mini-batch, and those of jobs that were cancelled, dropped or lost are left out until the next epoch.
+        evaluate_workers: `params -> {"worker_loss": (workers,), …}`, one number per worker by names of your choice,
             or None: how each worker's own objective or part fares. They can be recorded by their names.
 
     Raises:
@@ -124,7 +124,7 @@ class Workload(Traced, Named, family="workloads"):
     name = ""
     # Methods and arguments of which a class may have others.
     loss = gradient = draw = evaluate = evaluate_workers = data = cast(Any, None)
-    measures = cast("tuple[str, ...] | None", None)  # names of what `evaluate` measures, where they are known
+    measures = cast("tuple[str, ...] | None", None)  # names of the measures of `evaluate`, where they are known
     worker_measures = cast("tuple[str, ...] | None", None)  # the same of `evaluate_workers`
     quantities = cast("dict[str, Callable[[Any], Any]]", {})  # name -> function of a commit that can be recorded by it
     batch_size = 1
@@ -185,7 +185,7 @@ class Workload(Traced, Named, family="workloads"):
         self._keep("workers", self._checked_workers())
 
     def _keep(self, name: str, value: Any) -> None:
-        """Set an argument to its checked value; what follows from the arguments stays computed."""
+        """Set an argument to its checked value. Values that follow from the arguments stay computed."""
         if name in arguments(type(self)):
             object.__setattr__(self, name, value)
 
@@ -223,7 +223,7 @@ class Workload(Traced, Named, family="workloads"):
 
     @cached_property
     def weights(self) -> Any:
-        """(workers,) what each worker's gradient counts, in all 1; None where all count alike."""
+        """(workers,) weights of the workers' gradients, in all 1, or None where all count alike."""
         return self.data.weights if isinstance(self.data, Partition) and self.data.weighting != EQUAL else None
 
     @cached_property
@@ -273,7 +273,7 @@ class Workload(Traced, Named, family="workloads"):
 
     @property
     def abstract_init(self) -> Callable[[jax.Array], Params]:
-        """`init` for its shapes alone: what is remembered of it holds no data."""
+        """`init` for its shapes alone: JAX's cache of it holds no data."""
         return self.seen.init
 
     def part(self, name: str) -> Partial | None:
@@ -305,7 +305,7 @@ class Workload(Traced, Named, family="workloads"):
             >>> workload.grouped(["stage0", "stage1"])
             Traceback (most recent call last):
             ValueError: `groups` must name a group for each of the 6 tensors 0/bias, 0/weight, 1/bias, 1/weight, \
-2/bias, 2/weight, or for what they are in; got ['stage0', 'stage1'].
+2/bias, 2/weight, or for their containers; got ['stage0', 'stage1'].
         """
         return replace(self, groups=labels_by_leaf(groups, jax.eval_shape(self.init, jax.random.key(0))))
 
@@ -359,7 +359,7 @@ class Workload(Traced, Named, family="workloads"):
     def gradient_of(
         self, params: Params, batch: Batch, key: jax.Array, worker: int, behaviour: Params
     ) -> tuple[jax.Array, Params]:
-        """Loss and gradient of a worker, whether or not they depend on who it is or on what drew its data."""
+        """Loss and gradient of a worker, whether or not they depend on the worker or the behaviour parameters."""
         asked = [behaviour] if self.asks_behaviour else []
         return self.loss_and_gradient(params, batch, key, *asked, *([np.int32(worker)] if self.by_worker else []))
 
@@ -406,7 +406,7 @@ class Workload(Traced, Named, family="workloads"):
                 steps before this one: each has a mini-batch of its own.
 
         Returns:
-            `batch_size` rows of `data`, or what `noise` draws, as a pytree of JAX arrays; None without either.
+            `batch_size` rows of `data`, or a draw of `noise`, as a pytree of JAX arrays, or None without either.
 
         Raises:
             ValueError: If an argument is not a whole number of at least 0.
@@ -472,7 +472,7 @@ class Functions(Workload, abstract=True):
         return self.noise
 
     def options(self) -> dict[str, Any]:
-        """What is not a function, nor who has which examples."""
+        """The arguments other than functions, data and parts."""
         size = {"batch_size": self.batch_size} if self.examples else {}
         return size | ({} if self.counts == COMMITS else {"counts": self.counts})
 
@@ -494,7 +494,7 @@ Functions.__name__ = Workload.__name__  # in messages; `__qualname__` says where
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What compiled programs see of a data set: they are the same for all data of one shape."""
+    """The part of a data set that compiled programs see, so that all data of one shape share them."""
 
     shape: tuple[int, ...]
     classes: int

@@ -169,7 +169,7 @@ def test_fewer_classes_and_images_of_each(photos: Path) -> None:
 def test_too_many_images_are_refused_before_any_is_read(photos: Path) -> None:
     (photos / "train" / "ant" / "0.JPEG").write_bytes(b"never read")
     with pytest.raises(
-        ValueError, match=r"`limit_gib` must be at least what the 12 images take, 0.00673 GiB; got 0.00"
+        ValueError, match=r"`limit_gib` must be at least the 0.00673 GiB of the 12 images; got 0.00"
     ) as caught:
         ImageFolder(photos, limit_gib=0.006)
     assert "`per_class`" in str(caught.value)
