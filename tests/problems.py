@@ -8,6 +8,7 @@ import os
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import asyncsim as asim
 from asyncsim import rules
@@ -29,6 +30,13 @@ def assert_close(actual, expected, rtol=1e-10, atol=1e-13):
     """Equal up to rounding, leaf by leaf."""
     for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def assert_refused(ask, message):
+    """A call raises this error, in one line."""
+    with pytest.raises(ValueError, match=message) as caught:
+        ask()
+    assert "\n" not in str(caught.value)
 
 
 def compare(trace, rule, workload, lanes=None, plain=None, rtol=1e-10):

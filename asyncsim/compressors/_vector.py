@@ -109,8 +109,7 @@ class RandK(_Sparse):
     places: they need not be sent.
 
     Args:
-        fraction: k/d, in (0, 1]; rounded up to a whole k.
-        k: The number itself, in place of `fraction`.
+        fraction, k: As in `TopK`.
 
     Raises:
         ValueError: If not exactly one of the two is given, or it is out of range.

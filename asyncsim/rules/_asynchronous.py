@@ -162,8 +162,8 @@ class Weighted(Rule, abstract=True):
 class StalenessAware(Weighted):
     """Asynchronous SGD in which every update is divided by its staleness, if that is at least 1.
 
-    θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}). A fresh update (τ = 0) counts as much as one that is one version old. If
-    the server averages several updates in a step, each is divided by its own staleness first.
+    θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}), so a fresh update (τ = 0) counts as much as one that is one version old. A
+    server that averages the updates of a step receives each divided by its own staleness.
 
     The rule keeps no state on the worker or the server.
 

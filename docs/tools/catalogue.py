@@ -57,10 +57,10 @@ def text(words: str) -> str:
 
 
 def kept(name: str) -> str:
-    """What the docstring says of the state that a rule keeps."""
+    """The state that a rule keeps, from its docstring."""
     documentation = inspect.getdoc(by_name(name)) or ""
-    returns = re.search(r"^Returns:\n((?:    .*\n)+)", documentation, re.MULTILINE)
-    return text(" ".join(returns[1].split())) if returns else "see its page"
+    found = re.search(r"^The rule keeps ((?:.|\n)+?)\.(?:\s|$)", documentation, re.MULTILINE)
+    return text(" ".join(found[1].split())) if found else "see its page"
 
 
 def arguments(found: dict) -> str:

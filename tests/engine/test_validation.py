@@ -13,7 +13,7 @@ from asyncsim._metrics import KEYS
 from asyncsim.engine._layout import Packing
 from asyncsim.engine._validation import RESERVED, metrics, try_rule, try_workload
 from asyncsim.rules import Rule, Sent
-from tests.problems import noisy_quadratic, tree_workload
+from tests.problems import assert_refused, noisy_quadratic, tree_workload
 
 TRACE = asim.Trace.from_commits([0, 1, 0, 1])
 QUADRATIC = asim.workloads.Quadratic([1.0, 2.0])
@@ -72,9 +72,7 @@ RULES = [
 
 @pytest.mark.parametrize(("functions", "message"), RULES)
 def test_a_mistake_in_a_rule_is_named(functions, message):
-    with pytest.raises(ValueError, match=f"^(?=.*of the rule 'mine').*{message}") as caught:
-        asim.replay(TRACE, rule(**functions), QUADRATIC)
-    assert "\n" not in str(caught.value)
+    assert_refused(lambda: asim.replay(TRACE, rule(**functions), QUADRATIC), f"^(?=.*of the rule 'mine').*{message}")
 
 
 WORKLOADS = [
@@ -104,9 +102,10 @@ WORKLOADS = [
 
 @pytest.mark.parametrize(("parts", "message"), WORKLOADS)
 def test_a_mistake_in_a_workload_is_named(parts, message):
-    with pytest.raises(ValueError, match=f"^(?=.*of the workload '\\S+').*{message}") as caught:
-        asim.replay(TRACE, asim.rules.Downpour(0.1), workload(**parts))
-    assert "\n" not in str(caught.value)
+    assert_refused(
+        lambda: asim.replay(TRACE, asim.rules.Downpour(0.1), workload(**parts)),
+        f"^(?=.*of the workload '\\S+').*{message}",
+    )
 
 
 def test_a_leaf_that_is_not_an_array_is_named_by_its_attribute():
@@ -195,9 +194,7 @@ def test_a_message_that_is_not_like_the_parameters_is_refused(message, elementwi
     """It would be broadcast to all of them, or added to others."""
     own = rule(send=lambda hyper, gradient, state, view: Sent(message, state), elementwise=elementwise)
     match = r"`send` of the rule 'mine' must return a message like .*; it returned"
-    with pytest.raises(ValueError, match=match) as caught:
-        asim.replay(TRACE, own, QUADRATIC)
-    assert "\n" not in str(caught.value)
+    assert_refused(lambda: asim.replay(TRACE, own, QUADRATIC), match)
 
 
 def test_a_server_of_ones_own_may_receive_any_message():
