@@ -200,19 +200,12 @@ def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str
 
 
 class Carry(NamedTuple):
-    """The state that the loop carries from commit to commit.
+    """The state that the loop carries from commit to commit."""
 
-    Attributes:
-        central: (seeds, parameters), the central variable packed in a vector.
-        server: Pytree of the rule's server state, leading axis `seeds`.
-        rows: (workers, seeds, row), the packed `asyncsim.engine._layout.Row` of every worker.
-        buffer: Sum of the messages of the step under way, leading axis `seeds`, or () if every commit is a step.
-    """
-
-    central: jax.Array
-    server: Any
-    rows: jax.Array
-    buffer: Any = ()
+    central: jax.Array  # (seeds, parameters), the central variable packed in a vector
+    server: Any  # pytree of the rule's server state, leading axis `seeds`
+    rows: jax.Array  # (workers, seeds, row), the packed `asyncsim.engine._layout.Row` of every worker
+    buffer: Any = ()  # sum of the messages of the step under way, leading axis `seeds`, or () if every commit is a step
 
 
 class Problem(NamedTuple):

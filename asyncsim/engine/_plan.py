@@ -73,53 +73,32 @@ def is_event(trait: str) -> bool:
 
 
 class Events(NamedTuple):
-    """Events of workers between two commits of others, int32 columns in the order of `row`.
+    """Events of workers between two commits of others, int32 columns in the order of `row`."""
 
-    Attributes:
-        row: The row of the trace after which it happens.
-        worker: The worker.
-        staleness: Of the worker's last commit before that.
-        begins: bool, whether the worker begins with this job, and reads the central variable as it is. For reads of
-            groups.
-        group_staleness: (events, groups) as `staleness`. For reads of groups.
-    """
-
-    row: np.ndarray
-    worker: np.ndarray
-    staleness: np.ndarray
+    row: np.ndarray  # the row of the trace after which it happens
+    worker: np.ndarray  # the worker
+    staleness: np.ndarray  # of the worker's last commit before that
+    # bool, whether the worker begins with this job, and reads the central variable as it is. For reads of groups
     begins: np.ndarray | None = None
-    group_staleness: np.ndarray | None = None
+    group_staleness: np.ndarray | None = None  # (events, groups) as `staleness`. For reads of groups
 
 
 class Plan(NamedTuple):
-    """Columns of a trace, of shape (commits,), or None where the trace lacks the trait that they belong to.
+    """Columns of a trace, of shape (commits,), or None where the trace lacks the trait that they belong to."""
 
-    Attributes:
-        workers: n.
-        worker, staleness: int32, as in the trace.
-        job: int32, the worker's commits before this one, or the jobs that it had begun (`Workload.counts`).
-        read_row: int32, the row after which the gradient can be taken; -1 for the start.
-        closes: bool, whether the row closes a step. With `BUFFER`.
-        collected: int32, commits collected in the step up to and including this one. With `BUFFER`.
-        prompt: bool, whether the worker reads right after this commit. With `RESUME`.
-        late_pull: bool, whether the worker pulls just before this commit. With `PULL`.
-        own: bool, whether the worker goes on from its own value after this commit. With `OWN`.
-        events: `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens; only those that the trace has.
-        group_staleness: (commits, groups) int32, as in the trace. With `GROUPS`.
-    """
-
-    workers: int
-    worker: np.ndarray
-    job: np.ndarray
-    staleness: np.ndarray
-    read_row: np.ndarray
-    closes: np.ndarray | None
-    collected: np.ndarray | None
-    prompt: np.ndarray | None
-    late_pull: np.ndarray | None
-    own: np.ndarray | None
+    workers: int  # n
+    worker: np.ndarray  # int32, as in the trace
+    job: np.ndarray  # int32, the worker's commits before this one, or the jobs that it had begun (`Workload.counts`)
+    staleness: np.ndarray  # int32, as in the trace
+    read_row: np.ndarray  # int32, the row after which the gradient can be taken; -1 for the start
+    closes: np.ndarray | None  # bool, whether the row closes a step. With `BUFFER`
+    collected: np.ndarray | None  # int32, commits collected in the step up to and including this one. With `BUFFER`
+    prompt: np.ndarray | None  # bool, whether the worker reads right after this commit. With `RESUME`
+    late_pull: np.ndarray | None  # bool, whether the worker pulls just before this commit. With `PULL`
+    own: np.ndarray | None  # bool, whether the worker goes on from its own value after this commit. With `OWN`
+    # `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens; only those that the trace has
     events: dict[str, Events]
-    group_staleness: np.ndarray | None = None
+    group_staleness: np.ndarray | None = None  # (commits, groups) int32, as in the trace. With `GROUPS`
 
     @property
     def traits(self) -> tuple[str, ...]:

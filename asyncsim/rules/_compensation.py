@@ -133,19 +133,12 @@ class DCASGD(Rule):
 
 
 class Gap(NamedTuple):
-    """The server's state of `GapAware`.
+    """The server's state of `GapAware`."""
 
-    Attributes:
-        central: θ.
-        moment: -η·v.
-        square: Decaying mean of the moment's square, which starts at zero.
-        weight: The same mean of ones, by which `square` is divided before use.
-    """
-
-    central: Params
-    moment: Params
-    square: Params
-    weight: jax.Array
+    central: Params  # θ
+    moment: Params  # -η·v
+    square: Params  # decaying mean of the moment's square, which starts at zero
+    weight: jax.Array  # the same mean of ones, by which `square` is divided before use
 
 
 class GapAware(Rule):

@@ -16,17 +16,11 @@ SPRING = "moves worker and server by the same amount, of which only the server's
 
 
 class Spring(NamedTuple):
-    """The state of an elastic worker.
+    """The state of an elastic worker."""
 
-    Attributes:
-        params: x, its own parameters.
-        exchange: The pull that the spring has yet to take from x, or () if it took it at once.
-        velocity: v, or () without momentum.
-    """
-
-    params: Params
-    exchange: Params = ()
-    velocity: Params = ()
+    params: Params  # x, its own parameters
+    exchange: Params = ()  # the pull that the spring has yet to take from x, or () if it took it at once
+    velocity: Params = ()  # v, or () without momentum
 
 
 def add(a: Params, b: Params) -> Params:

@@ -276,19 +276,12 @@ class Malenia(OfWorkers):
 
 
 class Leader(NamedTuple):
-    """The server's state of Ringleader.
+    """The server's state of Ringleader."""
 
-    Attributes:
-        table: Sum of the entries' means, and the workers in it; while answering, those that still wait for a step.
-        later: The next phase's table.
-        answering: Whether every worker has been heard in this phase.
-        phase: Number of phases that are over, modulo `AROUND`.
-    """
-
-    table: Table
-    later: Table
-    answering: jax.Array
-    phase: jax.Array
+    table: Table  # sum of the entries' means, and the workers in it; while answering, those that still wait for a step
+    later: Table  # the next phase's table
+    answering: jax.Array  # whether every worker has been heard in this phase
+    phase: jax.Array  # number of phases that are over, modulo `AROUND`
 
 
 class Ledger(NamedTuple):

@@ -34,15 +34,10 @@ class Transformation(Protocol):
 
 
 class Local(NamedTuple):
-    """The state of a worker with local steps.
+    """The state of a worker with local steps."""
 
-    Attributes:
-        optimiser: State of its optimiser, which survives pulls.
-        own: Further state of its rule.
-    """
-
-    optimiser: State
-    own: State = ()
+    optimiser: State  # state of its optimiser, which survives pulls
+    own: State = ()  # further state of its rule
 
 
 @cache

@@ -164,16 +164,12 @@ Path = tuple[Any, ...]  # keys and places on the way into a message
 
 
 class Memory(NamedTuple):
-    """A worker's state for its compressor.
+    """A worker's state for its compressor."""
 
-    Attributes:
-        error: The part of its updates that its messages have left out so far, in single precision at least, or ()
-            without error feedback.
-        compressor: The state of its compressor.
-    """
-
+    # the part of its updates that its messages have left out so far, in single precision at least, or () without error
+    # feedback
     error: Params
-    compressor: State
+    compressor: State  # the state of its compressor
 
 
 class Compressed(Wrapper, abstract=True):

@@ -73,38 +73,23 @@ class ConvNet(Classifier):
         super().check()
 
     def init(self, key: jax.Array) -> Params:
-        """Weights and biases, uniform on ±1/√fan_in as in PyTorch."""
-        return init(key)
+        """Weights and biases, uniform on ±1/√fan_in as in PyTorch: `conv1_weight`, `conv1_bias`, and so on."""
+        bounds = {}
+        for name, shape in WEIGHTS.items():
+            bound = fan_in_bound(shape)
+            bounds |= {f"{name}_weight": jnp.full(shape, bound), f"{name}_bias": jnp.full(shape[:1], bound)}
+        return uniform_like(key, bounds)
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
         """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
-        return loss(params, batch, key)
+        images, labels = batch
+        log_probabilities = jax.nn.log_softmax(_forward(params, images, dropout(key, len(images))), axis=0)
+        return -jnp.mean(jnp.take_along_axis(log_probabilities, labels[None], axis=0))
 
     @staticmethod
     def logits(params: Params, inputs: jax.Array) -> jax.Array:
         """Unnormalised log-probabilities without dropout, (examples, 10)."""
-        return logits(params, inputs)
-
-
-def init(key: jax.Array) -> Params:
-    """Weights and biases, uniform on ±1/√fan_in as in PyTorch: `conv1_weight`, `conv1_bias`, and so on."""
-    bounds = {}
-    for name, shape in WEIGHTS.items():
-        bound = fan_in_bound(shape)
-        bounds |= {f"{name}_weight": jnp.full(shape, bound), f"{name}_bias": jnp.full(shape[:1], bound)}
-    return uniform_like(key, bounds)
-
-
-def logits(params: Params, images: jax.Array) -> jax.Array:
-    """Unnormalised log-probabilities without dropout, (batch, 10), of float images (batch, 28, 28)."""
-    return _forward(params, images, 1.0).T
-
-
-def loss(params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
-    """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
-    images, labels = batch
-    log_probabilities = jax.nn.log_softmax(_forward(params, images, dropout(key, len(images))), axis=0)
-    return -jnp.mean(jnp.take_along_axis(log_probabilities, labels[None], axis=0))
+        return _forward(params, inputs, 1.0).T
 
 
 def dropout(key: jax.Array, batch: int) -> jax.Array:

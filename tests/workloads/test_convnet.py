@@ -1,4 +1,3 @@
-import importlib
 import math
 
 import jax
@@ -7,10 +6,13 @@ import numpy as np
 import pytest
 from jax import lax
 
-# The module: `asyncsim.workloads.ConvNet` as an attribute is the workload of that name.
-convnet = importlib.import_module("asyncsim.workloads._convnet")
+from asyncsim.datasets import Dataset
+from asyncsim.workloads import ConvNet
+from asyncsim.workloads._convnet import WEIGHTS, _first_maximum, dropout
 
 BATCH = 6
+BLANK = np.zeros((BATCH, 28, 28)), np.zeros(BATCH, int)
+NET = ConvNet(Dataset("blank", *BLANK, *BLANK, classes=10), batch_size=BATCH)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,7 +23,7 @@ def _double_precision():
 
 @pytest.fixture(scope="module")
 def params():
-    return convnet.init(jax.random.key(0))
+    return NET.init(jax.random.key(0))
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +54,12 @@ def reference_logits(params, images, factors=1.0):
 
 def reference_loss(params, batch, key):
     images, labels = batch
-    factors = convnet.dropout(key, len(images)).transpose(3, 0, 1, 2)
+    factors = dropout(key, len(images)).transpose(3, 0, 1, 2)
     log_probabilities = jax.nn.log_softmax(reference_logits(params, images, factors))
     return -log_probabilities[jnp.arange(len(labels)), labels].mean()
 
 
-value_and_grad = jax.jit(jax.value_and_grad(convnet.loss))
+value_and_grad = jax.jit(jax.value_and_grad(NET.loss))
 reference_value_and_grad = jax.jit(jax.value_and_grad(reference_loss))
 
 
@@ -72,7 +74,7 @@ def test_ten_tensors_of_163790_parameters(params):
 
 
 def test_initial_values_are_uniform_within_the_inverse_root_of_the_fan_in(params):
-    for name, shape in convnet.WEIGHTS.items():
+    for name, shape in WEIGHTS.items():
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         weight, bias = np.asarray(params[f"{name}_weight"]), np.asarray(params[f"{name}_bias"])
         assert weight.shape == shape
@@ -92,10 +94,10 @@ def test_loss_and_gradient_are_those_of_plain_convolutions(params, batch):
 
 def test_lanes_under_vmap_are_the_gradients_taken_alone(batch):
     keys = jax.random.split(jax.random.key(3), 2)
-    params = [convnet.init(key) for key in keys]
+    params = [NET.init(key) for key in keys]
     batches = [batch, (batch[0][::-1], batch[1])]
     lanes = jax.tree.map(lambda *x: jnp.stack(x), *zip(params, batches, strict=True))
-    _, together = jax.jit(jax.vmap(jax.value_and_grad(convnet.loss)))(*lanes, keys)
+    _, together = jax.jit(jax.vmap(jax.value_and_grad(NET.loss)))(*lanes, keys)
     for lane, key in enumerate(keys):
         _, alone = value_and_grad(params[lane], batches[lane], key)
         assert_close({name: tensor[lane] for name, tensor in together.items()}, alone)
@@ -103,13 +105,13 @@ def test_lanes_under_vmap_are_the_gradients_taken_alone(batch):
 
 def test_evaluation_has_no_dropout(params, batch):
     images, _ = batch
-    logits = jax.jit(convnet.logits)(params, images)
+    logits = jax.jit(NET.logits)(params, images)
     assert logits.shape == (BATCH, 10)
     np.testing.assert_allclose(logits, jax.jit(reference_logits)(params, images), rtol=1e-10)
 
 
 def test_training_drops_half_the_channels_of_each_image_and_doubles_the_rest():
-    factors = np.asarray(convnet.dropout(jax.random.key(0), 500))
+    factors = np.asarray(dropout(jax.random.key(0), 500))
     assert factors.shape == (20, 1, 1, 500)
     assert set(factors.ravel()) == {0.0, 2.0}
     four_sigma = 4 * 0.5 / math.sqrt(factors.size)
@@ -124,5 +126,5 @@ def test_loss_in_training_follows_its_key(params, batch):
 
 def test_a_tied_maximum_sends_its_gradient_to_the_first():
     x = jnp.array([[1.0, 0.0], [1.0, 2.0], [0.0, 2.0], [1.0, 2.0]])
-    gradient = jax.grad(lambda x: convnet._first_maximum(x).sum())(x)
+    gradient = jax.grad(lambda x: _first_maximum(x).sum())(x)
     np.testing.assert_array_equal(gradient, [[1, 0], [0, 1], [0, 0], [0, 0]])
