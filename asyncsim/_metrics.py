@@ -42,6 +42,7 @@ SPENT = {  # where somebody gives the power or the prices of a cluster
 KEYS = tuple(METRICS)
 NOTABLE = ("diverged_at", "stuck")  # which a table of many runs has only if one of them is so
 SHORT = ("final_loss", "test_accuracy", *NOTABLE)  # of a summary, where there is little room
+LONGEST = 60  # characters of the value of a field
 _DIRECTIONS = {"accuracy": True, "loss": False, "error": False}  # word in the name of a metric of one's own
 
 
@@ -77,9 +78,23 @@ def cell(value: Any) -> str:
         return ABSENT
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        kind = [str(value["kind"]).rpartition(".")[2]] if "kind" in value else []
+        return ", ".join([*kind, *(f"{spaced(key)} {cell(one)}" for key, one in value.items() if key != "kind")])
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
+        return ", ".join(f"({cell(one)})" if isinstance(one, Mapping) else cell(one) for one in value) or "none"
     return number(value) if isinstance(value, (int, float)) else str(value)
+
+
+def field_lines(values: Iterable[tuple[str, Any]], longest: int = LONGEST) -> list[tuple[str, str]]:
+    """(name, value) of fields, from their paths and values; without "network: Network" and the like."""
+    lines = [(path.removesuffix(".number").removesuffix(".array"), cell(value)) for path, value in values]
+    return [(name, cut(text, longest)) for name, text in lines if name.rpartition(".")[2] != text.lower()]
+
+
+def cut(text: str, longest: int) -> str:
+    """A text without its end if it is longer."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def number(value: float | None) -> str:

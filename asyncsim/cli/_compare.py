@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from asyncsim._metrics import cell, metric, spaced, text
+from asyncsim._metrics import cell, cut, metric, text
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, out_option, print_columns, print_results
 from asyncsim.cli._tags import RunFolder
@@ -68,13 +68,13 @@ def command(run: tuple[Path, ...], out: str | None, power: Power | None, price: 
 def print_contrast(found: Contrast) -> None:
     """A table of the fields in which the scenarios differ, and one of the results."""
     names = list(found.folders)
-    scenarios = {spaced(field): [_cut(cell(of[name])) for name in names] for field, of in found.scenarios.items()}
-    results = {metric(key).label: [_cut(text(key, of[name])) for name in names] for key, of in found.results.items()}
+    scenarios = {field: [cell(of[name]) for name in names] for field, of in found.scenarios.items()}
+    results = {metric(key).label: [text(key, of[name]) for name in names] for key, of in found.results.items()}
     for head, table in (("scenario", scenarios), ("result", results)):
         if not table:
             click.echo(f"The {head}s are the same.\n")
             continue
-        columns = {name: [values[place] for values in table.values()] for place, name in enumerate(names)}
+        columns = {name: [cut(values[place], LONGEST) for values in table.values()] for place, name in enumerate(names)}
         print_columns({head: [*table], **columns}, [head])
         click.echo()
     times = [metric(name).label for name in TIMES if name in found.results]
@@ -85,7 +85,3 @@ def differing_settings(found: Contrast) -> str:
     """The fields in which the scenarios differ, by their last names."""
     fields = [field.rpartition(".")[2] for field in found.scenarios if not field.startswith("record.")]
     return f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
-
-
-def _cut(shown: str) -> str:
-    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

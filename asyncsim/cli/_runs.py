@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from asyncsim._checks import did_you_mean
-from asyncsim._metrics import KEYS, SHORT, cell, is_notable, metric, spaced, text
+from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import (
     json_option,
@@ -26,12 +26,10 @@ from asyncsim.store import _listing as listing
 from asyncsim.store import _places as places
 from asyncsim.store._labels import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, RunInfo, read_info
 from asyncsim.store._lease import host_of, in_words, is_here
-from asyncsim.store._listing import WHEN, Row
+from asyncsim.store._listing import WHEN, Row, flat
 from asyncsim.store._places import again, value_text
 from asyncsim.store.tags import quoted
 
-LONGEST = 60  # characters of a value
-KIND, IMPORT = "kind", "import"  # entries that say to what the others belong, and from where it comes
 REMARKS = {INTERRUPTED: "interrupted", DAMAGED: "damaged"}
 DEFAULT = "runs"
 NUMBERS = ("commits", *SHORT)
@@ -206,55 +204,8 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
     else:
         click.echo()
         print_numbers(kept.summary)
-    for group, rows in groups(kept.settings):
-        click.echo(f"\n{group}")
-        print_lines([(spaced(name), value) for name, value in rows], before="  ")
-
-
-def groups(description: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """A description in groups of (name, value) lines."""
-    nested = {name: value for name, value in description.items() if isinstance(value, Mapping) and name != "record"}
-    for name, value in nested.items():
-        rows = [(key, text) for key, text in leaves(value) if text]
-        if rows:
-            yield name, rows
-    rest = {name: value for name, value in description.items() if name not in nested and value is not None}
-    if rest:
-        yield "study", [*leaves(rest)]
-
-
-def leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """The values of a description with their paths, those of laws and of lists in one line."""
-    for key, one in value.items():
-        name = f"{before}{key}"
-        if key == KIND:
-            if not str(one).startswith("cluster."):  # of which there is one of each
-                yield f"{before}name", str(one).rpartition(".")[2]
-        elif isinstance(one, Mapping) and str(one.get(KIND)).startswith("cluster."):
-            yield from leaves(one, f"{name}.")
-        elif isinstance(one, Mapping) and not any(isinstance(v, Mapping) for v in one.values()):
-            yield name, _cut(_in_line(one))
-        elif isinstance(one, Mapping):
-            yield from leaves(one, f"{name}.")
-        elif one is not None:
-            yield name, _cut(_text(one))
-
-
-def _in_line(one: Mapping[str, Any]) -> str:
-    """A law, a fault or strides in one line."""
-    kind = [str(one[KIND]).rpartition(".")[2]] if KIND in one else []
-    rest = [f"{spaced(key)} {_text(v)}" for key, v in one.items() if key not in (KIND, IMPORT) and v is not None]
-    return ", ".join([*kind, *rest]) or "none"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(f"({_in_line(one)})" if isinstance(one, Mapping) else _text(one) for one in value) or "none"
-    return cell(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    click.echo()
+    print_lines(field_lines(flat(kept.settings)))
 
 
 def _came_from(origin: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import jax.monitoring
 import numpy as np
 
 from asyncsim._fields import settings
-from asyncsim._metrics import KEYS, SHORT, cell, is_notable, metric, spaced, text
+from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.costs._sizes import UNSIZED, sizes_of
@@ -37,6 +37,7 @@ from asyncsim.store._entry import Folder
 from asyncsim.store._files import atomic_write, keep_owned, require_folder, to_plain
 from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE
 from asyncsim.store._labels import SCENARIO as LABEL
+from asyncsim.store._listing import flat
 from asyncsim.store._origin import Origin
 from asyncsim.trace import Trace
 from asyncsim.trace._tables import end_of_trace
@@ -407,18 +408,8 @@ def write_html(result: Result, path: str | os.PathLike[str]) -> None:
     title, subtitle = headline(result.scenario)
     tables = {
         "Summary": [(metric(name).label, text(name, value)) for name, value in result.summary.items()],
-        "Scenario": [*_leaves(result.scenario.describe())],
+        "Scenario": field_lines(flat(result.scenario.describe()), LONGEST),
     }
     predicted = predicted_staleness(result.scenario, result.trace)
     page = report_page(result.trace, result.run, title, subtitle, predicted=predicted, tables=tables)
     atomic_write(path, lambda file: file.write(page.encode()))
-
-
-def _leaves(described: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """The values of a description with their paths."""
-    for name, value in described.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{before}{name}.")
-        elif value is not None:
-            shown = cell(value)
-            yield spaced(f"{before}{name}"), shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
