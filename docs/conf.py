@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version as version_of
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -14,8 +13,6 @@ sys.path.insert(0, str(HERE))
 import asyncsim  # noqa: E402  (after the path)
 from asyncsim.animation._explore import make_explorable  # noqa: E402
 
-UNTRIED_JAX = (0, 12)  # as in tests/conftest.py
-QUICK_XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 BUILT = HERE / "_build"
 EXTRA = BUILT / "extra"  # pages that are no documents: the explorable
 
@@ -94,8 +91,7 @@ def prepare_kernel() -> None:
     """Prepare the environment of the pages' code: the command, a folder for tags, the scripts, a width of 100.
 
     Pages share compiled programs. The folder for that starts empty, since programs are
-    compiled for the processor at hand, and is locked, since pages run at the same time. They are compiled quickly, as
-    for the tests: pages show results, and their programs are small.
+    compiled for the processor at hand, and is locked, since pages run at the same time.
     """
     profile = BUILT / "ipython" / "profile_default"
     for folder in (profile, BUILT / "compiled"):
@@ -107,7 +103,6 @@ def prepare_kernel() -> None:
         "ASYNCSIM_REPOSITORY": str(HERE.parent),
         "COLUMNS": "100",
         "IPYTHONDIR": str(BUILT / "ipython"),
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",
         "JAX_COMPILATION_CACHE_DIR": str(BUILT / "compiled"),
         "JAX_COMPILATION_CACHE_MAX_SIZE": "1000000000",  # a limit is what makes JAX take the lock
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
@@ -117,8 +112,6 @@ def prepare_kernel() -> None:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "TF_CPP_MIN_LOG_LEVEL": "3",  # loading a program writes a page about hints that are no features of a processor
     }
-    if tuple(map(int, version_of("jax").split(".")[:2])) < UNTRIED_JAX:  # XLA aborts at a flag that it does not know
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_XLA_FLAGS}".strip()
 
 
 def write_interactive_pages() -> None:

@@ -180,12 +180,20 @@ def test_a_kernel_runs_pages_one_after_another_and_forgets_each(tools, tmp_path,
         ),
         "leans on the first": page("x"),
         "fails": page("1 / 0"),
+        "how-to/quick": page("import os", "'JAX_DISABLE_MOST_OPTIMIZATIONS' in os.environ, 'x' in globals()"),
+        "how-to/cores": page("import os", "'JAX_DISABLE_MOST_OPTIMIZATIONS' in os.environ, 'x' in globals()"),
         "on its own": page("import os", "'x' in globals(), os.path.exists('mine'), os.path.isdir('scenarios')"),
     }
+    pages = {Path(name): page for name, page in pages.items()}
     run = tools("execute")._run
     with ThreadPoolExecutor(1) as thread:  # this one may have a loop that belongs to a browser
         done = thread.submit(lambda: asyncio.run(run(pages.items(), timeout=60))).result()
-    results = {name: notebook.cells[-1].outputs[0].data["text/plain"] for name, notebook, _ in done}
-    assert results == {"first": "(True, True)", "on its own": "(False, False, True)"}
+    results = {str(path): notebook.cells[-1].outputs[0].data["text/plain"] for path, notebook, _ in done}
+    assert results == {
+        "first": "(True, True)",
+        "how-to/quick": "(True, False)",
+        "how-to/cores": "(False, False)",
+        "on its own": "(False, False, True)",
+    }
     cells = [cell for _, notebook, _ in done for cell in notebook.cells]
-    assert [cell.metadata for cell in cells] == [{}] * 4  # Sphinx looks results up by this, too
+    assert [cell.metadata for cell in cells] == [{}] * 8  # Sphinx looks results up by this, too
