@@ -23,7 +23,7 @@ def checked_k(k: int, workers: int) -> int:
 
 
 def checked_kappa(kappa: float) -> float:
-    """κ = step size times curvature, positive."""
+    """ηh = step size times curvature, positive."""
     return checks.require_positive("kappa", kappa, remedy="Give step size times curvature.")
 
 

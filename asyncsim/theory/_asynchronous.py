@@ -73,11 +73,8 @@ def staleness_limit_cdf(ratio: ArrayLike, *, compute: Delay) -> FloatArray:
     mean 1. Assumptions as in `staleness_pmf`.
 
     Args:
-        ratio: τ / (n - 1), no unit; any shape.
+        ratio: τ / (n - 1), no unit; any shape, which is that of the probabilities.
         compute: The law of all workers.
-
-    Returns:
-        Probabilities, the shape of `ratio`.
 
     Raises:
         ValueError: If the law has atoms, or its mean is not finite and positive.
@@ -108,7 +105,7 @@ def is_round_robin(laws: tuple[Group, ...]) -> bool:
 
 
 def staleness_mean(*, workers: int) -> float:
-    """Mean staleness over all commits of asynchronous workers: n - 1, for any compute laws.
+    """Mean staleness, in commits, over all commits of asynchronous workers: n - 1, for any compute laws.
 
     Exact in the long run: at every commit n - 1 other gradients are under way, and a gradient is counted at
     exactly τ commits. Holds for unequal and dependent delays and for any server that handles a commit and the
@@ -116,9 +113,6 @@ def staleness_mean(*, workers: int) -> float:
 
     Args:
         workers: Number of workers n, at least 1.
-
-    Returns:
-        The mean, in commits.
 
     Raises:
         ValueError: If `workers` is not an integer of at least 1.
@@ -161,17 +155,15 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
 
 
 def staleness_mean_from_start(*, workers: int, commits: int) -> float:
-    """Mean staleness of the first N commits of equal exponential workers: (n - 1) (1 - n (1 - (1 - 1/n)^N) / N).
+    """Mean staleness of the first N commits of equal exponential workers, in commits.
 
-    Exact: all workers read version 0 at time 0, and E τ_k = (n - 1) (1 - (1 - 1/n)^k) for commit k = 0, 1, ...;
-    zero-time server. For other laws there is no such result.
+    It is (n - 1) (1 - n (1 - (1 - 1/n)^N) / N). Exact: all workers read version 0 at time 0, and
+    E τ_k = (n - 1) (1 - (1 - 1/n)^k) for commit k = 0, 1, …, if the server takes no time. For other laws there is no
+    such result.
 
     Args:
         workers: Number of workers n, at least 1.
         commits: Number of commits N, at least 1.
-
-    Returns:
-        The mean, in commits.
 
     Raises:
         ValueError: If an argument is not an integer of at least 1.
@@ -240,18 +232,15 @@ def _renewal_variance(laws: tuple[Group, ...], workers: int) -> float:
 
 
 def staleness_variance_small_cv(*, compute: Delay, workers: int) -> float:
-    """Approximate variance for a small cv: (n - 1)² cv² + (n - 1) (E|X - X'| / m - cv²), X and X' two delays.
+    """Approximate variance for a small cv, in commits²: (n - 1)² cv² + (n - 1) (E|X - X'| / m - cv²).
 
-    Accurate to about 3 % for cv <= 0.5 and n = 16, better for smaller cv and larger n; equal workers, assumptions as in
-    `staleness_pmf`. It shows why nearly regular workers have a nearly regular staleness; `staleness_variance` is
-    exact.
+    X and X' are two delays. Accurate to about 3 % for cv <= 0.5 and n = 16, better for smaller cv and larger n; equal
+    workers, assumptions as in `staleness_pmf`. It shows why nearly regular workers have a nearly regular staleness;
+    `staleness_variance` is exact.
 
     Args:
         compute: The law of all workers, in seconds.
         workers: Number of workers n, at least 1.
-
-    Returns:
-        The approximate variance, in commits squared.
 
     Raises:
         ValueError: If the law has cv > 0.5, where the approximation is poor.

@@ -13,18 +13,15 @@ from asyncsim.delays import FloatArray
 
 
 def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> float:
-    """Order of the time of synchronous mini-batch SGD: max_i τ_i (LΔ/ε + σ² LΔ / (n ε²)).
+    """Order of the seconds of synchronous mini-batch SGD: max_i t_i (LΔ/ε + σ² LΔ / (n ε²)).
 
     An order, not a prediction in seconds; see the module for the setting. Every step waits for the slowest worker.
 
     Args:
-        seconds: τ_i, seconds per gradient of each worker, in any order, shape (n,).
+        seconds: t_i, seconds per gradient of each worker, in any order, shape (n,).
         gap: L Δ, smoothness times initial gap.
         noise: σ², variance of a gradient.
         accuracy: ε, the squared gradient norm aimed at.
-
-    Returns:
-        Seconds, up to a constant factor.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -42,7 +39,7 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, 
 
 
 def rennala_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> tuple[float, int]:
-    """Optimal order of time, attained by Rennala SGD: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/τ_i / m.
+    """Optimal order of time, attained by Rennala SGD: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/t_i / m.
 
     The harmonic mean h_m is over the m fastest workers. An order, not a prediction in seconds; see the module for
     the setting. Never above `minibatch_complexity` and `asynchronous_complexity`.
@@ -70,15 +67,12 @@ def rennala_complexity(*, seconds: Sequence[float], gap: float, noise: float, ac
 
 
 def asynchronous_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> float:
-    """Order of the best known upper bound for asynchronous SGD: h_n (LΔ/ε + σ² LΔ / (n ε²)), 1/h_n = Σ_i 1/τ_i / n.
+    """Order of the best known upper bound for asynchronous SGD, in seconds: h_n (LΔ/ε + σ² LΔ / (n ε²)).
 
-    An order of an upper bound, not a prediction in seconds; see the module for the setting. With step sizes that
-    shrink with staleness. The formula is quoted, and neither derived nor checked against an experiment here.
+    Here 1/h_n = Σ_i 1/t_i / n. See the module for the setting, with step sizes that shrink with staleness. The formula
+    is quoted, and neither derived nor checked against an experiment here.
 
     Args and errors: as in `minibatch_complexity`.
-
-    Returns:
-        Seconds, up to a constant factor.
 
     Example:
         >>> fast_and_slow = [1.0] * 50 + [1000.0] * 50
@@ -94,14 +88,11 @@ def asynchronous_complexity(*, seconds: Sequence[float], gap: float, noise: floa
 
 
 def collection_time(*, seconds: Sequence[float], gradients: int) -> float:
-    """Exact time in which workers that all start at 0 finish `gradients` jobs: the least t with Σ_i ⌊t/τ_i⌋ >= S.
+    """Exact seconds in which workers that all start at 0 finish `gradients` jobs: the least t with Σ_i ⌊t/t_i⌋ >= S.
 
     Args:
-        seconds: τ_i, fixed seconds per gradient of each worker, shape (n,).
+        seconds: t_i, fixed seconds per gradient of each worker, shape (n,).
         gradients: S, at least 1.
-
-    Returns:
-        Seconds; at most `collection_bound`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -112,25 +103,22 @@ def collection_time(*, seconds: Sequence[float], gradients: int) -> float:
     """
     tau = _sorted(seconds)
     gradients = require_integer("gradients", gradients, least=1, remedy="Collect one gradient or more.")
-    # Until the bound the i-th worker makes bound/τ_i jobs; the S-th of all their ends is the answer.
+    # Until the bound the i-th worker makes bound/t_i jobs; the S-th of all their ends is the answer.
     jobs = np.floor(collection_bound(seconds=seconds, gradients=gradients) / tau * (1 + 1e-9)).astype(int)
     ends = np.concatenate([t * np.arange(1, count + 1) for t, count in zip(tau, jobs, strict=True)])
     return float(np.partition(ends, gradients - 1)[gradients - 1])
 
 
 def collection_bound(*, seconds: Sequence[float], gradients: int) -> float:
-    """Upper bound of the time to collect S gradients: min_m (S + m - 1) / Σ_{i<=m} 1/τ_i, m the fastest workers.
+    """Upper bound of the seconds to collect S gradients: min_m (S + m - 1) / Σ_{i<=m} 1/t_i, m the fastest workers.
 
-    Exact as a bound for workers that all start fresh: in time t they finish more than Σ_{i<=m} (t/τ_i - 1) jobs, a
+    Exact as a bound for workers that all start fresh: in time t they finish more than Σ_{i<=m} (t/t_i - 1) jobs, a
     whole number (so that m - 1 suffices where the usual statement has m). Attained by equal workers if n divides
     S + n - 1. Twice as long if each may first have to finish a stale job.
 
     Args:
-        seconds: τ_i, fixed seconds per gradient of each worker, shape (n,).
+        seconds: t_i, fixed seconds per gradient of each worker, shape (n,).
         gradients: S, at least 1.
-
-    Returns:
-        Seconds.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -18,7 +18,7 @@ _LATENCY = "Give seconds each way, for example 0.01."
 def useful_share(
     *, compute: Delay, workers: int, protocol: str = "async", k: int | None = None, latency: float = 0.0
 ) -> float:
-    """Share of the workers' time in which they compute gradients that are used.
+    """Share, from 0 to 1, of the workers' time in which they compute gradients that are used.
 
     With ℓ the latency each way and X_{i:n} the i-th shortest of n compute times,
 
@@ -37,9 +37,6 @@ def useful_share(
         protocol: "async", "sync" or "k_sync".
         k: K, gradients for each step of "k_sync".
         latency: ℓ, mean seconds that a message takes each way.
-
-    Returns:
-        The share, from 0 to 1.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -64,7 +61,7 @@ def useful_share(
 
 
 def queue_busy_share(workers: int, compute_rate: float, service_rate: float) -> float:
-    """Share of the workers' time in which they compute, with one exponential server: X(n) / (n λ).
+    """Share, from 0 to 1, of the workers' time in which they compute, with one exponential server: X(n) / (n λ).
 
     X(n) is `throughput`, the commits per second. Exact in the long run for any compute law of mean 1/λ.
 
@@ -72,9 +69,6 @@ def queue_busy_share(workers: int, compute_rate: float, service_rate: float) -> 
         workers: Number of workers n, at least 1.
         compute_rate: λ, gradients per second and worker.
         service_rate: Commits per second that the server can apply.
-
-    Returns:
-        The share, from 0 to 1.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -120,9 +114,6 @@ def energy_per_gradient(
         protocol: "async", "sync" or "k_sync".
         k: K, gradients for each step of "k_sync".
         latency: ℓ, mean seconds that a message takes each way; 0 for "k_sync".
-
-    Returns:
-        Joules.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -179,9 +170,6 @@ def preemption(*, compute: Delay, preemption_rate: float, down: float = 0.0) -> 
         preemption_rate: φ, preemptions for each second up.
         down: R, mean seconds for which a worker is away.
 
-    Returns:
-        See `Preemption`.
-
     Raises:
         ValueError: If an argument is out of range.
 
@@ -214,9 +202,6 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: float) -> float:
     Args:
         compute: Law X of the compute times: `Constant`, `Uniform`, `Exponential` or `Gamma`.
         preemption_rate: φ, preemptions for each second up.
-
-    Returns:
-        Seconds.
 
     Raises:
         ValueError: If an argument is out of range, or the law is another one.

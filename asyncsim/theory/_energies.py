@@ -11,16 +11,16 @@ from asyncsim.theory._stationary import kinetic_energy
 
 
 def proxy_noise_floor(kappa: float, momentum: float) -> float:
-    """Stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) κ (2(1 + μ) - κ)); exact.
+    """Stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) ηh (2(1 + μ) - ηh)); exact.
 
-    Assumptions: a quadratic, additive noise independent from step to step; v ← μv - κx + ξ, x ← x + v.
+    Assumptions: a quadratic, additive noise independent from step to step; v ← μv - ηh x + ξ, x ← x + v.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         momentum: μ in [0, 1).
 
     Returns:
-        The variance per unit of that of ξ; infinite from κ = 2(1 + μ) on.
+        The variance per unit of that of ξ; infinite from ηh = 2(1 + μ) on.
 
     Example:
         >>> round(proxy_noise_floor(0.1, momentum=0.9), 3)
@@ -32,9 +32,9 @@ def proxy_noise_floor(kappa: float, momentum: float) -> float:
 
 
 def proxy_kinetic_energy(kappa: float, momentum: float) -> float:
-    """Stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - κ)), per unit of ξ's variance; exact.
+    """Stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - ηh)), per unit of ξ's variance; exact.
 
-    Assumptions, arguments and infinity as in `proxy_noise_floor`. For small κ it is that of pure noise, which
+    Assumptions, arguments and infinity as in `proxy_noise_floor`. For small ηh it is that of pure noise, which
     adds up to ½/(1 - μ²).
 
     Example:
@@ -52,7 +52,7 @@ def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay]
     `kinetic_energy` over `proxy_kinetic_energy`: at most 1 where condition (12) holds in the mean.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
         compute: One law for all workers, or a sequence of one law per worker, for which `stability_limit` has a result.
         momentum: μ in [0, 1) of the proxy.
@@ -165,11 +165,11 @@ def most_workers_in_noise(momentum: float) -> float:
 def most_workers_on_quadratic(kappa: float, momentum: float) -> float:
     """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers; exact.
 
-    n = P(2 + κ) / (1 + κ + Pκ²) with P the proxy's energy: where `energy_ratio` is 1. For κ → 0 it is
+    n = P(2 + ηh) / (1 + ηh + P (ηh)²) with P the proxy's energy: where `energy_ratio` is 1. For ηh → 0 it is
     `most_workers_in_noise`.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         momentum: μ in [0, 1) of the proxy.
 
     Returns:

@@ -23,7 +23,7 @@ class MomentumEstimate(NamedTuple):
 
 
 def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
-    """Momentum by regression on the means over many runs from one start; consistent in the number of runs.
+    """Momentum and step by regression on the means over many runs from one start; consistent in the number of runs.
 
     The mean over runs of Δ_{t+1} is regressed on those of Δ_t and g_t, Δ_t = x_t - x_{t-1}. The error is that of the
     means, the noise over the root of the number of runs: omit the commits at which the means have died away.
@@ -31,9 +31,6 @@ def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
     Args:
         x: (runs, T) central variable x_0, x_1, … of each run, one coordinate.
         gradients: (runs, T) ∇L(x_t), without noise, at the same central variables (not where workers read).
-
-    Returns:
-        A `MomentumEstimate`.
 
     Raises:
         ValueError: If the shapes differ, are not two-dimensional, or there are fewer than four commits.
@@ -73,7 +70,7 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
 
 
 def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> MomentumEstimate:
-    """Momentum from single runs by two-stage least squares; consistent in the number of commits.
+    """Momentum and step from single runs by two-stage least squares; consistent in the number of commits.
 
     The residual Δ_{t+1} - (1 - 1/n)Δ_t + (η/n)g_t of equal exponential workers is uncorrelated with everything known
     at commit t - 1, for any loss: x_{t-1}, …, x_{t-lags} are instruments. For other laws that is not exact.
@@ -83,9 +80,6 @@ def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> M
         gradients: ∇L(x_t), of the same shape.
         lags: Number of instruments, at least 2. More of them scatter less, up to about twice the number of workers,
             but pull the estimate towards least squares unless the runs are long: eight are a safe choice.
-
-    Returns:
-        A `MomentumEstimate`.
 
     Raises:
         ValueError: If the shapes differ, `lags` is below 2, or there are not more commits than `lags` + 3.
@@ -109,21 +103,21 @@ def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> M
 
 
 def attenuated_momentum(kappa: float, workers: int) -> MomentumEstimate:
-    """What `least_squares_momentum` tends to on a noisy quadratic, for equal exponential workers; exact.
+    """The limit of `least_squares_momentum` on a noisy quadratic, for equal exponential workers; exact.
 
-    With a = Var x, d = a/(1 + nκ), b = (1 + κ)d (stationary E x y_w = b, E y_v y_w = d) the second moments are
-    E Δ_t² = 2κb, E Δ_t x_t = κb, E Δ_{t+1} x_t = -κb and E Δ_{t+1}Δ_t = κ²((1 - 1/n)d - b/n); the coefficients solve
-    the normal equations. The noise variance cancels.
+    With a = Var x, d = a/(1 + n ηh), b = (1 + ηh)d (stationary E x y_w = b, E y_v y_w = d) the second moments are
+    E Δ_t² = 2 ηh b, E Δ_t x_t = ηh b, E Δ_{t+1} x_t = -ηh b and E Δ_{t+1}Δ_t = (ηh)² ((1 - 1/n)d - b/n).
+    The coefficients solve the normal equations, and the noise variance cancels.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
 
     Returns:
         The estimate for gradients multiplied by the step size, so that the true `step` is 1/n.
 
     Raises:
-        ValueError: If an argument is out of range, or κ is beyond the stability limit.
+        ValueError: If an argument is out of range, or ηh is beyond the stability limit.
 
     Example:
         The true momentum is 0.875:

@@ -10,10 +10,11 @@ from asyncsim.theory._arguments import checked_commits, checked_k, checked_kappa
 
 
 def exponential_limit(workers: int) -> float:
-    """The κ above which E x² grows without bound: (1 + √(1 + 8n)) / (2n), about √(2/n) for many workers; exact.
+    """The ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n); exact.
 
-    Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential workers that read just after
-    their own commit. A single run can look stable up to a larger κ, with rare and huge excursions.
+    It is about √(2/n) for many workers. Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential
+    workers that read just after their own commit. A single run can look stable up to a larger ηh, with rare and huge
+    excursions.
 
     Example:
         >>> round(exponential_limit(workers=8), 6)
@@ -24,13 +25,13 @@ def exponential_limit(workers: int) -> float:
 
 
 def exponential_noise_floor(kappa: float, workers: int) -> float:
-    """Stationary Var x = (1 + nκ) / (κ (2 + κ - nκ²)) per unit of the raw update's variance; exact.
+    """Stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of the raw update's variance; exact.
 
     Assumptions as in `exponential_limit`, with additive noise that is independent from commit to commit. One worker
-    gives 1 / (κ(2 - κ)), the floor of sequential SGD.
+    gives 1 / (ηh (2 - ηh)), the floor of sequential SGD.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
 
     Returns:
@@ -46,9 +47,9 @@ def exponential_noise_floor(kappa: float, workers: int) -> float:
 
 
 def exponential_kinetic_energy(kappa: float, workers: int) -> float:
-    """Stationary ½E(θ_{t+1} - s_t)² = n (1 + κ) / (2 + κ - nκ²) per unit of the raw update's variance; exact.
+    """Stationary ½E(θ_{t+1} - s_t)² = n (1 + ηh) / (2 + ηh - n (ηh)²) per unit of the raw update's variance; exact.
 
-    It tends to n/2 for small κ: the energy of asynchrony grows with the number of workers. Assumptions, arguments
+    It tends to n/2 for small ηh: the energy of asynchrony grows with the number of workers. Assumptions, arguments
     and infinity as in `exponential_noise_floor`.
 
     Example:
@@ -63,10 +64,11 @@ def exponential_moments(kappa: float, workers: int, commits: int, start: float =
     """E x_t² after t = 0, 1, … commits from a common start, stable or not; exact.
 
     With a = E x², b = E x y, c = E y², d = E y_v y_w (y_w: what worker w has read; v ≠ w) and s² the noise:
-    a⁺ = a - 2κb + κ²c + s², b⁺ = a⁺/n + q(b - κd), c⁺ = a⁺/n + qc, d⁺ = (2/n)(b - κd) + (1 - 2/n)d, q = 1 - 1/n.
+    a⁺ = a - 2 ηh b + (ηh)² c + s², b⁺ = a⁺/n + q(b - ηh d), c⁺ = a⁺/n + qc, d⁺ = (2/n)(b - ηh d) + (1 - 2/n)d with
+    q = 1 - 1/n.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
         commits: T.
         start: x_0, which every worker has read.
@@ -103,9 +105,9 @@ def _checked(workers: int, kappa: float) -> tuple[int, float]:
 
 
 def k_async_stability_limit(workers: int, k: int) -> float:
-    """The κ above which E x² grows without bound when K of n exponential workers are averaged; exact.
+    """The ηh, step size times curvature, above which E x² grows when K of n exponential workers are averaged; exact.
 
-    The positive root of 2K + κ(2eK - 2n + K) = eκ², with e = 2n(n - K) / (K(2n - K - 1)).
+    The positive root of 2K + ηh (2eK - 2n + K) = e (ηh)², with e = 2n(n - K) / (K(2n - K - 1)).
 
     Assumptions: one-dimensional quadratic (or one eigenvalue); a version is the mean of the first K different workers'
     gradients; they wait for one another and then read the new version; the others go on with what they have read.
@@ -113,9 +115,6 @@ def k_async_stability_limit(workers: int, k: int) -> float:
     Args:
         workers: n.
         k: K from 1 to n.
-
-    Returns:
-        The limit of κ = step size times curvature, per version.
 
     Raises:
         ValueError: If K is not in 1 … n.
@@ -138,12 +137,12 @@ def k_async_stability_limit(workers: int, k: int) -> float:
 def k_async_noise_floor(kappa: float, workers: int, k: int) -> float:
     """Stationary Var x of K-async SGD with exponential workers, per unit of one raw update's variance; exact.
 
-    Var x = (1 + eκ) / (κ [2K + κ(2eK - 2n + K) - eκ²]), e as in `k_async_stability_limit`, whose assumptions hold;
-    the noise is additive and independent from gradient to gradient. K = 1 is asynchronous SGD, and K = n gives
-    1 / (nκ(2 - κ)), synchronous SGD with n times the batch.
+    Var x = (1 + e ηh) / (ηh [2K + ηh (2eK - 2n + K) - e (ηh)²]), e as in `k_async_stability_limit`, whose assumptions
+    hold; the noise is additive and independent from gradient to gradient. K = 1 is asynchronous SGD, and K = n gives
+    1 / (n ηh (2 - ηh)), synchronous SGD with n times the batch.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
         k: K from 1 to n.
 

@@ -47,20 +47,18 @@ class Later:
 
 
 def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: int, pull_to_commit: Delay) -> float:
-    """Mean staleness with a gap: n - 1 + g, g = Σ_i p_i Σ_{w≠i} d / (m_w + d) commits between pull and commit.
+    """Mean staleness with a gap, in commits: n - 1 + g with g = Σ_i p_i Σ_{w≠i} d / (m_w + d).
 
-    With m_w the mean compute times, d that from pull to commit, and p_i ∝ 1 / (m_i + d) the shares of the commits;
-    equal workers: g = (n - 1) d / (m + d). Exact in the long run for independent delays of any law, for the
-    workers of `Server(atomic=False, resume="own", pull_to_commit=…)` that never wait, without a network and with a
-    server that takes no time. The first part is `staleness_mean`; `trace.version - trace.pull_version` measures g.
+    The gap g counts the commits of others between pull and commit. With m_w the mean compute times, d that from pull to
+    commit, and p_i ∝ 1 / (m_i + d) the shares of the commits; equal workers: g = (n - 1) d / (m + d). Exact in the long
+    run for independent delays of any law, for the workers of `Server(atomic=False, resume="own", pull_to_commit=…)`
+    that never wait, without a network and with a server that takes no time. The first part is `staleness_mean`;
+    `trace.version - trace.pull_version` measures g.
 
     Args:
         compute: One law for all workers, or a sequence of one law per worker; times in seconds.
         workers: Number of workers n, at least 1.
         pull_to_commit: Law of the seconds between pull and commit.
-
-    Returns:
-        The mean, in commits.
 
     Raises:
         ValueError: If an argument is out of range, or a mean is not finite and positive.
@@ -93,9 +91,6 @@ def gap_staleness_pmf(*, compute: Delay, workers: int, pull_to_commit: Delay, si
         pull_to_commit: A constant law: the seconds between pull and commit.
         size: How many probabilities, at least 1.
 
-    Returns:
-        Probabilities, shape (size,); the remaining mass lies beyond.
-
     Raises:
         ValueError: If an argument is out of range, `compute` has atoms (constant compute times keep the phase in which
             the workers started), or `pull_to_commit` is not constant.
@@ -116,13 +111,10 @@ def gap_staleness_pmf(*, compute: Delay, workers: int, pull_to_commit: Delay, si
 
 
 def gap_staleness_variance(*, compute: Delay, workers: int, pull_to_commit: Delay) -> float:
-    """Variance of the staleness of equal workers with a gap: (n - 1) E Var N(W) + ((n - 1) / c)² Var X.
+    """Variance of the staleness of equal workers with a gap, in commits²: (n - 1) E Var N(W) + ((n - 1) / c)² Var X.
 
     W = X + 2d is the time since the previous pull, N an equilibrium renewal count of the cycles X + d, and c their
     mean. Assumptions and arguments as in `gap_staleness_pmf`.
-
-    Returns:
-        The variance, in commits squared.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential

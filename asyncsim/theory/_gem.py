@@ -109,12 +109,12 @@ def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float
 
 
 def gem_single_worker_limit(momentum: float = 0.9) -> float:
-    """The step size times curvature above which GEM with one worker diverges on a quadratic, 2(1 + μ²)/(1 + μ); exact.
+    """The ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ); exact.
 
-    There x, x, -x, -x, … is a periodic orbit, every second update clamped to 0, on which |m| = κx(1 + μ)/(1 + μ²) = 2x.
-    The variant "script". That no κ below is unstable was seen in simulation, for μ from 0.1 to 0.95; further up,
-    windows of stability recur. In simulation a round robin of n ≥ 2 workers has the same limit within 0.003 (μ = 0.9,
-    n up to 30), random order a smaller one: see `almost_sure_limit`.
+    There x, x, -x, -x, … is a periodic orbit, every second update clamped to 0, on which
+    |m| = ηh x(1 + μ)/(1 + μ²) = 2x. The variant "script". That no smaller step is unstable was seen in simulation, for μ from 0.1 to 0.95; further
+    up, windows of stability recur. In simulation a round robin of n ≥ 2 workers has the same limit within 0.003 (μ =
+    0.9, n up to 30), random order a smaller one: see `almost_sure_limit`.
 
     Args:
         momentum: μ in [0, 1).
@@ -146,7 +146,7 @@ def signed_gem_noise_floor(kappa: float, momentum: float = 0.9) -> float:
     The same for every number of workers and schedule: perfect matching averages nothing over workers.
 
     Args:
-        kappa: Step size times curvature (not the amplification, which is 1).
+        kappa: ηh, the step size times the curvature (not the amplification κ, which is 1).
         momentum: μ in [0, 1).
 
     Example:

@@ -33,9 +33,6 @@ def commit_shares(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArr
         compute: One law for all workers, or a sequence of one law per worker.
         workers: Number of workers n, at least 1.
 
-    Returns:
-        Shares, shape (n,), in all 1.
-
     Raises:
         ValueError: If an argument is out of range, or a mean is not finite and positive.
 
@@ -59,9 +56,6 @@ def heterogeneity(eigenvalues: ArrayLike, minima: ArrayLike) -> float:
     Args:
         eigenvalues: h, shape (d,).
         minima: m, shape (workers, d), or (workers,) with one eigenvalue.
-
-    Returns:
-        ζ².
 
     Raises:
         ValueError: If the numbers are not finite or shapes do not match.

@@ -13,10 +13,10 @@ IntArray = NDArray[np.int64]
 Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray, float], None]
 
 CLAMP = (0.0, 5.0)  # of π, in the authors' script
-RESCALE_EVERY = 32  # commits: a state grows by less than 1e200 between two rescalings for any κ below 1e5
+RESCALE_EVERY = 32  # commits: a state grows by less than 1e200 between two rescalings for any ηh below 1e5
 WARM_UP_SHARE = 0.2  # of the commits, before the mean growth is taken
 SMALLEST = 1e-100
-SEARCH_GRID = 48  # values of κ looked at side by side; their cost is small against that of the Python loop
+SEARCH_GRID = 48  # values of ηh looked at side by side; their cost is small against that of the Python loop
 
 
 def _downpour(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
@@ -56,11 +56,11 @@ def lyapunov_exponent(
 ) -> FloatArray:
     """Mean growth of log|x| per commit on a quadratic without noise, by simulation (Monte Carlo): approximate.
 
-    Negative where runs with this κ converge with probability one, positive where they diverge. All rules here commute
+    Negative where runs with this ηh converge with probability one, positive where they diverge. All rules here commute
     with scaling, so the state can be rescaled on the way, and the exponent does not depend on the size of the start.
 
     Args:
-        kappa: κ = step size times curvature, any shape: all values share the order of commits.
+        kappa: ηh, the step size times the curvature, no unit, any shape: all values share the order of commits.
         order: (commits,) or (seeds, commits) who commits, numbered from 0, such as the column `worker` of a trace.
             Each worker reads just after its own commit. The error falls with the root of commits times seeds.
         rule: "downpour", "momentum_sgd" (moments kept by the workers) or "gem" (variant "script", not amplified).
@@ -74,7 +74,7 @@ def lyapunov_exponent(
         ValueError: If the rule is unknown, an argument is out of range, or there are fewer than 160 commits.
 
     Example:
-        One worker multiplies x by 1 - κ:
+        One worker multiplies x by 1 - ηh:
 
         >>> exponent = lyapunov_exponent([0.5, 1.9], np.zeros(1000, int))
         >>> np.allclose(exponent, np.log([0.5, 0.9]))
@@ -97,17 +97,14 @@ def almost_sure_limit(
     momentum: float = 0.9,
     workers: int | None = None,
 ) -> float:
-    """The κ in [low, high] at which the Lyapunov exponent becomes positive, by simulation (Monte Carlo): approximate.
+    """The ηh in [low, high] at which the Lyapunov exponent becomes positive, by simulation: approximate.
 
-    About fifty values of κ share the order of commits; the first change of sign is refined once, and interpolated. The
+    About fifty values of ηh share the order of commits; the first change of sign is refined once, and interpolated. The
     resolution is (high - low)/2000; most of the error is that of the finite order: repeat with other seeds.
 
     Args:
         order, rule, momentum, workers: As in `lyapunov_exponent`; the exponent is averaged over seeds.
-        low, high: Where to look: the exponent must be negative at `low` and positive at some κ up to `high`.
-
-    Returns:
-        The limit of κ = step size times curvature.
+        low, high: Where to look: the exponent must be negative at `low` and positive at some ηh up to `high`.
 
     Raises:
         ValueError: If there is no change of sign between `low` and `high`.

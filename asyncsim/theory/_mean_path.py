@@ -25,9 +25,6 @@ def implicit_momentum(workers: int, k: int = 1, worker_momentum: float = 0.0) ->
         k: K different workers whose messages are averaged into one version.
         worker_momentum: μ in [0, 1), in the moment that each worker keeps.
 
-    Returns:
-        The coefficient of E Δ_t, per version.
-
     Raises:
         ValueError: If an argument is out of range.
 
@@ -44,10 +41,11 @@ def implicit_momentum(workers: int, k: int = 1, worker_momentum: float = 0.0) ->
 
 
 def mean_stability_limit(*, workers: int, worker_momentum: float = 0.0) -> float:
-    """The κ above which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ); exact, but no safe limit.
+    """The ηh above which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ); exact but not safe.
 
-    Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n, which tolerates huge steps; every single run
-    diverges long before, see `almost_sure_limit`. It is here to show that stability of the mean is the wrong criterion.
+    Here ηh is the step size times the curvature. Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n,
+    which tolerates huge steps; every single run diverges long before, see `almost_sure_limit`. It is here to show that
+    stability of the mean is the wrong criterion.
 
     Args:
         workers: n.
@@ -73,9 +71,6 @@ def expected_displacements(
         mean_gradients: (T, …) E ∇L(x_t) of the central variable, t = 0 … T - 1.
         workers, k, worker_momentum: As in `implicit_momentum`.
         learning_rate: η.
-
-    Returns:
-        (T, …) E (x_{t+1} - x_t).
 
     Example:
         >>> expected_displacements([1.0, 1.0, 1.0], workers=2, learning_rate=1.0).tolist()
@@ -122,9 +117,6 @@ def expected_path(
         momentum: μ in [0, 1).
         where: Who keeps it: "server" or "worker".
 
-    Returns:
-        (T + 1, …) path.
-
     Example:
         >>> expected_path(lambda x: x, 1.0, workers=2, learning_rate=0.5, commits=3).tolist()
         [1.0, 0.5, 0.125, -0.09375]
@@ -147,11 +139,11 @@ def expected_path(
 def mean_polynomial(kappa: float, *, workers: int, momentum: float = 0.0, where: str = "none") -> FloatArray:
     """Coefficients, highest power first, whose roots are the factors per commit of E x_t on a quadratic; exact.
 
-    (z - 1)(z - m) + (κ/n) z with m = `implicit_momentum`, and (z - 1)(z - μ)(z - q) + (κ/n) z² with heavy ball μ at
+    (z - 1)(z - m) + (ηh/n) z with m = `implicit_momentum`, and (z - 1)(z - μ)(z - q) + (ηh/n) z² with heavy ball μ at
     the server, q = 1 - 1/n: two memories, not one momentum. Equal exponential workers.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
         momentum: μ in [0, 1).
         where: Who keeps it: "server" or "worker".
@@ -178,17 +170,14 @@ def expected_quadratic_path(
     """E x_t on a quadratic from a common start, for exponential workers with any rates; exact.
 
     The mean of (x, y_1, …, y_n) is multiplied by Σ_w p_w A_w at each commit: worker w commits with probability
-    p_w = λ_w / Σλ, moves x by -κ y_w and reads the new x.
+    p_w = λ_w / Σλ, moves x by -ηh y_w and reads the new x.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
         compute: One `Exponential` law for all workers, or a sequence of one per worker.
         commits: T.
         start: x_0.
-
-    Returns:
-        (T + 1,) path.
 
     Raises:
         ValueError: If a law is not exponential, or an argument is out of range.
@@ -218,22 +207,19 @@ MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail
 
 
 def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.0) -> FloatArray:
-    """The mean path x_{t+1} = x_t - κ Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0; approximate, exact in two cases.
+    """The mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0; approximate, exact in two cases.
 
     It assumes that staleness is independent from commit to commit and of the iterates. For a round robin (q_{n-1} = 1)
     and for equal exponential workers (q_k = (1 - 1/n)^k / n) it is exact all the same; for other laws, staleness and
     iterate are correlated, and the error is 0.0003 to 0.002 of x_0 for equal gamma or hyper-exponential workers (n = 8,
-    κ = 0.1), and 0.01 for different exponential workers (n = 4, rates 1, 1, 2, 4, κ = 0.3), for whom there is
+    ηh = 0.1), and 0.01 for different exponential workers (n = 4, rates 1, 1, 2, 4, ηh = 0.3), for whom there is
     `expected_quadratic_path`.
 
     Args:
         pmf: q, probabilities of the staleness 0, 1, …, or one observed in a trace; the sum must be 1 within 1e-6.
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         commits: T.
         start: x_0.
-
-    Returns:
-        (T + 1,) path.
 
     Raises:
         ValueError: If `pmf` is not a distribution, or an argument is out of range.
@@ -254,10 +240,10 @@ def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.
 
 
 def kernel_polynomial(pmf: ArrayLike, *, kappa: float) -> FloatArray:
-    """Coefficients of z^{m+1} - z^m + κ Σ_k q_k z^{m-k}, highest power first; m is the largest staleness.
+    """Coefficients of z^{m+1} - z^m + ηh Σ_k q_k z^{m-k}, highest power first; m is the largest staleness.
 
     Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: up to a factor, it is
-    (z - 1)(z - (1 - 1/n)) + κz/n.
+    (z - 1)(z - (1 - 1/n)) + ηh z/n.
 
     Args: as in `kernel_path`.
 

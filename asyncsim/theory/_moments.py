@@ -32,7 +32,7 @@ class LinearRule(NamedTuple):
 
 
 def linear_rule(kappa: float, momentum: float, where: str) -> LinearRule:
-    """Asynchronous SGD on a one-dimensional quadratic, in terms of κ = step size times curvature."""
+    """Asynchronous SGD on a one-dimensional quadratic, in terms of ηh = step size times curvature."""
     one = np.ones(1)
     if where == "worker":
         return LinearRule(
@@ -168,7 +168,7 @@ def possible(moments: Moments, counts: FloatArray, tolerance: float = 1e-9) -> b
 
 
 class MomentSystem:
-    """The equation 0 = L(κ) M + N of the stationary moments M; exact."""
+    """The equation 0 = L(ηh) M + N of the stationary moments M; exact."""
 
     def __init__(self, laws: Sequence[Delay], momentum: float, where: str) -> None:
         classes = classes_of(laws)
@@ -187,7 +187,7 @@ class MomentSystem:
             )
         self.chain = configurations(classes)
         self.counts = np.array(self.chain.counts, float)
-        # Every entry of the rule is linear in κ, so L is a parabola in κ: three values give it everywhere.
+        # Every entry of the rule is linear in ηh, so L is a parabola in ηh: three values give it everywhere.
         below, constant, above = (self._generator(kappa) for kappa in (-1.0, 0.0, 1.0))
         self.constant = constant
         self.linear = (above - below) / 2
@@ -202,7 +202,7 @@ class MomentSystem:
 
     @cached_property
     def limit(self) -> float:
-        """The largest κ below which the second moments stay bounded, to about 12 digits."""
+        """The largest ηh below which the second moments stay bounded, to about 12 digits."""
         low = (1 - self.momentum) / (16 * self.counts[0].sum())  # well below every limit, yet far from rounding
         while self.solve(2 * low) is not None:
             low *= 2
@@ -263,7 +263,7 @@ class MomentSystem:
 
 
 def moment_system(laws: Sequence[Delay], momentum: float, where: str) -> MomentSystem:
-    """The system of these workers, kept because a curve in κ asks for it many times."""
+    """The system of these workers, kept because a curve in ηh asks for it many times."""
     if not all(is_phase_type(law) for law in laws):
         refuse(laws)
     return _built(tuple(laws), momentum, where)

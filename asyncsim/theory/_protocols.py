@@ -54,7 +54,7 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: int, k: int | No
 
 
 def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None) -> float:
-    """Mean staleness in versions for equal or unequal workers of any compute laws, zero-time server.
+    """Mean staleness over all gradients, in versions, for workers of any compute laws and a server that takes no time.
 
     "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
 
@@ -65,9 +65,6 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
         protocol: One of the names above.
         workers: Number of workers n, at least 1.
         k: K, gradients per step; None for "async" and "sync".
-
-    Returns:
-        The mean over all gradients, in versions.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -92,7 +89,7 @@ _MOST_STATES = 20_000
 
 
 def ssp_staleness_bound(*, workers: int, slack: int) -> int:
-    """Largest possible staleness: τ <= (n - 1) (2 slack + 1), for any delays.
+    """Largest possible staleness, in commits: τ <= (n - 1) (2 slack + 1), for any delays.
 
     Exact as a bound: when a worker reads after c commits of its own, every other worker has made at least c - slack,
     and cannot make more than c + slack + 1 before that worker commits. Zero-time server; every commit is a version.
@@ -100,9 +97,6 @@ def ssp_staleness_bound(*, workers: int, slack: int) -> int:
     Args:
         workers: Number of workers n, at least 1.
         slack: Jobs a worker may be ahead of the slowest, at least 0.
-
-    Returns:
-        The bound, in commits.
 
     Raises:
         ValueError: If an argument is out of range.

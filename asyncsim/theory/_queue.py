@@ -29,18 +29,18 @@ class ClosedNetwork(NamedTuple):
 
 
 def throughput(workers: int, compute_rate: float, service_rate: float) -> float:
-    """Commits per second with one exponential server: μ (1 - P_0).
+    """Commits per second with one exponential server: ν (1 - P_0).
 
-    P_k = n! / (n - k)! ρ^k P_0 is the probability of k workers at the server, ρ = λ/μ. Exact in the long run for
+    P_k = n! / (n - k)! ρ^k P_0 is the probability of k workers at the server, ρ = λ/ν. Exact in the long run for
     any compute law of mean 1/λ: only the service has to be exponential, and first-in first-out.
 
     Args:
         workers: Number of workers n, at least 1.
         compute_rate: λ, gradients per second and worker.
-        service_rate: μ, commits per second the server can apply.
+        service_rate: ν, commits per second the server can apply.
 
     Returns:
-        Commits per second, at most min(n λ, μ).
+        Commits per second, at most min(n λ, ν).
 
     Raises:
         ValueError: If an argument is out of range.
@@ -68,7 +68,7 @@ def queue_length(workers: int, compute_rate: float, service_rate: float) -> floa
 
 
 def utilisation(workers: int, compute_rate: float, service_rate: float) -> float:
-    """Share of time in which the server is busy: 1 - P_0 = throughput / μ.
+    """Share of time in which the server is busy: 1 - P_0 = throughput / ν.
 
     Arguments, assumptions, errors and reference as in `throughput`; exact.
 
@@ -80,17 +80,14 @@ def utilisation(workers: int, compute_rate: float, service_rate: float) -> float
 
 
 def knee(compute_rate: float, service_rate: float) -> float:
-    """The number of workers at which the server becomes the bottleneck: n* = 1 + μ/λ.
+    """The number of workers at which the server becomes the bottleneck: n* = 1 + ν/λ.
 
-    Exact as the crossing of the two asymptotes of throughput, n / (1/λ + 1/μ) and μ; the throughput itself bends
-    smoothly below both. For any laws of means 1/λ and 1/μ.
+    Exact as the crossing of the two asymptotes of throughput, n / (1/λ + 1/ν) and ν; the throughput itself bends
+    smoothly below both. For any laws of means 1/λ and 1/ν.
 
     Args:
         compute_rate: λ, gradients per second and worker.
-        service_rate: μ, commits per second.
-
-    Returns:
-        Number of workers, not rounded.
+        service_rate: ν, commits per second.
 
     Raises:
         ValueError: If a rate is not finite and positive.
@@ -121,9 +118,6 @@ def mean_value_analysis(*, workers: int, service: Delay, delays: Sequence[Delay]
         service: Law of one service, an `Exponential`, in seconds.
         delays: Laws of the delays of one cycle, in seconds, in any order.
         slots: Commits the server handles at a time, at least 1.
-
-    Returns:
-        The averages.
 
     Raises:
         ValueError: If an argument is out of range, or the service is not exponential.
@@ -187,7 +181,7 @@ def queue_staleness_pmf(*, workers: int, compute_rate: float, service_rate: floa
     Args:
         workers: Number of workers n, at least 1.
         compute_rate: λ, gradients per second and worker.
-        service_rate: μ, commits per second the server can apply.
+        service_rate: ν, commits per second the server can apply.
         size: How many probabilities, at least 1.
 
     Returns:
@@ -220,18 +214,15 @@ def queue_staleness_pmf(*, workers: int, compute_rate: float, service_rate: floa
 
 
 def queue_staleness_variance(*, workers: int, compute_rate: float, service_rate: float) -> float:
-    """Exact variance of the staleness of `queue_staleness_pmf`, from linear equations.
+    """Exact variance, in commits², of the staleness of `queue_staleness_pmf`, from linear equations.
 
-    Far above the knee it tends to r (1 + r), r = μ/λ, whatever n: the queue makes staleness regular. Without
-    queueing (μ -> ∞) it is n (n - 1).
+    Far above the knee it tends to r (1 + r), r = ν/λ, whatever n: the queue makes staleness regular. Without
+    queueing (ν -> ∞) it is n (n - 1).
 
     Args:
         workers: Number of workers n, at least 1; the cost grows as n³.
         compute_rate: λ, gradients per second and worker.
-        service_rate: μ, commits per second the server can apply.
-
-    Returns:
-        The variance, in commits squared.
+        service_rate: ν, commits per second the server can apply.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -253,18 +244,15 @@ def queue_staleness_variance(*, workers: int, compute_rate: float, service_rate:
 
 
 def saturated_staleness_variance(*, compute_rate: float, service_rate: float) -> float:
-    """Limit of `queue_staleness_variance` for n far above the knee: r (1 + r), r = μ/λ.
+    """Limit of `queue_staleness_variance`, in commits², for n far above the knee: r (1 + r), r = ν/λ.
 
     Exact as n -> ∞: the server never idles, so the workers that compute are a Poisson stream with exponential
     lifetimes. Given its compute time T, a worker finds n - 1 + A - B commits since its read: A workers left and came
-    back, B still compute, independent Poisson counts with means that add up to r on average and differ by μT - r.
+    back, B still compute, independent Poisson counts with means that add up to r on average and differ by νT - r.
 
     Args:
         compute_rate: λ, gradients per second and worker.
-        service_rate: μ, commits per second the server can apply.
-
-    Returns:
-        The variance, in commits squared.
+        service_rate: ν, commits per second the server can apply.
 
     Raises:
         ValueError: If a rate is not finite and positive.

@@ -28,9 +28,6 @@ def round_time(workers: int, k: int | None = None, rate: float = 1.0, protocol: 
         protocol: One of the names above.
         k: K, gradients per step; None for "async" and "sync".
 
-    Returns:
-        Seconds.
-
     Raises:
         ValueError: If an argument is out of range.
 
@@ -66,9 +63,6 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
         protocol: One of the names above.
         k: K, gradients per step; None for "async" and "sync".
 
-    Returns:
-        Seconds.
-
     Raises:
         ValueError: If an argument is out of range, or the protocol is one of the two without a form.
 
@@ -102,9 +96,6 @@ def asynchronous_speed_up(*, compute: Delay, workers: int) -> float:
         compute: The law of all workers, in seconds.
         workers: Number of workers n, at least 1.
 
-    Returns:
-        The ratio, at least n.
-
     Raises:
         ValueError: If an argument is out of range.
 
@@ -121,7 +112,7 @@ def asynchronous_speed_up(*, compute: Delay, workers: int) -> float:
 
 
 def expected_order_statistic(law: Delay, *, k: int, n: int) -> float:
-    """E X_{k:n}, the mean of the k-th shortest of n independent delays: ∫_0^∞ P(fewer than k delays <= t) dt.
+    """E X_{k:n}, the mean seconds of the k-th shortest of n independent delays: ∫_0^∞ P(fewer than k delays <= t) dt.
 
     Exact: closed forms for the constant, uniform, (shifted) exponential and Pareto laws,
 
@@ -135,9 +126,6 @@ def expected_order_statistic(law: Delay, *, k: int, n: int) -> float:
         law: Law of the delays, finite mean, in seconds.
         k: Rank, 1 for the shortest, n for the longest.
         n: Number of delays, at least 1.
-
-    Returns:
-        Seconds.
 
     Raises:
         ValueError: If an argument is out of range, or the mean is not finite and positive.
@@ -223,13 +211,13 @@ def error_curve(
 ) -> FloatArray:
     """Exact E x² of the central variable at given times: one dimension, gradient h x, exponential compute times.
 
-    One step of the server, of K gradients, changes the second moments linearly. With κ = η h, p = K/n, y_w the
-    parameter that worker w holds, a = E x², b = E x y_w, c = E y_w², d = E y_v y_w (v ≠ w):
+    One step of the server, of K gradients, changes the second moments linearly. With ηh the step size times the
+    curvature, p = K/n, y_w the parameter that worker w holds, a = E x², b = E x y_w, c = E y_w², d = E y_v y_w (v ≠ w):
 
-        "async", "k_async":  a' = a - 2κ b + κ² (c + (K - 1) d)/K + noise/K,   b' = p a' + (1 - p)(b - κ d),
+        "async", "k_async":  a' = a - 2 ηh b + (ηh)² (c + (K - 1) d)/K + noise/K,   b' = p a' + (1 - p)(b - ηh d),
                              c' = p a' + (1 - p) c,
-                             d' = [K (K-1) a' + 2K (n-K)(b - κ d) + (n-K)(n-K-1) d] / (n (n-1))
-        "sync", "k_sync", "k_batch_sync":  a' = (1 - κ)² a + noise/K
+                             d' = [K (K-1) a' + 2K (n-K)(b - ηh d) + (n-K)(n-K-1) d] / (n (n-1))
+        "sync", "k_sync", "k_batch_sync":  a' = (1 - ηh)² a + noise/K
 
     A step is complete after K exponential stages, which are independent of who takes part, so that moments and
     stages together obey one linear differential equation: its matrix exponential is the answer. In d dimensions,
@@ -240,7 +228,7 @@ def error_curve(
     Args:
         seconds: Times, not negative, in any order, shape (times,).
         workers: Number of workers n, at least 1.
-        kappa: Step size times curvature, no unit.
+        kappa: ηh, the step size times the curvature, no unit.
         rate: λ, gradients per second and worker.
         noise: Variance of the noise in one raw update, η² σ², in units of x².
         start: x at time 0.

@@ -14,10 +14,10 @@ from asyncsim.theory._phases import in_turn
 def stability_limit(
     workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """The κ = step size times curvature above which asynchronous SGD is unstable in mean square; exact.
+    """The ηh, step size times curvature, above which asynchronous SGD is unstable in mean square; exact.
 
     * Equal `Constant` laws, or one worker: `constant_delay_limit` with the delay n - 1.
-    * Any mixture of `Exponential` laws and laws made of exponential phases: the κ at which the closed linear system
+    * Any mixture of `Exponential` laws and laws made of exponential phases: the ηh at which the closed linear system
       of second moments becomes singular. Equal exponential workers without momentum: (1 + √(1 + 8n)) / (2n).
 
     Assumptions: a quadratic (in d dimensions, for each eigenvalue of the Hessian), gradients read just after the
@@ -29,9 +29,6 @@ def stability_limit(
         compute: One law for all workers, or a sequence of one law per worker.
         momentum: μ in [0, 1).
         where: Who keeps the momentum: "server" (heavy ball on what arrives) or "worker" (each its own moment).
-
-    Returns:
-        The limit, without unit.
 
     Raises:
         ValueError: If an argument is out of range, or there is no result for these laws, or too many phases.
@@ -59,14 +56,14 @@ def noise_floor(
 ) -> float:
     """Stationary variance of x at a commit, per unit of the variance of a raw update's noise; exact.
 
-    Equal constants: `constant_delay_moments`. Equal exponentials: (1 + nκ) / (κ(2 + κ - nκ²)). Laws made of exponential
-    phases, different workers, momentum: the closed linear system of second moments.
+    Equal constants: `constant_delay_moments`. Equal exponentials: (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)). Laws of
+    exponential phases, different workers, momentum: the closed linear system of second moments.
 
     Assumptions: those of `stability_limit`, and additive gradient noise, independent from commit to commit. The
     average is over commits, which differs from that over time unless the commits form a Poisson process.
 
     Args:
-        kappa: κ = step size times curvature.
+        kappa: ηh, the step size times the curvature, no unit.
         workers: n.
         compute: One law for all workers, or a sequence of one law per worker.
         momentum: μ in [0, 1).
@@ -95,8 +92,8 @@ def kinetic_energy(
     """Stationary E_k = ½E(θ_{t+1} - s_t)² of a coordinate, per unit of the variance of a raw update's noise; exact.
 
     s_t is where the committing worker took its gradient, so that this is the recorded "energy_central", per coordinate
-    and over η²σ². Equal exponentials: n(1 + κ) / (2 + κ - nκ²), which tends to n/2 for small κ. Assumptions, arguments
-    and infinity as in `noise_floor`.
+    and over η²σ². Equal exponentials: n(1 + ηh) / (2 + ηh - n (ηh)²), which tends to n/2 for small ηh.
+    Assumptions, arguments and infinity as in `noise_floor`.
 
     Example:
         >>> from asyncsim import delays
