@@ -429,7 +429,7 @@ MUTANTS = (
         "asyncsim/cluster/_no_network.py",
         "worker = self._queue.popleft()",
         "worker = self._queue.pop()",
-        "tests/cluster/test_queue_theory.py tests/cluster/test_simulate.py",
+        "tests/cluster/test_queue.py tests/cluster/test_simulate.py",
     ),
     Mutant(
         "last-in first-out at the server of the full simulation",
@@ -585,7 +585,7 @@ MUTANTS = (
         "asyncsim/theory/_queue.py",
         "return _repairman(workers, compute_rate, service_rate).queue_length",
         "return _repairman(workers, compute_rate, service_rate).queue_length - 1",
-        "tests/theory/test_queueing.py tests/cluster/test_queue_theory.py",
+        "tests/theory/test_queueing.py tests/cluster/test_queue.py",
     ),
     # Studies.
     Mutant(

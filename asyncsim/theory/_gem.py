@@ -111,10 +111,10 @@ def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float
 def gem_single_worker_limit(momentum: float = 0.9) -> float:
     """The ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ); exact.
 
-    There x, x, -x, -x, … is a periodic orbit, every second update clamped to 0, on which
-    |m| = ηh x(1 + μ)/(1 + μ²) = 2x. The variant "script". That no smaller step is unstable was seen in simulation, for μ from 0.1 to 0.95; further
-    up, windows of stability recur. In simulation a round robin of n ≥ 2 workers has the same limit within 0.003 (μ =
-    0.9, n up to 30), random order a smaller one: see `almost_sure_limit`.
+    For the variant "script" on a quadratic. At the limit x, x, -x, -x, … is a periodic orbit, in which every second
+    update is clamped to 0 and |m| = ηh x(1 + μ)/(1 + μ²) = 2x. In simulation no smaller step was unstable, for μ from
+    0.1 to 0.95, although windows of stability recur at larger ones. A round robin of n ≥ 2 workers has the same limit
+    within 0.003 (n up to 30 and μ = 0.9), and a random order a smaller one: see `almost_sure_limit`.
 
     Args:
         momentum: μ in [0, 1).

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as asim
-from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
+from asyncsim.cluster import Cluster, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import COMMIT_COLUMNS
@@ -100,23 +100,6 @@ def test_in_other_steps(collect):
     simulated = simulate(cluster, commits=300)
     for name in COMMIT_COLUMNS:
         np.testing.assert_array_equal(getattr(grouped, name), getattr(simulated, name), err_msg=name)
-
-
-def test_files(tmp_path):
-    network = Network(latency=Exponential(0.05))
-    server = own_server(Exponential(0.2), service=Exponential(0.02))
-    crash = asim.faults.Crash(worker=1, time=5.0, restart_after=2.0)
-    cluster = Cluster(4, Exponential(1.0), network=network, server=server, faults=[crash])
-    trace = simulate(cluster, commits=100)
-    assert trace.unfinished.resumes_own.any()
-    trace.save(tmp_path / "trace.npz")
-    trace.to_csv(tmp_path / "trace.csv")
-    for again in (Trace.load(tmp_path / "trace.npz"), Trace.from_csv(tmp_path / "trace.csv")):
-        for name in COMMIT_COLUMNS:
-            np.testing.assert_array_equal(getattr(again, name), getattr(trace, name), err_msg=name)
-        np.testing.assert_array_equal(again.unfinished.resumes_own, trace.unfinished.resumes_own)
-    (tmp_path / "log.csv").write_text("worker,pull_version\n0,0\n1,0\n0,1\n1,2\n")
-    assert Trace.from_csv(tmp_path / "log.csv", resume="own").staleness.tolist() == [0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

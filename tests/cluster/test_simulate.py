@@ -16,7 +16,6 @@ from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster import _simulation as simulation
 from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal, Uniform
 from asyncsim.trace import Trace
-from asyncsim.trace._invariants import conservation
 
 
 @dataclass(frozen=True)
@@ -74,15 +73,6 @@ def running_sums(law: Delay, seed: int, worker: int, count: int) -> np.ndarray:
 
 
 class TestExact:
-    @settings(max_examples=60, deadline=None)
-    @given(CLUSTERS, st.integers(1, 120), SEEDS)
-    def test_conservation_law(self, cluster: Cluster, commits: int, seed: int) -> None:
-        trace = simulate(cluster, commits=commits, seed=seed)
-        pairs = (cluster.workers - 1) * commits
-        in_flight = (commits - trace.unfinished.read_version).sum()
-        assert trace.staleness.sum() + in_flight == pairs
-        assert conservation(trace) == (pairs, pairs)
-
     @settings(max_examples=40, deadline=None)
     @given(CLUSTERS, st.integers(1, 120), SEEDS)
     def test_workers_commit_at_the_running_sums_of_their_own_delays(
@@ -141,43 +131,6 @@ class TestExact:
         by_commits = simulate(cluster, commits=500, seed=2)
         by_seconds = simulate(cluster, seconds=by_commits.seconds, seed=2)
         np.testing.assert_array_equal(by_seconds.worker, by_commits.worker)
-
-
-class TestExponential:
-    def test_staleness_is_geometric(self) -> None:
-        """P(τ = k) = (1/n)(1 - 1/n)^k.
-
-        Successive values of one worker are independent, so M of them have an expected total variation of at
-        most ½ Σ √(p_k / M), exceeded by t with probability at most exp(-2 M t²) (McDiarmid); the pooled
-        frequencies are closer than the workers' are on average.
-        """
-        workers, each = 8, 25_000
-        trace = simulate(Cluster(workers, Exponential(1.0)), commits=int(1.1 * workers * each))
-        own = [trace.staleness[trace.worker == worker][:each] for worker in range(workers)]
-        counts = np.bincount(np.concatenate(own))
-        assert counts.sum() == workers * each
-        pmf = (1 / workers) * (1 - 1 / workers) ** np.arange(len(counts))
-        tail = (1 - 1 / workers) ** len(counts)
-        distance = (np.abs(counts / counts.sum() - pmf).sum() + tail) / 2
-        roots = math.sqrt(1 / workers) / (1 - math.sqrt(1 - 1 / workers))  # Σ √p_k
-        unlikely = math.sqrt(math.log(workers / 1e-7) / (2 * each))
-        assert distance <= roots / (2 * math.sqrt(each)) + unlikely
-
-    def test_finite_run_mean_from_a_common_start(self) -> None:
-        """(n - 1)(1 - n(1 - qᴺ)/N) with q = 1 - 1/n, within 5 standard errors over seeds."""
-        n, commits = 10, 60
-        cluster = Cluster(n, Exponential(1.0))
-        means = [simulate(cluster, commits=commits, seed=seed).staleness.mean() for seed in range(300)]
-        expected = (n - 1) * (1 - n * (1 - (1 - 1 / n) ** commits) / commits)
-        assert abs(np.mean(means) - expected) <= 5 * np.std(means) / math.sqrt(len(means))
-
-    def test_each_worker_has_its_own_share(self) -> None:
-        """Commits of a worker with mean m in T seconds are Poisson(T / m)."""
-        means = [0.5, 1.0, 4.0]
-        trace = simulate(Cluster(3, [Exponential(mean) for mean in means]), seconds=4000.0)
-        for worker, mean in enumerate(means):
-            expected = 4000.0 / mean
-            assert abs((trace.worker == worker).sum() - expected) <= 5 * math.sqrt(expected)
 
 
 class TestBadInput:

@@ -12,7 +12,6 @@ from asyncsim.delays import (
     Exponential,
     Gamma,
     HyperExponential,
-    LogNormal,
     Mixture,
     Pareto,
     Scaled,
@@ -21,7 +20,6 @@ from asyncsim.delays import (
     Uniform,
     Weibull,
     for_batch,
-    scaled,
 )
 
 pytestmark = pytest.mark.quick
@@ -51,35 +49,6 @@ def test_two_names_of_one_law(law, same) -> None:
     assert law.variance == pytest.approx(same.variance)
 
 
-@pytest.mark.parametrize(("cv", "late"), [(0.1, 0.0094), (0.6, 0.2796)])
-def test_gamma_gives_the_published_share_of_late_jobs(cv: float, late: float) -> None:
-    assert 1 - Gamma(1.0, cv).cdf(1.25) == pytest.approx(late, abs=5e-5)
-
-
-def test_lognormal_median() -> None:
-    assert LogNormal(2.0, cv=0.75).cdf(2.0 / math.sqrt(1 + 0.75**2)) == pytest.approx(0.5)
-
-
-def test_uniform_and_exponential_closed_forms() -> None:
-    np.testing.assert_allclose(Uniform(1.0, 3.0).cdf([1.0, 1.5, 3.0, 9.0]), [0, 0.25, 1, 1])
-    assert Uniform(1.0, 3.0).variance == pytest.approx(1 / 3)
-    assert Exponential(2.0).cdf(2.0 * math.log(2)) == pytest.approx(0.5)
-
-
-def test_second_moment_of_the_hyper_exponential() -> None:
-    law = HyperExponential((0.2, 0.8), (5.0, 1.0))
-    assert law.mean == pytest.approx(0.2 * 5 + 0.8 * 1)
-    assert law.variance + law.mean**2 == pytest.approx(2 * (0.2 * 25 + 0.8 * 1))
-
-
-def test_straggler_moments() -> None:
-    base = Gamma(2.0, 0.5)
-    law = Straggler(base, probability=0.1, factor=6.0)
-    square = base.variance + base.mean**2
-    assert law.mean == pytest.approx(2.0 * (1 + 0.1 * 5))
-    assert law.variance == pytest.approx(square * (0.9 + 0.1 * 36) - law.mean**2)
-
-
 @pytest.mark.parametrize("shape", [1.01, 1.5, 2.0])
 def test_pareto_has_no_variance_up_to_shape_two(shape: float) -> None:
     law = Pareto(3.0, shape)
@@ -96,13 +65,6 @@ def test_from_cv_has_that_mean_and_cv(family, cv: float) -> None:
     law = family.from_cv(3.0, cv)
     assert law.mean == pytest.approx(3.0)
     assert math.sqrt(law.variance) / law.mean == pytest.approx(cv, rel=1e-6)
-
-
-def test_scaling_stays_in_the_family() -> None:
-    assert scaled(Gamma(1.0, 0.3), 2) == Gamma(2.0, 0.3)
-    assert scaled(Scaled(Gamma(1.0, 0.3), 2.0, 3.0), 2.0) == Scaled(Gamma(1.0, 0.3), 4.0, 6.0)
-    assert scaled(Straggler(Weibull(1.0, 2.0), 0.1, 5.0), 2.0) == Straggler(Weibull(2.0, 2.0), 0.1, 5.0)
-    assert scaled(Empirical([2.0, 1.0]), 3.0) == Empirical([3.0, 6.0])
 
 
 class TestForBatch:

@@ -37,13 +37,6 @@ def test_noise_energy_of_replays(law):
     assert abs(z_score(np.array(energies), theory.noise_energy(workers=6))) < 5.5
 
 
-@pytest.mark.parametrize(("kappa", "momentum", "variance", "energy"), [(0.1, 0.9, 51.351, 2.7027), (1, 0.5, 1.5, 1)])
-def test_known_proxies(kappa, momentum, variance, energy):
-    floor = theory.proxy_noise_floor(kappa, momentum)
-    assert floor == pytest.approx(variance, rel=1e-4)
-    assert theory.proxy_kinetic_energy(kappa, momentum) == pytest.approx(energy, rel=1e-4)
-
-
 def test_the_proxy_in_the_simulator():
     cluster, rule = asim.Cluster(workers=1, compute=Constant(1.0)), asim.rules.MomentumSGD(0.3, momentum=0.8)
     variance, energy = stationary(cluster, rule, 0.3, commits=2000, replicates=10)
@@ -63,12 +56,6 @@ def test_the_proxy_on_a_constant_gradient():
     for _ in range(400):
         velocity = 0.9 * velocity - 1
     assert theory.proxy_drift_energy(0.9) == pytest.approx(velocity**2 / 2)
-
-
-@pytest.mark.parametrize(("workers", "ratio"), [(2, 0.381), (5, 0.952), (10, 1.905), (20, 3.813), (30, 5.722)])
-def test_known_ratios(workers, ratio):
-    measured = theory.energy_ratio(0.01, workers=workers, compute=Exponential(1.0), momentum=0.9)
-    assert measured == pytest.approx(ratio, abs=5e-4)
 
 
 def test_the_numbers_of_workers_at_which_stability_is_lost():

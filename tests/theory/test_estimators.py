@@ -7,8 +7,6 @@ import asyncsim as asim
 from asyncsim import theory
 from tests.theory.replicates import many_paths
 
-KNOWN = {4: (0.2, 0.1116), 8: (0.2, 0.1117), 16: (0.1, 0.0620)}
-
 
 class Revealing(asim.workloads.Quadratic):
     """The parameter itself in the place of the loss, so that a run records it."""
@@ -34,12 +32,6 @@ def estimates(estimator, workers, kappa, **options):
     shortest = min(len(x) for x in runs)
     assert shortest > 29_000
     return np.array([estimator(x, kappa * x, **options) for x in runs])
-
-
-@pytest.mark.parametrize("workers", KNOWN)
-def test_known_attenuation(workers):
-    kappa, momentum = KNOWN[workers]
-    assert theory.attenuated_momentum(kappa, workers).momentum == pytest.approx(momentum, abs=5e-5)
 
 
 def test_one_worker_has_nothing_to_attenuate():

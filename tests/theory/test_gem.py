@@ -11,32 +11,8 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma, Pareto
 from tests.theory.replicates import stationary, z_score
 
-VELOCITIES = {
-    Exponential(1.0): {5: 11.72, 10: 17.40, 20: 25.43, 30: 31.58, 100: 59.29},
-    Gamma(1.0, 0.5): {5: 9.56, 10: 12.12, 30: 16.83},
-    Gamma(1.0, 0.125): {10: 9.27, 30: 10.37},
-}
-RATIOS = {
-    Exponential(1.0): {5: 3.01, 10: 6.26, 30: 20.1, 100: 70.4},
-    Gamma(1.0, 0.25): {5: 1.08, 10: 1.23, 30: 1.59, 100: 2.14},
-}
 
-
-def cases(table):
-    return [(law, workers, value) for law, values in table.items() for workers, value in values.items()]
-
-
-@pytest.mark.parametrize(("law", "workers", "velocity"), cases(VELOCITIES))
-def test_known_velocities(law, workers, velocity):
-    assert theory.gem_velocity(workers=workers, compute=law) == pytest.approx(velocity, abs=6e-3)
-
-
-@pytest.mark.parametrize(("law", "workers", "ratio"), cases(RATIOS))
-def test_known_energy_ratios(law, workers, ratio):
-    assert theory.gem_energy_ratio(workers=workers, compute=law) == pytest.approx(ratio, rel=3e-3)
-
-
-@pytest.mark.parametrize("law", [Exponential(2.0), Erlang(3.0, 2), Pareto(1.0, 2.5), Constant(2.0)])
+@pytest.mark.parametrize("law", [Exponential(2.0), Erlang(3.0, 2), Gamma(1.0, 0.125), Pareto(1.0, 2.5), Constant(2.0)])
 @pytest.mark.parametrize("cap", [2.0, 5.0, math.inf])
 def test_the_mean_field_solves_its_equation(law, cap):
     """Against sums over drawn compute times."""

@@ -1,6 +1,5 @@
 """Almost-sure limits: cases that are known exactly, the replay itself, and the order of the limits."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -109,7 +108,3 @@ def test_what_cannot_be_meant(change, message):
     good = {"order": np.zeros(200, int), "low": 1.0, "high": 3.0}
     with pytest.raises(ValueError, match=message):
         theory.almost_sure_limit(**(good | change))
-
-
-def test_nothing_of_jax_is_in_the_result():
-    assert not isinstance(theory.lyapunov_exponent([0.5], np.zeros(200, int)), jax.Array)

@@ -66,13 +66,6 @@ def test_the_path_obeys_its_characteristic_polynomial(workers, kappa, momentum, 
     assert residual == pytest.approx(0, abs=1e-10 * np.abs(path).max() * 30)
 
 
-def test_known_roots():
-    server = np.sort_complex(np.roots(theory.mean_polynomial(0.1, workers=8, momentum=0.5, where="server")))
-    assert server == pytest.approx([0.4853, 0.9386 - 0.1432j, 0.9386 + 0.1432j], abs=1e-4)
-    worker = np.sort_complex(np.roots(theory.mean_polynomial(0.1, workers=8, momentum=0.5, where="worker")))
-    assert worker == pytest.approx([0.9625 - 0.1053j, 0.9625 + 0.1053j], abs=1e-4)
-
-
 def test_workers_with_different_rates():
     rates = np.array([1.0, 1.0, 2.0, 4.0])
     compute = [delays.Exponential(1 / rate) for rate in rates]

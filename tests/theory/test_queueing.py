@@ -1,8 +1,5 @@
 """The busy server: published numbers, an independent recursion, limits, and a small event simulation."""
 
-import heapq
-from collections import deque
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,12 +22,6 @@ KNOWN = [
 
 @pytest.mark.parametrize(("service_rate", "variance", "throughput", "length"), KNOWN)
 class TestKnownValues:
-    def test_averages(self, service_rate: float, variance: float, throughput: float, length: float) -> None:
-        case = {"workers": 16, "compute_rate": 1.0, "service_rate": service_rate}
-        assert theory.throughput(**case) == pytest.approx(throughput, abs=5.1e-4)
-        assert theory.queue_length(**case) == pytest.approx(length, abs=5.1e-4)
-        assert theory.utilisation(**case) == pytest.approx(theory.throughput(**case) / service_rate)
-
     def test_staleness(self, service_rate: float, variance: float, throughput: float, length: float) -> None:
         case = {"workers": 16, "compute_rate": 1.0, "service_rate": service_rate}
         pmf, tau = theory.queue_staleness_pmf(**case, size=900), np.arange(900)
@@ -123,45 +114,3 @@ class TestErrors:
             theory.throughput(**case)
         with pytest.raises(ValueError, match=f"`{name}`"):
             theory.queue_staleness_pmf(**case, size=3)
-
-
-def events(workers: int, service_rate: float, slots: int, commits: int, seed: int) -> tuple[np.ndarray, float]:
-    """Staleness of every commit and commits per second; compute rate 1, atomic commit and read after service."""
-    rng = np.random.default_rng(seed)
-    ready = [(time, worker, False) for worker, time in enumerate(rng.exponential(size=workers))]
-    heapq.heapify(ready)
-    line, busy, read, staleness, now = deque(), 0, [0] * workers, [], 0.0
-    while len(staleness) < commits:
-        now, worker, served = heapq.heappop(ready)
-        if served:
-            staleness.append(len(staleness) - read[worker])
-            read[worker] = len(staleness)
-            busy -= 1
-            heapq.heappush(ready, (now + rng.exponential(), worker, False))
-        else:
-            line.append(worker)
-        if line and busy < slots:
-            busy += 1
-            heapq.heappush(ready, (now + rng.exponential(1 / service_rate), line.popleft(), True))
-    return np.array(staleness), commits / now
-
-
-class TestAgainstEvents:
-    def test_staleness_and_throughput(self) -> None:
-        case = {"workers": 8, "compute_rate": 1.0, "service_rate": 5.0}
-        cdf = np.cumsum(theory.queue_staleness_pmf(**case, size=400))
-        points = np.searchsorted(cdf, [0.05, 0.2, 0.5, 0.8, 0.95])
-        rows = []
-        for seed in range(20):
-            tau, rate = events(8, 5.0, 1, 4000, seed)
-            tau = tau[200:]
-            rows.append([rate, np.mean((tau - 7.0) ** 2), *[np.mean(tau <= point) for point in points]])
-        known = [theory.throughput(**case), theory.queue_staleness_variance(**case), *cdf[points]]
-        error = np.std(rows, axis=0, ddof=1) / 20**0.5
-        assert (np.abs(np.mean(rows, axis=0) - known) <= STANDARD_ERRORS * error).all()
-
-    def test_two_slots(self) -> None:
-        network = theory.mean_value_analysis(workers=8, service=Exponential(0.4), delays=[Exponential(1.0)], slots=2)
-        rates = [events(8, 2.5, 2, 4000, seed)[1] for seed in range(20)]
-        error = np.std(rates, ddof=1) / 20**0.5
-        assert abs(np.mean(rates) - network.throughput) <= STANDARD_ERRORS * error

@@ -20,7 +20,7 @@ from asyncsim.trace._columns import COMMIT_TIMES
 from asyncsim.trace._csv import faults_path
 from asyncsim.trace._table import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
-from tests.problems import TRACES, full_disk, noisy_quadratic, random_trace
+from tests.problems import full_disk, random_trace
 from tests.trace.test_trace import ORDERS, assert_equal
 
 FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -184,29 +184,6 @@ class TestInferredColumns:
         trace = read_log(tmp_path / "log.csv", text)
         assert trace.closes_step.tolist() == [True, False]
         assert trace.commit_time.tolist() == [1.5, 2.0]
-
-
-@pytest.mark.parametrize("kind", TRACES)
-def test_replaying_the_file_is_replaying_the_trace(tmp_path, kind):
-    trace = TRACES[kind][0]()
-    trace.to_csv(tmp_path / "trace.csv")
-    rule, workload = asim.rules.GEM(0.05), noisy_quadratic()
-    runs = [asim.replay(t, rule, workload, seed=1) for t in (trace, Trace.from_csv(tmp_path / "trace.csv"))]
-    np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
-    np.testing.assert_array_equal(runs[0].central["x"], runs[1].central["x"])
-    assert np.isfinite(runs[0].loss).all()
-
-
-@pytest.mark.parametrize("protocol", [protocols.Asynchronous(), protocols.KAsync(2), protocols.Ringmaster(3)])
-def test_replaying_a_simulated_cluster_from_its_file(tmp_path, protocol):
-    trace = simulate(Cluster(4, Gamma(1.0, 0.5), Network(Exponential(0.1)), protocol=protocol), commits=80)
-    trace.to_csv(tmp_path / "trace.csv")
-    logs = [Trace.from_csv(tmp_path / "trace.csv")]
-    if protocol == protocols.Asynchronous():
-        logs.append(Trace.from_columns(minimal(trace, "worker", "read_time", "finish_time", "commit_time")))
-    loss = asim.replay(trace, asim.rules.Downpour(0.1), noisy_quadratic()).loss
-    for log in logs:
-        np.testing.assert_array_equal(asim.replay(log, asim.rules.Downpour(0.1), noisy_quadratic()).loss, loss)
 
 
 BAD_LOGS = [

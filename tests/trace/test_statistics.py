@@ -5,14 +5,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asyncsim import theory
 from asyncsim.cluster import Cluster, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Fate, Fault, Trace, statistics
-from tests.cluster.problems import clusters, over_seeds
+from tests.cluster.problems import clusters
 
 FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-CLOSED_QUEUE = Cluster(8, Exponential(1.0), server=Server(service=Exponential(0.2)))
 
 
 @FEW
@@ -76,26 +74,6 @@ def test_no_commits():
     assert found.commits == 0
     assert np.isnan(found.commits_per_second)
     assert np.isnan(found.staleness.mean)
-
-
-def test_closed_queue():
-    """M/M/1//n: what is measured agrees with theory."""
-    exact = {"workers": 8, "compute_rate": 1.0, "service_rate": 5.0}
-    expected = [
-        theory.throughput(**exact),
-        theory.queue_length(**exact),
-        theory.utilisation(**exact),
-        np.sqrt(theory.queue_staleness_variance(**exact)),
-    ]
-
-    def measure(trace):
-        found = statistics(trace)
-        return np.array(
-            [found.commits_per_second, found.waiting + found.in_service, found.in_service, found.staleness.sd]
-        )
-
-    mean, error = over_seeds(measure, CLOSED_QUEUE, commits=4000)
-    assert (np.abs(mean - expected) < 4 * error).all()
 
 
 def test_compute_times():

@@ -35,14 +35,6 @@ def test_unfinished_jobs_on_request() -> None:
     assert set(whole["staleness"][~committed]) == {-1}
 
 
-def test_either_table_makes_the_commits_again() -> None:
-    for unfinished, jobs in ((False, 0), (True, len(TRACE.unfinished))):
-        again = asim.Trace.from_columns(TRACE.to_columns(unfinished=unfinished), workers=6)
-        assert len(again.unfinished) == jobs
-        for name in COMMIT_COLUMNS:
-            np.testing.assert_array_equal(getattr(again, name), getattr(TRACE, name), err_msg=name)
-
-
 def test_versions_of_groups_are_columns_of_their_own() -> None:
     reads = {"first": [0, 0, 1], "second": [0, 1, 2]}
     columns = asim.Trace.from_commits([0, 1, 0], groups=reads).to_columns()

@@ -128,14 +128,6 @@ class TestFromCommits:
         assert conservation(trace) == (0, 0)
 
     @given(ORDERS)
-    def test_conservation_law(self, order: tuple[int, list[int]]) -> None:
-        workers, commits = order
-        trace = Trace.from_commits(commits, workers=workers)
-        in_flight = (len(trace) - trace.unfinished.read_version).sum()
-        assert trace.staleness.sum() + in_flight == (workers - 1) * len(commits)
-        assert conservation(trace) == ((workers - 1) * len(commits),) * 2
-
-    @given(ORDERS)
     def test_agrees_with_its_definition(self, order: tuple[int, list[int]]) -> None:
         workers, commits = order
         read = [0] * workers
