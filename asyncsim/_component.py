@@ -52,8 +52,20 @@ def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
     return dataclasses.field(default=default, init=init, metadata={"static": True})
 
 
+class Checked:
+    """Base class of frozen dataclasses whose annotations check their arguments, as `Component` says."""
+
+    def __post_init__(self) -> None:
+        for name, check in _checks(type(self)).items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+        self.check()
+
+    def check(self) -> None:
+        """Refuse arguments that do not fit together; called once a person has created the object."""
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
-class Component:
+class Component(Checked):
     """Base class of configured objects: a subclass becomes a frozen dataclass when it is defined.
 
     Annotations validate arguments: `Annotated[float, check]` calls `check(name, value)` and keeps its result, a
@@ -80,14 +92,6 @@ class Component:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
-
-    def __post_init__(self) -> None:
-        for name, check in _checks(type(self)).items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
-        self.check()
-
-    def check(self) -> None:
-        """Refuse arguments that do not fit together; called once a person has created the object."""
 
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in arguments(type(self))}
@@ -144,7 +148,7 @@ class Traced(Component):
         return jax.tree_util.tree_map_with_path(lambda path, leaf: numbers.get(_name(path), leaf), self)
 
 
-def arguments(kind: type[Component]) -> tuple[str, ...]:
+def arguments(kind: type[Checked]) -> tuple[str, ...]:
     """Names of the fields of a component that are arguments, in their order."""
     return tuple(field.name for field in dataclasses.fields(kind) if field.init)  # type: ignore[arg-type]
 

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays._law import EQUAL, Fitted, FloatArray, Law, keep_not_negative, maximise
+from asyncsim.delays._law import EQUAL, Fitted, FloatArray, Law, maximise, not_negative
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,9 @@ class Constant(Law, Fitted):
         (2.0, 0.0)
     """
 
-    value: float
+    value: Annotated[float, not_negative("Give the delay in seconds.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("value",)
     _durations: ClassVar[dict[str, Any]] = {"law": "a constant law", "positive": False, "spread": False}
-
-    def __post_init__(self) -> None:
-        keep_not_negative(self, value="Give the delay in seconds.")
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
@@ -92,13 +89,13 @@ class Uniform(Law, Fitted):
         (1.0, 0.25)
     """
 
-    low: float
-    high: float
+    low: Annotated[float, not_negative("Give the shortest delay in seconds.")]
+    high: Annotated[float, not_negative("Give the longest delay in seconds.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("low", "high")
     _durations: ClassVar[dict[str, Any]] = {"law": "a uniform law", "positive": False}
 
-    def __post_init__(self) -> None:
-        keep_not_negative(self, low="Give the shortest delay in seconds.", high="Give the longest delay in seconds.")
+    def check(self) -> None:
+        """Refuse bounds in the wrong order."""
         if self.low > self.high:
             raise ValueError(f"`low` must not exceed `high`; got {self.low!r} > {self.high!r}. Swap the two.")
 

@@ -3,21 +3,28 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import require_integer
+from asyncsim._component import Checked
 from asyncsim.delays._bounded import Constant
-from asyncsim.delays._law import Delay, FloatArray, from_zero, require_law
+from asyncsim.delays._law import Delay, FloatArray, from_zero, require_law, whole
 
 ALWAYS = Constant(1.0)
 TYPICAL = 1000
 
 
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        remedy = "Give a function of the numbers of jobs."
+        raise ValueError(f"`{name}` must be a function; got {value!r:.60}. {remedy}")
+    return value
+
+
 @dataclass(frozen=True)
-class ByJob:
+class ByJob(Checked):
     """The j-th job that a worker begins to compute takes times(j), multiplied by a factor drawn from `noise`.
 
     A simulation asks for job after job; jobs that are cancelled or lost count as well. Everywhere else the law is that
@@ -40,17 +47,10 @@ class ByJob:
         [1.0, 3.0, 4.0, 6.0]
     """
 
-    times: Callable[[NDArray[np.int64]], FloatArray]
-    noise: Delay = ALWAYS
-    typical: int = TYPICAL
+    times: Annotated[Callable[[NDArray[np.int64]], FloatArray], _function]
+    noise: Annotated[Delay, require_law] = ALWAYS
+    typical: Annotated[int, whole(1, "1000 is usual.")] = TYPICAL
     in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # by which it is scaled
-
-    def __post_init__(self) -> None:
-        if not callable(self.times):
-            remedy = "Give a function of the numbers of jobs."
-            raise ValueError(f"`times` must be a function; got {self.times!r:.60}. {remedy}")
-        require_law("noise", self.noise)
-        require_integer("typical", self.typical, least=1, remedy="1000 is usual.")
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made again from the rest."""

@@ -4,12 +4,11 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_integer
 from asyncsim.delays._law import (
     Fitted,
     FloatArray,
@@ -18,10 +17,11 @@ from asyncsim.delays._law import (
     OfMeanAndCv,
     from_zero,
     gamma_shape,
-    keep_not_negative,
-    keep_positive,
     log_likelihood,
     maximise,
+    not_negative,
+    positive,
+    whole,
 )
 
 
@@ -99,14 +99,10 @@ class ShiftedExponential(Law, Fitted):
         using codes" (as a model of workers).
     """
 
-    shift: float
-    tail: float
+    shift: Annotated[float, not_negative("Give the shortest delay in seconds.")]
+    tail: Annotated[float, positive("Use `Constant` for delays without spread.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("shift", "tail")
     _durations: ClassVar[dict[str, Any]] = {"law": "a shifted exponential law", "positive": False}
-
-    def __post_init__(self) -> None:
-        keep_not_negative(self, shift="Give the shortest delay in seconds.")
-        keep_positive(self, tail="Use `Constant` for delays without spread.")
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
@@ -209,8 +205,8 @@ class Gamma(OfMeanAndCv, _GammaFamily):
 
     _durations: ClassVar[dict[str, Any]] = {"law": "a gamma law"}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse a cv with which all delays underflow."""
         if self.cv > 1 and self._above_zero() < RAREST:
             raise ValueError(
                 f"`cv` must leave delays that are not all 0 as floating-point numbers; got {self.cv!r}, with which not "
@@ -255,13 +251,8 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
         1.0
     """
 
-    shape: int
+    shape: Annotated[int, whole(1, "Use `Gamma` for a shape between integers.")]
     _durations: ClassVar[dict[str, Any]] = {"law": "an Erlang law"}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        shape = require_integer("shape", self.shape, least=1, remedy="Use `Gamma` for a shape between integers.")
-        object.__setattr__(self, "shape", shape)
 
     @classmethod
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from functools import partial
+from typing import Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._component import Checked
 from asyncsim._families import Named
 
 FloatArray = NDArray[np.float64]
@@ -92,7 +94,22 @@ def arguments_like(kind: type[Law], law: "Delay | Sequence[Delay]") -> dict[str,
     return kind.like(mean, variance)
 
 
-class Fitted:
+def positive(remedy: str) -> Callable[[str, Any], float]:
+    """A check that an argument is positive, which keeps it as a float, so that 1 and 1.0 are one law."""
+    return partial(require_positive, remedy=remedy)
+
+
+def not_negative(remedy: str) -> Callable[[str, Any], float]:
+    """As `positive`, with 0 allowed."""
+    return partial(require_not_negative, remedy=remedy)
+
+
+def whole(least: int, remedy: str) -> Callable[[str, Any], int]:
+    """A check that an argument is an integer of at least `least`."""
+    return partial(require_integer, least=least, remedy=remedy)
+
+
+class Fitted(Checked):
     """Base class of laws that can be fitted to measured durations."""
 
     _durations: ClassVar[dict[str, Any]]  # arguments of `observed`: the durations that a law can have produced
@@ -129,37 +146,20 @@ class Fitted:
 class OfMean(Law, Fitted, abstract=True):
     """A law that is given by its mean, in seconds, and whatever a subclass adds."""
 
-    mean: float
+    mean: Annotated[float, positive("Give the mean delay in seconds.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
-
-    def __post_init__(self) -> None:
-        keep_positive(self, mean="Give the mean delay in seconds.")
 
 
 @dataclass(frozen=True)
 class OfMeanAndCv(OfMean, abstract=True):
     """A law that is given by its mean, in seconds, and its coefficient of variation."""
 
-    cv: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        keep_positive(self, cv="Use `Constant` for delays without spread.")
+    cv: Annotated[float, positive("Use `Constant` for delays without spread.")]
 
     @property
     def variance(self) -> float:
         """(mean · cv)²."""
         return (self.mean * self.cv) * (self.mean * self.cv)
-
-
-def keep_positive(law: object, /, **remedies: str) -> None:
-    """Check arguments of a frozen law and keep them as floats, so that 1 and 1.0 are one law; `name=remedy`."""
-    _keep(law, require_positive, remedies)
-
-
-def keep_not_negative(law: object, /, **remedies: str) -> None:
-    """As `keep_positive`, with 0 allowed."""
-    _keep(law, require_not_negative, remedies)
 
 
 def require_law(name: str, value: object) -> Delay:
@@ -175,11 +175,6 @@ def require_law(name: str, value: object) -> Delay:
 def from_zero(t: ArrayLike) -> FloatArray:
     """`t` with negative times replaced by 0, where the distribution functions of most laws are 0 as well."""
     return np.maximum(np.asarray(t, dtype=np.float64), 0.0)
-
-
-def _keep(law: object, require: Callable[..., float], remedies: dict[str, str]) -> None:
-    for name, remedy in remedies.items():
-        object.__setattr__(law, name, require(name, getattr(law, name), remedy=remedy))
 
 
 def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> float:

@@ -5,12 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._component import Checked
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
     EQUAL,
@@ -19,10 +20,10 @@ from asyncsim.delays._law import (
     FloatArray,
     coordinate_of,
     gamma_shape,
-    keep_positive,
     log_likelihood,
     maximise,
     observed,
+    positive,
     probability,
     require_law,
     thinned,
@@ -35,7 +36,14 @@ MOST_ROUNDS = 500  # of expectation and maximisation
 CONVERGED = 1e-9  # gain of the log-likelihood per duration
 
 
-class Mixed(ABC):
+def _probability(name: str, value: object) -> float:
+    probability = require_not_negative(name, value, remedy="Give a probability, from 0 to 1.")
+    if probability > 1:
+        raise ValueError(f"`{name}` must be at most 1; got {value!r}. Give a probability, from 0 to 1.")
+    return probability
+
+
+class Mixed(Checked, ABC):
     """What follows from the components, which are pairs of a probability and a law.
 
     Every delay takes its own random numbers from the generator, one delay after another, so that drawing in
@@ -114,7 +122,8 @@ class Mixture(Mixed):
     laws: Sequence[Delay]
     in_seconds: ClassVar[tuple[str, ...]] = ("laws",)
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse weights that are not one probability per law."""
         laws = tuple(require_law("laws", law) for law in _listed(self.laws))
         _keep_components(self, "weights", "laws", laws)
 
@@ -171,7 +180,8 @@ class HyperExponential(Mixed):
     means: Sequence[float]
     in_seconds: ClassVar[tuple[str, ...]] = ("means",)
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse probabilities that are not one per mean."""
         means = tuple(require_positive("means", mean, remedy="Give them in seconds.") for mean in _listed(self.means))
         _keep_components(self, "probabilities", "means", means)
 
@@ -215,15 +225,10 @@ class Straggler(Mixed):
         1.45
     """
 
-    law: Delay
-    probability: float
-    factor: float
+    law: Annotated[Delay, require_law]
+    probability: Annotated[float, _probability]
+    factor: Annotated[float, positive("10 makes a slow job ten times as long.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("law",)
-
-    def __post_init__(self) -> None:
-        require_law("law", self.law)
-        object.__setattr__(self, "probability", _probability("probability", self.probability))
-        keep_positive(self, factor="10 makes a slow job ten times as long.")
 
     @classmethod
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Straggler":
@@ -288,13 +293,6 @@ def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]
         )
     object.__setattr__(law, shares, probabilities)
     object.__setattr__(law, others, values)
-
-
-def _probability(name: str, value: object) -> float:
-    probability = require_not_negative(name, value, remedy="Give a probability, from 0 to 1.")
-    if probability > 1:
-        raise ValueError(f"`{name}` must be at most 1; got {value!r}. Give a probability, from 0 to 1.")
-    return probability
 
 
 def _probabilities(name: str, values: object) -> tuple[float, ...]:

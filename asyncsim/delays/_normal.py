@@ -2,21 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays._law import (
-    Fitted,
-    FloatArray,
-    Law,
-    OfMeanAndCv,
-    from_zero,
-    keep_not_negative,
-    keep_positive,
-    maximise,
-)
+from asyncsim.delays._law import Fitted, FloatArray, Law, OfMeanAndCv, from_zero, maximise, not_negative, positive
 
 
 @dataclass(frozen=True)
@@ -105,14 +96,10 @@ class HalfNormal(Law, Fitted):
         (1.3989, 0.0908)
     """
 
-    base: float
-    spread: float
+    base: Annotated[float, not_negative("Give the shortest delay in seconds.")]
+    spread: Annotated[float, positive("Use `Constant` for delays without spread.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("base", "spread")
     _durations: ClassVar[dict[str, Any]] = {"law": "a half-normal law", "positive": False}
-
-    def __post_init__(self) -> None:
-        keep_not_negative(self, base="Give the shortest delay in seconds.")
-        keep_positive(self, spread="Use `Constant` for delays without spread.")
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:

@@ -1,21 +1,22 @@
 """Laws made from other laws: slower or faster ones, and that of a mini-batch."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._component import Checked
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
-from asyncsim.delays._law import Delay, FloatArray, keep_not_negative, keep_positive, require_law
+from asyncsim.delays._law import Delay, FloatArray, not_negative, positive, require_law
 
 Law = TypeVar("Law")
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(Checked):
     """shift + scale · (a delay of `law`): mean shift + scale · mean, variance scale² · variance.
 
     Args:
@@ -34,15 +35,10 @@ class Scaled:
         (5.0, 1.0)
     """
 
-    law: Delay
-    scale: float
-    shift: float = 0.0
+    law: Annotated[Delay, require_law]
+    scale: Annotated[float, positive("Use `Constant` for delays without spread.")]
+    shift: Annotated[float, not_negative("Give the seconds that are added to each delay.")] = 0.0
     in_seconds: ClassVar[tuple[str, ...]] = ("scale", "shift")
-
-    def __post_init__(self) -> None:
-        require_law("law", self.law)
-        keep_positive(self, scale="Use `Constant` for delays without spread.")
-        keep_not_negative(self, shift="Give the seconds that are added to each delay.")
 
     @property
     def mean(self) -> float:

@@ -5,12 +5,13 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from asyncsim._checks import require_not_negative, require_positive
-from asyncsim.delays._law import Delay, keep_positive, require_law
+from asyncsim._component import Checked
+from asyncsim.delays._law import Delay, positive, require_law
 
 # Until when, in seconds, and at what speed. Segments follow one another from time 0 on and never end.
 Segment = tuple[float, float]
@@ -152,8 +153,14 @@ class Speed(Protocol):
         ...
 
 
+def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    if not isinstance(values, (Sequence, np.ndarray)):
+        raise ValueError(f"`{name}` must be a sequence of numbers; got {values!r}. Give one per segment.")
+    return tuple(require_not_negative(name, value, remedy="Give one per segment.") for value in values)
+
+
 @dataclass(frozen=True)
-class Profile:
+class Profile(Checked):
     """A given speed: `speeds[i]` from `times[i]` on, repeated after `period` if there is one.
 
     Args:
@@ -173,16 +180,24 @@ class Profile:
         16.0
     """
 
-    times: Sequence[float]
-    speeds: Sequence[float]
-    period: float | None = None
+    times: Annotated[Sequence[float], _numbers]
+    speeds: Annotated[Sequence[float], _numbers]
+    period: Annotated[float, positive("Leave it out for a profile that does not repeat.")] | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "times", _numbers("times", self.times))
-        object.__setattr__(self, "speeds", _numbers("speeds", self.speeds))
-        if self.period is not None:
-            keep_positive(self, period="Leave it out for a profile that does not repeat.")
-        _require_profile(self)
+    def check(self) -> None:
+        """Refuse segments that do not follow one another, or in which work never ends."""
+        times, speeds, period = self.times, self.speeds, self.period
+        if len(times) != len(speeds):
+            raise ValueError(
+                f"`times` and `speeds` must be as many; got {len(times)} and {len(speeds)}. "
+                "Give one of each per segment."
+            )
+        if not times or times[0] != 0 or any(later <= sooner for sooner, later in itertools.pairwise(times)):
+            raise ValueError(f"`times` must increase from 0; got {times}. Give the beginnings of the segments.")
+        if period is not None and period <= times[-1]:
+            raise ValueError(f"`period` must be after the last of `times`, {times[-1]}; got {period}. Make it longer.")
+        if not (speeds[-1] if period is None else max(speeds)):
+            raise ValueError(f"`speeds` must let all work end; got {speeds}. End with a speed above 0.")
 
     @property
     def mean(self) -> float:
@@ -205,7 +220,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class SlowPeriods:
+class SlowPeriods(Checked):
     """Fast periods at speed 1 alternate with slow ones at speed 1 / factor, each of a random length.
 
     With exponential lengths, the worker is Markov-modulated. Every worker begins at the start of a fast period and
@@ -225,14 +240,12 @@ class SlowPeriods:
         0.8125
     """
 
-    factor: float
-    fast: Delay
-    slow: Delay
+    factor: Annotated[float, positive("4 makes work in a slow period four times as long.")]
+    fast: Annotated[Delay, require_law]
+    slow: Annotated[Delay, require_law]
 
-    def __post_init__(self) -> None:
-        keep_positive(self, factor="4 makes work in a slow period four times as long.")
-        require_law("fast", self.fast)
-        require_law("slow", self.slow)
+    def check(self) -> None:
+        """Refuse periods that all have length 0."""
         if self.fast.mean + self.slow.mean == 0:
             raise ValueError(
                 f"`fast` and `slow` must not both be 0; got {self.fast!r} and {self.slow!r}. Give lengths in seconds."
@@ -254,7 +267,7 @@ class SlowPeriods:
 
 
 @dataclass(frozen=True)
-class VariableSpeed:
+class VariableSpeed(Checked):
     """A compute law in which a job with work W from `work` ends when the integral of the speed reaches W.
 
     A job's duration depends on when it starts, so that this is not a `Delay`: it has no distribution function.
@@ -274,12 +287,12 @@ class VariableSpeed:
         1.230769
     """
 
-    work: Delay
+    work: Annotated[Delay, require_law]
     speed: Speed
     in_seconds: ClassVar[tuple[str, ...]] = ("work",)
 
-    def __post_init__(self) -> None:
-        require_law("work", self.work)
+    def check(self) -> None:
+        """Refuse another object than a speed."""
         if not isinstance(self.speed, Speed):
             raise ValueError(f"`speed` must be a speed; got {self.speed!r}. Use a `Profile` or `SlowPeriods`.")
 
@@ -291,23 +304,3 @@ class VariableSpeed:
     def timer(self, generator: np.random.Generator, /) -> Timer:
         """A timer for one worker, with a generator of its own."""
         return Timer(self.speed.segments(generator))
-
-
-def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
-    if not isinstance(values, (Sequence, np.ndarray)):
-        raise ValueError(f"`{name}` must be a sequence of numbers; got {values!r}. Give one per segment.")
-    return tuple(require_not_negative(name, value, remedy="Give one per segment.") for value in values)
-
-
-def _require_profile(profile: Profile) -> None:
-    times, speeds, period = profile.times, profile.speeds, profile.period
-    if len(times) != len(speeds):
-        raise ValueError(
-            f"`times` and `speeds` must be as many; got {len(times)} and {len(speeds)}. Give one of each per segment."
-        )
-    if not times or times[0] != 0 or any(later <= sooner for sooner, later in itertools.pairwise(times)):
-        raise ValueError(f"`times` must increase from 0; got {times}. Give the beginnings of the segments.")
-    if period is not None and period <= times[-1]:
-        raise ValueError(f"`period` must be after the last of `times`, {times[-1]}; got {period}. Make it longer.")
-    if not (speeds[-1] if period is None else max(speeds)):
-        raise ValueError(f"`speeds` must let all work end; got {speeds}. End with a speed above 0.")

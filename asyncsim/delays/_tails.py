@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, from_zero, keep_positive
+from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, from_zero, positive
 
 # A Weibull law of shape 0.1 has a cv of 430; with a smaller shape, no sample that fits in memory shows its mean.
 _LEAST_WEIBULL_SHAPE = 0.1
@@ -34,12 +34,11 @@ class Weibull(OfMean):
         4.0
     """
 
-    shape: float
+    shape: Annotated[float, positive("1 is the exponential law.")]
     _durations: ClassVar[dict[str, Any]] = {"law": "a Weibull law"}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        keep_positive(self, shape="1 is the exponential law.")
+    def check(self) -> None:
+        """Refuse a shape with which almost all delays are 0."""
         if self.shape < _LEAST_WEIBULL_SHAPE:
             raise ValueError(
                 f"`shape` must be at least {_LEAST_WEIBULL_SHAPE}; got {self.shape!r}. Almost all delays would "
@@ -140,13 +139,13 @@ class Pareto(Law, Fitted):
         (1.5, inf)
     """
 
-    minimum: float
-    shape: float
+    minimum: Annotated[float, positive("Give the shortest delay in seconds.")]
+    shape: Annotated[float, positive("Use 2.5 for a finite variance.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("minimum",)
     _durations: ClassVar[dict[str, Any]] = {"law": "a Pareto law"}
 
-    def __post_init__(self) -> None:
-        keep_positive(self, minimum="Give the shortest delay in seconds.", shape="Use 2.5 for a finite variance.")
+    def check(self) -> None:
+        """Refuse a shape with which the mean is infinite."""
         if self.shape <= 1:
             raise ValueError(
                 f"`shape` must be above 1, or the mean would be infinite; got {self.shape!r}. "
