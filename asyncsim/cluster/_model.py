@@ -3,19 +3,31 @@
 import math
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from asyncsim._checks import one_of, require_integer, require_not_negative, require_positive
+from asyncsim._checks import require_integer, require_positive
+from asyncsim._component import Checked
 from asyncsim.cluster import faults as fault_kinds
 from asyncsim.cluster.faults import AnyFault
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.delays import Delay, VariableSpeed
-from asyncsim.delays._law import require_law
+from asyncsim.delays._law import not_negative, positive, require_law, whole
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
 
 
+def _bandwidth(name: str, value: Any) -> float:
+    remedy = "Give bytes per second, or leave it out for an unlimited network."
+    return value if value == math.inf else require_positive(name, value, remedy=remedy)
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False; got {value!r}. Write `service=` if you meant that.")
+    return value
+
+
 @dataclass(frozen=True)
-class Network:
+class Network(Checked):
     """How long messages take: latency + bytes / bandwidth, each way.
 
     A commit carries an update to the server, and the answer carries the central variable back. Requests without a
@@ -45,24 +57,12 @@ class Network:
         0.004
     """
 
-    latency: Delay | Sequence[Delay] = ZERO
-    bandwidth: float = math.inf
-    upload_bandwidth: float | None = None
-    message_bytes: float | None = None
-    compression: float = 1.0
+    latency: Annotated[Delay | Sequence[Delay], require_laws] = ZERO
+    bandwidth: Annotated[float, _bandwidth] = math.inf
+    upload_bandwidth: Annotated[float, _bandwidth] | None = None
+    message_bytes: Annotated[float, not_negative("Give 4 times the number of parameters.")] | None = None
+    compression: Annotated[float, positive("Use 1 for updates as they are.")] = 1.0
     shared: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "latency", require_laws("latency", self.latency))
-        for name in ("bandwidth", "upload_bandwidth"):
-            _set_bandwidth(self, name)
-        if self.message_bytes is not None:
-            size = require_not_negative(
-                "message_bytes", self.message_bytes, remedy="Give 4 times the number of parameters."
-            )
-            object.__setattr__(self, "message_bytes", size)
-        ratio = require_positive("compression", self.compression, remedy="Use 1 for updates as they are.")
-        object.__setattr__(self, "compression", ratio)
 
     def latencies(self, workers: int) -> tuple[Delay, ...]:
         """The latency law of each worker, length n."""
@@ -90,20 +90,8 @@ class Network:
         return all(map(is_zero, laws)) and not self.download_seconds and not self.upload_seconds
 
 
-def _set_bandwidth(network: Any, name: str) -> None:
-    value = getattr(network, name)
-    if (value is None and name != "bandwidth") or value == math.inf:
-        return
-    remedy = "Give bytes per second, or leave it out for an unlimited network."
-    object.__setattr__(network, name, require_positive(name, value, remedy=remedy))
-
-
-PULLS = ("before_commit", "at_read")
-RESUMES = ("central", "own")
-
-
 @dataclass(frozen=True)
-class Server:
+class Server(Checked):
     """A queue that works on `slots` commits at once, first-in, first-out.
 
     A commit takes effect at the end of its service.
@@ -143,27 +131,17 @@ class Server:
         'own'
     """
 
-    slots: int = 1
-    service: Delay = ZERO
-    atomic: bool = True
-    pull: str = "before_commit"
-    resume: str = "central"
-    pull_to_commit: Delay = ZERO
+    slots: Annotated[int, whole(1, "A server works on one commit or more.")] = 1
+    service: Annotated[Delay, require_law] = ZERO
+    atomic: Annotated[bool, _switch] = True
+    pull: Literal["before_commit", "at_read"] = "before_commit"
+    resume: Literal["central", "own"] = "central"
+    pull_to_commit: Annotated[Delay, require_law] = ZERO
 
-    def __post_init__(self) -> None:
-        require_integer("slots", self.slots, least=1, remedy="A server works on one commit or more.")
-        require_law("service", self.service)
-        if not isinstance(self.atomic, bool):
-            raise ValueError(
-                f"`atomic` must be True or False; got {self.atomic!r}. Write `service=` if you meant that."
-            )
-        one_of("pull", self.pull, PULLS)
-        one_of("resume", self.resume, RESUMES)
-        require_law("pull_to_commit", self.pull_to_commit)
-        if self.atomic or self.pull != "before_commit":
-            self._require_no_gap()
-
-    def _require_no_gap(self) -> None:
+    def check(self) -> None:
+        """Refuse a gap between pull and commit where there is none."""
+        if not self.atomic and self.pull == "before_commit":
+            return
         is_set = {"resume": self.resume != "central", "pull_to_commit": not is_zero(self.pull_to_commit)}
         for name in (name for name in is_set if is_set[name]):
             raise ValueError(

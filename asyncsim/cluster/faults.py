@@ -2,20 +2,27 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._checks import require_positive
+from asyncsim._component import Checked
 from asyncsim.delays import Delay
-from asyncsim.delays._law import require_law
+from asyncsim.delays._law import not_negative, positive, require_law, whole
 
 __all__ = ["AnyFault", "Crash", "MessageLoss", "ServerPause", "Sessions", "Slowdown", "checked"]
 
 _NUMBERED = "Workers are numbered from 0."
-_SINCE = "Give seconds from the start of the run."
+_Worker = Annotated[int, whole(0, _NUMBERED)]
+_Since = Annotated[float, not_negative("Give seconds from the start of the run.")]
+
+
+def _duration(name: str, value: float) -> float:
+    remedy = "Give seconds, or infinity if it has no end."
+    return value if value == math.inf else require_positive(name, value, remedy=remedy)
 
 
 @dataclass(frozen=True)
-class Slowdown:
+class Slowdown(Checked):
     """A worker computes `factor` times as slowly for a while.
 
     Args:
@@ -29,20 +36,14 @@ class Slowdown:
         ValueError: If a number is out of range.
     """
 
-    worker: int
-    start: float
-    seconds: float
-    factor: float
-
-    def __post_init__(self) -> None:
-        require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
-        require_not_negative("start", self.start, remedy=_SINCE)
-        _require_duration("seconds", self.seconds)
-        require_positive("factor", self.factor, remedy="2 is half the speed; use `Crash` for a worker that stops.")
+    worker: _Worker
+    start: _Since
+    seconds: Annotated[float, _duration]
+    factor: Annotated[float, positive("2 is half the speed. Use `Crash` for a worker that stops.")]
 
 
 @dataclass(frozen=True)
-class Crash:
+class Crash(Checked):
     """A worker goes down; its running job is lost.
 
     Args:
@@ -55,20 +56,14 @@ class Crash:
         ValueError: If a number is out of range.
     """
 
-    worker: int
-    time: float
-    restart_after: float | None = None
+    worker: _Worker
+    time: _Since
+    restart_after: Annotated[float, not_negative("Use `None` for good.")] | None = None
     keeps_state: bool = False
-
-    def __post_init__(self) -> None:
-        require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
-        require_not_negative("time", self.time, remedy=_SINCE)
-        if self.restart_after is not None:
-            require_not_negative("restart_after", self.restart_after, remedy="Use `None` for good.")
 
 
 @dataclass(frozen=True)
-class MessageLoss:
+class MessageLoss(Checked):
     """A commit on its way to the server is lost with some probability, missed after a time-out, and sent again.
 
     Args:
@@ -81,24 +76,19 @@ class MessageLoss:
         ValueError: If a number is out of range.
     """
 
-    probability: float
-    timeout: float
-    attempts: int | None = None
-    worker: int | None = None
+    probability: Annotated[float, not_negative("0.01 loses one message in a hundred.")]
+    timeout: Annotated[float, positive("Give the seconds after which the worker sends again.")]
+    attempts: Annotated[int, whole(1, "Use `None` to send until it arrives.")] | None = None
+    worker: _Worker | None = None
 
-    def __post_init__(self) -> None:
-        require_not_negative("probability", self.probability, remedy="0.01 loses one message in a hundred.")
+    def check(self) -> None:
+        """Refuse a probability of 1."""
         if self.probability >= 1:
             raise ValueError(f"`probability` must be less than 1; got {self.probability!r}. Some must arrive.")
-        require_positive("timeout", self.timeout, remedy="Give the seconds after which the worker sends again.")
-        if self.attempts is not None:
-            require_integer("attempts", self.attempts, least=1, remedy="Use `None` to send until it arrives.")
-        if self.worker is not None:
-            require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
 
 
 @dataclass(frozen=True)
-class Sessions:
+class Sessions(Checked):
     """A worker comes and goes: present for a while, away for a while. When it leaves, its running job is lost.
 
     Args:
@@ -111,24 +101,21 @@ class Sessions:
         ValueError: If an argument does not fit.
     """
 
-    online: Delay
-    offline: Delay
-    worker: int | None = None
+    online: Annotated[Delay, require_law]
+    offline: Annotated[Delay, require_law]
+    worker: _Worker | None = None
     keeps_state: bool = True
 
-    def __post_init__(self) -> None:
-        require_law("online", self.online)
-        require_law("offline", self.offline)
+    def check(self) -> None:
+        """Refuse sessions of no time."""
         if not self.online.mean > 0:
             raise ValueError(
                 f"`online` must have a positive mean; got {self.online!r}. Let the worker stay for a while."
             )
-        if self.worker is not None:
-            require_integer("worker", self.worker, least=0, remedy=_NUMBERED)
 
 
 @dataclass(frozen=True)
-class ServerPause:
+class ServerPause(Checked):
     """The server takes up no new commit for a while, say to write a checkpoint; it finishes commits in service.
 
     Args:
@@ -141,16 +128,13 @@ class ServerPause:
         ValueError: If a number is out of range.
     """
 
-    start: float
-    seconds: float
-    every: float | None = None
+    start: _Since
+    seconds: Annotated[float, positive("Give the seconds that the pause lasts.")]
+    every: Annotated[float, positive("Use `None` for a single pause.")] | None = None
 
-    def __post_init__(self) -> None:
-        require_not_negative("start", self.start, remedy=_SINCE)
-        require_positive("seconds", self.seconds, remedy="Give the seconds that the pause lasts.")
-        if self.every is None:
-            return
-        if require_positive("every", self.every, remedy="Use `None` for a single pause.") <= self.seconds:
+    def check(self) -> None:
+        """Refuse pauses without an end."""
+        if self.every is not None and self.every <= self.seconds:
             got = f"{self.every!r} and {self.seconds!r}"
             raise ValueError(f"`every` must be more than `seconds`; got {got}. Use `None` for a single pause.")
 
@@ -174,8 +158,3 @@ def checked(faults: Any, workers: int) -> tuple[AnyFault, ...]:
                 f"`faults` must affect workers 0 to {workers - 1}; entry {place} names worker {worker}. {_NUMBERED}"
             )
     return faults
-
-
-def _require_duration(name: str, value: float) -> None:
-    if value != math.inf:
-        require_positive(name, value, remedy="Give seconds, or infinity if it has no end.")

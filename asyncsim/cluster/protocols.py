@@ -1,4 +1,4 @@
-"""NamedProtocol: who may read when, which gradients count, and how many make a step.
+"""Protocols: who may read when, which gradients count, and how many make a step.
 
 Every protocol comes down to a few numbers (`Terms`), which the simulation follows. A protocol of your own is a frozen
 dataclass with a method `terms(workers)`. One that derives from `NamedProtocol` is known to the command line by its
@@ -6,11 +6,12 @@ name.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from asyncsim import _families as families
-from asyncsim._checks import require_integer
+from asyncsim._component import Checked
 from asyncsim._families import Named
+from asyncsim.delays._law import whole
 
 __all__ = [
     "SSP",
@@ -63,7 +64,7 @@ class CommitProtocol(Protocol):
         ...
 
 
-class NamedProtocol(Named, family="protocols"):
+class NamedProtocol(Checked, Named, family="protocols"):
     """Base class of protocols that the command line knows by name."""
 
 
@@ -96,10 +97,7 @@ class SSP(NamedProtocol):
         Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server".
     """
 
-    slack: int
-
-    def __post_init__(self) -> None:
-        require_integer("slack", self.slack, least=0, remedy="Use 0 for a barrier, or `Asynchronous()` for no bound.")
+    slack: Annotated[int, whole(0, "Use 0 for a barrier, or `Asynchronous()` for no bound.")]
 
     def terms(self, workers: int, /) -> Terms:
         """One gradient per step, with slack."""
@@ -120,11 +118,8 @@ class Synchronous(NamedProtocol):
         Chen, Pan, Monga, Bengio and Jozefowicz 2016, "Revisiting distributed synchronous SGD" (backup workers).
     """
 
-    backup: int = 0
+    backup: Annotated[int, whole(0, "0 waits for all workers.")] = 0
     cancel: bool = True
-
-    def __post_init__(self) -> None:
-        require_integer("backup", self.backup, least=0, remedy="0 waits for all workers.")
 
     def terms(self, workers: int, /) -> Terms:
         """The first n - backup gradients of the present version."""
@@ -140,10 +135,7 @@ class Synchronous(NamedProtocol):
 class _OfK(NamedProtocol, abstract=True):
     """A protocol with k gradients in a step."""
 
-    k: int
-
-    def __post_init__(self) -> None:
-        require_integer("k", self.k, least=1, remedy="Give the number of gradients in a step.")
+    k: Annotated[int, whole(1, "Give the number of gradients in a step.")]
 
 
 @dataclass(frozen=True)
@@ -241,11 +233,8 @@ class Rennala(NamedProtocol):
         fixed computation model".
     """
 
-    batch: int
+    batch: Annotated[int, whole(1, "Collect one gradient or more.")]
     cancel: bool = False
-
-    def __post_init__(self) -> None:
-        require_integer("batch", self.batch, least=1, remedy="Collect one gradient or more.")
 
     def terms(self, workers: int, /) -> Terms:
         """The first `batch` gradients of the present version."""
@@ -271,11 +260,8 @@ class Malenia(NamedProtocol):
         asynchronous SGD with optimal time complexity under data heterogeneity" (S = 1, with cancellation).
     """
 
-    batch: int = 1
+    batch: Annotated[int, whole(1, "1 takes at least one gradient of every worker.")] = 1
     cancel: bool = True
-
-    def __post_init__(self) -> None:
-        require_integer("batch", self.batch, least=1, remedy="1 takes at least one gradient of every worker.")
 
     def terms(self, workers: int, /) -> Terms:
         """Gradients of the present version, of every worker."""
@@ -296,11 +282,8 @@ class Ringmaster(NamedProtocol):
         complexity".
     """
 
-    limit: int
+    limit: Annotated[int, whole(1, "With 1, only gradients of the present version count.")]
     stop: bool = False
-
-    def __post_init__(self) -> None:
-        require_integer("limit", self.limit, least=1, remedy="With 1, only gradients of the present version count.")
 
     def terms(self, workers: int, /) -> Terms:
         """One gradient per step, if it is not too old."""

@@ -87,10 +87,9 @@ class Trace(Tables):
     def check(self) -> None:
         """Check every invariant; a million rows take about 0.1 s.
 
-        Times are finite, not negative, in order within a job and not decreasing from row to row; versions
-        count the closed steps; worker numbers are in range and a worker's jobs do not overlap (so that no more
-        than n are in flight); and every read saw the steps closed by then, as did every end of a job, which makes
-        staleness obey the conservation law in exact integers (see `asyncsim.trace._invariants`).
+        Times are finite, not negative, in order within a job, and they do not decrease from row to row. Versions count
+        the closed steps. Worker numbers are in range, and a worker's jobs do not overlap. Every read and every end of
+        a job saw the steps closed by then, so that staleness obeys the conservation law in exact integers.
 
         Raises:
             TraceError: For the first row that breaks an invariant, naming column, row, value and remedy.
@@ -123,11 +122,11 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Args:
             worker: (commits,) who committed, in the order of application, numbered from 0.
             commit_time: (commits,) when, in seconds; by default 1, 2, 3, …
-            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
+            workers: Number of workers. By default it is the largest number in `worker` plus one, where every smaller
                 number occurs. Workers that never commit count among the jobs in flight.
-            start: When the run began, and all workers read, in the log's own time; it is subtracted from every time.
+            start: When the run began, and all workers read, in the log's own time. It is subtracted from every time.
                 "first" is the earliest time in the log, here the first commit, whose job then takes no time. By default
-                times must count from the start of the run already; those that cannot, such as Unix time, are refused.
+                times must count from the start of the run already, and Unix time, for example, is refused.
             groups: Name of a parameter group -> (commits,) the server version at which it was read for each commit:
                 after the worker's previous commit, and no later than its own. The job then begins with the oldest of
                 them. By default all parameters are read at once.
@@ -137,18 +136,15 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             read to commit.
 
         Raises:
-            TraceError: If a worker number is negative, not whole, too large or, without `workers`, left out; or if
-                a time is not finite, negative or earlier than the one before, or counts from elsewhere; names the row
-                and the value.
-            ValueError: If `workers` is not an integer of at least 1, or `start` is not a finite number or "first".
+            TraceError: If a worker number or a time does not fit. You get the row and the value.
+            ValueError: If `workers` or `start` is out of range.
 
         Example:
             >>> trace = Trace.from_commits([0, 1, 0, 1], commit_time=[0.5, 0.6, 1.0, 1.3])
             >>> trace.read_version.tolist(), trace.read_time.tolist()
             ([0, 0, 1, 2], [0.0, 0.0, 0.5, 0.6])
 
-            Streaming fragments: two workers in turn, whose two halves of the parameters are refreshed at different
-            times, the first right after the worker's own commit and the second one commit later:
+            Two workers in turn read the second half of the parameters one commit later than the first half:
 
             >>> reads = {"first half": [0, 0, 1, 2, 3], "second half": [0, 1, 2, 3, 4]}
             >>> trace = Trace.from_commits([0, 1, 0, 1, 0], groups=reads)
@@ -204,15 +200,15 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         return trace
 
     def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, sync: bool = True) -> None:
-        """Write the trace as `.npz`, whole or not at all; the name is used as it is.
+        """Write the trace as `.npz`, complete or not at all.
 
         Args:
-            path: The file.
-            notes: Name -> number, string or array, kept beside the trace for `asyncsim.store._npz.read_notes`.
+            path: The file, whose name is used as it is.
+            notes: Name -> number, string or array, kept with the trace for `asyncsim.store._npz.read_notes`.
             sync: Whether to wait for the disk, so that the file survives a power cut.
 
         Raises:
-            OSError: If the file cannot be written, say on a full disk; an existing file stays whole.
+            OSError: If the file cannot be written, say on a full disk. An existing file stays as it is.
         """
         columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
         for beside, names in BESIDE.items():
@@ -267,16 +263,15 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         """The commits as columns of one length, which pandas, polars and Parquet take as they are.
 
         Args:
-            unfinished: Whether the jobs that never committed follow the commits. A column `fate` then tells them apart:
-                "committed", or the name of a `Fate` in small letters. A worker that never read has one row with
-                fate "idle", so that every worker occurs. Only with this argument does `from_columns` give the whole
-                trace back, except for faults, which are in `trace.faults`.
+            unfinished: Whether the jobs that never committed follow the commits. A column `fate` then holds
+                "committed" or the name of a `Fate` in small letters, and a worker that never read has one row with
+                fate "idle". Only then does `from_columns` give the whole trace back, except for faults.
 
         Returns:
             Name to array: one row per commit, in the order of application, with `worker`, `staleness` and the other
             columns of the commits, then one column `read_version[NAME]` for each parameter group. With `unfinished`,
-            also `fate`, and `end_version` and `end_time` of the jobs that did not commit. There, a cell that does not
-            apply is infinite for times, -1 for whole numbers and False for booleans.
+            also `fate`, `end_version` and `end_time`. A cell that does not apply is then infinite for times, -1 for
+            whole numbers and False for booleans.
 
         Example:
             >>> trace = Trace.from_commits([0, 1, 0])
@@ -306,47 +301,40 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Only `worker` and `commit_time` are needed. Missing columns are filled in:
 
         - `fate`: every row is a commit.
-        - `closes_step`: every commit closes a step; `version`: the steps closed by the rows before.
-        - `read_time`: the end of the worker's previous job; 0 for its first. If `fate` is missing too, each worker
+        - `closes_step`: every commit closes a step. `version`: the steps closed by the rows before.
+        - `read_time`: the end of the worker's previous job, or 0 for its first. If `fate` is missing too, each worker
           also has a job in flight in the end, as in `from_commits`.
         - `read_version`: the steps closed by `read_time`. Commits of others at that very time count, unless the
-          worker itself commits then: it reads right after its own commit. A first read at time 0 sees version 0. So
-          the log of an atomic server needs no `read_version`, even if times tie; any other log in which they tie
-          needs it.
+          worker itself commits then, because it reads right after its own commit. A first read at time 0 sees version
+          0. So you need `read_version` only if times tie and the server is not atomic.
         - `start_time`: `read_time`. `finish_time`, `arrive_time`, `serve_time`: the next later one that is known.
         - `pull_version`: `version`. `state_lost`: never. `end_version`: the steps closed by `end_time`.
         - `read_version[NAME]`, of a parameter group: there are no groups. If there are, `read_version` is by default
           the smallest of its row, and `read_time` the earliest time at which the server had that version.
-        - `resumes_own`: never; with `resume="own"`, for each job that follows a commit of its worker. Such a job read
-          when the worker pulled for that commit: `read_version` is its `pull_version` and its own step, and `read_time`
-          the earliest that fits. `start_time` is the end of the worker's previous job.
+        - `resumes_own`: never. With `resume="own"`, for each job that follows a commit of its worker. Such a job read
+          when the worker pulled for that commit: `read_version` is its `pull_version` and its own step, `read_time` is
+          the earliest that fits, and `start_time` is the end of the worker's previous job.
         - `commit_time`: 1, 2, 3, …, if `pull_version` is given and no time is: the rows are in order of application.
-        - `staleness` is not needed: it follows from the versions, and must agree with them.
+        - `staleness`: it follows from the versions, and must agree with them.
 
-        Rows without `version` may come in any order, and are sorted by `commit_time`, ties as given; with `version`
-        they must come in the order of application. Two equal rows with neither `version` nor `read_time` are refused:
-        nothing shows whether one commit was logged twice.
+        Rows with `version` must come in the order of application. Others are sorted by `commit_time`, ties as given.
+        Two equal rows with neither `version` nor `read_time` are refused, because one commit may be logged twice.
 
         Args:
             columns: Name to column, times in seconds. Names of workers are numbered in their
                 natural order ("worker-2" before "worker-10").
-            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
-                number occurs.
-            faults: What went wrong; by default nothing. Their times count from the start of the run.
-            start: When the run began, in the log's own time; it is subtracted from every time in `columns`. "first" is
-                the earliest one. By default times must count from the start of the run already; those that cannot, such
-                as Unix time, are refused.
+            workers, start: As in `from_commits`. `start` is subtracted from every time in `columns`.
+            faults: What went wrong, by default nothing. Their times count from the start of the run.
             resume: Where a worker goes on after its commit: from the "central" variable that it reads, or from its
-                "own" value, what it had pulled plus its own message; see `asyncsim.Server`.
+                "own" value, which is the value that it had pulled plus its own message (see `asyncsim.Server`).
 
         Returns:
             A checked trace.
 
         Raises:
-            TraceError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant;
-                names column, row, value and remedy.
-            ValueError: If `workers` is not an integer of at least 1, `start` is not a finite number or "first", or
-                `resume` is unknown.
+            TraceError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant.
+                You get column, row, value and remedy.
+            ValueError: If `workers`, `start` or `resume` is out of range.
 
         Example:
             >>> log = {"worker": ["b", "a", "b"], "read_time": [0.0, 0.2, 1.0], "commit_time": [1.0, 1.5, 2.5]}
@@ -366,12 +354,12 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns of `to_columns(unfinished=True)` as CSV, so that `from_csv` gives the same trace exactly.
 
-        A cell is empty where there is nothing: a time that never came, a number that does not apply. Faults are
-        written to a second file beside it, run.faults.csv beside run.csv, only if there are any; otherwise such a
-        file is removed, because it would belong to another trace. Each file is written whole or not at all.
+        A cell is empty where a time never came or a number does not apply. Faults, if there are any, are written to a
+        second file, run.faults.csv next to run.csv. Without faults that file is removed, because it would belong to
+        another trace. Each file is complete or absent.
 
         Args:
-            path: The file; the name is used as it is.
+            path: The file, whose name is used as it is.
 
         Raises:
             OSError: If a file cannot be written; an existing file stays whole.
@@ -397,31 +385,24 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
     ) -> "Trace":
         """Read a trace that `to_csv` wrote, or the log of a real cluster.
 
-        Only the columns `worker` and `commit_time` are needed; see `from_columns` for how the others are filled in,
-        for names of workers, and for rows in another order. The first line names the columns, and cells are separated
-        by commas; an empty cell holds nothing. Faults are read from the file beside it (run.faults.csv beside
-        run.csv) if there is one, with the columns `kind` (the name of a `Fault` in small letters), `worker` (empty
-        for the server), `start_time` and `end_time` (empty if the fault has no end).
+        Only the columns `worker` and `commit_time` are needed. The others are filled in as in `from_columns`. The first
+        line names the columns, and cells are separated by commas. Faults are read from a second file
+        (run.faults.csv next to run.csv) if there is one, with the columns `kind` (the name of a `Fault` in small
+        letters), `worker` (empty for the server), `start_time` and `end_time` (empty if the fault has no end).
 
         Args:
             path: The file.
-            workers: Number of workers; by default the largest number in `worker` plus one, where every smaller
-                number occurs.
-            start: When the run began, in the file's seconds; it is subtracted from every time. "first" is the earliest
-                time in the file: the first read or, where reads are not logged, the first commit, whose job then takes
-                no time. By default times must count from the start of the run already; those that cannot, such as Unix
-                time, are refused, and 0 takes them as they are.
-            resume: Where a worker goes on after its commit, as in `from_columns`, if the file does not say so itself in
-                a column `resumes_own`.
+            workers, start: As in `from_commits`. `start` is subtracted from every time, also of faults; 0 takes times
+                as they are.
+            resume: As in `from_columns`, if the file has no column `resumes_own`.
 
         Returns:
             A checked trace.
 
         Raises:
             FileNotFoundError: If there is no such file.
-            TraceError: If it holds no valid trace; names the line, the column, the value and the remedy.
-            ValueError: If `workers` is not an integer of at least 1, `start` is not a finite number or "first", or
-                `resume` is unknown.
+            TraceError: If it holds no valid trace. You get line, column, value and remedy.
+            ValueError: If `workers`, `start` or `resume` is out of range.
 
         Example:
             >>> import pathlib, tempfile
@@ -438,16 +419,14 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         """Write the trace as Chrome trace-event JSON, for Perfetto.
 
         Each worker is a thread with a slice per job, named "commit" or after the job's fate, whose arguments are its
-        row, versions and staleness; inside it lie download (or wait), compute, upload, queue and service. Phases that
-        take no time are left out; those of jobs that never committed have the category "unfinished". The server is a
-        process of its own, with a thread for each commit that it works on at once, and counters of commits in the
-        queue and in service and of jobs in flight. Faults are asynchronous events. Whatever outlasts the trace ends
-        with it.
-
-        Times are in microseconds with three decimals: whole nanoseconds, so that slices nest exactly.
+        row, versions and staleness. Inside it lie download (or wait), compute, upload, queue and service, unless they
+        take no time. The phases of jobs that never committed have the category "unfinished". The server is a process
+        with a thread for each commit that it works on at once, and with counters of commits in the queue, of commits
+        in service, and of jobs in flight. Faults are asynchronous events. Times are in whole nanoseconds, so that
+        slices nest exactly.
 
         Args:
-            path: The file; the name is used as it is.
+            path: The file, whose name is used as it is.
 
         Raises:
             TraceError: If the trace is longer than about 285 years.
