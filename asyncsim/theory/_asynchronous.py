@@ -22,9 +22,9 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: int) -> 
     any laws without atoms:   P(τ = k) = Σ_i p_i ∫ F_i(dx) P(Σ_{w≠i} N_w(x) = k), p_i = (1/m_i) / Σ_w 1/m_w,
                               N_w an equilibrium renewal count of law F_w
 
-    Assumptions: asynchronous workers that never wait, independent delays, a server that takes no time, a commit and
-    the following read in one instant; stationary, that is, long after the common start (about 1/cv² rounds for a
-    small coefficient of variation cv). Exact: the first three lines up to rounding; the fourth is evaluated
+    Assumptions: asynchronous workers that never wait, independent delays, a server that takes no time, a commit and the
+    following read in one instant, and stationary times, that is, long after the common start (about 1/cv² rounds for a
+    small coefficient of variation cv). The first three lines are exact up to rounding. The fourth is evaluated
     numerically, with absolute errors of about 1e-9 per value for light tails and at most 1e-6 in all for heavy ones.
     Its cost grows as the number of distinct laws times `size` times √n: a thousand equal workers take less than a
     second, a heavy tail with a large `size` takes several.
@@ -35,11 +35,11 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: int) -> 
         size: How many probabilities, at least 1. The mean of τ is n - 1; for exponential laws, 10 n omit little.
 
     Returns:
-        Probabilities, shape (size,); the remaining mass lies beyond.
+        Probabilities, shape (size,). The remaining mass lies beyond.
 
     Raises:
-        ValueError: If an argument is out of range; if a law has atoms (commits then keep the phase
-            in which they started), unless all workers share one constant; or if a tail is too heavy for the lattice.
+        ValueError: If an argument is out of range, a law has atoms, because commits then keep the phase in which they
+            started (unless all workers share one constant), or a tail is too heavy for the lattice.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential, Gamma
@@ -73,7 +73,7 @@ def staleness_limit_cdf(ratio: ArrayLike, *, compute: Delay) -> FloatArray:
     mean 1. Assumptions as in `staleness_pmf`.
 
     Args:
-        ratio: τ / (n - 1), no unit; any shape, which is that of the probabilities.
+        ratio: τ / (n - 1), no unit, of any shape, which is that of the probabilities.
         compute: The law of all workers.
 
     Raises:
@@ -109,7 +109,7 @@ def staleness_mean(*, workers: int) -> float:
 
     Exact in the long run: at every commit n - 1 other gradients are under way, and a gradient is counted at
     exactly τ commits. Holds for unequal and dependent delays and for any server that handles a commit and the
-    following read as one event; a worker that is idle before its read lowers it (`separate_pull_staleness_mean`).
+    following read as one event. A worker that is idle before its read lowers it (`separate_pull_staleness_mean`).
 
     Args:
         workers: Number of workers n, at least 1.
@@ -192,7 +192,7 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
         workers: Number of workers n, at least 1.
 
     Returns:
-        The variance, in commits squared; infinite if that of a compute law is.
+        The variance, in commits squared, infinite if that of a compute law is.
 
     Raises:
         ValueError: As `staleness_pmf`.

@@ -15,7 +15,7 @@ from asyncsim.delays import FloatArray
 def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> float:
     """Order of the seconds of synchronous mini-batch SGD: max_i t_i (LΔ/ε + σ² LΔ / (n ε²)).
 
-    An order, not a prediction in seconds; see the module for the setting. Every step waits for the slowest worker.
+    An order, not a prediction in seconds. See the module for the setting. Every step waits for the slowest worker.
 
     Args:
         seconds: t_i, seconds per gradient of each worker, in any order, shape (n,).
@@ -41,7 +41,7 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, 
 def rennala_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> tuple[float, int]:
     """Optimal order of time, attained by Rennala SGD: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/t_i / m.
 
-    The harmonic mean h_m is over the m fastest workers. An order, not a prediction in seconds; see the module for
+    The harmonic mean h_m is over the m fastest workers. An order, not a prediction in seconds. See the module for
     the setting. Never above `minibatch_complexity` and `asynchronous_complexity`.
 
     Args and errors: as in `minibatch_complexity`.

@@ -16,7 +16,7 @@ MOST_DOUBLINGS = 64  # 2^64 steps of a recursion: the last of them at a relative
 
 
 def constant_delay_limit(delay: int, momentum: float = 0.0, where: str = "none") -> float:
-    """The largest ηh, step size times curvature, at which SGD with a constant delay is stable; exact.
+    """The largest ηh, step size times curvature, at which SGD with a constant delay is stable (exact).
 
     On a quadratic without momentum x_{t+1} = x_t - ηh x_{t-τ} is stable for 0 < ηh < 2 sin(π / (2(2τ + 1))). With heavy
     ball at the server (ηh)_max = 2 sin(ω/2) √(1 - 2μ cos ω + μ²), where (τ + ½)ω + atan2(μ sin ω, 1 - μ cos ω) = π/2.
@@ -75,7 +75,7 @@ def _least_on_the_circle(kappa: Callable[[float], complex], turns: int) -> float
 
 
 def constant_gap_limit(workers: int, gap: int) -> float:
-    """Largest stable ηh of workers that commit in turn and go on from their own values; exact.
+    """Largest stable ηh of workers that commit in turn and go on from their own values (exact).
 
     With ηh the step size times the curvature: a worker pulls, g commits of others follow, then it commits and goes on
     from what it had pulled plus its own message (`Server(atomic=False, resume="own")`): x_k = θ_{k-n-g} - ηh x_{k-n}.
@@ -105,7 +105,7 @@ def constant_gap_limit(workers: int, gap: int) -> float:
 
 
 def constant_gap_rate(kappa: float, workers: int, gap: int) -> float:
-    """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus; exact.
+    """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus (exact).
 
     Args: as in `constant_gap_limit`, and
         kappa: ηh, the step size times the curvature.
@@ -133,7 +133,7 @@ def _checked_gap(workers: int, gap: int) -> tuple[int, int]:
 
 
 def constant_delay_rate(kappa: float, delay: int, momentum: float = 0.0, where: str = "none") -> float:
-    """Factor per commit by which x decays (or grows) with a constant delay: the largest root's modulus; exact.
+    """Factor per commit by which x decays (or grows) with a constant delay: the largest root's modulus (exact).
 
     The roots of z^{τ+1} - z^τ + ηh, of (z - 1)(z - μ) z^τ + ηh z^{τ+1} with heavy ball at the server, and of
     (z - 1)(z^{τ+1} - μ) + ηh z with the moments kept by the workers. Per commit, not per second or worker step.
@@ -152,7 +152,7 @@ def constant_delay_rate(kappa: float, delay: int, momentum: float = 0.0, where: 
 
 
 def fastest_constant_delay(delay: int) -> tuple[float, float]:
-    """The ηh (step size times curvature) of fastest decay under a constant delay, and the factor per commit; exact.
+    """The ηh (step size times curvature) of fastest decay under a constant delay, and the factor per commit (exact).
 
     Without momentum: τ^τ / (τ + 1)^{τ+1} and τ / (τ + 1), where the two real roots meet.
 
@@ -165,7 +165,7 @@ def fastest_constant_delay(delay: int) -> tuple[float, float]:
 
 
 def constant_delay_moments(kappa: float, delay: int, momentum: float = 0.0, where: str = "none") -> tuple[float, float]:
-    """Var x and E_k = ½E(x_{t+1} - x_{t-τ})² with a constant delay, per unit of the raw update's variance; exact.
+    """Var x and E_k = ½E(x_{t+1} - x_{t-τ})² with a constant delay, per unit of the raw update's variance (exact).
 
     Without momentum, and with ηh = 2 sin(ω/2):
     Var x = [1 + sin(τω) / cos(ω/2)] / (2 ηh [cos(τω) - sin(ω/2)]), E_k = (1 + ηh) Var x - (1 + (ηh)² Var x) / (2 ηh).

@@ -144,7 +144,7 @@ class Preemption(NamedTuple):
         commits_per_second: Commits of one worker for each second, A φ L / (1 - L).
         available: A, share of the time in which a worker is up.
         useful: Share of the time up that is spent on jobs that commit, φ E[X e^{-φX}] / (1 - L).
-        lost: Share of the commits for each second up that are lost, 1 - φ m L / (1 - L); negative for laws whose long
+        lost: Share of the commits for each second up that are lost, 1 - φ m L / (1 - L), negative for laws whose long
             jobs are better given up.
     """
 
@@ -197,7 +197,7 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: float) -> float:
     """Mean seconds up until a job that is repeated after every preemption succeeds: (E e^{φX} - 1) / φ.
 
     The *same* job, of the same length, starts again each time. Infinite where E e^{φX} is, as for exponential times
-    with φ m >= 1. Exact for exponential times until a preemption; `preemption` is about new jobs.
+    with φ m >= 1. Exact for exponential times until a preemption. `preemption` is about new jobs.
 
     Args:
         compute: Law X of the compute times: `Constant`, `Uniform`, `Exponential` or `Gamma`.

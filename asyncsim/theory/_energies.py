@@ -11,7 +11,7 @@ from asyncsim.theory._stationary import kinetic_energy
 
 
 def proxy_noise_floor(kappa: float, momentum: float) -> float:
-    """Stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) ηh (2(1 + μ) - ηh)); exact.
+    """Stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) ηh (2(1 + μ) - ηh)) (exact).
 
     Assumptions: a quadratic, additive noise independent from step to step; v ← μv - ηh x + ξ, x ← x + v.
 
@@ -20,7 +20,7 @@ def proxy_noise_floor(kappa: float, momentum: float) -> float:
         momentum: μ in [0, 1).
 
     Returns:
-        The variance per unit of that of ξ; infinite from ηh = 2(1 + μ) on.
+        The variance per unit of that of ξ, infinite from ηh = 2(1 + μ) on.
 
     Example:
         >>> round(proxy_noise_floor(0.1, momentum=0.9), 3)
@@ -32,7 +32,7 @@ def proxy_noise_floor(kappa: float, momentum: float) -> float:
 
 
 def proxy_kinetic_energy(kappa: float, momentum: float) -> float:
-    """Stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - ηh)), per unit of ξ's variance; exact.
+    """Stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - ηh)), per unit of ξ's variance (exact).
 
     Assumptions, arguments and infinity as in `proxy_noise_floor`. For small ηh it is that of pure noise, which
     adds up to ½/(1 - μ²).
@@ -47,7 +47,7 @@ def proxy_kinetic_energy(kappa: float, momentum: float) -> float:
 
 
 def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.9) -> float:
-    """E_k(central) / E_k(proxy) of plain asynchronous SGD in a stationary run on a quadratic; exact.
+    """E_k(central) / E_k(proxy) of plain asynchronous SGD in a stationary run on a quadratic (exact).
 
     `kinetic_energy` over `proxy_kinetic_energy`: at most 1 where condition (12) holds in the mean.
 
@@ -58,7 +58,7 @@ def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay]
         momentum: μ in [0, 1) of the proxy.
 
     Returns:
-        The ratio; infinite from `stability_limit` on, 0 or NaN where the proxy itself is unstable.
+        The ratio, infinite from `stability_limit` on, 0 or NaN where the proxy itself is unstable.
 
     Raises:
         ValueError: If an argument is out of range, or there is no result for these laws.
@@ -76,7 +76,7 @@ def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay]
 
 
 def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
-    """½E(τ + 1)²: E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)²; exact.
+    """½E(τ + 1)²: E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)² (exact).
 
     Between a worker's read and the end of its commit the central variable makes τ + 1 equal steps: ½(n² + Var τ), which
     is n²/2 in a round robin and n(2n - 1)/2 for equal exponential workers. The proxy has ½/(1 - μ)², see
@@ -97,7 +97,7 @@ def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
 
 
 def noise_energy(*, workers: int) -> float:
-    """n/2: E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance; exact.
+    """n/2: E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance (exact).
 
     A displacement is a sum of τ + 1 independent updates, and E τ = n - 1 for workers that are never idle, whatever
     their laws. The proxy has ½/(1 - μ²), see `proxy_noise_energy`.
@@ -110,7 +110,7 @@ def noise_energy(*, workers: int) -> float:
 
 
 def proxy_drift_energy(momentum: float) -> float:
-    """½/(1 - μ)²: stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)²; exact.
+    """½/(1 - μ)²: stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)² (exact).
 
     Example:
         >>> round(proxy_drift_energy(0.9), 6)
@@ -120,7 +120,7 @@ def proxy_drift_energy(momentum: float) -> float:
 
 
 def proxy_noise_energy(momentum: float) -> float:
-    """½/(1 - μ²): stationary energy of momentum SGD on pure noise, per unit of the update's variance; exact.
+    """½/(1 - μ²): stationary energy of momentum SGD on pure noise, per unit of the update's variance (exact).
 
     Example:
         >>> round(proxy_noise_energy(0.9), 4)
@@ -130,7 +130,7 @@ def proxy_noise_energy(momentum: float) -> float:
 
 
 def most_workers_on_drift(momentum: float, *, compute: Delay) -> float:
-    """The n, a real number, up to which plain asynchronous SGD obeys (12) on a constant gradient; exact.
+    """The n, a real number, up to which plain asynchronous SGD obeys (12) on a constant gradient (exact).
 
     1/(1 - μ) in a round robin, (1 + √(1 + 8/(1 - μ)²))/4 for equal exponential workers.
 
@@ -151,7 +151,7 @@ def most_workers_on_drift(momentum: float, *, compute: Delay) -> float:
 
 
 def most_workers_in_noise(momentum: float) -> float:
-    """The n, a real number, up to which plain asynchronous SGD obeys (12) on pure noise: 1/(1 - μ²); exact.
+    """The n, a real number, up to which plain asynchronous SGD obeys (12) on pure noise: 1/(1 - μ²) (exact).
 
     It holds for any laws of workers that are never idle.
 
@@ -163,7 +163,7 @@ def most_workers_in_noise(momentum: float) -> float:
 
 
 def most_workers_on_quadratic(kappa: float, momentum: float) -> float:
-    """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers; exact.
+    """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers (exact).
 
     n = P(2 + ηh) / (1 + ηh + P (ηh)²) with P the proxy's energy: where `energy_ratio` is 1. For ηh → 0 it is
     `most_workers_in_noise`.
@@ -173,7 +173,7 @@ def most_workers_on_quadratic(kappa: float, momentum: float) -> float:
         momentum: μ in [0, 1) of the proxy.
 
     Returns:
-        n; infinite where the proxy itself is unstable, below 1 where not even one worker obeys (12).
+        n, infinite where the proxy itself is unstable, below 1 where not even one worker obeys (12).
 
     Example:
         >>> round(most_workers_on_quadratic(0.01, momentum=0.9), 2)

@@ -23,7 +23,7 @@ class MomentumEstimate(NamedTuple):
 
 
 def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
-    """Momentum and step by regression on the means over many runs from one start; consistent in the number of runs.
+    """Momentum and step by regression on the means over many runs from one start (consistent in the number of runs).
 
     The mean over runs of Δ_{t+1} is regressed on those of Δ_t and g_t, Δ_t = x_t - x_{t-1}. The error is that of the
     means, the noise over the root of the number of runs: omit the commits at which the means have died away.
@@ -55,7 +55,7 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
     noisy increments.
 
     Args:
-        x: (T,) or (runs, T) central variable of runs, one coordinate; the rows are used together, not averaged.
+        x: (T,) or (runs, T) central variable of runs, one coordinate. The rows are used together, not averaged.
         gradients: ∇L(x_t), of the same shape.
 
     Example:
@@ -70,7 +70,7 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
 
 
 def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> MomentumEstimate:
-    """Momentum and step from single runs by two-stage least squares; consistent in the number of commits.
+    """Momentum and step from single runs by two-stage least squares (consistent in the number of commits).
 
     The residual Δ_{t+1} - (1 - 1/n)Δ_t + (η/n)g_t of equal exponential workers is uncorrelated with everything known
     at commit t - 1, for any loss: x_{t-1}, …, x_{t-lags} are instruments. For other laws that is not exact.
@@ -103,7 +103,7 @@ def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> M
 
 
 def attenuated_momentum(kappa: float, workers: int) -> MomentumEstimate:
-    """The limit of `least_squares_momentum` on a noisy quadratic, for equal exponential workers; exact.
+    """The limit of `least_squares_momentum` on a noisy quadratic, for equal exponential workers (exact).
 
     With a = Var x, d = a/(1 + n ηh), b = (1 + ηh)d (stationary E x y_w = b, E y_v y_w = d) the second moments are
     E Δ_t² = 2 ηh b, E Δ_t x_t = ηh b, E Δ_{t+1} x_t = -ηh b and E Δ_{t+1}Δ_t = (ηh)² ((1 - 1/n)d - b/n).

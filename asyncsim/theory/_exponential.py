@@ -10,7 +10,7 @@ from asyncsim.theory._arguments import checked_commits, checked_k, checked_kappa
 
 
 def exponential_limit(workers: int) -> float:
-    """The ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n); exact.
+    """The ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n) (exact).
 
     It is about √(2/n) for many workers. Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential
     workers that read just after their own commit. A single run can look stable up to a larger ηh, with rare and huge
@@ -25,7 +25,7 @@ def exponential_limit(workers: int) -> float:
 
 
 def exponential_noise_floor(kappa: float, workers: int) -> float:
-    """Stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of the raw update's variance; exact.
+    """Stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of the raw update's variance (exact).
 
     Assumptions as in `exponential_limit`, with additive noise that is independent from commit to commit. One worker
     gives 1 / (ηh (2 - ηh)), the floor of sequential SGD.
@@ -35,7 +35,7 @@ def exponential_noise_floor(kappa: float, workers: int) -> float:
         workers: n.
 
     Returns:
-        The variance over η²σ²; infinite from `exponential_limit` on.
+        The variance over η²σ², infinite from `exponential_limit` on.
 
     Example:
         >>> round(exponential_noise_floor(0.1, workers=8), 6)
@@ -47,7 +47,7 @@ def exponential_noise_floor(kappa: float, workers: int) -> float:
 
 
 def exponential_kinetic_energy(kappa: float, workers: int) -> float:
-    """Stationary ½E(θ_{t+1} - s_t)² = n (1 + ηh) / (2 + ηh - n (ηh)²) per unit of the raw update's variance; exact.
+    """Stationary ½E(θ_{t+1} - s_t)² = n (1 + ηh) / (2 + ηh - n (ηh)²) per unit of the raw update's variance (exact).
 
     It tends to n/2 for small ηh: the energy of asynchrony grows with the number of workers. Assumptions, arguments
     and infinity as in `exponential_noise_floor`.
@@ -61,7 +61,7 @@ def exponential_kinetic_energy(kappa: float, workers: int) -> float:
 
 
 def exponential_moments(kappa: float, workers: int, commits: int, start: float = 1.0, noise: float = 0.0) -> FloatArray:
-    """E x_t² after t = 0, 1, … commits from a common start, stable or not; exact.
+    """E x_t² after t = 0, 1, … commits from a common start, stable or not (exact).
 
     With a = E x², b = E x y, c = E y², d = E y_v y_w (y_w: what worker w has read; v ≠ w) and s² the noise:
     a⁺ = a - 2 ηh b + (ηh)² c + s², b⁺ = a⁺/n + q(b - ηh d), c⁺ = a⁺/n + qc, d⁺ = (2/n)(b - ηh d) + (1 - 2/n)d with
@@ -105,12 +105,12 @@ def _checked(workers: int, kappa: float) -> tuple[int, float]:
 
 
 def k_async_stability_limit(workers: int, k: int) -> float:
-    """The ηh, step size times curvature, above which E x² grows when K of n exponential workers are averaged; exact.
+    """The ηh, step size times curvature, above which E x² grows when K of n exponential workers are averaged (exact).
 
     The positive root of 2K + ηh (2eK - 2n + K) = e (ηh)², with e = 2n(n - K) / (K(2n - K - 1)).
 
-    Assumptions: one-dimensional quadratic (or one eigenvalue); a version is the mean of the first K different workers'
-    gradients; they wait for one another and then read the new version; the others go on with what they have read.
+    Assumptions: one-dimensional quadratic (or one eigenvalue). A version is the mean of the first K different workers'
+    gradients. They wait for one another and then read the new version. The others go on with what they have read.
 
     Args:
         workers: n.
@@ -135,10 +135,10 @@ def k_async_stability_limit(workers: int, k: int) -> float:
 
 
 def k_async_noise_floor(kappa: float, workers: int, k: int) -> float:
-    """Stationary Var x of K-async SGD with exponential workers, per unit of one raw update's variance; exact.
+    """Stationary Var x of K-async SGD with exponential workers, per unit of one raw update's variance (exact).
 
     Var x = (1 + e ηh) / (ηh [2K + ηh (2eK - 2n + K) - e (ηh)²]), e as in `k_async_stability_limit`, whose assumptions
-    hold; the noise is additive and independent from gradient to gradient. K = 1 is asynchronous SGD, and K = n gives
+    hold. The noise is additive and independent from gradient to gradient. K = 1 is asynchronous SGD, and K = n gives
     1 / (n ηh (2 - ηh)), synchronous SGD with n times the batch.
 
     Args:
@@ -147,7 +147,7 @@ def k_async_noise_floor(kappa: float, workers: int, k: int) -> float:
         k: K from 1 to n.
 
     Returns:
-        The variance over η²σ², σ² the variance of one worker's gradient; infinite from the limit on.
+        The variance over η²σ², σ² the variance of one worker's gradient, infinite from the limit on.
 
     Example:
         >>> k_async_noise_floor(0.5, workers=4, k=4) == 1 / (4 * 0.5 * 1.5)

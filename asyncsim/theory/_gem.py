@@ -15,7 +15,7 @@ CELLS = 1000  # of an integral over a distribution function
 
 
 def gem_velocity(*, workers: int, compute: Delay, momentum: float = 0.9, cap: float = CAP) -> float:
-    """Distance that the central variable covers in a mean worker cycle under GEM on a constant gradient; approximate.
+    """Distance that the central variable covers in a mean worker cycle under GEM on a constant gradient (approximate).
 
     Mean field: with X the compute time over its mean and M = 1/(1 - μ) the proxy's velocity, the velocity r solves
     r = n E min((M - rX)_+, cap), as if the others moved the central variable by rX while a worker computes. It
@@ -29,10 +29,10 @@ def gem_velocity(*, workers: int, compute: Delay, momentum: float = 0.9, cap: fl
         workers: n.
         compute: The law of every worker.
         momentum: μ in [0, 1) of the proxy.
-        cap: Upper clamp of π; infinite for no clamp.
+        cap: Upper clamp of π, infinite for no clamp.
 
     Returns:
-        r in units of one raw update |Δθ|; the proxy covers M. r > M means more energy than the proxy's.
+        r in units of one raw update |Δθ|. The proxy covers M. r > M means more energy than the proxy's.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -55,10 +55,10 @@ def gem_velocity(*, workers: int, compute: Delay, momentum: float = 0.9, cap: fl
 
 
 def gem_energy_ratio(*, workers: int, compute: Delay, momentum: float = 0.9, cap: float = CAP) -> float:
-    """E_k(central) / E_k(proxy) under GEM on a constant gradient; approximate.
+    """E_k(central) / E_k(proxy) under GEM on a constant gradient (approximate).
 
     E min(max(M, rX), rX + cap)² / M² with r from `gem_velocity`, whose assumptions hold. The displacement is that of
-    the script's π, from the worker's last pull to the end of its commit; the recorded "energy_central" begins at the
+    the script's π, from the worker's last pull to the end of its commit. The recorded "energy_central" begins at the
     read, one own update later, and is smaller, the more so the fewer the workers. Random compute times make the ratio
     exceed 1, because GEM cannot brake: a worker that finds the central variable further away than M commits nothing,
     and the energy is that of the others.
@@ -89,10 +89,10 @@ def gem_energy_ratio(*, workers: int, compute: Delay, momentum: float = 0.9, cap
 
 
 def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float = 1.0) -> float:
-    """Mean π of GEM on a constant gradient under round robin without a clamp, κ / ((1 - μ)(n + 1)); exact.
+    """Mean π of GEM on a constant gradient under round robin without a clamp, κ / ((1 - μ)(n + 1)) (exact).
 
     The n + 1 last commits, the worker's own previous one among them, add up to the proxy's velocity. The pattern within
-    these n + 1 commits depends on the start and is neutrally stable; only its mean is fixed. The variants "paper" and
+    these n + 1 commits depends on the start and is neutrally stable. Only its mean is fixed. The variants "paper" and
     "script" with π inside its clamp, moments at their stationary value.
 
     Args:
@@ -109,7 +109,7 @@ def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float
 
 
 def gem_single_worker_limit(momentum: float = 0.9) -> float:
-    """The ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ); exact.
+    """The ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ) (exact).
 
     For the variant "script" on a quadratic. At the limit x, x, -x, -x, … is a periodic orbit, in which every second
     update is clamped to 0 and |m| = ηh x(1 + μ)/(1 + μ²) = 2x. In simulation no smaller step was unstable, for μ from
@@ -128,7 +128,7 @@ def gem_single_worker_limit(momentum: float = 0.9) -> float:
 
 
 def signed_gem_limit(momentum: float = 0.9) -> float:
-    """The step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ); exact.
+    """The step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ) (exact).
 
     Each commit of the variant "signed" with κ = 1 turns the central variable into the committing worker's own
     sequential momentum SGD, for any number of workers and any schedule: the limit is the proxy's.
@@ -141,7 +141,7 @@ def signed_gem_limit(momentum: float = 0.9) -> float:
 
 
 def signed_gem_noise_floor(kappa: float, momentum: float = 0.9) -> float:
-    """Stationary Var x of signed GEM, per unit of the raw update's variance: `proxy_noise_floor`; exact.
+    """Stationary Var x of signed GEM, per unit of the raw update's variance: `proxy_noise_floor` (exact).
 
     The same for every number of workers and schedule: perfect matching averages nothing over workers.
 

@@ -40,7 +40,7 @@ class Quadrature(NamedTuple):
 
 
 def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArray:
-    """E z^τ at every z, |z| <= 1; the coefficients of powers above z^most may be wrong."""
+    """E z^τ at every z, |z| <= 1. The coefficients of powers above z^most may be wrong."""
     rule, tails = _prepared(laws, most)
     block = max(1, _NUMBERS_AT_ONCE // (len(rule.x) * len(laws)))
     parts = [_transform_block(laws, rule, tails, z[i : i + block]) for i in range(0, len(z), block)]

@@ -65,7 +65,7 @@ def lyapunov_exponent(
             Each worker reads just after its own commit. The error falls with the root of commits times seeds.
         rule: "downpour", "momentum_sgd" (moments kept by the workers) or "gem" (variant "script", not amplified).
         momentum: μ in [0, 1); "downpour" ignores it.
-        workers: n; by default the largest number in `order` plus one.
+        workers: n, by default the largest number in `order` plus one.
 
     Returns:
         The shape of `kappa`, with a trailing axis of seeds if `order` has one; per commit.
@@ -99,11 +99,11 @@ def almost_sure_limit(
 ) -> float:
     """The ηh in [low, high] at which the Lyapunov exponent becomes positive, by simulation: approximate.
 
-    About fifty values of ηh share the order of commits; the first change of sign is refined once, and interpolated. The
-    resolution is (high - low)/2000; most of the error is that of the finite order: repeat with other seeds.
+    About fifty values of ηh share the order of commits. The first change of sign is refined once, and interpolated. The
+    resolution is (high - low)/2000. Most of the error is that of the finite order: repeat with other seeds.
 
     Args:
-        order, rule, momentum, workers: As in `lyapunov_exponent`; the exponent is averaged over seeds.
+        order, rule, momentum, workers: As in `lyapunov_exponent`. The exponent is averaged over seeds.
         low, high: Where to look: the exponent must be negative at `low` and positive at some ηh up to `high`.
 
     Raises:

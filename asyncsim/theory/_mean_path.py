@@ -13,7 +13,7 @@ from asyncsim.theory._arguments import checked_commits, checked_k, checked_kappa
 
 
 def implicit_momentum(workers: int, k: int = 1, worker_momentum: float = 0.0) -> float:
-    """The momentum that the mean of asynchronous SGD has: 1 - (1 - μ) K/n; exact.
+    """The momentum that the mean of asynchronous SGD has: 1 - (1 - μ) K/n (exact).
 
     E Δ_{t+1} = [1 - (1 - μ) K/n] E Δ_t - (ηK/n) E ∇L(x_t), Δ_t = x_t - x_{t-1}, for any differentiable L: with
     exponential times the K workers that commit are a uniform draw, independent of the past, so that of the mean over
@@ -41,10 +41,10 @@ def implicit_momentum(workers: int, k: int = 1, worker_momentum: float = 0.0) ->
 
 
 def mean_stability_limit(*, workers: int, worker_momentum: float = 0.0) -> float:
-    """The ηh above which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ); exact but not safe.
+    """The ηh above which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ) (exact but not safe).
 
     Here ηh is the step size times the curvature. Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n,
-    which tolerates huge steps; every single run diverges long before, see `almost_sure_limit`. It is here to show that
+    which tolerates huge steps. Every single run diverges long before, see `almost_sure_limit`. It is here to show that
     stability of the mean is the wrong criterion.
 
     Args:
@@ -61,7 +61,7 @@ def mean_stability_limit(*, workers: int, worker_momentum: float = 0.0) -> float
 def expected_displacements(
     mean_gradients: ArrayLike, *, workers: int, learning_rate: float, k: int = 1, worker_momentum: float = 0.0
 ) -> FloatArray:
-    """E Δ_{t+1} from the mean gradients E ∇L(x_0), …, E ∇L(x_t), for any loss; exact.
+    """E Δ_{t+1} from the mean gradients E ∇L(x_0), …, E ∇L(x_t), for any loss (exact).
 
     The recursion of `implicit_momentum`, from a common start with moments at rest: E Δ_1 = -η ∇L(x_0), the whole of it
     and not a fraction 1/n. It is not a prediction by itself, because the mean gradient is not the gradient of the mean:
@@ -105,7 +105,7 @@ def expected_path(
 
     H_0 = -η ∇L(x_0), H_t = m H_{t-1} - (ηK/n) ∇L(x_t) with m = `implicit_momentum`; x_{t+1} = x_t + H_t, or with
     heavy ball μ at the server x_{t+1} = x_t + v_{t+1}, v_{t+1} = μ v_t + H_t. For a gradient that is not linear,
-    ∇L(E x) stands for E ∇L(x); see `expected_displacements` for what stays exact.
+    ∇L(E x) stands for E ∇L(x). See `expected_displacements` for what stays exact.
 
     Args:
         gradient: ∇L, of the central variable.
@@ -137,7 +137,7 @@ def expected_path(
 
 
 def mean_polynomial(kappa: float, *, workers: int, momentum: float = 0.0, where: str = "none") -> FloatArray:
-    """Coefficients, highest power first, whose roots are the factors per commit of E x_t on a quadratic; exact.
+    """Coefficients, highest power first, whose roots are the factors per commit of E x_t on a quadratic (exact).
 
     (z - 1)(z - m) + (ηh/n) z with m = `implicit_momentum`, and (z - 1)(z - μ)(z - q) + (ηh/n) z² with heavy ball μ at
     the server, q = 1 - 1/n: two memories, not one momentum. Equal exponential workers.
@@ -167,7 +167,7 @@ def mean_polynomial(kappa: float, *, workers: int, momentum: float = 0.0, where:
 def expected_quadratic_path(
     kappa: float, *, workers: int, compute: Delay | Sequence[Delay], commits: int, start: float = 1.0
 ) -> FloatArray:
-    """E x_t on a quadratic from a common start, for exponential workers with any rates; exact.
+    """E x_t on a quadratic from a common start, for exponential workers with any rates (exact).
 
     The mean of (x, y_1, …, y_n) is multiplied by Σ_w p_w A_w at each commit: worker w commits with probability
     p_w = λ_w / Σλ, moves x by -ηh y_w and reads the new x.
@@ -210,13 +210,13 @@ def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.
     """The mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0; approximate, exact in two cases.
 
     It assumes that staleness is independent from commit to commit and of the iterates. For a round robin (q_{n-1} = 1)
-    and for equal exponential workers (q_k = (1 - 1/n)^k / n) it is exact all the same; for other laws, staleness and
+    and for equal exponential workers (q_k = (1 - 1/n)^k / n) it is exact all the same. For other laws, staleness and
     iterate are correlated, and the error is 0.0003 to 0.002 of x_0 for equal gamma or hyper-exponential workers (n = 8,
     ηh = 0.1), and 0.01 for different exponential workers (n = 4, rates 1, 1, 2, 4, ηh = 0.3), for whom there is
     `expected_quadratic_path`.
 
     Args:
-        pmf: q, probabilities of the staleness 0, 1, …, or one observed in a trace; the sum must be 1 within 1e-6.
+        pmf: q, probabilities of the staleness 0, 1, …, or one observed in a trace. The sum must be 1 within 1e-6.
         kappa: ηh, the step size times the curvature, no unit.
         commits: T.
         start: x_0.
@@ -240,7 +240,7 @@ def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.
 
 
 def kernel_polynomial(pmf: ArrayLike, *, kappa: float) -> FloatArray:
-    """Coefficients of z^{m+1} - z^m + ηh Σ_k q_k z^{m-k}, highest power first; m is the largest staleness.
+    """Coefficients of z^{m+1} - z^m + ηh Σ_k q_k z^{m-k}, highest power first. m is the largest staleness.
 
     Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: up to a factor, it is
     (z - 1)(z - (1 - 1/n)) + ηh z/n.

@@ -168,7 +168,7 @@ def possible(moments: Moments, counts: FloatArray, tolerance: float = 1e-9) -> b
 
 
 class MomentSystem:
-    """The equation 0 = L(ηh) M + N of the stationary moments M; exact."""
+    """The equation 0 = L(ηh) M + N of the stationary moments M (exact)."""
 
     def __init__(self, laws: Sequence[Delay], momentum: float, where: str) -> None:
         classes = classes_of(laws)
@@ -195,7 +195,7 @@ class MomentSystem:
         self.noise = self._noise()
 
     def solve(self, kappa: float) -> Moments | None:
-        """The stationary moments in units of the raw update's noise variance; None if they do not exist."""
+        """The stationary moments in units of the raw update's noise variance. None if they do not exist."""
         moments = self._solution(kappa)
         # A stationary equation may have a solution beyond the limit too, but no covariance solves it there.
         return moments if possible(moments, self.counts) else None
@@ -209,7 +209,7 @@ class MomentSystem:
         return root_between(self._margin, low, 2 * low)
 
     def _margin(self, kappa: float) -> float:
-        """1 / Var x, which passes smoothly through zero at the limit; beyond it, the sign is forced."""
+        """1 / Var x, which passes smoothly through zero at the limit. Beyond it, the sign is forced."""
         moments = self._solution(kappa)
         margin = 1 / self.variance(moments)
         if np.isnan(margin):
@@ -291,7 +291,7 @@ def _assemble(blocks: dict[tuple[int, int], FloatArray], rows: int, width: int) 
 
 
 def _solve(matrix: Any, right: FloatArray) -> Any:
-    """The solution of a linear equation; NaN if the matrix is singular."""
+    """The solution of a linear equation. NaN if the matrix is singular."""
     from scipy.sparse.linalg import splu
 
     try:

@@ -45,7 +45,7 @@ def is_phase_type(law: Delay) -> bool:
 
 
 def stages(law: Delay) -> int | None:
-    """Number of equal exponential stages in a row that make up a job with this law; None if none do."""
+    """Number of equal exponential stages in a row that make up a job with this law. None if none do."""
     if isinstance(law, delays.Exponential):
         return 1
     if isinstance(law, delays.Erlang):
@@ -111,7 +111,7 @@ def number_of(classes: Sequence[tuple[Phases, int]]) -> int:
 
 
 def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
-    """Every configuration and event of independent workers in classes of equal laws; exact."""
+    """Every configuration and event of independent workers in classes of equal laws (exact)."""
     parts = [list(compositions(count, len(law.rate))) for law, count in classes]
     counts = [tuple(n for part in choice for n in part) for choice in product(*parts)]
     index = {state: number for number, state in enumerate(counts)}

@@ -75,14 +75,14 @@ def pipeline_bubble(stages: int, micro_batches: int) -> float:
 
     (S - 1)/(M + S - 1), for passes that take the same time at every stage and transfers that take none: a mini-batch
     of M micro-batches is through after M + S - 1 times what one takes at a stage, forwards and backwards, of which
-    every stage works M. It holds for "1f1b" and "gpipe" alike; an asynchronous pipeline that is full has no bubble.
+    every stage works M. It holds for "1f1b" and "gpipe" alike. An asynchronous pipeline that is full has no bubble.
 
     Args:
         stages: Number of stages S, at least 1.
         micro_batches: Micro-batches in a mini-batch M, at least 1.
 
     Returns:
-        The share, from 0 to less than 1; one minus it is the throughput over that of a full pipeline.
+        The share b, from 0 to less than 1. The throughput is 1 - b times that of a full pipeline.
 
     Raises:
         ValueError: If an argument is not a whole number of at least 1.

@@ -14,12 +14,12 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: int, k: int | No
     """Exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
 
     "async":          P(τ = j) = (1/n) (1 - 1/n)^j
-    "k_async":        P(τ = j) = (K/n) (1 - K/n)^j    K distinct workers per step; they wait for it, then read
+    "k_async":        P(τ = j) = (K/n) (1 - K/n)^j    K distinct workers per step. They wait for it, then read
     "k_batch_async":  P(τ >= j) = q^{jK} (q^{-K} - 1) / (K (q^{-1} - 1)), j >= 1, q = 1 - 1/n
-                      any K gradients per step; a worker reads again at once
+                      any K gradients per step. A worker reads again at once
     "sync", "k_sync", "k_batch_sync":  τ = 0, for any law
 
-    Assumptions: stationary; independent delays of one exponential law, whose mean does not matter.
+    Assumptions: stationary times, and independent delays of one exponential law, whose mean does not matter.
     λ-softsync is "k_batch_async" with K = n/λ.
 
     Args:
@@ -59,7 +59,7 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
     "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
 
     Exact in the long run: the mean staleness is the mean number of other gradients that have been read and not
-    yet applied, divided by the K that are applied together; see `batched_staleness_pmf` for the protocols.
+    yet applied, divided by the K that are applied together. See `batched_staleness_pmf` for the protocols.
 
     Args:
         protocol: One of the names above.
@@ -80,7 +80,7 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
 
 
 def _batch_tail(workers: int, k: int, tau: FloatArray) -> FloatArray:
-    """A commit has one of the K places in its step, all equally likely; the commits of others are geometric."""
+    """A commit has one of the K places in its step, all equally likely. The commits of others are geometric."""
     missing = np.maximum(k * tau[:, None] - np.arange(k), 0)
     return np.mean((1 - 1 / workers) ** missing, axis=1)
 
@@ -92,7 +92,8 @@ def ssp_staleness_bound(*, workers: int, slack: int) -> int:
     """Largest possible staleness, in commits: τ <= (n - 1) (2 slack + 1), for any delays.
 
     Exact as a bound: when a worker reads after c commits of its own, every other worker has made at least c - slack,
-    and cannot make more than c + slack + 1 before that worker commits. Zero-time server; every commit is a version.
+    and cannot make more than c + slack + 1 before that worker commits. The server takes no time, and every commit is a
+    version.
 
     Args:
         workers: Number of workers n, at least 1.
@@ -188,7 +189,7 @@ def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
-    """The workers' leads over the slowest, in jobs, sorted; the first is 0."""
+    """The workers' leads over the slowest, in jobs, sorted. The first is 0."""
     if (size := comb(workers + slack, workers - 1)) > _MOST_STATES:
         raise ValueError(
             f"`workers` and `slack` must give at most {_MOST_STATES} states; got {workers} and {slack}, {size} states. "

@@ -58,7 +58,7 @@ def throughput(workers: int, compute_rate: float, service_rate: float) -> float:
 def queue_length(workers: int, compute_rate: float, service_rate: float) -> float:
     """Mean number of workers at the server, the one in service included: n - throughput / λ.
 
-    Arguments, assumptions, errors and reference as in `throughput`; exact.
+    Arguments, assumptions, errors and reference as in `throughput`. Exact.
 
     Example:
         >>> round(queue_length(workers=16, compute_rate=1.0, service_rate=8.0), 3)
@@ -70,7 +70,7 @@ def queue_length(workers: int, compute_rate: float, service_rate: float) -> floa
 def utilisation(workers: int, compute_rate: float, service_rate: float) -> float:
     """Share of time in which the server is busy: 1 - P_0 = throughput / ν.
 
-    Arguments, assumptions, errors and reference as in `throughput`; exact.
+    Arguments, assumptions, errors and reference as in `throughput`. Exact.
 
     Example:
         >>> utilisation(workers=1, compute_rate=1.0, service_rate=1.0)
@@ -147,7 +147,7 @@ def mean_value_analysis(*, workers: int, service: Delay, delays: Sequence[Delay]
 
 
 def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) -> FloatArray:
-    """Probability of k = 0..n workers at the server, shape (n + 1,); `thinking` and `service` are mean seconds."""
+    """Probability of k = 0..n workers at the server, shape (n + 1,). `thinking` and `service` are mean seconds."""
     from scipy.special import gammaln, logsumexp
 
     k = np.arange(workers + 1)
@@ -220,7 +220,7 @@ def queue_staleness_variance(*, workers: int, compute_rate: float, service_rate:
     queueing (ν -> ∞) it is n (n - 1).
 
     Args:
-        workers: Number of workers n, at least 1; the cost grows as n³.
+        workers: Number of workers n, at least 1. The cost grows as n³.
         compute_rate: λ, gradients per second and worker.
         service_rate: ν, commits per second the server can apply.
 
@@ -287,7 +287,7 @@ def separate_pull_staleness_mean(
         slots: Commits the server handles at a time, at least 1.
 
     Returns:
-        The mean, in commits; n - 1 if nothing precedes the read.
+        The mean, in commits, which is n - 1 if nothing precedes the read.
 
     Raises:
         ValueError: As `mean_value_analysis`.

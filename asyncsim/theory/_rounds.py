@@ -18,8 +18,8 @@ def round_time(workers: int, k: int | None = None, rate: float = 1.0, protocol: 
     "k_batch_sync", "k_batch_async":    K / (n λ)
     "async":                            1 / (n λ)
 
-    Assumptions: independent delays of mean 1/λ; a step takes K gradients, those of K distinct workers unless the
-    name says batch; the workers that a synchronous step leaves behind are cancelled. By memorylessness, waiting
+    Assumptions: independent delays of mean 1/λ. A step takes K gradients, those of K distinct workers unless the
+    name says batch. The workers that a synchronous step leaves behind are cancelled. By memorylessness, waiting
     for K of n workers takes as long whether the others are fresh or half done.
 
     Args:
@@ -181,7 +181,7 @@ def _by_quadrature(law: Delay, k: int, n: int) -> float:
         return float(edges[0] + integrals(lambda t: bdtr(k - 1, n, law.cdf(t)), edges)[-1])
 
     def excess(t: FloatArray) -> FloatArray:
-        """n (1 - F) - (1 - F^n): the sum of all delays less the longest; its tail is the square of the law's."""
+        """n (1 - F) - (1 - F^n): the sum of all delays less the longest. Its tail is the square of the law's."""
         return n * (1 - law.cdf(t)) - (1 - law.cdf(t) ** n)
 
     return float(n * law.mean - (n - 1) * edges[0] - integrals(excess, edges)[-1])
@@ -298,7 +298,7 @@ def _stage_rates(step: Protocol) -> FloatArray:
 
 
 def _evolved(moments: FloatArray, rates: FloatArray, times: FloatArray, start: float) -> FloatArray:
-    """Moments of (stage, state) follow one linear equation; E x² is the sum over the stages."""
+    """Moments of (stage, state) follow one linear equation. E x² is the sum over the stages."""
     from scipy.sparse import coo_array, eye_array, kron
     from scipy.sparse.linalg import expm_multiply
 

@@ -14,7 +14,7 @@ from asyncsim.theory._phases import in_turn
 def stability_limit(
     workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """The ηh, step size times curvature, above which asynchronous SGD is unstable in mean square; exact.
+    """The ηh, step size times curvature, above which asynchronous SGD is unstable in mean square (exact).
 
     * Equal `Constant` laws, or one worker: `constant_delay_limit` with the delay n - 1.
     * Any mixture of `Exponential` laws and laws made of exponential phases: the ηh at which the closed linear system
@@ -54,7 +54,7 @@ def stability_limit(
 def noise_floor(
     kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """Stationary variance of x at a commit, per unit of the variance of a raw update's noise; exact.
+    """Stationary variance of x at a commit, per unit of the variance of a raw update's noise (exact).
 
     Equal constants: `constant_delay_moments`. Equal exponentials: (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)). Laws of
     exponential phases, different workers, momentum: the closed linear system of second moments.
@@ -70,7 +70,7 @@ def noise_floor(
         where: Who keeps the momentum: "server" or "worker".
 
     Returns:
-        Var x over η²σ², with η the step size and σ² the noise variance of one gradient; infinite from
+        Var x over η²σ², with η the step size and σ² the noise variance of one gradient, infinite from
         `stability_limit` on.
 
     Raises:
@@ -89,7 +89,7 @@ def noise_floor(
 def kinetic_energy(
     kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """Stationary E_k = ½E(θ_{t+1} - s_t)² of a coordinate, per unit of the variance of a raw update's noise; exact.
+    """Stationary E_k = ½E(θ_{t+1} - s_t)² of a coordinate, per unit of the variance of a raw update's noise (exact).
 
     s_t is where the committing worker took its gradient, so that this is the recorded "energy_central", per coordinate
     and over η²σ². Equal exponentials: n(1 + ηh) / (2 + ηh - n (ηh)²), which tends to n/2 for small ηh.
