@@ -187,7 +187,7 @@ class Coordinator:
         return not self._in_turn or self._turn == worker
 
     def wait(self, worker: int) -> Any:
-        """What a worker that may not go on waits for; then it has to ask again."""
+        """An event for a worker that may not go on. After it, the worker asks again."""
         self._waiting[worker] = event = self.env.event()
         return event
 
@@ -208,7 +208,7 @@ class Coordinator:
         return job
 
     def commit(self, job: Job) -> bool:
-        """A message takes effect, or is dropped because it is too old; returns whether it counts."""
+        """A message takes effect, or is dropped because it is too old. Return whether it counts."""
         limit = self._limit
         if limit is not None and self.version - job.read_version >= limit:
             self.end(job, Fate.DROPPED)
@@ -247,7 +247,7 @@ class Coordinator:
             self._pass_turn()
 
     def join(self, worker: int) -> None:
-        """A worker is back; having been away does not put it behind."""
+        """A worker is back. Having been away does not put it behind."""
         self.present[worker] = True
         if self._slack is not None:
             self._clock[worker] = max(self._clock[worker], self._slowest)

@@ -56,7 +56,7 @@ class FastPath:
             heapreplace(heap, (now + next_delay(worker), order, worker))
 
     def _begun(self) -> ComputeDelays:
-        """The compute times; before the first event, every worker begins a job."""
+        """The compute times. Before the first event, every worker begins a job."""
         if self._delays is None:
             self._delays = delays = ComputeDelays(self, constant_speed(self.cluster.laws), self.seed)
             self._heap = [(delays.next(worker), worker, worker) for worker in range(self.cluster.workers)]

@@ -48,7 +48,7 @@ class Full:
         return self.env.now
 
     def peek(self) -> float:
-        """Time of the next event; infinite if there is none."""
+        """Time of the next event, infinite if there is none."""
         return self.env.peek()
 
     def advance(self, events: int, commits: float, seconds: float) -> None:

@@ -36,12 +36,12 @@ class Network(Checked):
     Args:
         latency: Law of the time that a message takes besides its bytes, in seconds and each way: one law for all
             workers, or a sequence with one law per worker. A law with spread is jitter.
-        bandwidth: Bytes per second of a worker's link, each way; infinite by default.
+        bandwidth: Bytes per second of a worker's link, each way. Infinity, the default, is an unlimited link.
         upload_bandwidth: Bytes per second from worker to server; None for `bandwidth`.
         message_bytes: Size of a message, say 4 bytes times the number of parameters. If it is None, a scenario takes
-            it from its workload; `simulate` on its own needs it for a finite bandwidth.
+            it from its workload. `simulate` on its own needs it for a finite bandwidth.
         compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %. It
-            changes how long a message takes and nothing else; a rule of `asyncsim.rules.compressed` changes the update
+            changes how long a message takes and nothing else. A rule of `asyncsim.rules.compressed` changes the update
             as well, and a scenario with one takes this from the rule.
         shared: Whether all messages share one link, first-in, first-out, instead of one link per worker.
 
@@ -118,7 +118,7 @@ class Server(Checked):
         resume: If they are separate, where a worker goes on after its commit: from the "central" variable that it
             reads, or from its "own" value.
         pull_to_commit: If they are separate, law of the seconds between the arrival of what a worker pulled and the
-            sending of its commit; by default it takes no time.
+            sending of its commit. By default it takes no time.
 
     Raises:
         ValueError: If an argument does not fit, or needs a server with `atomic=False` and `pull="before_commit"`.
@@ -166,10 +166,10 @@ class Cluster:
         workers: Number of workers n, at least 1.
         compute: Law of the time that one job computes: one law for all workers, or a sequence with one law per
             worker (kept as a tuple; see `asyncsim.delays.fleet`).
-        network: Latency and bandwidth between workers and server; by default messages take no time.
-        server: The server's queue; by default commits take no time, and pull, commit and read are one moment.
-        protocol: Who may read when, and which gradients make a step; by default asynchronous.
-        faults: What goes wrong, a sequence of `asyncsim.faults`; by default nothing.
+        network: Latency and bandwidth between workers and server. By default messages take no time.
+        server: The server's queue. By default commits take no time, and pull, commit and read are one moment.
+        protocol: Who may read when, and which gradients make a step, by default asynchronous.
+        faults: What goes wrong, a sequence of `asyncsim.faults`, by default nothing.
 
     Raises:
         ValueError: If an argument does not fit.
@@ -246,7 +246,7 @@ def _require(name: str, value: object, kind: type, example: str) -> None:
 
 
 def _brief(part: Any) -> str:
-    """A part of a cluster on one line; of a network or a server only what differs from its defaults."""
+    """A part of a cluster on one line, with those fields of a network or a server that differ from their defaults."""
     if isinstance(part, Network | Server):
         return f"{type(part).__name__}({', '.join(f'{name}={_brief(getattr(part, name))}' for name in _changed(part))})"
     text = " ".join(repr(part).split())

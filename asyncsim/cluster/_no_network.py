@@ -2,7 +2,7 @@
 
 Every event of `Full` that can change the trace occurs here, too, at the same time and in the same place among those of
 that time, so that both give the same trace to the last bit. It takes a fraction of the time: an event is a tuple, not
-an object that resumes a generator; what happens at the present time never enters the heap; and timeouts of jobs that
+an object that resumes a generator. What happens at the present time never enters the heap, and timeouts of jobs that
 were stopped leave it when they are the majority.
 """
 
@@ -72,7 +72,7 @@ class NoNetwork:
         return why_stuck(self.cluster.protocol, self.coordinator.present)
 
     def peek(self) -> float:
-        """Time of the next event; infinite if there is none."""
+        """Time of the next event, infinite if there is none."""
         if self._urgent or self._soon:
             return self.now
         return self._heap[0][0] if self._heap else INFINITY
@@ -187,7 +187,7 @@ class NoNetwork:
         return partial(self._urgent.append, worker)
 
     def _interrupt(self, worker: int) -> None:
-        """The running job is stopped, and the worker reads again; or it reads for the first time."""
+        """The running job is stopped, and the worker reads again, or it reads for the first time."""
         phase = self._phase[worker]
         if phase != _START:
             if phase in _TIMED:

@@ -56,8 +56,8 @@ class Pipeline:
         stages: Number of stages S, at least 1.
         forward: Law of the time that a forward pass of one micro-batch takes at a stage: one law for all stages, or a
             sequence of one law per stage.
-        backward: The same for a backward pass; by default twice the forward law.
-        transfer: Law of the time that activations or gradients take from one stage to the next; by default none.
+        backward: The same for a backward pass, by default twice the forward law.
+        transfer: Law of the time that activations or gradients take from one stage to the next, by default none.
         schedule: What a stage does next.
 
             - "pipedream": one forward and one backward pass in turn, after S - 1 - s forward passes at the beginning
@@ -67,7 +67,7 @@ class Pipeline:
             - "1f1b": as "pipedream", but a mini-batch is a step, and the next begins when all of it is through.
             - "gpipe": all forward passes of a mini-batch, then all backward passes.
         micro_batches: Micro-batches in a mini-batch, M; for "1f1b" and "gpipe" only.
-        in_flight: For "concurrent", the most micro-batches on their way at once; by default as many as keep the slowest
+        in_flight: For "concurrent", the most micro-batches on their way at once, by default as many as keep the slowest
             pass busy on average.
 
     Raises:
@@ -123,7 +123,7 @@ class Pipeline:
         self._check_number("in_flight", ("concurrent",), required=False)
 
     def __repr__(self) -> str:
-        """One line: the stages, the schedule and the laws; what is as by default is left out."""
+        """One line: the stages, the schedule and the laws, without defaults."""
         words = [f"{self.stages} stage{'s' * (self.stages > 1)}", self.schedule]
         if self.micro_batches is not None:
             words.append(f"{self.micro_batches} micro-batches")

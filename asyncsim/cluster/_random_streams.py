@@ -87,7 +87,7 @@ class ComputeDelays:
         self._later: dict[int, Callable[[], float]] = {w: self._from(w, 0) for w in np.flatnonzero(~usable).tolist()}
 
     def next(self, worker: int) -> float:
-        """The worker's next delay; raises as `draw_delays` does."""
+        """The worker's next delay. Raises as `draw_delays` does."""
         place = self._used[worker]
         if place < _FIRST_BLOCK:
             self._used[worker] = place + 1

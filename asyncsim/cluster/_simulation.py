@@ -71,15 +71,15 @@ def simulate(
     """Run the cluster: who read, computed and committed what, and when.
 
     All workers have version 0 at time 0. Events at the same time are handled first-in, first-out, so that equal
-    constant delays give an exact round robin; a law with spread is the jitter that breaks such ties. Worker w draws
+    constant delays give an exact round robin. A law with spread is the jitter that breaks such ties. Worker w draws
     from streams of its own, which depend on (seed, w) and the purpose alone: adding a worker leaves the others' delays
     as they were, and a longer run begins with the shorter one.
 
     Args:
-        cluster: The cluster to run; or a pipeline, of which a commit is a micro-batch; or rollouts, of which a commit
-            is a group; or an object of your own with a method `simulate(*, commits, seconds, seed)`.
+        cluster: The cluster to run, a pipeline (a commit is a micro-batch), rollouts (a commit is a group), or an
+            object of your own with a method `simulate(*, commits, seconds, seed)`.
         commits: Stop after this many commits. Give this or `seconds`.
-        seconds: Stop after the commits up to this simulated time, inclusive; before the first one, the trace
+        seconds: Stop after the commits up to this simulated time, inclusive. Before the first one, the trace
             is empty and holds n jobs in flight.
         seed: Seed of the delays, an integer of at least 0.
         progress: Called with a `Simulated(commits, seconds, share)` every few tenths of a second.
@@ -88,10 +88,9 @@ def simulate(
         A checked trace. Jobs that did not commit are in `trace.unfinished`, faults in `trace.faults`.
 
     Raises:
-        ValueError: If an argument does not fit, or this machine does not have the memory for it; if a delay is
-            negative, NaN or infinite (named by worker, value and simulated time); if `seconds` would never pass,
-            because a worker's delays are zero or too short for a trace to hold the commits; or if `commits` never
-            come, say because a protocol waits for workers that are down.
+        ValueError: If an argument does not fit, this machine does not have the memory for it, a delay is negative, NaN
+            or infinite (you get worker, value and simulated time), `seconds` would never pass because delays are zero
+            or too short, or `commits` never come, for example because a protocol waits for workers that are down.
 
     Example:
         >>> from asyncsim.delays import Constant

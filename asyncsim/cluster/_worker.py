@@ -41,7 +41,7 @@ class Link:
         return self._send(self.download_seconds)
 
     def upload(self) -> ProcessGenerator:
-        """Send a commit to the server; returns whether it arrived in the end."""
+        """Send a commit to the server. Return whether it arrived in the end."""
         for attempt in count(1) if self.losses else ():
             lost = next((loss for loss, chances in self.losses if next(chances) < loss.probability), None)
             if lost is None:
@@ -80,7 +80,7 @@ class Queue:
         self.slots = None if instant else Resource(self.env, self.server.slots)
 
     def serve(self, job: Job, commit: Callable[[Job], bool]) -> ProcessGenerator:
-        """Queue, be served, commit; returns whether the commit counted."""
+        """Queue, be served, commit. Return whether the commit counted."""
         if self.slots is None:
             job.serve_time = self.env.now
             return commit(job)
@@ -116,7 +116,7 @@ def pauses_until(pause: ServerPause, end: float) -> Iterator[tuple[float, float]
 
 @dataclass(eq=False)
 class Worker:
-    """Reads, computes, sends, and reads again; can be stopped, and can go down."""
+    """It reads, computes, sends, and reads again. It can be stopped, and it can go down."""
 
     env: Environment
     number: int
@@ -148,7 +148,7 @@ class Worker:
             self.process.interrupt()
 
     def go_down(self, kind: Fault, until: float, keeps_state: bool) -> None:
-        """Take the worker down until then, or for good if that is infinity; its running job is lost."""
+        """Take the worker down until then, or for good if that is infinity. Its running job is lost."""
         self.coordinator.log.fault(kind=kind, worker=self.number, start_time=self.env.now, end_time=until)
         self.down_until = max(self.down_until, until)
         self._state_lost |= not keeps_state

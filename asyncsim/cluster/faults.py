@@ -28,7 +28,7 @@ class Slowdown(Checked):
     Args:
         worker: Affected worker, from 0.
         start: When it begins, in seconds from the start of the run.
-        seconds: How long it lasts; infinity if it has no end.
+        seconds: How long it lasts, infinity if it has no end.
         factor: How many times as long work takes meanwhile, positive: 2 is half the speed, and below 1 the worker is
             faster.
 
@@ -44,12 +44,12 @@ class Slowdown(Checked):
 
 @dataclass(frozen=True)
 class Crash(Checked):
-    """A worker goes down; its running job is lost.
+    """A worker goes down. Its running job is lost.
 
     Args:
         worker: Affected worker, from 0.
         time: When it goes down, in seconds from the start of the run.
-        restart_after: Seconds until it reads and works again; None if it never returns.
+        restart_after: Seconds until it reads and works again, None if it never returns.
         keeps_state: Whether it then still has the state of its rule (moments and the like) or begins anew.
 
     Raises:
@@ -69,7 +69,7 @@ class MessageLoss(Checked):
     Args:
         probability: Probability that one attempt to send is lost, in [0, 1).
         timeout: Seconds after which the worker sends again, positive.
-        attempts: Attempts after which the worker gives the job up and reads again; None if it never gives up.
+        attempts: Attempts after which the worker gives the job up and reads again, None if it never gives up.
         worker: Affected worker, from 0; None for every worker.
 
     Raises:
@@ -92,7 +92,7 @@ class Sessions(Checked):
     """A worker comes and goes: present for a while, away for a while. When it leaves, its running job is lost.
 
     Args:
-        online: Law of the seconds for which it stays; its mean must be positive.
+        online: Law of the seconds for which it stays. Its mean must be positive.
         offline: Law of the seconds for which it is away.
         worker: Affected worker, from 0; None for every worker, each with sessions of its own.
         keeps_state: Whether it comes back with the state of its rule.

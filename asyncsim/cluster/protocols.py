@@ -36,8 +36,8 @@ class Terms(NamedTuple):
     """What a protocol comes down to.
 
     Attributes:
-        collect: Gradients that make a step of the server; their messages are averaged.
-        limit: A gradient counts if its staleness is below this; None if every gradient counts.
+        collect: Gradients that make a step of the server. Their messages are averaged.
+        limit: A gradient counts if its staleness is below this. None if every gradient counts.
         wait: Whether a worker that has contributed to a step waits for its end before it reads again.
         cancel: Whether a job is stopped, and its worker reads again, once its staleness reaches `limit`.
         slack: How many commits a worker may be ahead of the slowest when it reads; None for no bound.
@@ -60,7 +60,7 @@ class CommitProtocol(Protocol):
     """What a protocol must offer."""
 
     def terms(self, workers: int, /) -> Terms:
-        """The terms for n workers; a ValueError if there can be none."""
+        """The terms for n workers, or a ValueError if there can be none."""
         ...
 
 
@@ -91,7 +91,7 @@ class SSP(NamedProtocol):
     Nobody waits for a worker that is down.
 
     Args:
-        slack: Commits ahead, at least 0; with 0, all workers wait for one another after each commit.
+        slack: Commits ahead, at least 0. With 0, all workers wait for one another after each commit.
 
     References:
         Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server".
@@ -111,7 +111,7 @@ class Synchronous(NamedProtocol):
 
     Args:
         backup: Number of workers whose gradients come too late for the round, from 0 to n - 1.
-        cancel: Whether the late jobs are stopped at the end of the round; otherwise they arrive and are dropped, and
+        cancel: Whether the late jobs are stopped at the end of the round. Otherwise they arrive and are dropped, and
             their workers are late for the next round as well.
 
     References:
@@ -140,7 +140,7 @@ class _OfK(NamedProtocol, abstract=True):
 
 @dataclass(frozen=True)
 class KSync(_OfK):
-    """The first k workers to finish make the step; the others' jobs are cancelled, and all read again.
+    """The first k workers to finish make the step. The others' jobs are cancelled, and all read again.
 
     Args:
         k: Gradients in a step, from 1 to n.
@@ -158,7 +158,7 @@ class KSync(_OfK):
 
 @dataclass(frozen=True)
 class KAsync(_OfK):
-    """The first k workers to arrive make the step, however old their gradients; the others go on computing.
+    """The first k workers to arrive make the step, however old their gradients. The others go on computing.
 
     The k wait for the step and then read. Mean staleness n/k - 1 for any law of compute times.
 
@@ -178,7 +178,7 @@ class KAsync(_OfK):
 
 @dataclass(frozen=True)
 class KBatchSync(_OfK):
-    """The first k gradients of the present version make the step, whoever computed them; then all jobs are cancelled.
+    """The first k gradients of the present version make the step, whoever computed them. Then all jobs are cancelled.
 
     A worker reads again at once, the same version if the step is not complete, and may contribute several.
 
@@ -199,7 +199,7 @@ class KBatchSync(_OfK):
 
 @dataclass(frozen=True)
 class KBatchAsync(_OfK):
-    """Any k gradients make the step; nobody waits and nothing is cancelled. Also known as k-softsync.
+    """Any k gradients make the step. Nobody waits and nothing is cancelled. Also known as k-softsync.
 
     Mean staleness (n - 1)/k for any law of compute times.
 
@@ -221,11 +221,11 @@ class KBatchAsync(_OfK):
 
 @dataclass(frozen=True)
 class Rennala(NamedProtocol):
-    """A step is the mean of `batch` gradients taken at the present version; older ones do not count.
+    """A step is the mean of `batch` gradients taken at the present version. Older ones do not count.
 
     Args:
         batch: Gradients in a step, at least 1.
-        cancel: Whether jobs on an older version are stopped at once (then it is `KBatchSync`); otherwise they arrive
+        cancel: Whether jobs on an older version are stopped at once (then it is `KBatchSync`). Otherwise they arrive
             and are dropped, as published.
 
     References:
@@ -246,13 +246,13 @@ class Rennala(NamedProtocol):
 class Malenia(NamedProtocol):
     """A step takes gradients of every worker at the present version: B_i ≥ 1 of worker i, as many as come in time.
 
-    It is complete once the harmonic mean of the B_i is at least S/n; then all jobs are cancelled, and all read again.
+    It is complete once the harmonic mean of the B_i is at least S/n. Then all jobs are cancelled, and all read again.
     With S ≤ n that is once every worker has contributed. The authors' own experiments run it so, with S = 1. Give it to
     `rules.Malenia(…, steps="trace")`, which weights workers alike. While a worker is down no step is complete.
 
     Args:
         batch: S ≥ 1, the gradients in a step if all workers are equally fast.
-        cancel: Whether jobs on an older version are stopped at once; otherwise they arrive and are dropped, as in the
+        cancel: Whether jobs on an older version are stopped at once. Otherwise they arrive and are dropped, as in the
             published method.
 
     References:
@@ -271,7 +271,7 @@ class Malenia(NamedProtocol):
 
 @dataclass(frozen=True)
 class Ringmaster(NamedProtocol):
-    """Every gradient whose staleness is below `limit` is a step; older ones do not count.
+    """Every gradient whose staleness is below `limit` is a step. Older ones do not count.
 
     Args:
         limit: Staleness at which a gradient no longer counts, at least 1.
@@ -293,7 +293,7 @@ class Ringmaster(NamedProtocol):
 
 @dataclass(frozen=True)
 class RoundRobin(NamedProtocol):
-    """Commits are applied in the order 0, 1, …, n - 1, 0, …; whoever is early waits for its turn.
+    """Commits are applied in the order 0, 1, …, n - 1, 0, …, and whoever is early waits for its turn.
 
     After the first round every staleness is n - 1, whatever the compute times. A worker that is down is skipped.
     """
@@ -308,7 +308,7 @@ def by_name(name: str) -> type[Any]:
     """The class of the protocol with this command-line name, of the library or of your own.
 
     Raises:
-        ValueError: If there is none; the nearest name is suggested.
+        ValueError: If there is none. You get the nearest name.
 
     Example:
         >>> by_name("k_sync")(4)

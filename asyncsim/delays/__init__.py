@@ -29,7 +29,7 @@ def by_name(name: str) -> type[Any]:
     """The class of the law with this command-line name, of the library or of your own.
 
     Raises:
-        ValueError: If there is none; the nearest name is suggested.
+        ValueError: If there is none. You get the nearest name.
 
     Example:
         >>> by_name("gamma")(mean=1.0, cv=0.3)

@@ -65,7 +65,7 @@ class Constant(Law, Fitted):
         return np.full(np.shape(p), self.value, dtype=np.float64)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
-        """Draw `size` delays, shape (size,); the generator does not change."""
+        """Draw `size` delays, shape (size,). The generator does not change."""
         del generator  # Unused.
         return np.full(size, self.value, dtype=np.float64)
 
@@ -74,11 +74,11 @@ class Constant(Law, Fitted):
 class Uniform(Law, Fitted):
     """Delays spread evenly over [low, high]: mean (low + high) / 2, variance (high - low)² / 12.
 
-    `fit` gives the shortest and the longest duration; a longer one if a censored one is longer.
+    `fit` gives the shortest and the longest duration, or a longer one if a censored one is longer.
 
     Args:
         low: The shortest delay, in seconds.
-        high: The longest delay, in seconds; equal to `low` gives a constant.
+        high: The longest delay, in seconds. If it equals `low`, the law is constant.
 
     Raises:
         ValueError: If a bound is negative, NaN or infinite, or if `low` exceeds `high`.
@@ -101,7 +101,7 @@ class Uniform(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Mean and spread; a spread with which delays would be negative is reduced."""
+        """Mean and spread, which is reduced where delays would be negative."""
         half = min(math.sqrt(3 * variance), mean)
         return {"low": mean - half, "high": mean + half}
 

@@ -27,7 +27,7 @@ def _function(name: str, value: Any) -> Any:
 class ByJob(Checked):
     """The j-th job that a worker begins to compute takes times(j), multiplied by a factor drawn from `noise`.
 
-    A simulation asks for job after job; jobs that are cancelled or lost count as well. Everywhere else the law is that
+    A simulation asks for job after job. Jobs that are cancelled or lost count as well. Everywhere else the law is that
     of a job picked at random from the first `typical` ones: its mean, variance, distribution and independent samples.
 
     Args:

@@ -51,7 +51,7 @@ class Empirical:
 
         Args:
             path: The file, in UTF-8, columns separated by commas.
-            column: Name of the column with the timings, in seconds; if they are in milliseconds, use
+            column: Name of the column with the timings, in seconds. If they are in milliseconds, use
                 `scaled(law, 0.001)`.
 
         Returns:

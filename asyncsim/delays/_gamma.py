@@ -106,7 +106,7 @@ class ShiftedExponential(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Mean and spread; a spread with which delays would be negative is reduced."""
+        """Mean and spread, which is reduced where delays would be negative."""
         tail = min(math.sqrt(variance), mean)
         return {"shift": mean - tail, "tail": tail} if variance else {}
 
@@ -182,7 +182,7 @@ class _GammaFamily(ABC):
 
 @dataclass(frozen=True)
 class Gamma(OfMeanAndCv, _GammaFamily):
-    """Gamma delays with shape 1 / cv² and scale mean · cv²; `cv=1` is the exponential law.
+    """Gamma delays with shape 1 / cv² and scale mean · cv². `cv=1` is the exponential law.
 
     `fit` solves log k - ψ(k) = log(mean) - mean of log(duration) for k = 1 / cv².
 
@@ -234,7 +234,7 @@ class Gamma(OfMeanAndCv, _GammaFamily):
 class Erlang(OfMean, _GammaFamily, abstract=True):
     """A job of `shape` equal exponential stages, one after another: variance mean² / shape.
 
-    It is the gamma law with cv = 1/√shape; one stage is the exponential law.
+    It is the gamma law with cv = 1/√shape. One stage is the exponential law.
 
     `fit` compares the two whole numbers of stages next to the best gamma law.
 

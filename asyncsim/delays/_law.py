@@ -26,10 +26,10 @@ NEARBY = 0.02  # of a coordinate: how far the maximum of many durations is from 
 
 @runtime_checkable
 class Delay(Protocol):
-    """What a law of delays must offer; times are in simulated seconds.
+    """What a law of delays must offer. Times are in simulated seconds.
 
     `sample` must draw one delay after another: two calls of sizes a and b give what one call of size a + b
-    gives. Delays are finite and not negative; `simulate` refuses others, naming worker, value and time.
+    gives. Delays are finite and not negative. `simulate` refuses others, naming worker, value and time.
 
     Two more members are optional. `quantile(p)` inverts `cdf`: a mixture draws a block at once if all its laws have
     it, and otherwise one delay at a time. `in_seconds` names the arguments of a dataclass that are times, so that
@@ -58,11 +58,11 @@ class Delay(Protocol):
 
     @property
     def variance(self) -> float:
-        """Variance of the delay, in seconds squared; infinity if it is not finite."""
+        """Variance of the delay, in seconds squared, or infinity."""
         ...
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Probability that a delay is at most `t`; the shape of `t`, which may be any."""
+        """Probability that a delay is at most `t`, which may have any shape."""
         ...
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -71,7 +71,7 @@ class Delay(Protocol):
 
 
 class Law(Named, family="delays"):
-    """Base class of laws that the command line knows by name; see `Delay` for what else a law must have."""
+    """Base class of laws that the command line knows by name. See `Delay` for what else a law must have."""
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
@@ -126,8 +126,8 @@ class Fitted(Checked):
             The law of this class with the highest likelihood.
 
         Raises:
-            ValueError: If there are too few durations, all are equal, one is negative, not finite, or 0 in spite of a
-                law that never is; or if the best arguments are out of range.
+            ValueError: If there are too few durations, all are equal, one is negative, not finite, or 0 for a law that
+                never is, or the best arguments are out of range.
 
         Example:
             >>> from asyncsim.delays import Gamma

@@ -104,8 +104,8 @@ class Mixture(Mixed):
     """Each delay is drawn from one of the laws, law k with probability `weights[k]`.
 
     Args:
-        weights: Probability of each law; they sum to 1 (kept as a tuple).
-        laws: The laws (kept as a tuple); mixtures among them are allowed.
+        weights: Probability of each law. They sum to 1 (kept as a tuple).
+        laws: The laws (kept as a tuple). Mixtures among them are allowed.
 
     Raises:
         ValueError: If the weights are negative or do not sum to 1, if one of `laws` is not a law of delays, or if
@@ -163,7 +163,7 @@ class HyperExponential(Mixed):
     """Each delay is exponential, its mean `means[k]` with probability `probabilities[k]`: a cv of at least 1.
 
     Args:
-        probabilities: Probability of each mean; they sum to 1 (kept as a tuple).
+        probabilities: Probability of each mean. They sum to 1 (kept as a tuple).
         means: Means of the exponential laws, in seconds (kept as a tuple).
 
     Raises:
@@ -332,7 +332,7 @@ def _improved(
     laws: list[Any],
     refit: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, Any], Any],
 ) -> tuple[list[float], list[Any]]:
-    """Weights and laws by expectation and maximisation, in the order of their means; `refit` is for one component."""
+    """Weights and laws by expectation and maximisation, in the order of their means. `refit` is for one component."""
     weights = [1 / len(laws)] * len(laws)
     before = -math.inf
     with np.errstate(divide="ignore", under="ignore"):

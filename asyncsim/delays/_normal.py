@@ -103,7 +103,7 @@ class HalfNormal(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Mean and spread; a spread with which delays would be negative is reduced."""
+        """Mean and spread, which is reduced where delays would be negative."""
         above = min(math.sqrt(variance / (math.pi / 2 - 1)), mean)  # mean of the law above its base
         return {"base": mean - above, "spread": above * math.sqrt(math.pi / 2)} if variance else {}
 

@@ -24,7 +24,7 @@ class Timer:
     It keeps only the segments from the last start on, so that memory does not grow with time.
 
     Args:
-        segments: Pairs of the time until which a speed holds and that speed, from time 0 on; the times do not decrease
+        segments: Pairs of the time until which a speed holds and that speed, from time 0 on. The times do not decrease
             and have no bound (the last one may be infinity).
 
     Example:
@@ -42,8 +42,8 @@ class Timer:
         """How long work takes.
 
         Args:
-            start: When it starts, in seconds; not before the start of the work of an earlier call, but possibly
-                before its end (a job that was stopped).
+            start: When it starts, in seconds: not before the start of an earlier call's work, but possibly before its
+                end, if that job was stopped.
             work: Seconds that it would take at speed 1.
 
         Returns:
@@ -66,7 +66,7 @@ class Timer:
         )
 
     def segments(self) -> Iterator[Segment]:
-        """Hand over the segments that are kept and all that follow; this timer must not be used afterwards."""
+        """Hand over the segments that are kept and all that follow. This timer must not be used afterwards."""
         return itertools.chain(tuple(self._kept), self._coming)
 
     def _from(self, start: float) -> Iterator[Segment]:
@@ -101,7 +101,7 @@ def slowed(timer: Timer, windows: Iterable[tuple[float, float, float]]) -> Timer
     Args:
         timer: The worker's timer, which must not be used afterwards.
         windows: Triples (start, end, factor), times in seconds; 0 <= start < end, and the end may be infinity. The
-            factor is positive; infinity is a pause, which must end. Where windows overlap, factors multiply.
+            factor is positive. Infinity is a pause, which must end. Where windows overlap, factors multiply.
 
     Returns:
         A timer.
@@ -141,7 +141,7 @@ def _checked_window(start: float, end: float, factor: float) -> tuple[float, flo
 
 @runtime_checkable
 class Speed(Protocol):
-    """A worker's speed as a piecewise constant function of time; work is measured in seconds at speed 1."""
+    """A worker's speed as a piecewise constant function of time. Work is measured in seconds at speed 1."""
 
     @property
     def mean(self) -> float:
@@ -166,7 +166,7 @@ class Profile(Checked):
     Args:
         times: When each speed begins, in seconds, increasing from 0 (kept as a tuple).
         speeds: The speeds, at least 0 (kept as a tuple). The last one must be above 0; with a period, any of them.
-        period: Seconds after which the profile begins again; None if the last speed has no end.
+        period: Seconds after which the profile begins again, None if the last speed has no end.
 
     Raises:
         ValueError: If an argument is out of range, or work would never end.
@@ -208,7 +208,7 @@ class Profile(Checked):
         return float(np.dot(self.speeds, lengths)) / self.period
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
-        """Pairs (until when, at what speed); the generator does not change."""
+        """Pairs (until when, at what speed). The generator does not change."""
         del generator  # Unused.
         if self.period is None:
             yield from zip((*self.times[1:], math.inf), self.speeds, strict=True)
@@ -224,7 +224,7 @@ class SlowPeriods(Checked):
     """Fast periods at speed 1 alternate with slow ones at speed 1 / factor, each of a random length.
 
     With exponential lengths, the worker is Markov-modulated. Every worker begins at the start of a fast period and
-    draws its own lengths from there; with constant lengths, all workers are slow at the same times.
+    draws its own lengths from there. With constant lengths, all workers are slow at the same times.
 
     Args:
         factor: How many times as long work takes in a slow period, positive.

@@ -17,7 +17,7 @@ _LEAST_WEIBULL_SHAPE = 0.1
 class Weibull(OfMean):
     """P(delay > t) = exp(-(t / scale)^shape), with scale = mean / Γ(1 + 1/shape).
 
-    A shape of 1 is the exponential law; with a smaller one, a job that has run for long will run for longer still.
+    A shape of 1 is the exponential law. With a smaller one, a job that has run for long will run for longer still.
 
     `fit` solves Σ t^k log t / Σ t^k - 1/k = mean of log(duration), with sums over the censored times too.
 
@@ -47,7 +47,7 @@ class Weibull(OfMean):
 
     @classmethod
     def from_cv(cls, mean: float, cv: float) -> "Weibull":
-        """The law with this mean and this coefficient of variation; a cv of 1 is the exponential law.
+        """The law with this mean and this coefficient of variation. A cv of 1 is the exponential law.
 
         Raises:
             ValueError: If an argument is not finite and positive, or the shape would be below 0.1.

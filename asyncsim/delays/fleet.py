@@ -102,7 +102,7 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
         mean: Mean delay over machines and tasks, in seconds.
         task_cv: Coefficient of variation of the tasks on one machine, V_task; 0 for no spread.
         machine_cv: Coefficient of variation of the machines' means, V_mach; 0 makes them equal.
-        seed: Seed of the machines' means, an integer of at least 0; one more machine does not change the others'.
+        seed: Seed of the machines' means, an integer of at least 0. One more machine does not change the others'.
 
     Returns:
         One law per machine: `Gamma`, or `Constant` if `task_cv` is 0.

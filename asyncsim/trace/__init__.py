@@ -1,4 +1,4 @@
-"""The trace: who read, computed and committed what, and when; all that `replay` needs to know of a cluster."""
+"""The trace: who read, computed and committed what, and when. `replay` needs nothing else of a cluster."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.trace._columns import NEVER, Fate, Fault, TraceError

@@ -154,7 +154,7 @@ def _microseconds(time: int) -> str:
 
 
 def _slice(name: str, category: str, process: int, thread: int, begin: int, end: int, args: str = "") -> str:
-    """A complete event; `args` is the inside of a JSON object."""
+    """A complete event. `args` is the inside of a JSON object."""
     return (
         f'{{"ph":"X","name":"{name}","cat":"{category}","pid":{process},"tid":{thread},'
         f'"ts":{_microseconds(begin)},"dur":{_microseconds(end - begin)},"args":{{{args}}}}}'
@@ -162,7 +162,7 @@ def _slice(name: str, category: str, process: int, thread: int, begin: int, end:
 
 
 def _metadata(name: str, process: int, thread: int, key: str, value: str | int) -> str:
-    """The name of a process or thread, or its place in the list; texts are plain letters."""
+    """The name of a process or thread, or its place in the list. Texts are plain letters."""
     text = f'"{value}"' if isinstance(value, str) else value
     return f'{{"ph":"M","name":"{name}","pid":{process},"tid":{thread},"args":{{"{key}":{text}}}}}'
 

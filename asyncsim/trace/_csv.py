@@ -141,7 +141,7 @@ def _parse(cells: _Cells) -> Table:
 
 
 def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[Faults, _Cells | None]:
-    """The faults and their cells, None without a file; `workers` are the numbers of the names in the other file."""
+    """The faults and their cells, None without a file. `workers` are the numbers of the names in the other file."""
     if not path.is_file():
         return Faults(), None
     try:
@@ -214,7 +214,7 @@ def _read_cells(path: Path, check: Callable[[list[str]], None], text: Collection
 
 
 def _lines(file: TextIO) -> Iterator[str]:
-    """The lines of a file; a file without ends of lines is not read as a whole."""
+    """The lines of a file. A file without ends of lines is not read as a whole."""
     number = 0
     while line := file.readline(_LONGEST_LINE + 1):
         number += 1

@@ -152,7 +152,7 @@ def _numbers(name: str, values: ArrayLike) -> TimeColumn:
 
 
 class _Jobs(NamedTuple):
-    """Commits in order of application, then the other jobs; see `_order` for `previous`."""
+    """Commits in order of application, then the other jobs. See `_order` for `previous`."""
 
     commits: int
     worker: NDArray[np.int32]
@@ -205,12 +205,12 @@ def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
 
 
 def fates(table: Table) -> NDArray[np.str_]:
-    """The fate of every row; by default all are commits."""
+    """The fate of every row, by default all are commits."""
     return table.get("fate", np.full(len(table["worker"]), COMMITTED))
 
 
 def _rows(table: Table) -> NDArray[np.int64]:
-    """Rows of the commits in order of application, then of the other jobs; workers without a job have none."""
+    """Rows of the commits in order of application, then of the other jobs. Workers without a job have none."""
     fate = fates(table)
     done = np.flatnonzero(fate == COMMITTED)
     rest = np.flatnonzero((fate != COMMITTED) & (fate != IDLE))

@@ -6,7 +6,7 @@ The conservation law, pathwise and in integers, for any compute times, cluster a
         = number of pairs (commit that closes a step, other read outstanding at it),
 
 where a job in flight counts up to the last step. Both sides count the same pairs: job by job, a job is outstanding at
-as many closing commits as the server made steps between its read and its own commit (or its end); commit by commit, all
+as many closing commits as the server made steps between its read and its own commit (or its end). Commit by commit, all
 reads are outstanding but those already applied. Fully asynchronous workers each hold one job at any time, so that the
 right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and Jaggi 2022 that the concurrency sets the
 average delay.

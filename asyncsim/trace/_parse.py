@@ -60,7 +60,7 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
-    """The numbers of workers given by name; names that are whole numbers stand for themselves."""
+    """The numbers of workers given by name. Names that are whole numbers stand for themselves."""
     whole = np.array([_is_whole(name) for name in names], dtype=bool)
     if not whole.any() and all(names):
         rank = np.empty(len(names), np.int32)
@@ -139,7 +139,7 @@ def _times(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def _earliest(times: Mapping[str, NDArray[np.float64]]) -> tuple[str, int | None]:
-    """Column and row of the earliest finite time; the row is None if there is none."""
+    """Column and row of the earliest finite time. The row is None if there is none."""
     least, place = np.inf, ("", None)
     for name, values in times.items():
         known = np.where(np.isfinite(values), values, np.inf)

@@ -50,7 +50,7 @@ class Jobs(NamedTuple):
 
 
 def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), left: Bools | slice = slice(None)) -> Jobs:
-    """All jobs, or those in these rows of commits and of jobs that never committed; none lasts longer than `end`."""
+    """All jobs, or those in these rows of commits and of jobs that never committed. None lasts longer than `end`."""
     rest = trace.unfinished
     last = np.minimum(rest.end_time, end)
     ended = [np.minimum(column, last) for column in (rest.begin_time, rest.start_time, rest.finish_time)] + 3 * [last]
@@ -61,7 +61,7 @@ def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), left: Boo
 
 
 def spells(trace: Tables, *kinds: Fault) -> Spans:
-    """When faults of these kinds lasted; worker -1 is the server."""
+    """When faults of these kinds lasted. Worker -1 is the server."""
     faults = trace.faults
     return Spans(faults.worker, faults.start_time, faults.end_time).rows(np.isin(faults.kind, kinds))
 

@@ -13,7 +13,7 @@ FloatArray = NDArray[np.float64]
 
 
 class StalenessStatistics(NamedTuple):
-    """Staleness over all commits; NaN if there are none.
+    """Staleness over all commits, NaN if there are none.
 
     Attributes:
         mean, sd: Mean and standard deviation over these commits (divided by their number, not by one less).
@@ -33,8 +33,8 @@ class WorkerStatistics(NamedTuple):
 
     Attributes:
         commits: Commits of the worker, int64.
-        share: Its share of all commits; NaN if there are none.
-        staleness: Mean staleness of its commits; NaN if it has none.
+        share: Its share of all commits. NaN if there are none.
+        staleness: Mean staleness of its commits. NaN if it has none.
         utilisation: Share of the time that it spent on computing what was committed; NaN if no time passes.
     """
 
@@ -45,11 +45,11 @@ class WorkerStatistics(NamedTuple):
 
 
 class ComputeStatistics(NamedTuple):
-    """Durations of committed computations, from their start to their finish; NaN where there are none.
+    """Durations of committed computations, from their start to their finish. NaN where there are none.
 
     Attributes:
         mean: In seconds.
-        cv: Coefficient of variation, standard deviation over mean; NaN if the mean is 0.
+        cv: Coefficient of variation, standard deviation over mean. NaN if the mean is 0.
         by_worker_mean, by_worker_cv: The same for each worker, arrays of shape (n,).
         contains: What the trace does not tell apart from computing, and so may be in the durations: "download", where
             all jobs start when they read; "upload", "queue" and "service", where all finish when they commit. In a
@@ -68,7 +68,7 @@ class Statistics(NamedTuple):
 
     Attributes:
         workers, commits, steps: Number of workers, of commits, and of steps that the server made.
-        seconds: Time of the last commit; all averages are over the time from 0 to it.
+        seconds: Time of the last commit. All averages are over the time from 0 to it.
         commits_per_second, steps_per_second: Rates.
         waiting: Mean number of commits waiting at the server.
         in_service: Mean number of commits in service.
@@ -77,10 +77,10 @@ class Statistics(NamedTuple):
         under_way: Share of the workers' time spent on computing for jobs that are in flight at the end.
         staleness: See `StalenessStatistics`.
         by_worker: See `WorkerStatistics`.
-        fates: Number of jobs that did not commit, by the name of their `Fate` in small letters; every fate is a key.
-        faults: Number of faults, by the name of their kind in small letters; every kind is a key.
+        fates: Number of jobs that did not commit, by the name of their `Fate` in small letters. Every fate is a key.
+        faults: Number of faults, by the name of their kind in small letters. Every kind is a key.
         compute: See `ComputeStatistics`.
-        by_group: Staleness of each parameter group that is read at versions of its own, by its name; `staleness` is
+        by_group: Staleness of each parameter group that is read at versions of its own, by its name. `staleness` is
             the largest of each commit. Empty for most traces.
     """
 
@@ -157,7 +157,7 @@ def statistics(trace: Trace) -> Statistics:
 
 
 def total_variation(staleness: NDArray[np.int32], pmf: ArrayLike) -> float:
-    """Total variation distance ½ Σ |measured - predicted|; all beyond the end of the prediction counts as one value."""
+    """Total variation distance ½ Σ |measured - predicted|. All beyond the end of the prediction counts as one value."""
     expected = np.asarray(pmf, np.float64)
     counts = np.bincount(np.minimum(staleness, len(expected)), minlength=len(expected) + 1)
     rest = max(0.0, 1 - float(expected.sum()))
@@ -216,7 +216,7 @@ def previous_commit(trace: Trace) -> TimeColumn:
 
 
 def most_in_service(trace: Trace) -> int:
-    """The largest number of commits in service at once; of events at one time, ends come first."""
+    """The largest number of commits in service at once. Of events at one time, ends come first."""
     times = np.concatenate([trace.commit_time, trace.serve_time])
     change = np.repeat([-1, 1], len(trace))
     return int(np.cumsum(change[np.lexsort((change, times))]).max(initial=1))

@@ -90,7 +90,7 @@ def from_columns(
 
 
 def with_commit_times(table: Table) -> Table:
-    """The table with the times 1, 2, 3, … for commits that come without; see `require_names` for when they may."""
+    """The table with the times 1, 2, 3, … for commits that come without. See `require_names` for when they may."""
     return {"commit_time": np.arange(1.0, len(table["worker"]) + 1)} | table
 
 
@@ -214,7 +214,7 @@ def _refuse_given(table: Table, name: str, empty: NDArray[np.bool_]) -> None:
 
 
 def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> TraceError:
-    """The error of a check with the row of the flat table; as it is if it is about a fault, or a job without a row."""
+    """The error of a check with the row of the flat table, unless it is about a fault or a job without a row."""
     if error.row is None or error.column is None or error.column.startswith("faults."):
         return error
     column = error.column.removeprefix("unfinished.")

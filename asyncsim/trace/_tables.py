@@ -31,12 +31,12 @@ class Unfinished:
         worker: (jobs,) int32.
         read_version: (jobs,) int32, server version that the job read.
         read_time: (jobs,) float64, in seconds.
-        start_time: (jobs,) float64, when it began to compute; infinite if it never did.
-        finish_time: (jobs,) float64, when it had computed; infinite if it never finished.
+        start_time: (jobs,) float64, when it began to compute, infinite if it never did.
+        finish_time: (jobs,) float64, when it had computed, infinite if it never finished.
         end_version: (jobs,) int32, server version at the end; `NEVER` for jobs in flight.
-        end_time: (jobs,) float64, when it was cancelled, dropped or lost; infinite for jobs in flight.
+        end_time: (jobs,) float64, when it was cancelled, dropped or lost, infinite for jobs in flight.
         fate: (jobs,) int8, values of `Fate`.
-        resumes_own: (jobs,) bool, whether the worker went on from a value of its own; by default never.
+        resumes_own: (jobs,) bool, whether the worker went on from a value of its own, by default never.
     """
 
     worker: IntColumn
@@ -76,7 +76,7 @@ class Faults:
         kind: (faults,) int8, values of `Fault`.
         worker: (faults,) int32; -1 for the server.
         start_time: (faults,) float64, in seconds.
-        end_time: (faults,) float64, in seconds; infinite if the fault has no end.
+        end_time: (faults,) float64, in seconds, infinite if the fault has no end.
     """
 
     kind: NDArray[np.int8] = None  # type: ignore[assignment]
@@ -95,7 +95,7 @@ class Faults:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tables:
-    """The columns of a trace, without the ways in and out that `Trace` adds; see there for the attributes."""
+    """The columns of a trace, without the ways in and out that `Trace` adds. See there for the attributes."""
 
     workers: int
     worker: IntColumn
@@ -137,7 +137,7 @@ class Tables:
 
     @property
     def group_staleness(self) -> NDArray[np.int32]:
-        """(commits, groups) int32: the same for each parameter group; the largest of a row is its `staleness`."""
+        """(commits, groups) int32: the same for each parameter group. The largest of a row is its `staleness`."""
         return self.version[:, None] - self.group_read_version
 
     @property

@@ -38,8 +38,8 @@ class Trace(Tables):
         read_version: (commits,) int32, server version at which the gradient was taken; where `resumes_own`, the
             version that the worker pulled for its previous commit, and this commit counted as a step of its own.
         version: (commits,) int32, server version just before this commit is applied.
-        pull_version: (commits,) int32, server version that a rule which pulls just before committing saw;
-            equals `version` where pull and commit are atomic.
+        pull_version: (commits,) int32, server version that a rule which pulls just before committing saw.
+            It equals `version` where pull and commit are atomic.
         closes_step: (commits,) bool, whether the server's version grows with this row.
         read_time, start_time, finish_time, arrive_time, serve_time, commit_time: (commits,) float64, in seconds:
             when the worker read, and began and finished the computation, and when the server received the commit,
@@ -50,9 +50,9 @@ class Trace(Tables):
             pull and staleness counts from there.
         unfinished: Jobs that never committed.
         faults: What went wrong.
-        groups: Names of the parameter groups that are read at versions of their own, say the stages of a pipeline;
-            by default none, and all parameters are read at `read_version`.
-        group_read_version: (commits, groups) int32, server version at which each group was read; `read_version`, with
+        groups: Names of the parameter groups that are read at versions of their own, say the stages of a pipeline.
+            By default there are none, and all parameters are read at `read_version`.
+        group_read_version: (commits, groups) int32, server version at which each group was read. `read_version`, with
             which the job begins, is the smallest of a row.
 
     Example:
@@ -85,7 +85,7 @@ class Trace(Tables):
         return {"workers": self.workers, "commits": len(self), "trace": self.digest}
 
     def check(self) -> None:
-        """Check every invariant; a million rows take about 0.1 s.
+        """Check every invariant. A million rows take about 0.1 s.
 
         Times are finite, not negative, in order within a job, and they do not decrease from row to row. Versions count
         the closed steps. Worker numbers are in range, and a worker's jobs do not overlap. Every read and every end of
@@ -121,7 +121,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Args:
             worker: (commits,) who committed, in the order of application, numbered from 0.
-            commit_time: (commits,) when, in seconds; by default 1, 2, 3, …
+            commit_time: (commits,) when, in seconds, by default 1, 2, 3, …
             workers: Number of workers. By default it is the largest number in `worker` plus one, where every smaller
                 number occurs. Workers that never commit count among the jobs in flight.
             start: When the run began, and all workers read, in the log's own time. It is subtracted from every time.
@@ -167,16 +167,16 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         taken: ArrayLike | None = None,
         start: float | Literal["first"] = "first",
     ) -> "Trace":
-        """Make a trace from the log of an asynchronous reinforcement learning system; a row is a group of samples.
+        """Make a trace from the log of an asynchronous reinforcement learning system. A row is a group of samples.
 
         Groups with one `trained` time are one step. The version grows at that time, and a group that is opened at that
         time reads the new one. A worker of the trace is a ticket that a group holds from its opening to its step's end.
 
         Args:
             opened: (groups,) when the first sample of each group started, in seconds.
-            trained: (groups,) when the step that trained the group ended; NaN for groups that were not trained.
-            ready: (groups,) when the group was complete and in the queue, NaN where it was not; by default `taken`.
-            taken: (groups,) when its step began, NaN where there was none; by default `trained`.
+            trained: (groups,) when the step that trained the group ended. NaN for groups that were not trained.
+            ready: (groups,) when the group was complete and in the queue, NaN where it was not, by default `taken`.
+            taken: (groups,) when its step began, NaN where there was none, by default `trained`.
             start: When the run began, in the log's own time, which is subtracted from every time; "first" is the first
                 opening.
 
@@ -362,7 +362,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             path: The file, whose name is used as it is.
 
         Raises:
-            OSError: If a file cannot be written; an existing file stays whole.
+            OSError: If a file cannot be written. An existing file stays whole.
 
         Example:
             >>> import pathlib, tempfile
@@ -430,7 +430,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Raises:
             TraceError: If the trace is longer than about 285 years.
-            OSError: If the file cannot be written; an existing file stays whole.
+            OSError: If the file cannot be written. An existing file stays whole.
 
         Example:
             >>> import json, pathlib, tempfile
