@@ -32,7 +32,10 @@ HELP = """Animate a run: who reads, computes and commits, and how stale each wor
 
 RUN is the folder of a run or its tag, the folder of a comparison whose rules share one schedule, or the file of a
 trace (.npz or .csv). A landscape needs the parameters of each commit, so a run that did not record them is replayed.
-For example: asyncsim animate runs/gem --view gravity --out gem.gif
+For example:
+
+\b
+  asyncsim animate runs/gem --view gravity --out gem.gif
 """
 
 

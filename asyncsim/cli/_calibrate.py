@@ -90,7 +90,10 @@ def command(
 
     FILE is a CSV log with the columns worker and commit_time. With start_time, finish_time, arrive_time and serve_time,
     the fit separates computing, messages and service. It writes fit.json, calibration.png and scenario.py, which
-    simulates more workers. For example: asyncsim calibrate cluster.csv --start first
+    simulates more workers. For example:
+
+    \b
+      asyncsim calibrate cluster.csv --start first
 
     A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are stored, so the
     same command continues after Ctrl-C, and another log of as many workers and commits takes seconds.

@@ -22,8 +22,10 @@ OUT = str(Path("runs", NAME))
 LONGEST = 24  # characters of a value, so that three runs fit a line
 HELP = """Compare runs: their scenarios, their results, and their losses in a picture.
 
-Give two or more RUNs, each a tag or the folder of a run or of a comparison. For example: asyncsim compare runs/gem
-runs/downpour
+Give two or more RUNs, each a tag or the folder of a run or of a comparison. For example:
+
+\b
+  asyncsim compare runs/gem runs/downpour
 """
 
 

@@ -93,8 +93,10 @@ def report_command(
 
 STALENESS_HELP = """Predict how stale the gradients of a cluster are, and compare with a simulation.
 
-Staleness counts the server's versions from a worker's read to its commit. For example: asyncsim staleness --workers 40
---compute exponential --service 0.02
+Staleness counts the server's versions from a worker's read to its commit. For example:
+
+\b
+  asyncsim staleness --workers 40 --compute exponential --service 0.02
 """
 CLUSTER = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
 FLEET = (
@@ -206,7 +208,11 @@ staleness = report_command("staleness", STALENESS_HELP, staleness_fields, stalen
 STABILITY_HELP = """Predict the stable step sizes and the noise that remains, and compare with a simulation.
 
 The loss is a quadratic, so the limit depends on η·h = step size × curvature and on the shape of the compute times, but
-not on their mean. The simulation takes about a minute. For example: asyncsim stability --workers 16 --compute gamma
+not on their mean. The simulation takes about a minute. For example:
+
+\b
+  asyncsim stability --workers 16 --compute gamma
+
 With --cluster rollouts, areal, verl, …, it is the limit of stale policy gradients, measured with the workload bits.
 """
 QUESTION = Question(workers=16, compute=Exponential(1.0))

@@ -69,7 +69,8 @@ class Settings(click.ParamType):
 def cost_options() -> list[click.Option]:
     """The flags `--power` and `--price`."""
     power = "Power in watts, for example busy=300,idle=60. Optional: server=, joules_per_byte=."
-    price = "Prices: per_hour=2.5. Optional: egress_per_gigabyte=, billing_seconds=, server_per_hour=, spot=true."
+    price = "Prices, for example per_hour=2.5. Optional: egress_per_gigabyte=, billing_seconds=, server_per_hour=, "
+    price += "spot=true."
     return [
         click.Option(["--power"], type=Settings(Power), metavar="NAME=W,…", help=power),
         click.Option(["--price"], type=Settings(Price), metavar="NAME=X,…", help=price),
