@@ -1,12 +1,16 @@
 """Docstrings are plain text with a little markup; what reStructuredText would take for more is escaped here."""
 
+import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import is_dataclass
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref, pending_xref_condition
 from sphinx.application import Sphinx
+from sphinx.util.inspect import stringify_signature
 
 CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
 MARKUP = re.compile(r"(?<!\\)([|]|\*(?!\s)|(?<=\w)_(?=\W|$))")
@@ -90,8 +94,32 @@ def shorten(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
     """Name the types of arrays in a signature as the code does, and defaults without a name by three dots."""
+    if signature and is_dataclass(obj):
+        signature = unchecked(obj)
     short = (text and ARRAY.sub("Array", ARRAY_LIKE.sub(_array_like, text)) for text in (signature, returns))
     return tuple(text and FACTORY.sub("...", text) for text in short)
+
+
+def unchecked(cls: Any) -> str:
+    """The signature of a dataclass without the checks in its annotations.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> unchecked(Gamma)
+        '(mean: float, cv: float)'
+    """
+    found = inspect.signature(cls)
+    bare = [one.replace(annotation=_without_check(one.annotation)) for one in found.parameters.values()]
+    plain = found.replace(parameters=bare)
+    return stringify_signature(plain, show_return_annotation=False, unqualified_typehints=True)
+
+
+def _without_check(annotation: Any) -> Any:
+    if get_origin(annotation) is Annotated:
+        return get_args(annotation)[0]
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[tuple(map(_without_check, get_args(annotation)))]  # noqa: UP007
+    return annotation
 
 
 def _array_like(found: re.Match[str]) -> str:
