@@ -46,9 +46,10 @@ def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | Non
     place, count = np.concatenate(places), len(stage.durations)
     rows = np.linspace(0, count - 1, min(count, MOST_DURATIONS)).astype(int)
     share = len(rows) / count
-    covariance = block_diag(*[group.estimate.covariance for group in groups]) / share
+    covariance: Any = block_diag(*[group.estimate.covariance for group in groups]) / share
+    whole: Any = block_diag(*scores)
     generator = np.random.default_rng([seed, 1])
-    (distances,) = _replicates([place[rows]], [block_diag(*scores)[rows]], covariance, generator)
+    (distances,) = _replicates([place[rows]], [whole[rows]], covariance, generator)
     return _judged(_distance(place), [one * math.sqrt(share) for one in distances])
 
 
