@@ -14,7 +14,17 @@ from asyncsim._checks import require_integer
 from asyncsim._description import NotRebuilt, describe, from_description
 from asyncsim.calibration._laws import Laws
 from asyncsim.calibration._model import Model, Parameter, Parameters
-from asyncsim.calibration._statistics import CYCLE, Check, Checks, Seen, compared, summaries, summary, together
+from asyncsim.calibration._statistics import (
+    CYCLE,
+    Check,
+    Checks,
+    Seen,
+    compared,
+    seen_columns,
+    summaries,
+    summary,
+    together,
+)
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.store._files import read_json, require_format, write_json
@@ -282,22 +292,23 @@ def fit_of_model(
     log: Trace,
     used: Trace,
     model: Model,
-    *,
     estimate: Cluster,
     draws: FloatArray,
     parameters: Mapping[str, Parameter],
-    seen: Seen,
     notes: Sequence[str],
-    **rest: Any,
+    method: str,
+    evidence: Evidence,
+    seed: int,
 ) -> Fit:
-    """The fit of a user's model, of which a check compares some first commits of the log, with the columns seen."""
+    """The fit of a user's model, of which a check compares some first commits of the log."""
+    seen = seen_columns(used)
     priors = {
         name: (np.nan, np.nan) if name in model.times else (one.low, one.high) for name, one in model.prior.items()
     }
     clusters = [model.cluster(row) for row in draws[:KEPT]]
     made = Clusters(estimate, clusters, draws, Parameters(parameters), priors, seen)
     facts = Log(log.workers, len(log), log.seconds, seen, compared_statistics(used, seen), len(used))
-    return Fit(model=made, log=facts, notes=tuple(notes), **rest)
+    return Fit(method, made, facts, tuple(notes), evidence, seed)
 
 
 def beginning(log: Trace, commits: int) -> Trace:

@@ -20,7 +20,7 @@ from asyncsim.calibration._maximum import (
 )
 from asyncsim.calibration._model import Model, Parameter
 from asyncsim.calibration._stages import stages_of
-from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check, seen_columns
+from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check
 from asyncsim.calibration._terms import (
     Shown,
     Term,
@@ -72,25 +72,30 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     stages = stages_of(log)
     cycle = log.workers * log.seconds / len(log)
     require_model(log, model)
-    middle = model.middle(cycle)
-    _require_independent(middle)
-    seen = shown(log, middle, stages.compute)
+    typical = model.middle(cycle)
+    _require_independent(typical)
+    seen = shown(log, typical, stages.compute)
     _require_some(seen)
     constants, terms = take_constants(seen.terms, clusters_of(model, cycle), ROUNDING * log.seconds)
-    _require_densities(terms, middle)
+    _require_densities(terms, typical)
     known = solve_constants(model, constants, cycle)
     on = depends(model, cycle, lambda cluster: [laws_of(term.name, cluster) for term in terms], len(terms))
     free = [name for name in model.names if name not in known and any(on[name])]
     unseen = [name for name in model.names if name not in known and name not in free]
     _require_told(known, free, seen)
-    others = {**{name: _prior_value(model, name, 0.5, cycle) for name in unseen}, **known}
+    low, middle, high = (model.values_at(share, cycle) for share in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
+    others = {name: middle[name] for name in unseen} | known
     found = _highest(model, terms, free, others, cycle, seed) if free else None
     generator = np.random.default_rng([seed, 8])
     values = others if found is None else found.frame.values(found.shape.at)
     draws = _draws(model, values, found, unseen, cycle, generator)
-    parameters = _parameters(model, values, found, unseen, known, cycle, generator)
-    widths = _widths(model, parameters, found, cycle)
-    parameters = {name: one._replace(identifiable=widths[name] <= HALF) for name, one in parameters.items()}
+    ends = {name: (low[name], high[name]) for name in unseen} | {name: (at, at) for name, at in known.items()}
+    ends |= {} if found is None else _intervals(found, generator)
+    widths = _widths(model, ends, found, cycle)
+    parameters = {
+        name: Parameter(values[name], *ends[name], NOT_OBSERVED if name in unseen else LIKELIHOOD, widths[name] <= HALF)
+        for name in model.names
+    }
     fitted = model.cluster([values[name] for name in model.names])
     laws = _laws(model, terms, found, fitted, seed)
     notes = [note for note in stages.notes if not note.startswith("The log lacks")]
@@ -98,19 +103,8 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     used = beginning(log, MOST_CHECKED)
     hidden = tuple(name for name, one in parameters.items() if not one.identifiable)
     notes += unidentified([name for name in hidden if name not in unseen], widths)
-    return fit_of_model(
-        log,
-        used,
-        model,
-        estimate=fitted,
-        draws=draws,
-        parameters=parameters,
-        seen=seen_columns(used),
-        notes=notes,
-        method=LIKELIHOOD,
-        evidence=Evidence({f"law of {name}": check for name, check in laws.items()}, widths),
-        seed=seed,
-    )
+    evidence = Evidence({f"law of {name}": check for name, check in laws.items()}, widths)
+    return fit_of_model(log, used, model, fitted, draws, parameters, notes, LIKELIHOOD, evidence, seed)
 
 
 def log_likelihood(terms: Sequence[Term], cluster: Cluster) -> float:
@@ -205,43 +199,15 @@ def _others(
 
 
 def _draws(
-    model: Model,
-    values: Mapping[str, float],
-    found: Found | None,
-    unseen: Sequence[str],
-    cycle: float,
-    generator: np.random.Generator,
+    model: Model, values: Mapping[str, float], found: Found | None, unseen: Sequence[str], cycle: float, generator: Any
 ) -> FloatArray:
     """(DRAWS, p) values: of the normal approximation, and of the prior where the log shows nothing."""
-    columns = {name: np.full(DRAWS, value) for name, value in values.items()}
-    for name in unseen:
-        columns[name] = np.array([_prior_value(model, name, share, cycle) for share in generator.random(DRAWS)])
+    of_prior = dict(zip(model.names, model.at(generator.random((DRAWS, len(model.names))), cycle).T, strict=True))
+    columns = {name: of_prior[name] if name in unseen else np.full(DRAWS, values[name]) for name in model.names}
     if found is not None:
         drawn = found.shape.draw(generator, DRAWS, found.frame.low, found.frame.high)
-        for place, one in enumerate(found.frame.axes):
-            columns[one.name] = np.array([one.back(x) for x in drawn[:, place]])
-    return np.stack([columns[name] for name in model.names], axis=1)
-
-
-def _parameters(
-    model: Model,
-    values: Mapping[str, float],
-    found: Found | None,
-    unseen: Sequence[str],
-    known: Mapping[str, float],
-    cycle: float,
-    generator: np.random.Generator,
-) -> dict[str, Parameter]:
-    ends = {} if found is None else _intervals(found, generator)
-    parameters = {}
-    for name in model.names:
-        if name in unseen:
-            low, high = (_prior_value(model, name, share, cycle) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-            parameters[name] = Parameter(values[name], low, high, NOT_OBSERVED, False)
-        else:
-            low, high = (values[name], values[name]) if name in known else ends[name]
-            parameters[name] = Parameter(values[name], low, high, LIKELIHOOD, True)
-    return parameters
+        columns |= {one.name: one.back(x) for one, x in zip(found.frame.axes, drawn.T, strict=True)}
+    return np.stack(list(columns.values()), axis=1)
 
 
 def _intervals(found: Found, generator: np.random.Generator) -> dict[str, tuple[float, float]]:
@@ -264,11 +230,13 @@ def _intervals(found: Found, generator: np.random.Generator) -> dict[str, tuple[
     return found_ends
 
 
-def _widths(model: Model, parameters: Mapping[str, Parameter], found: Found | None, cycle: float) -> dict[str, float]:
+def _widths(
+    model: Model, ends: Mapping[str, tuple[float, float]], found: Found | None, cycle: float
+) -> dict[str, float]:
     """Name -> width of the interval over that of the middle 90 % of the prior, had it no ends."""
-    axes = {name: model.axis(name, cycle) for name in parameters}
+    axes = {name: model.axis(name, cycle) for name in model.names}
     axes |= {} if found is None else {one.name: one for one in found.frame.axes}
-    widths = {name: axes[name].to(one.high) - axes[name].to(one.low) for name, one in parameters.items()}
+    widths = {name: float(axes[name].to(high) - axes[name].to(low)) for name, (low, high) in ends.items()}
     if found is not None:
         normal = 2 * NORMAL * np.sqrt(np.diag(found.shape.covariance))
         for place, width in zip(found.shape.inner, normal.tolist(), strict=True):
@@ -441,7 +409,3 @@ def _search(found: Found | None) -> list[str]:
         *notes,
         f"The likelihood has another maximum, nearly as high, at {values}: intervals are of the highest alone.",
     ]
-
-
-def _prior_value(model: Model, name: str, share: float, cycle: float) -> float:
-    return float(model.prior[name].quantile(share)) * (cycle if name in model.times else 1.0)

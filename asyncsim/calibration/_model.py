@@ -111,9 +111,13 @@ class Model:
         ]
         return np.stack(columns, axis=-1)
 
+    def values_at(self, share: float, cycle: float = 1.0) -> dict[str, float]:
+        """Name -> the value below which a share of the prior lies."""
+        return dict(zip(self.names, self.at(np.full(len(self.prior), share), cycle).tolist(), strict=True))
+
     def middle(self, cycle: float = 1.0) -> Cluster:
         """The cluster of the medians of the prior."""
-        return self.cluster(self.at(np.full(len(self.prior), 0.5), cycle))
+        return self.cluster(self.values_at(0.5, cycle).values())
 
     def cluster(self, values: Any) -> Cluster:
         """The cluster of some values, in the order of `names`.

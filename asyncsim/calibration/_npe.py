@@ -410,19 +410,9 @@ def _posterior(log: Trace, used: Trace, job: Job, estimator: Estimator, notes: t
     hidden = tuple(name for name, one in found.items() if not one.identifiable)
     notes += _excluded(estimator, named) + _edges(model, values, inside) + tuple(unidentified(hidden, widths))
     learned = dict(zip(model.names, estimator.covered.tolist(), strict=True))
-    return fit_of_model(
-        log,
-        used,
-        model,
-        estimate=model.cluster([one.estimate for one in found.values()]),
-        draws=values,
-        parameters=found,
-        seen=seen,
-        notes=notes,
-        method=NPE,
-        evidence=Evidence({}, widths, learned, estimator.held_back, estimator.simulations),
-        seed=job.seed,
-    )
+    middle = model.cluster([one.estimate for one in found.values()])
+    evidence = Evidence({}, widths, learned, estimator.held_back, estimator.simulations)
+    return fit_of_model(log, used, model, middle, values, found, notes, NPE, evidence, job.seed)
 
 
 def _draws(

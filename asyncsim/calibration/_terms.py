@@ -296,16 +296,11 @@ def _value(cluster: Cluster, one: Constant) -> float:
     return float(expand(laws, cluster.workers)[one.worker].mean) + shift
 
 
-def _middle(model: Model, known: Mapping[str, float], cycle: float) -> dict[str, float]:
-    values = model.at(np.full(len(model.names), 0.5), cycle)
-    return {**dict(zip(model.names, values.tolist(), strict=True)), **known}
-
-
 def _solved(model: Model, one: Constant, name: str, known: Mapping[str, float], cycle: float) -> float:
     """The value of a parameter with which a constant has its value."""
     from scipy.optimize import brentq
 
-    along, others = model.axis(name, cycle), _middle(model, known, cycle)
+    along, others = model.axis(name, cycle), {**model.values_at(0.5, cycle), **known}
 
     def away(x: float) -> float:
         return _value(model.cluster(list({**others, name: along.back(x)}.values())), one) - one.value
@@ -328,7 +323,7 @@ def _solved(model: Model, one: Constant, name: str, known: Mapping[str, float], 
 
 
 def _require_all(model: Model, constants: list[Constant], found: Mapping[str, float], cycle: float) -> None:
-    cluster = model.cluster(list(_middle(model, found, cycle).values()))
+    cluster = model.cluster(list({**model.values_at(0.5, cycle), **found}.values()))
     for one in constants:
         value = _value(cluster, one)
         if abs(value - one.value) > 2 * one.error:
