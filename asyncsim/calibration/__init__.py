@@ -9,6 +9,7 @@
 | `choose` | a law fitted, with alternatives; one law for all workers, two classes of them, or one each |
 | `likelihood`, `terms`, `maximum` | a model, by the exact likelihood of the durations that a log shows |
 | `npe`, `simulations` | a model, by simulation and a neural posterior |
+| `rollouts` | rollouts, by the likelihood of the generation and step times that their log shows |
 | `statistics`, `goodness` | statistics of a log, and whether the cluster produces them; whether the laws fit |
 | `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |
 
@@ -20,6 +21,7 @@ from asyncsim._priors import LogUniform, Uniform
 from asyncsim.calibration._calibrate import calibrate
 from asyncsim.calibration._fit import Fit
 from asyncsim.calibration._model import Model, Parameter, default_model
+from asyncsim.calibration._rollouts import RolloutFit
 from asyncsim.calibration._statistics import Check, Checks
 from asyncsim.calibration._what_if import ladder, what_if
 
@@ -30,6 +32,7 @@ __all__ = [
     "LogUniform",
     "Model",
     "Parameter",
+    "RolloutFit",
     "Uniform",
     "calibrate",
     "default_model",
@@ -37,5 +40,5 @@ __all__ = [
     "what_if",
 ]
 
-_RESULTS = {"Check", "Checks", "Fit", "Parameter"}  # which nobody else makes
+_RESULTS = {"Check", "Checks", "Fit", "Parameter", "RolloutFit"}  # which nobody else makes
 check_arguments(__name__, sorted({*__all__} - _RESULTS), acts=True)

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from asyncsim._checks import one_of, require_integer
 from asyncsim.calibration._fit import Evidence, Fit, Log
@@ -10,8 +10,10 @@ from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import MOST_CHECKED, fit_by_likelihood
 from asyncsim.calibration._model import Model, default_model
 from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, require_flowjax
+from asyncsim.calibration._rollouts import RolloutFit, fit_rollouts
 from asyncsim.calibration._simulations import Report
 from asyncsim.calibration._statistics import REPLICATES, seen_columns, summary
+from asyncsim.cluster import Rollouts
 from asyncsim.trace import Trace
 
 METHODS = (LIKELIHOOD, NPE)
@@ -19,6 +21,9 @@ SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
 
 
+@overload
+def calibrate(log: Trace, model: Rollouts, *, law: Any = None, seed: int = 0) -> RolloutFit: ...
+@overload
 def calibrate(
     log: Trace,
     model: Model | None = None,
@@ -31,7 +36,20 @@ def calibrate(
     jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: Report | None = None,
-) -> Fit:
+) -> Fit: ...
+def calibrate(
+    log: Trace,
+    model: Model | Rollouts | None = None,
+    *,
+    method: str | None = None,
+    law: Any = None,
+    by_worker: bool = True,
+    simulations: int = SIMULATIONS,
+    seed: int = 0,
+    jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: Report | None = None,
+) -> Fit | RolloutFit:
     """Fit a cluster to a log, with intervals for every parameter.
 
     **Likelihood.** Each stage that the log identifies is fitted by maximum likelihood: computing, from `start_time` to
@@ -56,10 +74,15 @@ def calibrate(
     (`fit.evidence.coverage`), and the level of the intervals is set so that 90 % do. A parameter whose interval is more
     than half as wide as that of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
 
+    **Rollouts as the `model`**, for a log of `Trace.from_rollouts`. Their arguments are kept, and the laws of
+    generation and of steps are fitted by maximum likelihood, those of least AIC. The log shows the longest sample of
+    each group, from which the law of one sample follows. The answer is a `RolloutFit`: `rollouts`, `parameters` with
+    intervals, and `what_if`.
+
     Args:
         log: The trace of an asynchronous cluster; see `Trace.from_csv`.
         model: The model to be fitted; by default, by simulation, gamma compute times, exponential latency and a
-            constant service, of equal workers.
+            constant service, of equal workers; or the `Rollouts` of the log.
         method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that
             workers who only compute, and do not differ, could not have made (if flowjax is there and no `law` is
             named); the likelihood for any other.
@@ -74,7 +97,7 @@ def calibrate(
         progress: Called with `.done`, `.total` and `.seconds` whenever simulations have come.
 
     Returns:
-        A `Fit`: cluster, parameters with intervals, draws, notes and evidence.
+        A `Fit`: cluster, parameters with intervals, draws, notes and evidence; a `RolloutFit` for rollouts.
 
     Raises:
         ValueError: If the log has fewer than 30 commits (by "npe" 10 for each worker) or no times, no time
@@ -103,6 +126,10 @@ def calibrate(
     seed = require_integer("seed", seed, least=0, remedy="Give another one.")
     if jobs is not None:
         jobs = require_integer("jobs", jobs, least=0, remedy="Give 0 to simulate in this process.")
+    if isinstance(model, Rollouts):
+        if method not in (None, LIKELIHOOD):
+            raise ValueError(f"`method` must be 'likelihood' for rollouts; got {method!r}. Leave it out.")
+        return fit_rollouts(log, model, law, seed)
     _require_consistent(model, method, law)
     if method == LIKELIHOOD and model is not None:
         return fit_by_likelihood(log, model, seed=seed)

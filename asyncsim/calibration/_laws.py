@@ -81,7 +81,7 @@ class Laws:
         found = Parameters()
         for name, stage in self.stages.items():
             whole = name == "compute" and "queue" in stage.contains and "service" in self.hidden
-            parameters = _parameters(STAGES[name], stage, self.seed)
+            parameters = parameters_of_stage(STAGES[name], stage, self.seed)
             if name in self.mixed:
                 parameters = {key: one._replace(identifiable=False) for key, one in parameters.items()}
             found |= {key: one._replace(method=WHOLE_JOBS if whole else LIKELIHOOD) for key, one in parameters.items()}
@@ -241,7 +241,7 @@ def _middle(log: Trace, found: Stages) -> Any:
     return np.append(middle, np.full(max(extra, 0), log.seconds))
 
 
-def _parameters(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
+def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
     """Of each group of workers; with several, also the mean of all."""
     count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
     generator = np.random.default_rng([seed, 3])

@@ -71,7 +71,7 @@ def _require_enough(trace: Trace) -> None:
         remedy = "Give the times in another unit."
         raise ValueError(f"`log` must have times that can be squared; its length is {trace.seconds:g} s. {remedy}")
     if not trace.closes_step.all():
-        remedy = "Fit its parts by `asyncsim.delays.….fit`."
+        remedy = "Fit its parts by `asyncsim.delays.….fit`, or give the `Rollouts` that made it as the model."
         raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
 
 

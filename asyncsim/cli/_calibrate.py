@@ -22,11 +22,14 @@ from asyncsim.calibration._what_if import own_part, scenario_script
 from asyncsim.cli._command import Command, Interrupted
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
 from asyncsim.cli._progress import SimulationBar
+from asyncsim.cli._rollout_log import FittedLog, fit_log
 from asyncsim.cli._trace import START, TraceFile, load
+from asyncsim.cluster import Rollouts
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
 from asyncsim.store._files import atomic_write, make_folder, to_plain
 from asyncsim.study._load import importable, names_of
+from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
 DEFAULT = Path("runs", "calibrate")
 STORE = Path("runs", "calibrate,simulations")
@@ -98,6 +101,9 @@ def command(
     A log of commits alone is fitted by simulation, which takes minutes the first time. Simulations are stored, so the
     same command continues after Ctrl-C, and another log of as many workers and commits takes seconds.
 
+    FILE can also be a log of rollouts, with the columns opened and trained, and ready and taken, one row a group. The
+    fit has the laws of generation and of steps. Give your `asim.Rollouts` as `model` by --model SCRIPT.py.
+
     You can give your own model by --model SCRIPT.py, with --method likelihood if the log has durations.
     """
     folder = Path(out or DEFAULT)
@@ -110,25 +116,33 @@ def command(
                 stack.enter_context(importable(model))
                 stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
                 chosen = model_of(model)
-            fit = calibrate(
-                log,
-                chosen,
-                method=method,
-                law=law,
-                simulations=simulations,
-                seed=seed,
-                jobs=jobs,
-                store=store,
-                progress=bar.update,
-            )
+            fit: Fit | FittedLog
+            if isinstance(chosen, Rollouts) or is_rollout_log(file):
+                fit = fit_log(log, chosen, law, seed, method=method, quick=quick)
+            else:
+                fit = calibrate(
+                    log,
+                    chosen,
+                    method=method,
+                    law=law,
+                    simulations=simulations,
+                    seed=seed,
+                    jobs=jobs,
+                    store=store,
+                    progress=bar.update,
+                )
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
             raise Interrupted(_stopped(bar.latest, store), stopped) from stopped
-    checks = None if quick else fit.check()
     make_folder(folder)
+    if isinstance(fit, FittedLog):
+        fit.write(folder, Path(file).name)
+        print_results(fit.numbers, as_json, partial(fit.print, folder))
+        return
+    checks = None if quick else fit.check()
     fit.save(folder / "fit.json")
     kept = write_script(folder, Path(file).name, fit.workers)
     numbers, refusal = None, ""
@@ -148,10 +162,10 @@ def require_writable(folder: Path) -> None:
         raise PermissionError(f"`out` {str(folder)!r} cannot be written to. Choose another folder.")
 
 
-def model_of(path: str) -> Model:
+def model_of(path: str) -> Model | Rollouts:
     """The model that a script defines."""
     found = names_of(path).get("model")
-    if isinstance(found, Model):
+    if isinstance(found, Model | Rollouts):
         return found
     other = "no `model`" if found is None else f"a `model` of type {type(found).__name__}"
     raise ValueError(f"{path} defines {other}. Write `model = asim.calibration.Model(build, prior={{…}})`.")

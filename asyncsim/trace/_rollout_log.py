@@ -1,12 +1,18 @@
 """From the log of an asynchronous reinforcement learning system to the columns of its trace."""
 
+import csv
+import os
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.trace._columns import TimeColumn, refuse, require_length, require_one_dimension
+from asyncsim.trace._columns import TimeColumn, TraceError, refuse, require_length, require_one_dimension
+
+COLUMNS = ("opened", "ready", "taken", "trained")
+NEEDED = {"opened", "trained"}
 
 
 def from_rollouts(
@@ -70,13 +76,13 @@ def _check(times: dict[str, TimeColumn]) -> None:
     opened = times["opened"]
     remedy = "Every group was opened, and none before the start."
     refuse(~(np.isfinite(opened) & (opened >= 0)), "opened", opened, "be finite and not negative", remedy)
+    bad = np.isfinite(opened) & (times["trained"] <= opened)
+    refuse(bad, "trained", times["trained"], "be later than `opened`", "A step ends after its groups were opened.")
     remedy = "A group is opened, complete, taken by a step and trained, in this order."
     for before, after in (("opened", "ready"), ("ready", "taken"), ("taken", "trained")):
         refuse(times[after] < times[before], after, times[after], f"not precede `{before}`", remedy)
         missing = np.isinf(times[before]) & np.isfinite(times[after])
         refuse(missing, before, times[before], f"be finite where `{after}` is", remedy)
-    bad = np.isfinite(opened) & (times["trained"] <= opened)
-    refuse(bad, "trained", times["trained"], "be later than `opened`", "A step ends after its groups were opened.")
 
 
 def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
@@ -92,3 +98,45 @@ def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
             tickets += 1
         heappush(held, (float(trained[group]), int(ticket[group])))
     return max(tickets, 1), ticket
+
+
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Whether the first line of a CSV file names the columns of a rollout log."""
+    if not Path(path).is_file():
+        return False
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        return {name.strip() for name in file.readline(10_000).split(",")} >= NEEDED
+
+
+def from_csv(make: type[Any], path: str | os.PathLike[str], start: float | Literal["first"] | None) -> Any:
+    """The trace of a CSV file."""
+    columns = {}
+    try:
+        columns = _read(path)
+        return make.from_rollouts(**columns, start="first" if start is None else start)
+    except TraceError as error:
+        if error.unit != "line":
+            error = error.renumber(np.arange(len(columns["opened"])) + 2, unit="line")
+        raise error.replace(source=f"{str(path)!r} holds no valid log: ") from None
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, TimeColumn]:
+    """Column -> times; an empty cell holds NaN."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file)
+        names = [name.strip() for name in next(rows)]
+        cells = [row for row in rows if row]
+    found = {}
+    for name in COLUMNS:
+        if name in names:
+            place = names.index(name)
+            texts = [row[place].strip() if place < len(row) else "" for row in cells]
+            found[name] = np.array([_number(name, text, row) for row, text in enumerate(texts)], np.float64)
+    return found
+
+
+def _number(name: str, text: str, row: int) -> float:
+    try:
+        return float(text) if text else np.nan
+    except ValueError:
+        raise TraceError(name, "must be a number", "Give seconds.", row=row + 2, unit="line", value=text) from None

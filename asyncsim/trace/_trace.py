@@ -390,6 +390,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         (run.faults.csv next to run.csv) if there is one, with the columns `kind` (the name of a `Fault` in small
         letters), `worker` (empty for the server), `start_time` and `end_time` (empty if the fault has no end).
 
+        A file with the columns `opened` and `trained` is the log of an asynchronous reinforcement learning system, which
+        may also have `ready` and `taken`: see `from_rollouts`.
+
         Args:
             path: The file.
             workers, start: As in `from_commits`. `start` is subtracted from every time, also of faults; 0 takes times
@@ -413,6 +416,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
             ([0, 1, 1], [2.0, 2.5, 4.25], [0, 1, 0])
         """
+        if rollout_log.is_log(path):
+            return rollout_log.from_csv(cls, path, start)
         return csv.read(cls, path, workers, start, resume)
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:

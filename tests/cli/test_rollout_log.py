@@ -1,0 +1,73 @@
+"""`asyncsim calibrate` of a log of rollouts, recognised by its columns."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+
+SCRIPT = """import asyncsim as asim
+one = asim.delays.Constant(1.0)
+engines = {"slots": 32, "group": 4, "batch": 4, "refill": "group"}
+model = asim.rollouts.areal(max_head_offpolicyness=1, generate=one, train=one, **engines)
+"""
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    """A log of known rollouts, with Unix times and groups that were never trained."""
+    monkeypatch.chdir(tmp_path)
+    law = delays.LogNormal(30.0, 0.8)
+    hidden = asim.Rollouts(
+        slots=32, group=4, batch=4, generate=law, train=delays.Gamma(9.0, 0.3), refill="group", lead=1
+    )
+    trace = asim.simulate(hidden, commits=800, seed=3)
+    columns = np.stack([trace.start_time, trace.arrive_time, trace.serve_time, trace.commit_time], axis=1) + 1e9
+    rows = [",".join(f"{value:.4f}" for value in row) for row in columns]
+    rows += [f"{1e9 + start:.4f},,," for start in trace.unfinished.start_time]
+    Path("log.csv").write_text("\n".join(["opened,ready,taken,trained", *rows, ""]))
+    Path("system.py").write_text(SCRIPT)
+    return trace
+
+
+def test_lengths_steps_and_other_leads(log, command):
+    numbers = json.loads(command("calibrate", "log.csv", "--model", "system.py", "--json").out)
+    for name, truth in (("generate.mean", 30.0), ("generate.cv", 0.8), ("train.mean", 9.0), ("train.cv", 0.3)):
+        one = numbers["parameters"][name]
+        width = one["high"] - one["low"]
+        assert one["low"] - width < truth < one["high"] + width, name
+    (own,) = (row for row in numbers["what_if"] if row["lead"] == 1)
+    assert own["steps_per_second"]["median"] == pytest.approx(numbers["log"]["steps_per_second"], rel=0.05)
+    assert numbers["log"]["group_staleness"] == pytest.approx(log.staleness.mean())
+    assert json.loads(Path("runs/calibrate/fit.json").read_text()) == numbers
+    assert Path("runs/calibrate/calibration.png").stat().st_size > 10_000
+
+
+def test_a_log_is_read_wherever_a_trace_is(log, command):
+    read = asim.Trace.from_csv("log.csv")
+    assert sorted(read.staleness) == sorted(log.staleness)
+    assert command("trace", "check", "log.csv").status == 0
+
+
+def test_without_a_script_a_group_is_one_sample(log, command):
+    done = command("calibrate", "log.csv", "--quick")
+    assert "a group counts as one sample on one of" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("opened,trained\n1,2\n3,x\n", "`trained` must be a number; line 3 has 'x'"),
+        ("opened,trained\n1,2\n3,1\n", "`trained` must be later than `opened`; line 3 has"),
+        ("opened,ready,taken,trained\n1,2,2,3\n", "`log` must have 30 trained groups or more; got 1"),
+    ],
+)
+def test_mistakes(text, message, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.csv").write_text(text)
+    status, _, err = command("calibrate", "bad.csv")
+    assert status == 2
+    assert message in err
