@@ -170,6 +170,7 @@ def test_a_kernel_runs_pages_one_after_another_and_forgets_each(tools, tmp_path,
 
     monkeypatch.setenv("ASYNCSIM_REPOSITORY", str(TOOLS.parent))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)  # which the tests themselves set
 
     def page(*cells):
         return new_notebook(cells=list(map(new_code_cell, cells)))
