@@ -126,7 +126,9 @@ async def _run(pages: Iterable[tuple[Path, Any]], timeout: int) -> list[tuple[Pa
             quick = compiles_quickly(path)
             if quick not in kernels:
                 kernels[quick] = AsyncKernelManager(kernel_name="python3")
-                await kernels[quick].start_kernel(cwd=folder, env={**os.environ, **(QUICK if quick else {})})
+                home = Path(folder, f"kernel {len(kernels)}")  # the startup file writes there
+                home.mkdir()
+                await kernels[quick].start_kernel(cwd=str(home), env={**os.environ, **(QUICK if quick else {})})
                 stack.push_async_callback(kernels[quick].shutdown_kernel, now=True)
             here = Path(folder, str(place))
             here.mkdir()
