@@ -93,7 +93,25 @@ def misread(folder: Path) -> Iterator[str]:
                 yield f"{path.name}: {fault}"
 
 
-SOUGHT = ("install", "batch normalization", "slow network", "pytorch", "how many seeds", "cite", "slurm", "wandb")
+MOST_BYTES = 100_000  # of an interactive page, which the site shows in a frame
+INTERACTIVE = ("explore.html", "moving/beale.html", "moving/gravity.html", "moving/report.html")
+
+
+def heavy_frames(folder: Path) -> Iterator[str]:
+    """Interactive pages that are missing or large, or that no page of the site shows."""
+    shown = " ".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.html"))
+    for name in INTERACTIVE:
+        path = folder / name
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            yield f"{name}: must be there, with at most {MOST_BYTES:,} bytes"
+        if not re.search(rf'<iframe[^>]*src="[./]*{name}[^>]*loading="lazy"', shown):
+            yield f"{name}: no page shows it"
+
+
+SOUGHT = (
+    *("install", "batch normalization", "slow network", "pytorch", "how many seeds", "cite", "slurm", "wandb"),
+    *("own data", "out of memory", "resume", "windows", "compare"),
+)
 
 
 def not_found_by_title(folder: Path) -> Iterator[str]:
@@ -199,6 +217,7 @@ def main(folder: str) -> int:
         *missing_names(built),
         *misread(built),
         *not_found_by_title(built),
+        *heavy_frames(built),
         *blocks_not_run(sources),
         *not_plain(pages),
     ]

@@ -167,3 +167,10 @@ def test_chapters_and_the_loss_curve_go_to_their_times(page, browser):
         side = watched.page.locator("#side").bounding_box()
         watched.page.mouse.click(side["x"] + side["width"] / 2, side["y"] + side["height"] - 40)
         assert now() == pytest.approx(last / 2, rel=0.02)
+
+
+def test_the_address_gives_a_worker(page, browser):
+    with Watched(browser, page[1], "?t=5&worker=2") as watched:
+        watched.wait("window.movie !== undefined")
+        assert watched.page.evaluate("movie.chosen") == 2
+        assert watched.page.text_content("#why").startswith("Worker 2 ")

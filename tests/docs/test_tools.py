@@ -91,6 +91,20 @@ def test_docstrings_that_are_misread(tools, tmp_path, text, fault):
     assert [fault in one for one in found] == ([] if fault is None else [True])
 
 
+def test_frames_of_interactive_pages(tools, tmp_path):
+    check = tools("check")
+    assert len([*check.heavy_frames(tmp_path)]) == 2 * len(check.INTERACTIVE)  # none is there, and none is shown
+    frames = []
+    for name in check.INTERACTIVE:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x" * check.MOST_BYTES)
+        frames.append(f'<iframe class="a" src="../{name}?t=1" title="a" loading="lazy"></iframe>')
+    (tmp_path / "page.html").write_text("\n".join(frames))
+    assert [*check.heavy_frames(tmp_path)] == []
+    (tmp_path / check.INTERACTIVE[0]).write_text("x" * (check.MOST_BYTES + 1))
+    assert [fault.partition(":")[0] for fault in check.heavy_frames(tmp_path)] == [check.INTERACTIVE[0]]
+
+
 def test_the_gallery_has_every_scenario(tools):
     pytest.importorskip("docutils", reason="the documentation's tools")
     page = tools("gallery").page()
