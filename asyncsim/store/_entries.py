@@ -96,15 +96,22 @@ class Entries:
         """Whether there is something of the results of a scenario, but not all."""
         return any((self.path / digest / name).exists() for name in (LABEL, RUN, SUMMARY)) and not self.has(digest)
 
+    def begun(self) -> set[str]:
+        """The digests of all scenarios of which there is anything."""
+        return {*os.listdir(self.path)} - {*STORE_FOLDERS, STORE}
+
+    def failed(self) -> set[str]:
+        """The digests of all scenarios that may have failed, see `failure`."""
+        return {path.stem for path in (self.path / FAILED).glob("*.json")}
+
     def present(self) -> set[str]:
         """The digests of all scenarios whose results are there."""
-        kept = {*STORE_FOLDERS, STORE}
-        return {entry.name for entry in os.scandir(self.path) if entry.name not in kept and self.has(entry.name)}
+        return {*filter(self.has, self.begun())}
 
     def states(self, digests: Iterable[str]) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing"."""
         running = lease.holders(self.path / LEASES)
-        failed = {path.stem for path in (self.path / FAILED).glob("*.json")}
+        failed = self.failed()
 
         def state(digest: str) -> str:
             if self.has(digest):

@@ -13,6 +13,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -105,12 +106,17 @@ def _archive(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:
 def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
     """Header and contents of a .npy file; see `numpy.lib.format`."""
     by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
-    descr = np.lib.format.dtype_to_descr(array.dtype)
-    told = f"{{'descr': {descr!r}, 'fortran_order': {by_columns}, 'shape': {array.shape!r}, }}".encode("latin1")
-    padded = told + b" " * (-(len(told) + 11) % 64) + b"\n"  # magic, version and length take 10 bytes
     contents = np.ascontiguousarray(array.T if by_columns else array)
     body = contents.reshape(-1).view(np.uint8).data if contents.nbytes else memoryview(b"")
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded, body
+    return _header(array.dtype, by_columns, array.shape), body
+
+
+@lru_cache
+def _header(dtype: np.dtype[Any], by_columns: bool, shape: tuple[int, ...]) -> bytes:
+    descr = np.lib.format.dtype_to_descr(dtype)
+    text = f"{{'descr': {descr!r}, 'fortran_order': {by_columns}, 'shape': {shape!r}, }}".encode("latin1")
+    padded = text + b" " * (-(len(text) + 11) % 64) + b"\n"  # magic, version and length take 10 bytes
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded
 
 
 def read(

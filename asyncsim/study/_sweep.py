@@ -20,7 +20,7 @@ from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -143,6 +143,18 @@ class Sweep:
         return best(self.table(), by, per, largest=largest)
 
 
+class _Options(TypedDict, total=False):
+    """Arguments of `sweep` that do not decide what it returns."""
+
+    shared_schedule: bool
+    retry_failed: bool
+    lanes: int | None
+    patience: float | None
+    run_limit: float | None
+    progress: Callable[[SweepProgress], None] | None
+    origin: Origin | None
+
+
 @overload
 def sweep(
     scenarios: Iterable[Scenario],
@@ -151,13 +163,7 @@ def sweep(
     executor: Executor | None = None,
     *,
     wait: Literal[True] = True,
-    shared_schedule: bool = False,
-    retry_failed: bool = False,
-    lanes: int | None = None,
-    patience: float | None = None,
-    run_limit: float | None = None,
-    progress: Callable[[SweepProgress], None] | None = None,
-    origin: Origin | None = None,
+    **options: Unpack[_Options],
 ) -> Sweep: ...
 
 
@@ -169,13 +175,7 @@ def sweep(
     executor: Executor | None = None,
     *,
     wait: Literal[False],
-    shared_schedule: bool = False,
-    retry_failed: bool = False,
-    lanes: int | None = None,
-    patience: float | None = None,
-    run_limit: float | None = None,
-    progress: Callable[[SweepProgress], None] | None = None,
-    origin: Origin | None = None,
+    **options: Unpack[_Options],
 ) -> Iterator[Result]: ...
 
 
@@ -343,8 +343,9 @@ class _Sweeping(Job[Batch]):
         self.packer = Packer(store.data, own_modules())
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
         self.wanted = {scenario.digest for scenario in asked}
-        self.done = {one for one in self.wanted if store.has(one, check=retry_failed)}
-        if damaged := [one for one in self.wanted - self.done if store.is_damaged(one)]:
+        begun = self.wanted & store.begun()
+        self.done = {one for one in begun if store.has(one, check=retry_failed)}
+        if damaged := [one for one in begun - self.done if store.is_damaged(one)]:
             warnings.warn(
                 f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3
             )
@@ -404,7 +405,7 @@ class _Sweeping(Job[Batch]):
             self.progress(SweepProgress(len(self.done), failed, len(self.wanted), len(self.computed), seconds))
 
     def _read_failures(self, digests: Iterable[str]) -> None:
-        for one in {*digests} - self.done:
+        for one in ({*digests} - self.done) & self.store.failed():
             failure = self.store.failure(one)
             if failure is not None:
                 self.troubles[one] = str(failure.get("reason"))

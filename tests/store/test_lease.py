@@ -1,6 +1,5 @@
 """Leases: one holder at a time, given back, taken from the dead and from those who are silent."""
 
-import json
 import os
 import random
 import subprocess
@@ -16,14 +15,6 @@ from asyncsim.store._lease import LASTS, holders, leased
 
 def names(folder):
     return sorted(path.name for path in folder.glob("*.json"))
-
-
-def test_all_or_none(tmp_path):
-    with leased(tmp_path, ["b"]) as first, leased(tmp_path, ["a", "b", "c"]) as second:
-        assert first
-        assert not second
-        assert names(tmp_path) == ["b.json"]
-    assert not names(tmp_path)
 
 
 def test_a_batch_has_one_file(tmp_path):
@@ -134,13 +125,6 @@ def test_the_silent_lose_their_lease(tmp_path, content):
     with leased(tmp_path, ["a"]) as mine:
         assert mine
     assert not names(tmp_path)
-
-
-def test_another_process_with_the_same_number(tmp_path):
-    holder = {**lease.this_process(), "started": "0"}
-    (tmp_path / "a.json").write_text(json.dumps(holder))
-    with leased(tmp_path, ["a"]) as mine:
-        assert mine
 
 
 def test_where_there_are_no_hard_links(tmp_path, monkeypatch):

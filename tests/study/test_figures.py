@@ -1,8 +1,6 @@
 """Figures: runs computed once, a set that reuses its results, equal bytes of equal runs, and judged claims."""
 
 import os
-import threading
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -127,25 +125,6 @@ def test_a_damaged_or_forgotten_run_is_replayed_again(tmp_path):
     assert not runs.has(scenario())
 
 
-def test_one_process_replays_a_scenario(tmp_path):
-    """Another that asks meanwhile waits for it."""
-    found = []
-    other = threading.Thread(target=lambda: found.append(RunCache(tmp_path, refuse).get(scenario())))
-
-    def refuse(*progress):
-        pytest.fail("replayed at the same time")
-
-    def ask(*progress):
-        if not other.ident:
-            other.start()
-            time.sleep(0.1)
-            assert not found
-
-    first = RunCache(tmp_path, ask).get(scenario())
-    other.join()
-    assert_same(found[0], first)
-
-
 def test_an_interrupted_run_resumes(tmp_path):
     def stop(_, progress):
         if 0 < progress.done < progress.total:
@@ -167,14 +146,6 @@ def test_a_diverged_run_is_nan_from_there():
     assert np.isnan(run.loss[run.diverged_at :]).all()
     assert np.isnan(run.final_loss)
     assert len(run.loss) == len(run.staleness) == 120
-
-
-def test_what_is_cached_is_the_result():
-    result = asim.run(scenario())
-    cached = cached_run(result)
-    np.testing.assert_array_equal(cached.loss, result.run.loss)
-    assert cached.final_loss == result.run.final_loss()
-    assert cached.test_loss == result.run.evaluate()["test_loss"]
 
 
 def test_the_estimate_counts_each_missing_run_once(tmp_path):
@@ -234,15 +205,6 @@ def test_a_further_seed_is_added_to_the_existing_ones(tmp_path, make_set):
     assert (tmp_path / "one_final.csv").read_text() == "seed,loss\n0,0\n1,0.333333\n2,0.666667\n"
 
 
-def test_a_lost_picture_is_drawn_again_without_computing(tmp_path, make_set):
-    make_set().make("one")
-    picture = (tmp_path / "one.png").read_bytes()
-    (tmp_path / "one.png").unlink()
-    made = make_set().make("one")
-    assert (made.computed, made.drawn) == ([], True)
-    assert (tmp_path / "one.png").read_bytes() == picture
-
-
 def test_a_damaged_file_is_replaced(tmp_path, calls, make_set):
     make_set().make("one")
     before = contents(tmp_path)
@@ -250,6 +212,9 @@ def test_a_damaged_file_is_replaced(tmp_path, calls, make_set):
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
         assert make_set().make("one").drawn == (name[0] == "o")
         assert contents(tmp_path) == before
+    (tmp_path / "one.pdf").unlink()
+    assert make_set().make("one").drawn
+    assert contents(tmp_path) == before
     assert calls == [0, 0]
 
 

@@ -110,11 +110,6 @@ class TestResults:
         assert store.get(other) is None
         assert store.states([other.digest]) == {other.digest: "missing"}
 
-    def test_discarded(self, store, result):
-        made = kept(store, result)
-        store.discard(made.digest)
-        assert store.get(made) is None
-
     def test_a_damaged_schedule_is_made_again(self, store, result):
         made = kept(store, result)
         (path,) = (store.path / "traces").iterdir()
