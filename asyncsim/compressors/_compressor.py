@@ -54,7 +54,7 @@ class Compressor(Named, ABC, family="compressors"):
         """Bytes of the message that stands for an update of parameters like these."""
 
     def omega(self, params: Params) -> float | None:
-        """ω for updates of parameters like these; None for a compressor that is not unbiased."""
+        """ω for updates of parameters like these. None for a compressor that is not unbiased."""
         del params  # Biased, unless it says otherwise.
         return None
 

@@ -64,7 +64,7 @@ class TopK(_Sparse):
     and their places, 4 bytes each; or all d numbers, if that is less.
 
     Args:
-        fraction: k/d, in (0, 1]; rounded up to a whole k.
+        fraction: k/d, in (0, 1], rounded up to a whole k.
         k: The number itself, in place of `fraction`.
 
     Raises:

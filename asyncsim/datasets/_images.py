@@ -33,8 +33,8 @@ class ImageFolder(Dataset):
     Args:
         path: Folder with `train` and `val`. Files end in .JPEG, .jpg or .png, in any case.
         size: Width and height of an example.
-        classes: Number of classes to take, the first by name; None for all.
-        per_class: Largest number of images of a class to take from either half, the first by name; None for all.
+        classes: Number of classes to take, the first by name. None for all.
+        per_class: Largest number of images of a class to take from either half, the first by name. None for all.
         limit_gib: Largest memory that the images may take, in GiB. An image of 224 × 224 pixels takes 0.0006.
 
     Raises:

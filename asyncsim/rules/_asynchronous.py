@@ -260,9 +260,9 @@ class DelayAdaptive(Weighted):
 
     Args:
         learning_rate: Step size η, per commit.
-        concurrency: Gradients under way at once, from 1 to the number of workers; None for all of the trace's workers,
+        concurrency: Gradients under way at once, from 1 to the number of workers. None for all of the trace's workers,
             which is right if every worker is always busy. The mean staleness is then n - 1.
-        smoothness: Largest curvature L of the loss, positive; None for the first form.
+        smoothness: Largest curvature L of the loss, positive. None for the first form.
 
     Raises:
         ValueError: If a number is out of range.

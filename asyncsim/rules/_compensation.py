@@ -63,7 +63,7 @@ class DCASGD(Rule):
 
     Args:
         learning_rate: Step size η, per commit.
-        compensation: Strength λ ≥ 0; None for 0.04 with the constant and 2 with an adaptive variance.
+        compensation: Strength λ ≥ 0. None for 0.04 with the constant and 2 with an adaptive variance.
         variance: "constant" (DC-ASGD-c), or "adaptive" or "adaptive_by_worker" (DC-ASGD-a).
         decay: Decay m in [0, 1) of the mean square, not for ``constant``; 0.95 is also in public code.
 

@@ -76,11 +76,11 @@ class EASGD(LocalSteps):
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
-        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         window: Local steps between two exchanges, λ; 10 in the paper.
         beta: β = n·α, at least 0; 0.9 in the paper.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
@@ -167,7 +167,7 @@ class AEASGD(Exchanging, LocalSteps):
         rho: ρ, the spring's strength over the step size.
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.

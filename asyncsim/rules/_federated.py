@@ -70,9 +70,9 @@ class FedAsync(DescendingWorkers):
         learning_rate: Step size η of a local step.
         mixing: Mixing factor α in [0, 1].
         weighting: "constant", "polynomial" or "hinge".
-        steepness: a, not negative; None for 0.5 with the polynomial and 10 with the hinge, as usually quoted from the
+        steepness: a, not negative. None for 0.5 with the polynomial and 10 with the hinge, as usually quoted from the
             paper.
-        grace: b, the staleness up to which an update counts in full with the hinge; the other weightings ignore it.
+        grace: b, the staleness up to which an update counts in full with the hinge. The other weightings ignore it.
         window: Local steps between two commits.
 
     Raises:
@@ -218,9 +218,9 @@ class FADAS(Buffered):
         momentum: β₁ in [0, 1).
         decay: β₂ in [0, 1).
         epsilon: ε ≥ 0; small against the updates, whose size is that of local steps.
-        grace: τ_c ≥ 0, the staleness up to which an update counts in full, here with the step size η; None for η at any
+        grace: τ_c ≥ 0, the staleness up to which an update counts in full, here with the step size η. None for η at any
             age.
-        late: The step size beyond it, "divided" or "capped"; without `grace` it does not matter.
+        late: The step size beyond it, "divided" or "capped". Without `grace` it does not matter.
 
     Raises:
         ValueError: If a number is out of range.
@@ -303,7 +303,7 @@ class CA2FL(Buffered):
 
     Args:
         learning_rate: Step size η of a local step.
-        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         buffer: Updates in a step, M ≥ 1.
         window: Local steps in an update.
         server_learning_rate: Step size η_g of the server.

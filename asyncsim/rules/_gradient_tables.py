@@ -93,7 +93,7 @@ class IA2SGD(OfWorkers):
 
     Args:
         learning_rate: Step size η, per commit.
-        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
 
     Raises:
         ValueError: If a number is out of range.
@@ -189,7 +189,7 @@ class Malenia(OfWorkers):
 
     Args:
         learning_rate: Step size η, per step.
-        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         batch: S ≥ 1, the gradients in a step if all workers are equally fast; only where the rule makes the steps.
         steps: Who makes the steps: "rule" or "trace".
 
@@ -316,7 +316,7 @@ class Ringleader(OfWorkers):
 
     Args:
         learning_rate: Step size η, per step.
-        workers: Number of workers n; None takes it from the trace, and another number than the trace's is refused.
+        workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         extra: Where gradients go that an answered worker sends before the phase is over: to the "next" phase, or
             "ignored".
 

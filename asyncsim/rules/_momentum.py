@@ -255,7 +255,7 @@ class DelayedNesterov(ServerMomentum):
     Args:
         learning_rate: Step size η, per N commits: a gradient counts η/N.
         momentum: Momentum β in [0, 1).
-        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1; None for the
+        interval: Steps N of the server from one momentum update to the next, a whole number of at least 1. None for the
             trace's number of workers, which is usual.
         activation: Share c in [0, 1/N] of the momentum that the steps in between apply.
 

@@ -120,7 +120,7 @@ class WorkerOptimiser(LocalSteps):
         optimiser: The worker's: an optax.GradientTransformation; or "adagrad", "adam", "adamw", "lion", "nadam",
             "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
         window: Local steps between two commits, λ.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.

@@ -31,7 +31,7 @@ class AGN(LocalSteps):
             step size of its own as it is.
         window: Local steps between two commits, λ; 12 in Distributed Keras, 10 to 40 in the paper. 1 is DOWNPOUR.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
@@ -172,7 +172,7 @@ class LocalSGD(LocalSteps):
         server_learning_rate: Step size η_g of the server.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`. Its state survives
             rounds.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster; those with a name do.
+        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.

@@ -97,7 +97,7 @@ class WithProxy(Wrapper, abstract=True):
 
     Args:
         rule: Any rule without local steps.
-        proxy_learning_rate: Step size η of the proxy; None for the rule's own, even if that is changed later.
+        proxy_learning_rate: Step size η of the proxy. None for the rule's own, even if that is changed later.
         proxy_momentum: Friction parameter μ in [0, 1) of the proxy.
 
     Raises:
@@ -301,7 +301,7 @@ def message_bytes(rule: Rule, params: Params) -> int:
 
 
 def compressor_of(rule: Rule) -> Compressor | None:
-    """The compressor of a rule, or of a rule that it contains; None for messages in full."""
+    """The compressor of a rule, or of a rule that it contains. None for messages in full."""
     return next((one.compressor for one in layers(rule) if isinstance(one, Compressed)), None)
 
 

@@ -129,8 +129,8 @@ class YellowFin(Rule):
     all parameters together.
 
     Args:
-        learning_rate: Factor η of the tuned step size α; 1 leaves it as it is. It must be smaller with many workers,
-            because α is tuned as if gradients were fresh.
+        learning_rate: Factor η of the tuned step size α, where 1 leaves it as it is. It must be smaller with many
+            workers, because α is tuned as if gradients were fresh.
         decay: Decay in [0, 1) of all moving averages.
         feedback: Gain γ ≥ 0 of the closed loop.
         closed_loop: Whether the momentum is corrected for asynchrony.

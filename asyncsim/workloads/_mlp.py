@@ -42,7 +42,7 @@ class MLP(OfVectors):
     uniform on ±1/√fan_in, PyTorch's default.
 
     Args:
-        data: Any data set; a `datasets.partition` gives each worker its part.
+        data: Any data set. A `datasets.partition` gives each worker its part.
         hidden: Sizes of the hidden layers, from the inputs to the outputs. With `()` the model is that of `Softmax`
             with other first parameters.
         batch_size: Examples in a mini-batch.
@@ -120,7 +120,7 @@ class Softmax(OfVectors):
     matter where the parameters start.
 
     Args:
-        data: Any data set; a `datasets.partition` gives each worker its part.
+        data: Any data set. A `datasets.partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
         training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
             "training_loss": at the end of a run and wherever it is recorded.

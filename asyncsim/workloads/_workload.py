@@ -67,7 +67,7 @@ class Workload(Traced, Named, family="workloads"):
             every worker has all of them.
         weights: (workers,) weights of the workers' gradients, relative to each other: a gradient is multiplied by the
             weight over the mean weight. The losses stay as they are. By default all count alike.
-        workers: The number of workers that it is made for, taken from `parts` or `weights` if there are any; None for
+        workers: The number of workers that it is made for, taken from `parts` or `weights` if there are any. None for
             any number.
         counts: The numbering of a worker's mini-batches. By default that of its "commits": a job that never committed
             leaves its mini-batch to the worker's next one. With "jobs" every job that begins to compute takes the next
@@ -228,7 +228,7 @@ class Workload(Traced, Named, family="workloads"):
 
     @cached_property
     def workers(self) -> int | None:
-        """The number of workers that it is made for; None for any."""
+        """The number of workers that it is made for. None for any."""
         made_for = self.weights if self.parts is None else self.parts
         return None if made_for is None else len(made_for)
 
@@ -501,7 +501,7 @@ class Form:
 
     @classmethod
     def of(cls, data: Any) -> "Form | None":
-        """That of a data set; None for other data."""
+        """That of a data set. None for other data."""
         return cls(data.shape, int(data.classes)) if isinstance(data, Dataset) else None
 
     def __getattr__(self, name: str) -> Any:

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import asyncsim as asim
 from asyncsim import compressors
 from asyncsim._families import ours
 from asyncsim.compressors import QSGD, Identity, LowRank, Natural, RandK, ScaledSign, TopK
@@ -258,7 +257,3 @@ BAD = [
 @pytest.mark.parametrize(("make", "message"), BAD)
 def test_what_is_refused(make, message):
     assert_refused(make, message)
-
-
-def test_it_is_public():
-    assert asim.compressors is compressors

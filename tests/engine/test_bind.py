@@ -51,13 +51,6 @@ def test_what_need_not_be_the_number_of_workers():
         bind(rules.DelayedNesterov(0.1, activation=0.4), TRACE)
 
 
-def test_ia2sgd_moves():
-    run = asim.replay(TRACE, rules.IA2SGD(0.1), quadratic())
-    assert run.rule == rules.IA2SGD(0.1, workers=3)
-    assert float(run.central["x"][0]) < 1
-    np.testing.assert_allclose(run.central["x"], replay_plainly(TRACE, rules.IA2SGD(0.1), quadratic()).central["x"])
-
-
 def test_a_rule_of_ones_own_is_bound_as_well():
     bound, _ = bind(varied(rules.IA2SGD(0.1), name="mine"), TRACE)
     assert (bound.name, bound.workers) == ("mine", 3)

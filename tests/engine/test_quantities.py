@@ -132,25 +132,6 @@ def test_pieces_and_files_record_what_the_whole_records(short_chunks, tmp_path):
         asim.replay(trace, rule, workload, resume=part, record={**RECORD, "all": (gradient_norm, 7)})
 
 
-def count_stale(commit):
-    return commit.view.staleness > 1
-
-
-def test_own_records_stand_in_the_columns():
-    trace = gamma_trace()
-    run = asim.replay(trace, RULES["downpour"][0](), QUADRATIC, record={"stale": (count_stale, 4), "central": 6})
-    columns = run.records_to_columns(trace)
-    assert list(columns)[4:] == ["stale", "central_0", "central_1"]
-    at = run.recorded_at["stale"]
-    expected = (trace.staleness > 1)[at]
-    assert expected.any()
-    assert not expected.all()
-    np.testing.assert_array_equal(run.records["stale"], expected)
-    recorded = (columns["commit"] + 1) % 4 == 0
-    np.testing.assert_array_equal(columns["stale"][recorded], expected)
-    assert np.isnan(columns["stale"][~recorded]).all()
-
-
 def test_points_in_half_precision_are_recorded_as_they_are(tmp_path):
     workload = asim.Workload(lambda key: {"x": jnp.ones(2, jnp.bfloat16)}, lambda p, b, k: (p["x"] ** 2).sum() / 2)
     rule, trace = asim.rules.Downpour(0.3), asim.Trace.from_commits([0, 0, 0])

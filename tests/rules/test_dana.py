@@ -49,13 +49,6 @@ def test_without_momentum_it_is_asynchronous_sgd(variant, x64):
     np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected.loss, rtol=1e-12)
 
 
-def test_dc_without_compensation_is_zero(x64):
-    trace = TRACES["everything"][0]()
-    zero = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM), noisy_quadratic())
-    dc = asim.replay(trace, rules.DANA(RATE, momentum=MOMENTUM, variant="dc", compensation=0.0), noisy_quadratic())
-    np.testing.assert_allclose(zero.loss, dc.loss, rtol=1e-12)
-
-
 def test_one_worker_is_nesterov(x64):
     """Slim is the optimiser itself; zero takes its gradients where the optimiser's parameters are."""
     trace, workload = asim.Trace.from_commits([0] * 40), tree_workload()

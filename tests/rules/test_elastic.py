@@ -12,11 +12,10 @@ from asyncsim import rules
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads._batches import Shuffles
 from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
+from tests.rules.by_hand import START, H, quadratic, versions
 
-H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 RATE, RHO, MOMENTUM, WINDOW = 0.2, 1.5, 0.6, 3
 ALPHA = RATE * RHO
-QUADRATIC = {"eigenvalues": H, "start": START}
 
 
 class Aeasgd:
@@ -54,16 +53,16 @@ class Eamsgd(Aeasgd):
 
 def by_hand(trace, worker, atomic):
     """The last central variable."""
-    thetas, messages, workers = [START.copy()], [], {}
-    for k, w in enumerate(trace.worker.tolist()):
+    workers = {}
+
+    def send(k, thetas):
+        w = trace.worker[k]
         if w not in workers or trace.state_lost[k]:
             workers[w] = worker(thetas[trace.read_version[k]])
         workers[w].window()
-        messages.append(workers[w].exchange(thetas[-1] if atomic else thetas[trace.pull_version[k]]))
-        if trace.closes_step[k]:
-            thetas.append(thetas[-1] + np.mean(messages, axis=0))
-            messages = []
-    return thetas[-1]
+        return workers[w].exchange(thetas[-1] if atomic else thetas[trace.pull_version[k]])
+
+    return versions(trace, send)[-1]
 
 
 def aeasgd(atomic):
@@ -83,7 +82,7 @@ RULES = {"aeasgd": (aeasgd, Aeasgd), "eamsgd": (eamsgd, Eamsgd)}
 def test_a_rule_is_what_its_source_says(name, atomic, kind, x64):
     make, worker = RULES[name]
     trace = TRACES[kind][0](workers=4, commits=60)
-    run = asim.replay(trace, make(atomic), asim.workloads.Quadratic(**QUADRATIC))
+    run = asim.replay(trace, make(atomic), quadratic())
     assert_close(run.central["x"], by_hand(trace, worker, atomic))
 
 

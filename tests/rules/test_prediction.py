@@ -54,17 +54,6 @@ def test_one_worker_that_looks_ahead_by_its_momentum_is_nesterov(x64):
     np.testing.assert_allclose(shared.central["bias"], expected["bias"], rtol=1e-10)
 
 
-def test_spectrain_looks_as_far_as_round_robin_is_stale(x64):
-    """Once every worker has committed, its last staleness is n - 1, and SpecTrain is weight prediction with that."""
-    workers = 4
-    trace = round_robin(workers, 5 * workers)
-    later = np.arange(len(trace)) >= 2 * workers  # by then no read was made with the staleness of the first commits
-    assert (trace.staleness[later] == workers - 1).all()
-    thetas = by_hand(trace)
-    run = asim.replay(trace, rules.SpecTrain(RATE, momentum=MOMENTUM), quadratic())
-    np.testing.assert_allclose(run.central["x"], thetas, rtol=1e-10)
-
-
 def test_pipemare_begins_as_staleness_aware_and_ends_as_asynchronous_sgd(x64):
     trace, workload = gamma_trace(workers=6, commits=80), noisy_quadratic()
     begin = asim.replay(trace, rules.PipeMare(0.1, anneal=1e12), workload)

@@ -9,28 +9,24 @@ import asyncsim as asim
 from asyncsim import rules
 from asyncsim.workloads._batches import commit_key, init_key
 from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
+from tests.rules.by_hand import local_steps, quadratic, versions
 
-H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 RATE, WINDOW, GAMMA = 0.2, 3, 0.05
 ONE_WORKER = asim.Trace.from_commits([0] * 12)
 
 
 def by_hand(trace, commit):
-    """The central variable after every commit; `commit(Δ, θ - s, τ)` is what a worker sends."""
-    thetas, messages, centrals, own = [START.copy()], [], [], {}
-    for k, read in enumerate(trace.read_version):
-        s = own[trace.worker[k]] if trace.resumes_own[k] else thetas[read]
-        x = s.copy()
-        for _ in range(WINDOW):
-            x = x - RATE * H * x
-        pulled = thetas[trace.pull_version[k]]
-        messages.append(commit(x - s, pulled - s, trace.version[k] - read))
-        own[trace.worker[k]] = pulled + messages[-1]
-        if trace.closes_step[k]:
-            thetas.append(thetas[-1] + np.mean(messages, axis=0))
-            messages = []
-        centrals.append(thetas[-1])
-    return np.array(centrals)
+    """The last central variable; `commit(Δ, θ - s, τ)` is what a worker sends."""
+    own = {}
+
+    def send(k, thetas):
+        w, pulled = trace.worker[k], thetas[trace.pull_version[k]]
+        s = own[w] if trace.resumes_own[k] else thetas[trace.read_version[k]]
+        message = commit(local_steps(s, RATE, WINDOW), pulled - s, trace.staleness[k])
+        own[w] = pulled + message
+        return message
+
+    return versions(trace, send)[-1]
 
 
 PUBLISHED = {
@@ -52,8 +48,8 @@ def test_a_rule_is_what_its_source_says(name, kind, x64):
     """Staleness is counted in the server's versions, up to the application, where commits come in steps as well."""
     rule, commit = PUBLISHED[name]
     trace = TRACES[kind][0](workers=4, commits=40)
-    run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))
-    assert_close(run.central["x"], by_hand(trace, commit)[-1])
+    run = asim.replay(trace, rule, quadratic())
+    assert_close(run.central["x"], by_hand(trace, commit))
 
 
 SAME = {

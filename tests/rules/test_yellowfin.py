@@ -1,6 +1,5 @@
 """YellowFin: its scalar minimisation against SciPy, its estimate against exact dynamics, all of it against NumPy."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from scipy.optimize import minimize_scalar
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.rules._yellowfin import Measured, total_momentum, tune
-from tests.problems import gamma_trace, random_trace, tree_workload
+from tests.problems import gamma_trace, random_trace
 
 H, START = np.array([1.0, 0.6, 0.3]), np.array([1.0, -2.0, 0.5])
 RATE, DECAY, GAIN, SPAN, HISTORY = 0.1, 0.95, 0.05, 5, 8
@@ -120,12 +119,3 @@ def test_one_worker_tunes_itself_on_digits():
     workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
     run = asim.replay(asim.Trace.from_commits([0] * 400), rules.YellowFin(0.1), workload)
     assert run.loss[-50:].mean() < 0.2 * run.loss[0]
-
-
-def test_any_tree_and_several_factors(x64):
-    trace = gamma_trace(commits=40)
-    several = asim.replay(trace, rules.YellowFin([0.05, 0.1]), tree_workload(), seed=[1, 1])
-    for lane, factor in enumerate((0.05, 0.1)):
-        alone = asim.replay(trace, rules.YellowFin(factor), tree_workload(), seed=1)
-        np.testing.assert_allclose(several.loss[lane], alone.loss, rtol=1e-8)
-    assert jax.tree.structure(rules.YellowFin(0.1)) == jax.tree.structure(rules.YellowFin(0.2))

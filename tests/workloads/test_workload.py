@@ -42,22 +42,6 @@ def line(batch_size: int = BATCH) -> asim.Workload:
 # Mini-batches
 
 
-@pytest.mark.parametrize("worker", [0, 5])
-def test_an_epoch_is_a_permutation(worker: int) -> None:
-    shuffles = Shuffles(EXAMPLES, BATCH)
-    jobs = np.arange(3 * EPOCH)
-    taken = shuffles.take(0, np.full(len(jobs), worker), jobs).reshape(3, -1)
-    for epoch in taken:
-        assert len(set(epoch.tolist())) == EPOCH * BATCH
-        assert set(epoch.tolist()) <= set(range(EXAMPLES))
-    assert not np.array_equal(*taken[:2])
-
-
-def test_whole_batches_cover_the_data() -> None:
-    taken = Shuffles(12, 3).take(0, np.zeros(4, int), np.arange(4))
-    assert sorted(taken.ravel().tolist()) == list(range(12))
-
-
 def test_batches_depend_on_seed_worker_and_job_only() -> None:
     rng = np.random.default_rng(1)
     worker, job = rng.integers(5, size=200), rng.integers(4 * EPOCH, size=200)
