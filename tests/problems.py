@@ -275,6 +275,9 @@ def trace_for(rule, kind, **kwargs):
     return make(closing=1.0, **kwargs) if rule.collect and "buffer" in traits else make(**kwargs)
 
 
+# Unclamped π divides by updates near zero and so amplifies rounding from commit to commit: only a few commits.
+COMMITS = {"gem_paper": 25}
+
 # The trace on which a rule must solve a quadratic, unless it is that of five workers with gamma compute times.
 SOLVED_ON = {
     # Without its clamp GEM diverges as soon as commits come in random order: two workers in turn.

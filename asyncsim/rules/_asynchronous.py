@@ -171,7 +171,7 @@ class StalenessAware(Weighted):
         learning_rate: Step size η, per commit.
 
     Raises:
-        ValueError: If the step size is negative or not finite.
+        ValueError: If the step size is out of range.
 
     Example:
         Three workers in turn, gradients of x²/2 at 1, staleness 0, 1 and 2: 1 - 0.25·(1 + 1 + 1/2):

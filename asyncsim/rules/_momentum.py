@@ -193,7 +193,7 @@ class SharedNesterov(ServerMomentum):
 
     Args:
         learning_rate: Step size η, per commit.
-        momentum: Momentum γ in [0, 1).
+        momentum: Momentum γ in [0, 1), common to all workers.
 
     Raises:
         ValueError: If a number is out of range.

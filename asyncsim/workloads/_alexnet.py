@@ -100,9 +100,8 @@ class AlexNet(Classifier):
     Args:
         data: Colour images in any number of classes: `datasets.ImageFolder` for the full network, `datasets.CIFAR10`
             or `datasets.AsColour` of any images for the small one. A `datasets.partition` gives each worker its part.
-        batch_size: Images in a mini-batch; the paper's n workers use 1024 / n.
-        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
-            "training_loss": at the end of a run and wherever it is recorded.
+        batch_size: Images in a mini-batch, 1024 / n for the paper's n workers.
+        training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
 
     Raises:
         ValueError: If the data are not such images or there are fewer than `batch_size`.

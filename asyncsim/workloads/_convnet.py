@@ -41,14 +41,13 @@ class ConvNet(Classifier):
     PyTorch's default initialisation.
 
     Args:
-        data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.MNIST()`; a `datasets.partition` of
+        data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.MNIST()`. A `datasets.partition` of
             them gives each worker its part.
-        batch_size: Images in a mini-batch; the paper's workers use 64.
-        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
-            "training_loss": at the end of a run and wherever it is recorded.
+        batch_size: Images in a mini-batch, 64 in the paper.
+        training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
 
     Raises:
-        ValueError: If the data are not such images or there are fewer than `batch_size`.
+        ValueError: If the data are other images, or fewer than `batch_size`.
 
     Example:
         >>> import asyncsim as asim

@@ -46,8 +46,7 @@ class MLP(OfVectors):
         hidden: Sizes of the hidden layers, from the inputs to the outputs. With `()` the model is that of `Softmax`
             with other first parameters.
         batch_size: Examples in a mini-batch.
-        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
-            "training_loss": at the end of a run and wherever it is recorded.
+        training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
 
     Raises:
         ValueError: If a size is not a whole number of at least 1, `data` is not a `Dataset`, or it holds fewer than
@@ -122,8 +121,7 @@ class Softmax(OfVectors):
     Args:
         data: Any data set. A `datasets.partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
-        training_loss: Whether to measure, beside test loss and accuracy, the loss on all training examples as
-            "training_loss": at the end of a run and wherever it is recorded.
+        training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
 
     Raises:
         ValueError: If `data` is not a `Dataset` or holds fewer than `batch_size` examples.

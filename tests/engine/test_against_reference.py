@@ -11,6 +11,7 @@ from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Sent
 from tests.problems import (
+    COMMITS,
     CORE,
     RULES,
     TRACES,
@@ -24,8 +25,6 @@ from tests.problems import (
     varied,
 )
 
-# Unclamped π divides by updates near zero and so amplifies rounding from commit to commit: only a few commits.
-COMMITS = {"gem_paper": 25}
 LANES = (1, 3, 8)
 # All rules, one lane and several, on the trace with every trait; and every kind of trace, with rules in turn.
 CROSSED = {

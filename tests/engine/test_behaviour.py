@@ -14,6 +14,7 @@ from asyncsim.engine._replay import Replayer
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads._batches import compiled_commit_key
 from tests.problems import (
+    COMMITS,
     CORE,
     RULES,
     TRACES,
@@ -26,7 +27,6 @@ from tests.problems import (
     trace_for,
 )
 
-COMMITS = {"gem_paper": 25}
 LANE = (False, False, None)  # not batched, seeds not in turn, one device
 ROLLOUTS = asim.Rollouts(
     slots=6, group=1, batch=3, generate=delays.Exponential(1.0), train=delays.Constant(0.4), lead=2

@@ -9,6 +9,7 @@ import asyncsim as asim
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine._replay import Replayer
 from tests.problems import (
+    COMMITS,
     CORE,
     EXAMPLES,
     INPUTS,
@@ -21,7 +22,6 @@ from tests.problems import (
     init_tree,
 )
 
-COMMITS = {"gem_paper": 25}
 PARTS = [range(9), range(9, 13), range(13, 20), [22, 21], [*range(23, EXAMPLES), 20]]  # of five workers
 
 

@@ -9,7 +9,7 @@ import asyncsim as asim
 from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Sent
-from tests.problems import RULES, assert_close, by_group, compare, gamma_trace, random_trace, tree_workload
+from tests.problems import COMMITS, RULES, assert_close, by_group, compare, gamma_trace, random_trace, tree_workload
 
 LABELS = ("first", "second", "first")  # of the tree's three tensors: a group need not lie in one piece
 KINDS = {
@@ -28,7 +28,6 @@ NAMES = (
     "agn_adam",
     "fedbuff_windows",
 )
-COMMITS = {"gem_paper": 25}
 
 
 def workload():
