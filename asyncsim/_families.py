@@ -11,13 +11,15 @@ from asyncsim import _checks as checks
 
 LIBRARY = __name__.partition(".")[0]
 FAMILIES: dict[str, dict[str, type]] = {}  # family -> command-line name -> class, of the library and of the user
+BASES: dict[type, str] = {}  # annotation of a field that holds an object of a family -> the family
 
 
 class Named:
     """Base class of a family: defining a subclass registers it under its command-line name.
 
     The name is that of the class in lower case, as in `top_k` for `TopK`, unless the class sets `name`. A subclass
-    with `abstract=True` has no name.
+    with `abstract=True` has no name. `members` is a protocol that objects of the family meet, where not all derive from
+    the base class.
 
     Example:
         >>> class Spring(Named, family="springs"):
@@ -29,17 +31,20 @@ class Named:
         >>> by_name("springs", "coil")
         Traceback (most recent call last):
         ValueError: `name` must be one of 'coil_spring'; got 'coil'. Did you mean 'coil_spring'?
-        >>> del FAMILIES["springs"]
+        >>> del FAMILIES["springs"], BASES[Spring]
     """
 
     family: ClassVar[str] = ""
     name: ClassVar[str]
 
-    def __init_subclass__(cls, *, family: str | None = None, abstract: bool = False, **options: Any) -> None:
+    def __init_subclass__(
+        cls, *, family: str | None = None, members: type | None = None, abstract: bool = False, **options: Any
+    ) -> None:
         super().__init_subclass__(**options)
         if family is not None:
             cls.family = family
             FAMILIES[family] = {}
+            BASES[members or cls] = family
         elif not abstract:
             register(cls, FAMILIES[cls.family])
 

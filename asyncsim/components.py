@@ -19,7 +19,8 @@ Example:
 
 from asyncsim._component import Component, Traced, static
 from asyncsim._description import NotRebuilt, describe, digest, from_description
-from asyncsim._fields import Field, fields, override
+from asyncsim._fields import Field
+from asyncsim._parts import fields, override
 from asyncsim._version import REVISION
 
 __all__ = [

@@ -15,8 +15,8 @@ from asyncsim import _families as families
 from asyncsim._description import describe, digest, from_description
 from asyncsim.cluster.protocols import NamedProtocol, Terms
 from asyncsim.compressors._compressor import Compressor, bytes_of
-from asyncsim.scenario._catalogue import all_fields
 from asyncsim.scenario._rebuild import hints, rebuild
+from asyncsim.scenario._scenario import all_fields
 
 pytestmark = pytest.mark.quick
 

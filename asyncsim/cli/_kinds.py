@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, cast
 import click
 import numpy as np
 
-from asyncsim._fields import Field, fields_of, settings
+from asyncsim._fields import Field, settings
 from asyncsim._metrics import number
+from asyncsim._parts import fields_of, refuse_unknown
 from asyncsim.cli._output import print_table
 from asyncsim.cluster import Pipeline, Rollouts, rollouts, simulate
 from asyncsim.delays import Constant, LogNormal
@@ -18,8 +19,7 @@ from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports import _pipeline as pipelines
 from asyncsim.reports import rollouts as systems
 from asyncsim.reports.rollouts import Prediction
-from asyncsim.scenario._clusters import cluster_fields, rebuilt
-from asyncsim.scenario._override import unknown_field
+from asyncsim.scenario._parts import cluster_part
 from asyncsim.workloads import Bits
 
 
@@ -96,11 +96,11 @@ class Answer(NamedTuple):
 
 def fields_of_kind(kind: str) -> list[Field]:
     """The flags of a kind of cluster, with usual values; of a library, its own, and those that they do not decide."""
-    found = cluster_fields(KINDS[kind])
+    found = cluster_part(KINDS[kind]).fields({})
     if kind in PRESETS:
         words = fields_of(getattr(rollouts, kind), "Cluster", PRESETS[kind])
         own = [field for field in words if field.name in PRESETS[kind]]
-        usual = {field.name: field.value for field in cluster_fields(ENGINES)}
+        usual = {field.name: field.value for field in cluster_part(ENGINES).fields({})}
         found = [*own, *(f for f in found if f.name not in PRESETS[kind] and f.value == usual[f.name])]
     return [KIND, *found]
 
@@ -110,9 +110,9 @@ def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
     changes, known = dict(given), [field.name for field in fields_of_kind(kind)]
     for name in changes:
         if name not in known:
-            raise ValueError(unknown_field(name, (), known))
+            refuse_unknown(name, (), known, "a field of this scenario")
     own = {name: changes.pop(name) for name in PRESETS.get(kind, ()) if name in changes}
-    return rebuilt(preset_of(kind, own) if own else KINDS[kind], changes)
+    return cluster_part(preset_of(kind, own) if own else KINDS[kind]).rebuild(changes)
 
 
 def answer(kind: str, changes: Mapping[str, Any], commits: int, seed: int) -> Answer:
@@ -166,7 +166,7 @@ def draw_answer(found: Answer, figure: Any) -> None:
         title = f"Staleness of rollouts on {found.cluster.slots} slots"
     left.set_title("All stages" if isinstance(found.cluster, Pipeline) else "Trained samples")
     right.set_title("The first seconds")
-    draw_title(figure, title, settings(cluster_fields(found.cluster)))
+    draw_title(figure, title, settings(cluster_part(found.cluster).fields({})))
 
 
 def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> tuple[Any, ...]:

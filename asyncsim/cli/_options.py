@@ -8,8 +8,8 @@ import click
 
 from asyncsim._fields import Field
 from asyncsim.cli._command import Command
-from asyncsim.scenario._catalogue import all_fields, named_fields
-from asyncsim.scenario._components import KINDS
+from asyncsim.scenario._parts import named_choices, named_fields
+from asyncsim.scenario._scenario import all_fields
 
 METAVARS = {
     "integer": "INTEGER",
@@ -49,17 +49,20 @@ class FieldCommand(Command):
         self,
         *,
         fields: Callable[..., Iterable[Field]],
-        others: Iterable[Field],
+        others: Callable[[], Iterable[Field]],
         options: Sequence[click.Option],
         **settings: Any,
     ) -> None:
-        self.fields = fields
-        self.shown = [field.name for field in fields()]
-        hidden = [field_option(field, hidden=True) for field in others if field.name not in self.shown]
-        super().__init__(params=[*map(field_option, fields()), *options, *hidden], **settings)
+        present = list(fields())
+        self.fields, self.others = fields, others
+        self.shown = [field.name for field in present]
+        super().__init__(params=[*map(field_flag, present), *options], **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What click does, with the components that are named kept for the help."""
+        """What click does, with the flags of other components where one is given, and those named kept for the help."""
+        known = {flag for param in self.params for flag in param.opts}
+        if any(word.startswith("--") and word.partition("=")[0] not in known for word in args):
+            self.params += [field_flag(field, hidden=True) for field in self.others() if field.name not in self.shown]
         named = components_named(args)
         ctx.meta[__name__] = {field: name for field, name in named.items() if field in self.shown}
         return super().parse_args(ctx, args)
@@ -91,20 +94,24 @@ def flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def field_option(field: Field, hidden: bool = False) -> click.Option:
+def field_flag(field: Field, help: str | None = None, hidden: bool = False) -> click.Option:
+    """The flag of a field."""
+    names = [flag_of(field.name), field.name]
+    return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)
+
+
+def field_option(field: Field) -> click.Option:
     """The flag of a field, with its choices and its present value in the help."""
     help = field.help
     if field.choices:
         choices = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
         help = f"{help} {choices}."
-    help = help if field.value is None else f"{help} [{field.show()}]"
-    names = [flag_of(field.name), field.name]
-    return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)
+    return field_flag(field, help if field.value is None else f"{help} [{field.show()}]")
 
 
 def components_named(arguments: Sequence[str]) -> dict[str, str]:
     """The laws, protocols, rules and workloads that a command line names."""
-    flags = {flag_of(name): name for name in (*(kind.field for kind in KINDS), "cluster")}
+    flags = {flag_of(name): name for name in (*named_choices(), "cluster")}
     found = {}
     for word, following in pairwise([*arguments, ""]):
         flag, equals, value = word.partition("=")

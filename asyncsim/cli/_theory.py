@@ -1,6 +1,7 @@
 """`asyncsim staleness` and `asyncsim stability`: predictions of theory next to a simulation."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,9 +9,10 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim._fields import Field, described_arguments, settings
+from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._fields import Field, settings
 from asyncsim._metrics import number, percent, spaced
+from asyncsim._parts import choices_of, chosen, every_field, refuse_unknown
 from asyncsim.cli._kinds import (
     KIND,
     KIND_OF_STABILITY,
@@ -23,7 +25,7 @@ from asyncsim.cli._kinds import (
 from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
-from asyncsim.cluster import Cluster
+from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Exponential, Gamma, fleet
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.plots._stability import MAP_SIZE, draw_stability_page
@@ -31,14 +33,7 @@ from asyncsim.plots._staleness import PAGE_SIZES, draw_staleness_page
 from asyncsim.plots.style import save_png
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
-from asyncsim.scenario._catalogue import all_fields
-from asyncsim.scenario._clusters import network_and_server_fields, rebuild_cluster
-from asyncsim.scenario._components import (
-    PROTOCOL,
-    law_component,
-    protocol_component,
-)
-from asyncsim.scenario._override import unknown_field
+from asyncsim.scenario._parts import cluster_fields, cluster_part
 from asyncsim.store._files import make_folder, write_json
 from asyncsim.theory._arguments import WHERE, momentum_and_place
 
@@ -57,7 +52,7 @@ def report_command(
     help: str,
     fields: Callable[..., Iterable[Field]],
     answer: Callable[[dict[str, Any], Callable[[str, float], None]], Shown],
-    others: Iterable[Field],
+    others: Callable[[], Iterable[Field]],
 ) -> FieldCommand:
     """The command that answers a question about a cluster with numbers and a picture; a ValueError is wrong usage."""
     default = Path("runs", name)
@@ -115,34 +110,26 @@ def staleness_fields(**components: str) -> list[Field]:
     """Every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KINDS:
         return [*fields_of_kind(components[KIND.name]), *STUDY]
-    workers = described_arguments(Cluster.__doc__ or "")["workers"]
-    return [
-        KIND,
-        Field("workers", "integer", workers, "Cluster", CLUSTER.workers),
-        *law_component(CLUSTER.compute).fields(components.get("compute")),
-        *protocol_component(CLUSTER.protocol).fields(components.get("protocol")),
-        *(field for field in network_and_server_fields(CLUSTER) if field.name != "service"),
-        *FLEET,
-        *STUDY,
-    ]
+    own = [field for field in cluster_part(CLUSTER).fields(components) if field.name != "service"]
+    return [KIND, *own, *FLEET, *STUDY]
 
 
 def cluster_of(given: dict[str, Any]) -> Cluster:
     """The cluster that the flags ask for: the usual one with some fields changed."""
     changes = dict(given)
-    workers = require_integer("workers", changes.pop("workers", CLUSTER.workers), least=1, remedy="Use one or more.")
-    law = law_component(CLUSTER.compute).rebuild(changes)
-    protocol = protocol_component(CLUSTER.protocol).rebuild(changes)
     slow, slowness = changes.pop("slow", 0), changes.pop("slowness", 2.0)
     mean = require_not_negative("service", changes.pop("service", 0.0), remedy="Give a mean in seconds.")
     if mean:
         changes["service"] = Exponential(mean)
-    compute = fleet.two_classes(law, workers, slow, slowness) if slow else law
-    cluster = rebuild_cluster(CLUSTER, changes, workers=workers, compute=compute, protocol=protocol)
+    cluster = cluster_part(CLUSTER).rebuild(changes)
     for name in changes:
         known = [field.name for field in staleness_fields()]
-        raise ValueError(unknown_field(name, (law_component(law), protocol_component(protocol)), known))
-    return cluster
+        refuse_unknown(name, cluster_part(cluster).choices, known, "a field of this scenario")
+    return (
+        replace(cluster, compute=fleet.two_classes(cluster.compute, cluster.workers, slow, slowness))
+        if slow
+        else cluster
+    )
 
 
 def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) -> Shown:
@@ -182,11 +169,12 @@ def print_staleness(report: StalenessReport) -> None:
 def headline(report: StalenessReport) -> tuple[str, str]:
     """Title and subtitle: the cluster that was simulated."""
     cluster = report.cluster
-    parts = [settings(law_component(cluster.laws[0]).fields())]
+    choices = choices_of(Cluster)
+    parts = [settings(chosen(choices["compute"], cluster.laws[0]).fields({}))]
     if has_unequal_workers(cluster):
         parts[0] += ", and others for other workers"
     if cluster.protocol != CLUSTER.protocol:
-        parts.append(settings(protocol_component(cluster.protocol).fields()))
+        parts.append(settings(chosen(choices["protocol"], cluster.protocol).fields({})))
     if not cluster.server.is_instant:
         parts.append(f"service, mean {cluster.server.service.mean:g}")
     what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
@@ -198,11 +186,13 @@ def has_unequal_workers(cluster: Cluster) -> bool:
     return any(law != cluster.laws[0] for law in cluster.laws)
 
 
-OF_CLUSTERS = [field for field in all_fields() if field.group == "Cluster"]
-OF_ALL_KINDS = {field.name: field for kind in KINDS for field in fields_of_kind(kind)} | {
-    f.name: f for f in OF_CLUSTERS
-}
-staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of, OF_ALL_KINDS.values())
+def fields_of_all_kinds() -> Iterable[Field]:
+    """The flags of every kind of cluster, without values for those that a `Cluster` has."""
+    kinds = {field.name: field for kind in KINDS for field in fields_of_kind(kind)}
+    return (kinds | {field.name: field for field in cluster_fields()}).values()
+
+
+staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of, fields_of_all_kinds)
 
 
 STABILITY_HELP = """Predict the stable step sizes and the noise that remains, and compare with a simulation.
@@ -221,25 +211,25 @@ RULE = (
     Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
     Field("kappa", "number", "Another η·h for the noise floor, besides half the limit.", "Study"),
 )
-NOT_HERE = {field.name for field in (*network_and_server_fields(), *PROTOCOL.argument_fields("k_async"))} | {"protocol"}
+ALONE = cluster_part(Cluster(QUESTION.workers, QUESTION.compute))
+NOT_HERE = {
+    field.name for field in (*every_field(Network), *every_field(Server), *choices_of(Cluster)["protocol"].every())
+}
 
 
 def stability_fields(**components: str) -> list[Field]:
     """Every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KIND_OF_STABILITY.choices[1:]:
         return stability_fields_of_kind(components[KIND.name])
-    workers = described_arguments(Cluster.__doc__ or "")["workers"]
-    law = law_component(QUESTION.compute).fields(components.get("compute"))
-    return [KIND_OF_STABILITY, Field("workers", "integer", workers, "Cluster", QUESTION.workers), *law, *RULE]
+    own = [field for field in ALONE.fields(components) if field.name not in NOT_HERE]
+    return [KIND_OF_STABILITY, *own, *RULE]
 
 
 def question_of(given: Mapping[str, Any]) -> Question:
     """The cluster and the rule that the flags ask for: the usual ones with some fields changed."""
     changes = dict(given)
-    workers = require_integer("workers", changes.pop("workers", QUESTION.workers), least=1, remedy="Use one or more.")
     momentum, where = changes.pop("momentum", QUESTION.momentum), changes.pop("where", QUESTION.where)
     momentum, where = momentum_and_place(momentum, where)
-    compute = law_component(QUESTION.compute).rebuild(changes)
     for name in changes:
         if name in NOT_HERE:
             raise ValueError(
@@ -247,8 +237,11 @@ def question_of(given: Mapping[str, Any]) -> Question:
                 f"queue or protocol. `asyncsim staleness {flag_of(name)} {changes[name]}` shows the staleness with it, "
                 "and a sweep over `learning_rate` the step sizes that stay bounded."
             )
-        raise ValueError(unknown_field(name, (law_component(compute),), [field.name for field in stability_fields()]))
-    return Question(workers, compute, momentum, where)
+    cluster = ALONE.rebuild(changes)
+    for name in changes:
+        known = [field.name for field in stability_fields()]
+        refuse_unknown(name, cluster_part(cluster).choices[:1], known, "a field of this scenario")
+    return Question(cluster.workers, cluster.compute, momentum, where)
 
 
 def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
@@ -301,6 +294,10 @@ def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None
     return number(mean) if mean is None else f"{number(mean)} ± {error:.2g}"
 
 
-OF_ROLLOUTS = {f.name: f for kind in KIND_OF_STABILITY.choices[1:] for f in stability_fields_of_kind(kind)}
-OTHERS = {**OF_ROLLOUTS, **{field.name: field for field in OF_CLUSTERS}}.values()
-stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, OTHERS)
+def stability_fields_of_all_kinds() -> Iterable[Field]:
+    """The flags of every kind of cluster whose stability is known, without values for those that a `Cluster` has."""
+    kinds = {f.name: f for kind in KIND_OF_STABILITY.choices[1:] for f in stability_fields_of_kind(kind)}
+    return (kinds | {field.name: field for field in cluster_fields()}).values()
+
+
+stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, stability_fields_of_all_kinds)

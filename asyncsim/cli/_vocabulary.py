@@ -17,7 +17,7 @@ def make_vocabulary() -> Words:
     from asyncsim._metrics import KEYS
     from asyncsim.cli import _sweep as sweep
     from asyncsim.cli._command import COMMANDS, app
-    from asyncsim.scenario._catalogue import all_fields
+    from asyncsim.scenario._scenario import all_fields
 
     names = [field.name for field in all_fields()]
     values = {flag: ["name", "when", *names, *KEYS] for flag in FIELDS}
@@ -41,7 +41,7 @@ def make_vocabulary() -> Words:
 
 def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
     from asyncsim.cli._options import FieldType, field_option
-    from asyncsim.scenario._catalogue import all_fields
+    from asyncsim.scenario._scenario import all_fields
 
     params = list(command.params)
     if name in OF_A_SCRIPT:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
 from asyncsim._checks import require_integer, require_positive
@@ -10,7 +10,7 @@ from asyncsim._component import Checked
 from asyncsim.cluster import faults as fault_kinds
 from asyncsim.cluster.faults import AnyFault
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
-from asyncsim.delays import Delay, VariableSpeed
+from asyncsim.delays import ByJob, Delay, VariableSpeed
 from asyncsim.delays._law import not_negative, positive, require_law, whole
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
 
@@ -156,6 +156,7 @@ class Server(Checked):
 
 
 _LONGEST = 80  # characters of one part in the repr of a cluster: measured timings have thousands
+_COMPUTE = "Law of a worker's time from reading to committing; another one keeps the mean."  # help of the flag
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,7 +186,7 @@ class Cluster:
     """
 
     workers: int
-    compute: Delay | VariableSpeed | Sequence[Delay | VariableSpeed]
+    compute: Delay | VariableSpeed | Sequence[Delay | VariableSpeed] = field(metadata={"choice": _COMPUTE})
     network: Network = field(default_factory=Network)
     server: Server = field(default_factory=Server)
     protocol: CommitProtocol = field(default_factory=Asynchronous)
@@ -214,6 +215,14 @@ class Cluster:
             words.append(f"{len(self.faults)} fault{'s' if len(self.faults) > 1 else ''} ({', '.join(kinds)})")
         return f"Cluster({', '.join(words)})"
 
+    def fitted(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Changes of fields; with another number of workers, the laws of a fleet keep the shares of its classes."""
+        workers, network = changes.get("workers", self.workers), changes.get("network", self.network)
+        latency = _for_workers("latency", network.latency, workers)
+        if latency is not network.latency:
+            changes = {**changes, "network": replace(network, latency=latency)}
+        return {**changes, "compute": _for_workers("compute", changes.get("compute", self.compute), workers)}
+
     @property
     def laws(self) -> tuple[Delay | VariableSpeed, ...]:
         """The compute law of each worker, length n."""
@@ -238,6 +247,18 @@ class Cluster:
         """
         steady = not any(isinstance(law, VariableSpeed) for law in expand(self.compute, 1))
         return self.network.is_instant and self.server.atomic and not self.faults and steady
+
+
+def _for_workers(name: str, laws: Any, workers: int) -> Any:
+    """Laws of a fleet for another number of workers."""
+    if not isinstance(laws, tuple) or workers < 1 or len(laws) == workers:
+        return laws
+    if any(isinstance(law, ByJob) for law in laws):
+        raise ValueError(
+            f"`workers` cannot become {workers} while `{name}` has the times of each worker's own mini-batches, for "
+            f"{len(laws)} workers; choose one law for all as well, or make those of {workers} by `job_times`."
+        )
+    return tuple(laws[worker * len(laws) // workers] for worker in range(workers))
 
 
 def _require(name: str, value: object, kind: type, example: str) -> None:

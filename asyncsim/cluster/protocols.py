@@ -64,7 +64,7 @@ class CommitProtocol(Protocol):
         ...
 
 
-class NamedProtocol(Checked, Named, family="protocols"):
+class NamedProtocol(Checked, Named, family="protocols", members=CommitProtocol):
     """Base class of protocols that the command line knows by name."""
 
 

@@ -31,6 +31,7 @@ EXACT = 9  # digits: 0.07·100 is 7, although it is 7.000000000000001 in floatin
 class _Sparse(Compressor, abstract=True):
     fraction: float | None = None
     k: int | None = None
+    either: ClassVar[tuple[str, ...]] = ("fraction", "k")  # of which one that is given replaces the other
 
     def __post_init__(self) -> None:
         if (self.fraction is None) == (self.k is None):

@@ -70,7 +70,7 @@ class Delay(Protocol):
         ...
 
 
-class Law(Named, family="delays"):
+class Law(Named, family="delays", members=Delay):
     """Base class of laws that the command line knows by name. See `Delay` for what else a law must have."""
 
     @classmethod
@@ -85,13 +85,13 @@ class Law(Named, family="delays"):
         has = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         return {name: value for name, value in values.items() if name in has and value is not None}
 
-
-def arguments_like(kind: type[Law], law: "Delay | Sequence[Delay]") -> dict[str, float]:
-    """Arguments with which another law keeps the mean and the spread of a law, or the averages of several."""
-    laws = law if isinstance(law, Sequence) else (law,)
-    mean = sum(one.mean for one in laws) / len(laws)
-    variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `VariableSpeed` has none
-    return kind.like(mean, variance)
+    @classmethod
+    def in_place_of(cls, law: "Delay | Sequence[Delay]") -> dict[str, float]:
+        """Arguments with which a law of this class keeps the mean and the spread of a law, or averages of several."""
+        laws = law if isinstance(law, Sequence) else (law,)
+        mean = sum(one.mean for one in laws) / len(laws)
+        variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `VariableSpeed` has none
+        return cls.like(mean, variance)
 
 
 def positive(remedy: str) -> Callable[[str, Any], float]:

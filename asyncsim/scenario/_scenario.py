@@ -10,11 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Structure
 from asyncsim._description import code_of, describe, hash_of
-from asyncsim._fields import Field, described_arguments, kind_of
+from asyncsim._fields import Field
+from asyncsim._parts import Part, fields_of
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
@@ -28,10 +30,16 @@ from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, Measure, Record
 from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
 from asyncsim.rules._wrappers import compressor_of
-from asyncsim.scenario._clusters import cluster_fields, workers_of
-from asyncsim.scenario._components import LENGTHS, STUDY_FIELDS, Component, components_of
-from asyncsim.scenario._override import override
-from asyncsim.scenario._recorded import expected_commits, recorded_commits, refuse_cluster_fields
+from asyncsim.scenario._parts import (
+    LENGTHS,
+    STUDY_FIELDS,
+    choices,
+    cluster_fields,
+    override,
+    parts_of,
+    refuse_cluster_fields,
+    workers_of,
+)
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
@@ -322,7 +330,9 @@ class Scenario:
     @property
     def expected_commits(self) -> float:
         """How many commits the schedule has, roughly if its length is a time."""
-        return expected_commits(self.cluster, self.total, self.seconds)
+        if isinstance(self.cluster, Cluster):
+            return simulation.expected_commits(self.cluster, self.total, self.seconds)
+        return float(self.total or 0)
 
     def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Name -> shape and dtype of one record, of what is recorded while the replay runs."""
@@ -373,9 +383,9 @@ class Scenario:
         return hash_of(self.describe_schedule())
 
     @property
-    def components(self) -> tuple[Component, ...]:
-        """Compute law, protocol, rule, compressor and workload, taken apart; of a recorded trace, the last three."""
-        return components_of(self.cluster, self.rule, self.workload)
+    def parts(self) -> dict[str, Part]:
+        """Cluster, rule, compressor, workload and partition, taken apart; a recorded trace has no parts."""
+        return parts_of(self.cluster, self.rule, self.workload)
 
     def fields(self, **components: str) -> tuple[Field, ...]:
         """Everything that `override` takes, with present values and what it means.
@@ -395,17 +405,8 @@ class Scenario:
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
-        *modelled, rule, compressor, workload = (one.fields(components.get(one.kind.field)) for one in self.components)
-        study = study_fields(self)
-        if isinstance(self.cluster, Trace):
-            study = [field for field in study if field.name != "schedule_seed"]
-        cluster = cluster_fields(self.cluster)
-        if isinstance(self.cluster, Cluster):
-            law, protocol = modelled
-            helps = described_arguments(Cluster.__doc__ or "")
-            workers = Field("workers", "integer", helps["workers"], "Cluster", self.cluster.workers)
-            cluster = [workers, *law, *protocol, *cluster]
-        return (*cluster, *rule, *compressor, *workload, *study)
+        study = [field for field in study_fields(self) if self.trace is None or field.name != "schedule_seed"]
+        return (*(field for part in self.parts.values() for field in part.fields(components)), *study)
 
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.
@@ -531,13 +532,37 @@ def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
     return (*names, *workload.quantities, *metrics(workload, params), *worker_metrics(workload, params))
 
 
+def recorded_commits(trace: Trace, given: Mapping[str, Any]) -> int:
+    """How many commits of a recorded trace are replayed."""
+    if not len(trace):
+        raise ValueError("`cluster` must be a trace with commits; got an empty one.")
+    for name, value in given.items():
+        if name == "seconds":
+            commits = int(np.searchsorted(trace.commit_time, value, side="right"))
+            if not commits:
+                first = f"{trace.commit_time[0]:g}"
+                raise ValueError(f"`seconds` must reach the first commit of the trace, at {first} s; got {value:g}.")
+            return commits
+        commits = value if name == "commits" else value * trace.workers
+        if commits > len(trace):
+            per = "" if name == "commits" else f" for {trace.workers} workers"
+            raise ValueError(
+                f"`{name}` must be at most those of the recorded trace, {len(trace)}{per}; got {value}. Leave it out "
+                "for all."
+            )
+        return commits
+    return len(trace)
+
+
+def all_fields() -> tuple[Field, ...]:
+    """Every field that a scenario of the library's components can have, without values."""
+    return (*cluster_fields(), *(field for choice in choices().values() for field in choice.every()), *study_fields())
+
+
 def study_fields(scenario: Scenario | None = None) -> list[Field]:
     """The fields of a scenario beside those of its components, with the values of a scenario if one is given."""
-    helps = {**described_arguments(Scenario.__doc__ or ""), "record": RECORD_HELP}
-    own = {field.name: field for field in dataclasses.fields(Scenario)}
-    fields = []
-    for name in STUDY_FIELDS:
-        kind = "names" if name == "record" else kind_of(own[name].type)
-        value = None if scenario is None else getattr(scenario, "strides" if name == "record" else name)
-        fields.append(Field(name, kind, helps[name], "Study", value, default=own[name].default))
-    return fields
+    values = {name: None if scenario is None else getattr(scenario, name) for name in STUDY_FIELDS}
+    own = {field.name: field for field in fields_of(Scenario, "Study", values)}
+    record = dataclasses.replace(own["record"], kind="names", help=RECORD_HELP)
+    strides = None if scenario is None else scenario.strides
+    return [*(own[name] for name in STUDY_FIELDS if name != "record"), dataclasses.replace(record, value=strides)]

@@ -15,7 +15,8 @@ import numpy as np
 from asyncsim import _code as code
 from asyncsim._checks import did_you_mean
 from asyncsim._description import code_of, describe, hash_of
-from asyncsim._fields import Field, fields_of, settings
+from asyncsim._fields import Field, settings
+from asyncsim._parts import fields_of
 from asyncsim._version import REVISION
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import keep_png

@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._priors import Prior
-from asyncsim.scenario._scenario import Scenario
+from asyncsim.scenario._scenario import Scenario, all_fields
 
 
 def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
@@ -115,8 +115,6 @@ def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list
 
 def _require_known(base: Scenario, fields: Iterable[str]) -> None:
     """Refuse a field that neither this scenario nor one with other components has."""
-    from asyncsim.scenario._catalogue import all_fields
-
     known = {field.name for field in (*base.fields(), *all_fields())}
     for name in fields:
         if name not in known:

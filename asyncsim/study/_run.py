@@ -13,7 +13,7 @@ from typing import Any
 import jax.monitoring
 import numpy as np
 
-from asyncsim._fields import settings
+from asyncsim._fields import Field, settings
 from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
@@ -27,11 +27,10 @@ from asyncsim.plots._report import SIZE, draw_report
 from asyncsim.plots.style import keep_png
 from asyncsim.reports._trace import recorded_prediction
 from asyncsim.reports.staleness import run_prediction
-from asyncsim.scenario._clusters import cluster_fields
-from asyncsim.scenario._components import LENGTHS
 from asyncsim.scenario._lanes import LANES
+from asyncsim.scenario._parts import LENGTHS
 from asyncsim.scenario._rebuild import label_notes
-from asyncsim.scenario._scenario import Scenario, study_fields
+from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder
 from asyncsim.store._files import atomic_write, keep_owned, require_folder, to_plain
@@ -44,7 +43,9 @@ from asyncsim.trace._tables import end_of_trace
 
 FILES = (TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)
 CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down
-SHOWN_BY_PICTURE = (*LENGTHS, "record")  # need not be repeated in a subtitle
+LAW = "Law"  # of the compute times
+SECTIONS = ("Rule", "Compressor", "Workload", LAW, "Cluster", "Study")  # of a subtitle
+SHOWN_BY_PICTURE = (*LENGTHS, "record", "workers", "rule", "workload")  # need not be repeated in a subtitle
 
 SECONDS = ("wall_seconds", "compile_seconds")
 OWN_TRACE = "trace of this scenario"
@@ -282,18 +283,14 @@ def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
 
 def headline(scenario: Scenario) -> tuple[str, str]:
     """Two lines of text: rule, workload and number of workers; and the settings that differ from the defaults."""
-    *modelled, rule, compressor, workload = scenario.components
     data, name = scenario.workload.data, scenario.workload.name
     task = f"{data.name} ({name})" if isinstance(data, Dataset) else name
-    groups = [rule.arguments(), compressor.fields(), workload.arguments()]
-    cluster = cluster_fields(scenario.cluster)
-    if modelled:
-        law, protocol = modelled
-        groups += [law.fields(), [*protocol.fields(), *cluster]]
-    else:
-        groups.append(cluster)
-    groups.append(study_fields(scenario))
-    told = [settings(field for field in group if field.name not in SHOWN_BY_PICTURE) for group in groups]
+    law = {field.name for part in scenario.parts.values() for one in part.choices[:1] for field in one.fields({})}
+    sections: dict[str, list[Field]] = {section: [] for section in SECTIONS}
+    for field in scenario.fields():
+        if field.name not in SHOWN_BY_PICTURE:
+            sections[LAW if field.group == "Cluster" and field.name in law else field.group].append(field)
+    told = [settings(section) for section in sections.values()]
     if scenario.trace is not None:
         told.append("recorded schedule")
     return f"{scenario.rule.name} on {task}, {scenario.workers} workers", "; ".join(filter(None, told))

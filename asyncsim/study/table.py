@@ -12,30 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim._description import describe, from_description, hash_of
+from asyncsim._description import from_description, hash_of
 from asyncsim._metrics import KEYS, metric, own_metrics
-from asyncsim._remember import cached_per_object
-from asyncsim.cluster import Cluster
 from asyncsim.costs import Power, Price
-from asyncsim.scenario._clusters import cluster_fields
-from asyncsim.scenario._components import (
-    COMPRESSOR,
-    RULE,
-    STUDY_FIELDS,
-    compressor_component,
-    law_component,
-    protocol_component,
-    rule_component,
-    shown_name,
-    workload_component,
-)
-from asyncsim.scenario._compression import without
 from asyncsim.scenario._lanes import LANES, lanes_of
+from asyncsim.scenario._parts import STUDY_FIELDS
+from asyncsim.scenario._parts import values_of as values_of_parts
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entries import DONE, FAILURE, now
 from asyncsim.store._files import atomic_write
 from asyncsim.study._store import Store, spent_in
-from asyncsim.workloads import Workload
 
 __all__ = [
     "Numbers",
@@ -133,35 +119,12 @@ def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
 
 
 def values_of(scenario: Scenario) -> dict[str, Any]:
-    """Field -> value, as plain data; as `Scenario.fields` has them, but a thousand times in half a second."""
-    rule = {RULE.field: without(scenario.rule).name, **_shown(RULE.field, rule_component(scenario.rule).values)}
-    compressor = compressor_component(scenario.rule)
-    rule |= {COMPRESSOR.field: compressor.name, **_shown(COMPRESSOR.field, compressor.values)}
+    """Field -> value, as plain data."""
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
     study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
     lanes = lanes_of(scenario)
     study |= {} if lanes is None else {LANES: lanes}
-    cluster = {} if scenario.trace is not None else _of_cluster(scenario.cluster)
-    return {**cluster, **describe(rule), **_of_workload(scenario.workload), **study}
-
-
-@cached_per_object
-def _of_cluster(cluster: Any) -> dict[str, Any]:
-    fields = cluster_fields(cluster)
-    if not isinstance(cluster, Cluster):
-        return describe({field.name: field.value for field in fields})
-    law, protocol = law_component(cluster.compute), protocol_component(cluster.protocol)
-    fields = [*law.fields(), *protocol.fields(), *fields]
-    return describe({"workers": cluster.workers, **{field.name: field.value for field in fields}})
-
-
-@cached_per_object
-def _of_workload(workload: Workload) -> dict[str, Any]:
-    return describe({field.name: field.value for field in workload_component(workload).fields()})
-
-
-def _shown(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {shown_name(kind, name): value for name, value in values.items()}
+    return {**values_of_parts(scenario.cluster, scenario.rule, scenario.workload), **study}
 
 
 def table_of(

@@ -14,7 +14,7 @@ import pytest
 from asyncsim._families import ours
 from asyncsim.cli._command import COMMANDS
 from asyncsim.cli._completion import SHELLS
-from asyncsim.scenario._catalogue import all_fields
+from asyncsim.scenario._scenario import all_fields
 from asyncsim.store import tags
 from tests.cli.commands import Command, assert_one_line
 

@@ -3,7 +3,7 @@
 import pytest
 
 import asyncsim as asim
-from asyncsim.scenario._catalogue import all_fields
+from asyncsim.scenario._scenario import all_fields
 from tests.cli.commands import Command, Done
 
 pytestmark = pytest.mark.usefixtures("scripts")

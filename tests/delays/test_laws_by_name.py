@@ -7,7 +7,6 @@ import pytest
 
 from asyncsim import _families as families
 from asyncsim.delays import Constant, Exponential, Gamma, Pareto, Profile, VariableSpeed, Weibull, by_name
-from asyncsim.delays._law import arguments_like
 
 SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal", "weibull", "pareto"]
 
@@ -15,7 +14,7 @@ SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal",
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("cv", [0.01, 0.3, 0.57])
 def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
-    law = by_name(name)(**arguments_like(by_name(name), Gamma(2.0, cv)))
+    law = by_name(name)(**by_name(name).in_place_of(Gamma(2.0, cv)))
     assert law.mean == pytest.approx(2.0)
     assert math.sqrt(law.variance) == pytest.approx(2.0 * cv)
 
@@ -23,15 +22,15 @@ def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("cv", [1.0, 3.0])
 def test_the_mean_is_kept_if_the_law_cannot_spread_so_far(name: str, cv: float) -> None:
-    law = by_name(name)(**arguments_like(by_name(name), Gamma(2.0, cv)))
+    law = by_name(name)(**by_name(name).in_place_of(Gamma(2.0, cv)))
     assert law.mean == pytest.approx(2.0)
     assert law.variance <= (2.0 * cv) ** 2 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", [*families.ours("delays")])
 def test_a_law_becomes_itself(name: str) -> None:
-    law = by_name(name)(**arguments_like(by_name(name), Gamma(2.0, 0.4)))
-    assert arguments_like(by_name(name), law) == pytest.approx(dataclasses.asdict(law))  # type: ignore[call-overload]
+    law = by_name(name)(**by_name(name).in_place_of(Gamma(2.0, 0.4)))
+    assert by_name(name).in_place_of(law) == pytest.approx(dataclasses.asdict(law))  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -45,11 +44,11 @@ def test_a_law_becomes_itself(name: str) -> None:
 )
 @pytest.mark.parametrize("name", ["gamma", "weibull", "pareto"])
 def test_a_spread_that_is_not_a_number_must_be_given(law, name: str) -> None:
-    arguments = arguments_like(by_name(name), law)
+    arguments = by_name(name).in_place_of(law)
     assert not {"cv", "shape"} & arguments.keys()
-    assert arguments_like(by_name("exponential"), law) == {"mean": 2.0}
+    assert by_name("exponential").in_place_of(law) == {"mean": 2.0}
 
 
 def test_shape_is_that_of_the_new_law() -> None:
-    assert arguments_like(by_name("pareto"), Weibull(1.0, 1.0))["shape"] == pytest.approx(1 + math.sqrt(2))
-    assert arguments_like(by_name("weibull"), Exponential(1.0))["shape"] == pytest.approx(1.0)
+    assert by_name("pareto").in_place_of(Weibull(1.0, 1.0))["shape"] == pytest.approx(1 + math.sqrt(2))
+    assert by_name("weibull").in_place_of(Exponential(1.0))["shape"] == pytest.approx(1.0)

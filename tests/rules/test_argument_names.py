@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim._families import ours
-from asyncsim._fields import described_arguments
+from asyncsim._parts import described_arguments
 
 
 def owners(argument):

@@ -10,9 +10,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim._families import ours
+from asyncsim._parts import chosen
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.rules import View
-from asyncsim.scenario._components import rule_component
+from asyncsim.scenario._parts import choices
 from tests.problems import RULES, SOLVED_ON, compare, gamma_trace, trace_for, tree_workload, varied
 
 SIZES = (1000, 2000, 4000)  # of one parameter tensor
@@ -82,10 +83,10 @@ def operations(rule, size):
 def test_the_command_line_can_rebuild_it(name):
     """Its fields, written out and parsed again, make the same rule; a new step size makes another of its kind."""
     rule = made(name)
-    component = rule_component(rule)
+    component = chosen(choices()["rule"], rule)
     assert component.name == rule.name
-    texts = {field.name: field.show() for field in component.fields() if field.value is not None}
-    parsers = {field.name: field.parse for field in component.fields()}
+    texts = {field.name: field.show() for field in component.fields({}) if field.value is not None}
+    parsers = {field.name: field.parse for field in component.fields({})}
     again = component.rebuild({key: parsers[key](text) for key, text in texts.items()})
     assert again == rule
     changed = component.rebuild({"learning_rate": 0.123})

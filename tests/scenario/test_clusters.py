@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.scenario._clusters import shown_name
+from asyncsim.scenario._parts import name_in_cluster
 from asyncsim.scenario._rebuild import hints, rebuild
 
 PIPELINE = asim.Pipeline(stages=3, forward=asim.delays.Gamma(mean=1.0, cv=0.3))
@@ -71,7 +71,7 @@ def test_names_that_a_rule_has_too():
     local = scenario(ROLLOUTS, asim.rules.LocalSGD(0.05, window=2))
     changed = local.override(order="window", cluster_window=3, window=4)
     assert (changed.cluster.window, changed.rule.window) == (3, 4)
-    assert shown_name(asim.Pipeline, "schedule") == "schedule"
+    assert name_in_cluster("schedule") == "schedule"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import asyncsim as asim
 from asyncsim._description import NotRebuilt
 from asyncsim.datasets import Partition, partition
 from asyncsim.pool._parcels import Packer, unpack
-from asyncsim.scenario._catalogue import all_fields
 from asyncsim.scenario._rebuild import hints, rebuild
+from asyncsim.scenario._scenario import all_fields
 
 DIGITS = asim.datasets.Digits()
 
@@ -98,10 +98,13 @@ def test_it_travels_to_other_processes(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"partition_labels": 3}, "`partition_labels` is not a field of partition 'dirichlet', only of 'labels'"),
+        (
+            {"partition_labels": 3},
+            "`partition_labels` is not a field of partition 'dirichlet', only of labels; 'dirichlet' has",
+        ),
         (
             {"partition": "iid", "partition_alpha": 0.1},
-            "of partition 'iid', only of 'dirichlet', 'mixture'",
+            "of partition 'iid', only of dirichlet, mixture",
         ),
         ({"partition_alhpa": 0.1}, r"Did you mean `partition_alpha`\?"),
         ({"partition": "labls"}, r"`partition` must be one of .*Did you mean 'labels'\?"),

@@ -12,9 +12,10 @@ import pytest
 import asyncsim as asim
 from asyncsim import _component as component
 from asyncsim._families import ours
-from asyncsim._fields import arguments, kind_of, settings
-from asyncsim.scenario._catalogue import all_fields
-from asyncsim.scenario._components import STUDY_FIELDS, shown_name
+from asyncsim._fields import settings
+from asyncsim._parts import arguments, kind_of
+from asyncsim.scenario._parts import STUDY_FIELDS, choices
+from asyncsim.scenario._scenario import all_fields
 
 
 def scenario(**changes: Any) -> asim.Scenario:
@@ -176,7 +177,7 @@ class TestOverride:
             return {p.name: 2 if kind_of(p.annotation) == "integer" else 0.25 for p in takes if p.default is p.empty}
 
         def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
-            given = {shown_name("rule", name): value for name, value in required(rule).items()}
+            given = {choices()["rule"].shown(name): value for name, value in required(rule).items()}
             return one.override(rule=rule, **given)
 
         rules = [*ours("rules")]

@@ -23,7 +23,7 @@ from asyncsim.cli._sweep.values import axes_of, changed_scenario, draws_of, made
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._catalogue import all_fields
+from asyncsim.scenario._scenario import all_fields
 from asyncsim.study._store import open_store
 from asyncsim.study._sweep import Sweep, SweepProgress, sweep
 
@@ -146,7 +146,7 @@ def sweep_command(source: Source) -> FieldCommand:
     return FieldCommand(
         name="sweep",
         fields=base.fields,
-        others=all_fields(),
+        others=all_fields,
         options=[*sweep_options(default), help_for_option()],
         help=f"Sweep the scenario of {source.shown}. Present values stand in brackets; `sweep --help` says more.",
         epilog=OTHER_FLAGS,

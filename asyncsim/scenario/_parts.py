@@ -1,0 +1,290 @@
+"""What a scenario consists of: its cluster, rule, compressor, workload and partition, as parts with fields.
+
+Rule, compressor and workload are choices at the top of a scenario. Two of its choices are no field of a component: the
+compressor wraps the rule, and the partition shares the workload's data set out.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from asyncsim import _checks as checks
+from asyncsim._description import describe
+from asyncsim._families import FAMILIES
+from asyncsim._fields import Field
+from asyncsim._parts import (
+    CUSTOM,
+    KEPT,
+    Choice,
+    Chosen,
+    Inner,
+    Part,
+    arguments,
+    choices_of,
+    chosen,
+    described_arguments,
+    every_field,
+    prefixed,
+    refuse_unknown,
+    warn,
+)
+from asyncsim._remember import cached_per_object
+from asyncsim.cluster import Cluster
+from asyncsim.datasets import Dataset, Partition, partition
+from asyncsim.datasets._partition import ARGUMENTS, OWN
+from asyncsim.rules import Compressed, Rule, compressed
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+
+RULE, COMPRESSOR, WORKLOAD, PARTITION = "rule", "compressor", "workload", "partition"  # choices of a scenario
+LENGTHS = ("commits", "seconds", "commits_per_worker")
+STUDY_FIELDS = (*LENGTHS, "seed", "schedule_seed", "record")  # of a scenario, beside those of its parts
+COUNTS_WORKERS = "rule_workers"  # field of a rule that was given the number of workers: it follows the cluster's
+NONE = "none"  # the choice of no compressor, and of no partition
+COMMON = ("least", "weighting", "seed")  # arguments that all partitions have
+
+
+def _unchanged(wrapped: Any, *_: Any) -> Any:
+    return wrapped
+
+
+def _signed(make: Callable[..., Any], sources: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """A constructor whose arguments are those of others: name -> which one has it, with its help."""
+    helps = {name: described_arguments(inspect.getdoc(source) or "").get(name, "") for name, source in sources.items()}
+    parameters = [inspect.signature(source).parameters[name] for name, source in sources.items()]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    make.__doc__ = "\n".join(
+        ["Arguments of others.", "", "Args:", *(f"    {name}: {help}" for name, help in helps.items())]
+    )
+    return make
+
+
+@cache
+def _wrapping(kind: type) -> Callable[..., Any]:
+    """Arguments of a compressor -> what compresses a rule with it."""
+
+    def make(*, error_feedback: bool = True, **values: Any) -> Callable[[Rule], Rule]:
+        return partial(compressed, compressor=kind(**values), error_feedback=error_feedback)
+
+    make.either = getattr(kind, "either", ())  # type: ignore[attr-defined]
+    return _signed(make, {**dict.fromkeys(arguments(kind), kind), "error_feedback": Compressed})
+
+
+@cache
+def _sharing(by: str) -> Callable[..., Any]:
+    """Arguments of a partition -> what shares a data set out to a number of workers."""
+    names = (*filter(None, [ARGUMENTS[by]]), *COMMON)
+    return _signed(lambda **values: partial(partition, by=by, **values), dict.fromkeys(names, Partition))
+
+
+class _Options(Mapping[str, Callable[..., Any]]):
+    """Name -> constructor, for every name of a family that there is, and for none."""
+
+    def __init__(self, names: Mapping[str, Any], make: Callable[[str], Callable[..., Any]]) -> None:
+        self.names, self.make = names, make
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return _nothing if name == NONE else self.make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((NONE, *sorted(self.names)))
+
+    def __len__(self) -> int:
+        return 1 + len(self.names)
+
+
+def _nothing() -> Callable[..., Any]:
+    """Leave it as it is."""
+    return _unchanged
+
+
+def choices() -> dict[str, Choice]:
+    """Name -> choice, of those at the top of a scenario.
+
+    An argument of theirs that a cluster or the study has too is set with a prefix: "rule_limit", as there is a "limit".
+    """
+    return _choices(len(FAMILIES["delays"]), len(FAMILIES["protocols"]))  # to which a script may add
+
+
+@cache
+def _choices(laws: int, protocols: int) -> dict[str, Choice]:
+    del laws, protocols
+    taken = frozenset({field.name for field in every_field(Cluster)} | {COMPRESSOR, *STUDY_FIELDS})
+    rule, compressor, workload = (prefixed(name, taken) for name in (RULE, COMPRESSOR, WORKLOAD))
+    wrapping = _Options(FAMILIES["compressors"], lambda name: _wrapping(FAMILIES["compressors"][name]))
+    smaller = f"What makes the messages of the rule smaller. {KEPT}"
+    learned = "What is learned; another one keeps the data set and the arguments that both have."
+    shared = f"Who has which training examples: every worker all of them (none), or a part. {KEPT}"
+    made = (
+        Choice(RULE, FAMILIES["rules"], f"Update rule. {KEPT}", "Rule", shown=rule),
+        Choice(COMPRESSOR, wrapping, smaller, "Compressor", NONE, compressor),
+        Choice(WORKLOAD, FAMILIES["workloads"], learned, "Workload", shown=workload),
+        Choice(PARTITION, _Options(ARGUMENTS, _sharing), shared, "Workload", NONE, f"{PARTITION}_{{}}".format),
+    )
+    return {choice.name: choice for choice in made}
+
+
+def parts_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Part]:
+    """The parts of a scenario; without a data set there is no partition, and a recorded trace has no fields."""
+    parts: dict[str, Part] = {} if isinstance(cluster, Trace) else {"cluster": cluster_part(cluster)}
+    parts |= {RULE: chosen(choices()[RULE], without(rule)), COMPRESSOR: _compression(rule)}
+    return parts | workload_parts(workload)
+
+
+def workload_parts(workload: Workload) -> dict[str, Part]:
+    """A workload, and the partition of its data set."""
+    learner = chosen(choices()[WORKLOAD], workload)
+    parts: dict[str, Part] = {WORKLOAD: learner}
+    if isinstance(workload.data, Dataset) and learner.name != CUSTOM:
+        parts[PARTITION] = _partition(workload.data)
+    return parts
+
+
+def without(rule: Rule) -> Rule:
+    """The rule that is compressed, or the rule itself."""
+    return rule.rule if isinstance(rule, Compressed) else rule
+
+
+def _compression(rule: Rule) -> Chosen:
+    if not isinstance(rule, Compressed):
+        return Chosen(choices()[COMPRESSOR], _unchanged, NONE, {})
+    around = partial(compressed, compressor=rule.compressor, error_feedback=rule.error_feedback)
+    inner = chosen(Choice(COMPRESSOR, FAMILIES["compressors"], ""), rule.compressor)
+    return Chosen(choices()[COMPRESSOR], around, inner.name, {**inner.values, "error_feedback": rule.error_feedback})
+
+
+def _partition(data: Dataset) -> Chosen:
+    if not isinstance(data, Partition):
+        return Chosen(choices()[PARTITION], None, NONE, {})
+    settings = data.settings()
+    return Chosen(choices()[PARTITION], None, settings.pop("by"), settings)
+
+
+def cluster_part(cluster: Any) -> Inner:
+    """A cluster as a part; of another kind than `Cluster`, names that a rule or a workload has too have a prefix."""
+    return Inner(cluster, str if isinstance(cluster, Cluster) else name_in_cluster, "Cluster")
+
+
+def name_in_cluster(name: str) -> str:
+    """The name under which a field of a cluster of another kind is set."""
+    taken = _names_of_others(*(len(choice.options) for choice in choices().values()))
+    return f"cluster_{name}" if name in taken else name
+
+
+@cache
+def _names_of_others(*sizes: int) -> frozenset[str]:
+    """Names of all fields that rules, compressors, workloads and the study have."""
+    del sizes
+    return frozenset({*STUDY_FIELDS, *(field.name for choice in choices().values() for field in choice.every())})
+
+
+def workers_of(cluster: Any) -> int | None:
+    """Number of workers, or None for a kind of cluster that does not know it before it is simulated."""
+    return getattr(cluster, "workers", None)
+
+
+def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str, Any]) -> tuple[Any, Rule, Workload]:
+    """The three with some fields changed; see `Scenario.override`."""
+    rest, parts = dict(changes), parts_of(cluster, rule, workload)
+    changed = parts["cluster"].rebuild(rest) if "cluster" in parts else cluster
+    before, workers = workers_of(cluster), workers_of(changed)
+    if COUNTS_WORKERS not in changes and workers != before and getattr(without(rule), "workers", None) is not None:
+        rest[COUNTS_WORKERS] = workers
+    learner = parts[WORKLOAD]
+    if workers is not None and (data := _shared_out(parts, rest, workload.data, before, workers)) is not workload.data:
+        learner = replace(learner, context={"data": data})  # type: ignore[type-var]
+    ruled, wrap = (parts[name].rebuild(rest) for name in (RULE, COMPRESSOR))
+    if COUNTS_WORKERS not in changes:
+        rest.pop(COUNTS_WORKERS, None)
+    changed_parts = changed, wrap(ruled), _grouped(learner.rebuild(rest), workload)
+    if rest:
+        known = [field.name for part in parts.values() for field in part.fields({})]
+        present = [choice for part in parts_of(*changed_parts).values() for choice in part.choices]
+        refuse_unknown(next(iter(rest)), present, [*known, *STUDY_FIELDS], "a field of this scenario")
+    return changed_parts
+
+
+def _shared_out(parts: Mapping[str, Part], changes: dict[str, Any], data: Any, before: int | None, workers: int) -> Any:
+    """The data set, shared out anew where the way of doing so or the number of workers changes."""
+    part = parts.get(PARTITION)
+    if not isinstance(part, Chosen):
+        return data
+    share = part.rebuild(changes)
+    if share is None and (workers == before or not isinstance(data, Partition)):
+        return data
+    if share is None and part.name == OWN:
+        raise ValueError(
+            f"`workers` cannot be {workers} while who has which examples is of your own making; choose a `partition` "
+            f"as well, one of {', '.join(ARGUMENTS)}."
+        )
+    share = share or part.choice.options[part.name](**part.values)
+    return share(data.data if isinstance(data, Partition) else data, workers)
+
+
+def _grouped(workload: Workload, before: Workload) -> Workload:
+    """A workload with the parameter groups of the one before it."""
+    if before.groups is None or workload.groups is not None:
+        return workload
+    try:
+        return workload.grouped(before.groups)
+    except ValueError:
+        warn(
+            f"The `groups` of {before.name!r} do not fit the tensors of {workload.name!r}; its layers are split evenly."
+        )
+        return workload
+
+
+def refuse_cluster_fields(trace: Trace, changes: Mapping[str, Any]) -> None:
+    """Refuse to change the cluster of a scenario whose schedule is recorded."""
+    fields = {"schedule_seed", *(field.name for field in every_field(Cluster))}
+    for name in filter(fields.__contains__, changes):
+        raise ValueError(
+            f"`{name}` cannot be changed: the schedule is a recorded trace of {trace.workers} workers. Give the "
+            "scenario a Cluster to simulate others."
+        )
+
+
+def cluster_fields() -> list[Field]:
+    """Every field that a `Cluster` can have, without values."""
+    return [replace(field, group="Cluster") for field in every_field(Cluster)]
+
+
+def named_choices() -> dict[str, Choice]:
+    """Name -> choice, of laws, protocols, rules, compressors and workloads."""
+    modelled = {name: replace(choice, group="Cluster") for name, choice in choices_of(Cluster).items()}
+    return modelled | {name: choice for name, choice in choices().items() if name != PARTITION}
+
+
+def named_fields(name: str) -> dict[str, list[Field]]:
+    """Choice -> fields, for every law, protocol, rule or workload of this name, with their defaults."""
+    named = named_choices()
+    found = {field: choice.arguments(name) for field, choice in named.items() if name in choice.options}
+    if not found:
+        known = [other for choice in named.values() for other in choice.options]
+        hint = checks.did_you_mean(name, known, quote="'")
+        raise ValueError(f"There is no law, protocol, rule or workload {name!r}.{hint}")
+    return found
+
+
+def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
+    """Field -> value as plain data, as `Scenario.fields` has them, but a thousand times in half a second."""
+    ruled = chosen(choices()[RULE], without(rule)).named_values() | {RULE: without(rule).name}
+    ruled |= _compression(rule).named_values()
+    return {**_values_of_cluster(cluster), **describe(ruled), **_values_of_workload(workload)}
+
+
+@cached_per_object
+def _values_of_cluster(cluster: Any) -> dict[str, Any]:
+    return {} if isinstance(cluster, Trace) else _values(cluster_part(cluster))
+
+
+@cached_per_object
+def _values_of_workload(workload: Workload) -> dict[str, Any]:
+    return {name: value for part in workload_parts(workload).values() for name, value in _values(part).items()}
+
+
+def _values(part: Part) -> dict[str, Any]:
+    return describe({field.name: field.value for field in part.fields({})})
