@@ -3,6 +3,9 @@
 import dataclasses
 import json
 import math
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +14,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as asim
-from asyncsim import compressors, delays, faults, rules
+from asyncsim import components, compressors, datasets, delays, faults, protocols, rules, workloads
 from asyncsim._description import NotRebuilt, describe, digest, from_description
 from tests.cluster.problems import clusters
+from tests.datasets.test_datasets import arrays, idx
+from tests.datasets.test_images import write_cifar, write_photo
 from tests.delays.laws import LAWS
 from tests.problems import RULES
 
-DIGITS = asim.datasets.Digits()
-NUMBERS = st.floats(0, 1e6, allow_subnormal=False)
-PER_SEED = st.lists(NUMBERS, min_size=1, max_size=4).map(np.array)
-COMPRESSORS = st.sampled_from(
-    [compressors.Identity(), compressors.TopK(0.1), compressors.RandK(k=3), compressors.QSGD(2), compressors.LowRank(2)]
-)
+DIGITS, ONE = datasets.Digits(), delays.Exponential(1.0)
+PARTITION = datasets.Partition(DIGITS, 4, alpha=0.5, least=8)
+CLUSTER = asim.Cluster(4, delays.Gamma(1.0, 0.3), network=asim.Network(latency=delays.Exponential(0.1)))
+SCENARIO = asim.Scenario(CLUSTER, rules.GEM(0.1), workloads.Quadratic([1.0, 0.1]), commits_per_worker=8, record=())
+COMPRESSORS = [
+    compressors.Identity(),
+    compressors.TopK(0.1),
+    compressors.RandK(k=3),
+    compressors.QSGD(2),
+    compressors.LowRank(2),
+    compressors.Natural(),
+    compressors.ScaledSign(),
+]
+PROTOCOLS = [
+    protocols.Asynchronous(),
+    protocols.SSP(2),
+    protocols.Synchronous(1, cancel=True),
+    protocols.KSync(2),
+    protocols.KAsync(2),
+    protocols.KBatchSync(3),
+    protocols.KBatchAsync(3),
+    protocols.Rennala(4, cancel=True),
+    protocols.Malenia(4),
+    protocols.Ringmaster(3, stop=True),
+    protocols.RoundRobin(),
+]
 FAULTS = [
     faults.Slowdown(worker=1, start=2.0, seconds=math.inf, factor=2.0),
     faults.Crash(worker=0, time=3.0, restart_after=None),
@@ -34,14 +59,32 @@ OTHERS = [
     asim.Network(upload_bandwidth=math.inf, bandwidth=1e6, message_bytes=4.0),
     asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.1)),
     asim.Pipeline(stages=3, forward=delays.Gamma(1.0, 0.3), schedule="1f1b", micro_batches=4),
+    asim.Rollouts(slots=4, group=2, batch=2, generate=delays.Exponential(1.0), train=delays.Constant(0.5), lead=1.5),
     delays.VariableSpeed(delays.Constant(1.0), delays.Profile((0.0, 1.0), (1.0, 0.5), period=2.0)),
-    asim.workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
-    asim.workloads.Quadratic([1.0, 2.0], minima=np.arange(8.0).reshape(4, 2)),
-    asim.workloads.MLP(asim.datasets.Partition(DIGITS, 4, alpha=0.5, least=8), hidden=(4, 3), batch_size=8),
-    asim.workloads.Softmax(asim.datasets.AsColour(asim.datasets.Digits(test_fraction=0.5), size=16), batch_size=4),
-    asim.workloads.Surface("booth", noise=0.1, start=(0.0, 1.0)),
-    asim.workloads.Bits([2, 3], bits=4, samples=8, estimator="gspo", lengths=[1.0, 3.0], counts="jobs"),
+    delays.VariableSpeed(
+        delays.Gamma(1.0, 0.5), delays.SlowPeriods(4.0, fast=delays.Constant(9.0), slow=delays.Exponential(1.0))
+    ),
+    rules.compressed(rules.WithProxy(rules.Downpour(0.1)), compressors.TopK(k=3)),
+    workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
+    workloads.Quadratic([1.0, 2.0], minima=np.arange(8.0).reshape(4, 2)),
+    workloads.MLP(PARTITION, hidden=(4, 3), batch_size=8),
+    workloads.Softmax(datasets.AsColour(datasets.Digits(test_fraction=0.5), size=16), batch_size=4),
+    workloads.AlexNet(datasets.AsColour(DIGITS, size=32), batch_size=4),
+    workloads.Surface("booth", noise=0.1, start=(0.0, 1.0)),
+    workloads.Bits([2, 3], bits=4, samples=8, estimator="gspo", lengths=[1.0, 3.0], counts="jobs"),
+    asim.Power(busy=300.0, idle=60.0),
+    asim.Price(2.0, billing_seconds=60.0),
+    CLUSTER,
+    SCENARIO,
+    asim.Comparison({"one": SCENARIO, "two": SCENARIO.override(rule="downpour")}, title="Two"),
 ]
+EXAMPLES = [*LAWS, *COMPRESSORS, *PROTOCOLS, *FAULTS, *(RULES[name][0]() for name in RULES), *OTHERS]
+OF_FILES = {datasets.MNIST, workloads.ConvNet, datasets.CIFAR10, datasets.ImageFolder}  # which a test writes
+BASES = {asim.Rule, asim.Workload, compressors.Compressor, datasets.Dataset}
+RESULTS = {datasets.Parts, workloads.Landscape}
+NUMBERS = st.floats(0, 1e6, allow_subnormal=False) | st.just(math.inf)
+PER_SEED = st.lists(st.floats(0, 0.99), min_size=1, max_size=4).map(np.array)
+VALUES = {"number": NUMBERS | PER_SEED, "law": NUMBERS, "integer": st.integers(1, 20), "switch": st.booleans()}
 
 
 def assert_identity(component: Any) -> None:
@@ -52,26 +95,54 @@ def assert_identity(component: Any) -> None:
     assert digest(again) == digest(component)
 
 
-@pytest.mark.parametrize("component", [*FAULTS, *OTHERS, *LAWS], ids=repr)
-def test_parts(component: Any) -> None:
+def contained(value: Any) -> Iterator[type]:
+    """Classes of a component and of all that it contains."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from contained(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield type(value)
+        for field in dataclasses.fields(value):
+            yield from contained(getattr(value, field.name))
+
+
+def test_every_component_of_the_library_has_an_example() -> None:
+    families = [delays, asim.cluster, faults, protocols, compressors, rules, datasets, workloads]
+    public = [getattr(family, name) for family in families for name in family.__all__]
+    classes = {one for one in public if isinstance(one, type) and dataclasses.is_dataclass(one)}
+    classes |= {asim.Scenario, asim.Comparison, asim.Power, asim.Price}
+    assert classes - set(contained(EXAMPLES)) - OF_FILES == BASES | RESULTS
+
+
+@pytest.mark.parametrize("component", EXAMPLES, ids=lambda one: f"{one!r:.60}")
+@given(data=st.data())
+@settings(max_examples=8, deadline=None)
+def test_every_component_with_other_numbers(component: Any, data: st.DataObject) -> None:
+    """Infinite ones, and one value per seed, where it takes them."""
+    fields = [field for field in components.fields(component) if field.kind in VALUES]
+    for field in data.draw(st.lists(st.sampled_from(fields), max_size=3)) if fields else []:
+        value = data.draw(VALUES[field.kind])
+        with suppress(ValueError, TypeError):
+            component = components.override(component, **{field.name: value})
     assert_identity(component)
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_rules(name: str) -> None:
-    assert_identity(RULES[name][0]())
+def test_data_sets_of_files(tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    for name, array in arrays((28, 28)).items():
+        (tmp_path / "mnist" / name).write_bytes(idx(array))
+    write_cifar(tmp_path / "cifar")
+    for part, label in [("train", "cat"), ("train", "dog"), ("val", "cat"), ("val", "dog")]:
+        write_photo(tmp_path / "photos" / part / label / "one.png")
+    assert_identity(workloads.ConvNet(datasets.MNIST(tmp_path / "mnist"), batch_size=4))
+    assert_identity(datasets.CIFAR10(tmp_path / "cifar"))
+    assert_identity(datasets.ImageFolder(tmp_path / "photos", size=8))
 
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
 def test_clusters(cluster: asim.Cluster) -> None:
     assert_identity(cluster)
-
-
-@given(NUMBERS | PER_SEED, st.floats(0, 0.99) | st.lists(st.floats(0, 0.99), min_size=1).map(np.array), COMPRESSORS)
-@settings(max_examples=60, deadline=None)
-def test_one_value_per_seed_and_rules_in_rules(rate: Any, momentum: Any, compressor: compressors.Compressor) -> None:
-    assert_identity(rules.compressed(rules.WithProxy(rules.MomentumSGD(rate, momentum=momentum)), compressor))
 
 
 @dataclasses.dataclass(frozen=True)

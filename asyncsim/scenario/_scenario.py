@@ -561,7 +561,7 @@ def all_fields() -> tuple[Field, ...]:
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:
     """The fields of a scenario beside those of its components, with the values of a scenario if one is given."""
-    values = {name: None if scenario is None else getattr(scenario, name) for name in STUDY_FIELDS}
+    values = {name: getattr(scenario, name, None) for name in STUDY_FIELDS if name != "record"} | {"record": None}
     own = {field.name: field for field in fields_of(Scenario, "Study", values)}
     record = dataclasses.replace(own["record"], kind="names", help=RECORD_HELP)
     strides = None if scenario is None else scenario.strides

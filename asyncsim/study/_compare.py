@@ -94,6 +94,12 @@ class Comparison:
             if not isinstance(scenario, Scenario):
                 raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Comparison) and (self.title, self.digest) == (other.title, other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     def __repr__(self) -> str:
         names = [*self.scenarios]
         more = ", …" if len(names) > LISTED else ""

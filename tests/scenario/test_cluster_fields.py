@@ -100,7 +100,7 @@ def test_laws_made_of_laws_or_samples_have_only_their_numbers_as_fields():
     for law, names in (
         (asim.delays.Empirical([1.0, 2.0]), []),
         (asim.delays.Straggler(Gamma(1.0, 0.3), probability=0.05, factor=10.0), ["probability", "factor"]),
-        (asim.delays.VariableSpeed(Constant(1.0), asim.delays.Profile([0.0], [1.0])), []),
+        (asim.delays.VariableSpeed(Constant(1.0), asim.delays.Profile([0.0], [1.0])), ["period"]),
     ):
         cluster = asim.Cluster(2, law)
         scenario = asim.Scenario(
