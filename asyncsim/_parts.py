@@ -333,7 +333,7 @@ def every_field(kind: type) -> list[Field]:
     own: list[Field] = []
     inner: list[Field] = []
     for name in arguments(kind):
-        classes = [one for one in options_of(annotations[name]) if dataclasses.is_dataclass(one)]
+        classes = [one for one in options_of(annotations[name]) if isinstance(one, type) and _holds_components(one)]
         if name in choices:
             own += choices[name].every()
         elif classes and not is_law(annotations[name]):
@@ -468,8 +468,8 @@ def _is_plain(value: Any) -> bool:
 def _mean(law: Any) -> float | None:
     """Mean of a law, or of one for each worker; None without one."""
     laws = law if isinstance(law, tuple | list) else (law,)
-    means = [getattr(one, "mean", None) for one in laws]
-    return None if None in means or not means else sum(means) / len(means)
+    means = [one.mean for one in laws if hasattr(one, "mean")]
+    return sum(means) / len(means) if means else None
 
 
 def with_mean(name: str, law: Any, mean: Any) -> Any:

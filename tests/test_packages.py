@@ -19,6 +19,7 @@ LAYERS = (
     ("description",),
     ("compressors", "delays", "energy", "datasets"),
     ("fields",),
+    ("parts",),
     ("components",),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),

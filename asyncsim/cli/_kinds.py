@@ -118,7 +118,9 @@ def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
 def answer(kind: str, changes: Mapping[str, Any], commits: int, seed: int) -> Answer:
     """Simulate the usual cluster of a kind with some fields changed, and compare it with what theory knows."""
     cluster = cluster_of_kind(kind, changes)
-    return (_of_pipeline if isinstance(cluster, Pipeline) else _of_rollouts)(cluster, commits, seed)
+    if isinstance(cluster, Pipeline):
+        return _of_pipeline(cluster, commits, seed)
+    return _of_rollouts(cluster, commits, seed)
 
 
 def _of_rollouts(engines: Rollouts, commits: int, seed: int) -> Answer:

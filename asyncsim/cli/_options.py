@@ -60,9 +60,10 @@ class FieldCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """What click does, with the flags of other components where one is given, and those named kept for the help."""
-        known = {flag for param in self.params for flag in param.opts}
+        known = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
         if any(word.startswith("--") and word.partition("=")[0] not in known for word in args):
-            self.params += [field_flag(field, hidden=True) for field in self.others() if field.name not in self.shown]
+            names = {param.name for param in self.params}
+            self.params += [field_flag(field, hidden=True) for field in self.others() if field.name not in names]
         named = components_named(args)
         ctx.meta[__name__] = {field: name for field, name in named.items() if field in self.shown}
         return super().parse_args(ctx, args)
