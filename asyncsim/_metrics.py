@@ -13,7 +13,7 @@ LEAST_WITHOUT_DIGITS, MOST_WRITTEN_OUT = 1e4, 1e9  # sizes of a number between w
 class Metric(NamedTuple):
     """How a number is shown."""
 
-    label: str  # what people read in tables, in reports and on axes
+    label: str  # for people: in tables, in reports and on axes
     kind: Literal["count", "number", "share", "switch", "commit"] = "number"
     unit: str = ""  # empty for a pure number
     larger_is_better: bool | None = None  # none where neither direction is better
@@ -117,7 +117,7 @@ def is_notable(name: str, value: Any) -> bool:
 
 
 def own_metrics(summaries: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Names of what the workloads' `evaluate` measure besides test loss and test accuracy."""
+    """Names of the metrics of the workloads' `evaluate` besides test loss and test accuracy."""
     return list(dict.fromkeys(name for summary in summaries for name in summary if name not in METRICS))
 
 

@@ -39,7 +39,7 @@ VARIANTS = (BEFORE, PAPER)
 SHOWN_AS = {BEFORE: "gradient before the worker's own commit"}  # in pictures and claims
 KAPPA = 4.0
 note = why_no_curves
-FAILING = {  # what fails in the paper's figures 6 and 8: rule and workers, in words
+FAILING = {  # settings that fail in the paper's figures 6 and 8: rule and workers, in words
     ("gem_amplified", 5): f"GEM, κ = {KAPPA:g}, 5 workers",
     ("downpour_large", 10): "DOWNPOUR, η doubled, 10 workers",
     ("downpour_large", 20): "DOWNPOUR, η doubled, 20 workers",
@@ -188,14 +188,14 @@ def at_the_end(seeds: Sequence[Numbers], column: str, rule: str, assumed: str) -
 
 
 def draw_failing(ax: Any, seeds: Sequence[Numbers]) -> None:
-    """Final losses of what fails in the paper, under each law; the line through the medians only guides the eye."""
+    """Final losses of settings that fail in the paper, under each law; the line only guides the eye."""
     for ((rule, n), label), colour in zip(FAILING.items(), (INK, AMBER, VERMILION), strict=True):
         losses = np.hstack(
             [over_seeds(seeds, "final", "training_loss", rule=rule, workers=n, assumed=law) for law in LAWS]
         )
         losses = np.where(np.isfinite(losses), losses, UNTRAINED)
         draw_seeds(ax, range(len(LAWS)), losses, label=label, color=colour, marker="o")
-    ax.set(title="final loss of what fails in the paper", yscale="log", xlim=(-0.4, len(LAWS) - 0.6))
+    ax.set(title="final loss of settings that fail in the paper", yscale="log", xlim=(-0.4, len(LAWS) - 0.6))
     ax.set_xticks(range(len(LAWS)), [law.replace(", ", "\n") for law in LAWS], size=7.5)
     low, high = ax.get_ylim()
     ax.set_ylim(low * (low / high) ** 0.5, high)  # room for the legend

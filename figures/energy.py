@@ -3,8 +3,8 @@
 A worker reads s, and after its commit the central variable is θ: E_k(central) = ½(θ - s)², equation (11). Meanwhile its
 proxy moves by m: E_k(proxy) = ½m². According to the paper, training is stable while E_k(central) ≤ E_k(proxy), (12),
 and GEM is made for equality, (13). But it cannot brake: a worker that finds the central variable further away than its
-proxy would go commits nothing, and the energy is due to the others. DOWNPOUR has no proxy; here each worker keeps one
-beside its updates, which changes nothing. The ratio of a run is the median over blocks of five commits per worker. On a
+proxy would go commits nothing, and the energy is due to the others. DOWNPOUR has no proxy; here each worker also
+computes one, which changes nothing. The ratio of a run is the median over blocks of five commits per worker. On a
 noisy quadratic, DOWNPOUR's ratio is known exactly.
 """
 
@@ -37,7 +37,7 @@ note = not_in_paper
 
 
 def scenarios(scale: str, seed: int) -> dict[tuple[str, int], asim.Scenario]:
-    """DOWNPOUR with a proxy beside it, and GEM's runs of figure 1."""
+    """DOWNPOUR with a proxy, and GEM's runs of figure 1."""
     rate = scales.scale_of(scale).learning_rate
     rules = {"gem": scales.gem(rate), "downpour": beside(rate)}
     return {

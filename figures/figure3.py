@@ -1,11 +1,11 @@
 """Figure 3: the median of π falls with the number of workers.
 
 The paper claims that the scaling π adapts to the number of workers: the more workers, the smaller its median. The claim
-is judged by the mean of the median over the last tenth of the run.
+is tested by the mean of the median over the last tenth of the run.
 
 It matters which median is taken. The paper's is the one over all parameters: in its figure 8, the curve of a network
 that has died is exactly 5, as no mean over tensors is there. More than half of all parameters are in the largest
-tensor, which decides it. The mean of each tensor's own median is drawn beside it.
+tensor, which decides it. The mean of each tensor's own median is drawn as well.
 """
 
 from collections.abc import Mapping, Sequence

@@ -63,7 +63,7 @@ def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
 
 
 def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
-    """GEM beside its proxy on the left, DOWNPOUR on the right."""
+    """GEM and its proxy on the left, DOWNPOUR on the right."""
     left, right = figure.subplots(1, 2, sharey=True)
     for ax, rule, label in ((left, "gem", "GEM"), (right, "downpour", "DOWNPOUR")):
         for n, colour in zip(WORKERS, COLOURS, strict=False):

@@ -1,11 +1,12 @@
 """Figure 8: amplified proxies.
 
 The paper claims that with 5 workers, amplifying the proxy by κ = 2 helps and κ = 4 fails to learn. The claims are
-judged by the final losses of all seeds.
+tested by the final losses of all seeds.
 
 In the paper, the median of π over all parameters is at the clamp, 5, with κ = 4 until the network has died, and then
-falls to 0. The third claim judges this way of π alone, because π also takes it where the network goes on learning. A
-dead network still learns its last bias, so that the mean of each tensor's own median, drawn beside it, stays above.
+falls to 0. The third claim tests only this path of π, because π also takes it where the network goes on learning. A
+dead network still learns its last bias, so that the mean of each tensor's own median, which is drawn as well, stays
+above.
 
 At scale quick, the step size is .225 rather than the .15 of the other figures: with .15, any κ up to 3 helps, and κ = 4
 does no harm. With .225, κ = 4 ends a hundred times higher than κ = 1, or diverges.

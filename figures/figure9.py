@@ -83,7 +83,7 @@ def heat(seed: Numbers) -> np.ndarray:
 
 
 def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
-    """The map of seed 0, because a mean would blur its bursts; beside it, the means over time of all seeds."""
+    """The map of seed 0, because a mean would blur its bursts; next to it, the means over time of all seeds."""
     del scale
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     pi, updates = heat(seeds[0]), table(seeds[0], "pi")["update"]

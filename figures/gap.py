@@ -1,13 +1,13 @@
-"""Pull and commit as two requests: what g commits of others between them do to the first commits of a run.
+"""Pull and commit as two requests, with g commits of others between them: the first commits of a run.
 
 In the paper, GEM with κ = 4 and DOWNPOUR with twice the step size fail at once, and GEM with 100 workers jumps before
 it learns. With pull and commit in one critical section, as in the authors' script, the first two mostly learn
 (`assumptions`), and the jump is lower. Here, g commits come between a worker's pull and its own commit, and it goes on
-from what it pulled plus its own message; see `asyncsim.trace.with_gap`. A worker that comes back sooner than after g
+from the pulled value plus its own message; see `asyncsim.trace.with_gap`. A worker that comes back sooner than after g
 commits of others pulls right after its own last one.
 
-The same gap must leave alone what does not fail in the paper: GEM with 5 and 10 workers. `gap_runs` shows whole runs.
-"""
+The same gap must not change the runs that do not fail in the paper: GEM with 5 and 10 workers. `gap_runs` shows whole
+runs. """
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -88,7 +88,7 @@ CASES = {
         {"workers": 10},
     ),
 }
-SHOWN = (  # beside the losses at the end
+SHOWN = (  # besides the losses at the end
     ("gem_amplified", "training_loss"),
     ("gem_amplified", "median_pi"),
     ("downpour_large", "training_loss"),
@@ -133,7 +133,7 @@ def median_of(run: CachedRun, block: int) -> np.ndarray:
 
 
 def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
-    """Whether a gap makes fail what fails in the paper, and leaves alone what does not."""
+    """Whether the same settings fail with a gap as in the paper."""
     del scale
     gem, amplified = (last_losses(seeds, case, IN_TURN) for case in ("gem", "gem_amplified"))
     near = last_losses(seeds, "gem_amplified", NEARLY_EQUAL)

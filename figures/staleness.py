@@ -1,4 +1,4 @@
-"""Staleness under several laws of compute times, predicted beside simulated, and its mean, which no law changes.
+"""Staleness under several laws of compute times, predicted and simulated, and its mean, which no law changes.
 
 The paper states E[τ] = n - 1 for a homogeneous cluster, equation (2), and shows no distribution. At every commit, n - 1
 other gradients are under way, whatever the law; the law shapes the distribution, which theory knows.
@@ -138,7 +138,7 @@ def pooled(seeds: Sequence[Numbers], law: str) -> tuple[np.ndarray, np.ndarray, 
 
 
 def together(seeds: Sequence[Numbers], law: str) -> tuple[float, float]:
-    """Total variation between simulated and predicted, and roughly what it is for independent values."""
+    """Total variation between simulated and predicted, and its rough value for independent commits."""
     share, pmf, commits = pooled(seeds, law)
     beyond = max(0.0, 1 - float(pmf.sum()))
     return float(np.abs(share - pmf).sum() + beyond) / 2, total_variation_by_chance(pmf, commits)

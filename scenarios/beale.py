@@ -1,10 +1,10 @@
-"""Beale's function: four rules on one schedule, and what they make of stale gradients.
+"""Beale's function: four rules on one schedule, with stale gradients.
 
 Twenty workers, whose updates are eighteen versions old on average, walk down Beale's function from the thesis's first
 start, (-2, -1). At the same step size DOWNPOUR adds up twenty updates that did not know of each other: it shoots across
 the valley and jumps to and fro on the wrong side. GEM scales each update by what the central variable moved meanwhile,
 and ends 0.57 from the minimum; AGN's windows, divided by their length, end 0.63 from it; elastic averaging moves
-slowly and safely. The report is a page, `movie.html`, beside `movie.gif`: see who is stale, and what that does.
+slowly and safely. The report is a page, `movie.html`, with `movie.gif`: see who is stale, and the effect of it.
 
     asyncsim run scenarios/beale.py
     asyncsim run scenarios/beale.py --learning-rate 1e-4 --workers 40 --out runs/small_steps

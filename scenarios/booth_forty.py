@@ -3,7 +3,7 @@
 The curvatures are 18 and 2, and an update is 39 versions old on average. DOWNPOUR swings further at every turn along
 the steep direction, until it overflows at update 1547. GEM swings once and comes to rest 0.27 from the minimum;
 updates divided by their staleness end 0.44 from it; elastic averaging, whose workers walk on their own, hits it. The
-report is a page, `movie.html`, beside `movie.gif`.
+report is a page, `movie.html`, with `movie.gif`.
 
     asyncsim run scenarios/booth_forty.py
     asyncsim run scenarios/booth_forty.py --workers 10 --out runs/booth_ten
@@ -34,7 +34,7 @@ def compute(workers=40, learning_rate=0.01, commits=2000, latency=0.08, seed=0) 
         seed: Seed of the schedule.
     """
     trace, runs = replays(workers, learning_rate, commits, latency, seed)
-    with np.errstate(all="ignore"):  # what diverges
+    with np.errstate(all="ignore"):  # of runs that diverge
         ways = [np.asarray(run.unpacked("central")["x"], float) for run in runs.values()]
         distance = np.stack([np.hypot(*(way - MINIMUM).T) for way in ways])
     diverged = [run.diverged_at for run in runs.values()]

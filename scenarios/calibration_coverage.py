@@ -2,8 +2,8 @@
 
 Clusters of 12 workers are drawn from a broad prior: gamma compute times, exponential latency, a constant service. Each
 is simulated for 1200 commits, and its log is seen with all columns and with commit times alone. One set of simulations
-teaches both posteriors; fresh clusters judge them. Where durations are observed, the standard deviations of the exact
-likelihood stand beside those of the posterior.
+teaches both posteriors; fresh clusters test them. Where durations are observed, the standard deviations of the exact
+likelihood are compared with those of the posterior.
 
 Found, after 15,008 simulations, on 900 logs (standard error .010): .896 to .913 with all columns, where the standard
 deviations are .995 to 1.009 times the exact ones; .904 to .922 with commit times alone, of the logs that identify
@@ -98,7 +98,7 @@ def simulated(job, count, folder, jobs):
 
 
 def fresh(logs, commits, seed):
-    """Parameters of new clusters, the statistics of their logs in each view, and what the likelihood says."""
+    """Parameters of new clusters, the statistics of their logs in each view, and the fit by the likelihood."""
     generator = np.random.default_rng([seed, 11])
     truth = MODEL.at(generator.random((logs, len(MODEL.prior))))
     rows, exact = [], []

@@ -1,4 +1,4 @@
-"""What compressed updates cost and gain: bytes against loss against seconds, behind slow uplinks.
+"""Costs and gains of compressed updates: bytes against loss against seconds, behind slow uplinks.
 
 Ten workers learn digits by asynchronous SGD. A job computes for a second; the central variable comes down in 0.4 s, and
 an update, sent in full, goes up in 4 s: three quarters of a worker's time belong to its uplink. Each compressor runs
@@ -7,12 +7,12 @@ that a worker has sent; middle: against simulated seconds; right: seconds until 
 and without.
 
 Until a test loss of 0.15 it takes 222 s without compression, 90 to 114 s with a quarter to a tenth of the bytes, 54 s
-with signs (a thirty-second) and 60 s with the top 1 % (a fiftieth); medians of three seeds. What to take from it: where
-the uplink is the bottleneck, smaller messages win, because more commits fit into the same time, 3.0 times as many with
-a tenth of the bytes, and error feedback makes up for what each of them leaves out. Below a tenth the way down and the
-job itself take most of the time: a fiftieth of the bytes adds only a fifth of the commits. Without error feedback,
-biased compressors lose most of the gain if they are strong (144 s with signs, 180 s with the top 1 %, which also ends
-at twice the loss), and unbiased ones need half the step size.
+with signs (a thirty-second) and 60 s with the top 1 % (a fiftieth); medians of three seeds. Conclusion: where the
+uplink is the bottleneck, smaller messages win, because more commits fit into the same time, 3.0 times as many with a
+tenth of the bytes, and error feedback makes up for the parts that each of them leaves out. Below a tenth the way down
+and the job itself take most of the time: a fiftieth of the bytes adds only a fifth of the commits. Without error
+feedback, biased compressors lose most of the gain if they are strong (144 s with signs, 180 s with the top 1 %, which
+also ends at twice the loss), and unbiased ones need half the step size.
 
     asyncsim run scenarios/compressed_updates.py
     asyncsim run scenarios/compressed_updates.py --upload-seconds 0.4 --out runs/compressed_fast
@@ -127,7 +127,7 @@ def draw(figure, numbers) -> None:
 
 
 def draw_target(ax, numbers) -> None:
-    """Seconds until the target, against the size of an update; what never reached it stands on a line at the end."""
+    """Seconds until the target, against the size of an update; the others stand on a line at the end."""
     last = numbers["times"][-1]
     seconds = np.minimum(np.median(numbers["seconds_to_target"], axis=2), last)
     for place, name in enumerate(numbers["compressor"]):

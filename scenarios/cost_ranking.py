@@ -8,7 +8,7 @@ that is preempted every 20 s on average.
 Twelve fast and four slow workers without waiting are the fastest. Four workers that take four local steps between
 synchronous commits send a third of the bytes of the next best. Four asynchronous workers need the least energy, because
 their gradients are hardly stale and nobody waits. Eight spot instances cost the least money, although preemption wastes
-a part of what they compute. Synchronous rounds of all sixteen are the worst by time, energy and money.
+a part of their computations. Synchronous rounds of all sixteen are the worst by time, energy and money.
 
     asyncsim run scenarios/cost_ranking.py
     asyncsim run scenarios/cost_ranking.py --target 0.1 --commits 2000 --out runs/cost_ranking_low

@@ -3,7 +3,7 @@
 Each worker is a mass whose distance from the server is its staleness; it falls back when it reads, and its messages are
 edges. Three workers take twice as long as the others and are always far out; one goes down for ten seconds; the server
 takes 20 ms for an update, so that at times a few of them queue in a ring around it. Below, the losses of GEM and of
-DOWNPOUR on this one schedule. The report is a page, `movie.html`, beside `movie.gif`.
+DOWNPOUR on this one schedule. The report is a page, `movie.html`, with `movie.gif`.
 
     asyncsim run scenarios/gravity.py
     asyncsim run scenarios/gravity.py --workers 60 --service 0.01 --out runs/gravity_sixty

@@ -1,10 +1,10 @@
 """Fast and slow workers whose data differ: who is biased towards the data of the fast ones?
 
 Twenty workers learn the digits. Each has as many images as any other, but of few digits (its mix of labels is drawn
-from Dirichlet(0.1)), and the last ten take eight times as long for a gradient. What is to be learned is the mean of the
+from Dirichlet(0.1)), and the last ten take eight times as long for a gradient. The objective is the mean of the
 workers' losses, every worker's images alike. All rules get the same simulated seconds, each its own best step size of
-one grid, by that mean. `gap` is the loss on the slow workers' images minus that on the fast ones': what a rule owes to
-those who seldom commit. `without` is the loss of the same rule at its own best step size where every worker has all
+one grid, by that mean. `gap` is the loss on the slow workers' images minus that on the fast ones': the debt of a rule
+to those who seldom commit. `without` is the loss of the same rule at its own best step size where every worker has all
 images.
 
 Medians of ten seeds after 200 s, about 200 gradients of a fast worker and 25 of a slow one; and the mean and the gap of
@@ -26,7 +26,7 @@ three seeds after 1500 s:
 
 What to take from it: a rule that adds up commits as they come leaves the slow workers' images behind, at three to seven
 times the loss of the fast ones'. With equal data it is the other way round, by .03 to .11, because in this draw the
-slow workers have the easier digits. The rules that use what is fresh and drop the rest (`rennala`, `ringmaster`) are
+slow workers have the easier digits. The rules that use fresh gradients and drop the rest (`rennala`, `ringmaster`) are
 the worst: a slow worker's gradient hardly ever counts, and time does not heal it. One entry per worker takes the gap
 away (`ca2fl`, `ia2sgd`, `ringleader`, `malenia`), as waiting does (`synchronous`). For `ca2fl` and `ia2sgd` it costs
 nothing here: after 200 s their mean is that of asynchronous SGD. The other three have more than twice the loss, because
@@ -167,7 +167,7 @@ def final_scores(
 
 
 def draw(figure, numbers) -> None:
-    """Losses of fast and of slow workers for every rule, all seeds; beside them, who has which labels."""
+    """Losses of fast and of slow workers for every rule, all seeds; next to them, who has which labels."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     place = np.arange(len(numbers["rule"]))[::-1]
     for name, color, shift in (("fast", BLUE, 0.16), ("slow", VERMILION, -0.16)):

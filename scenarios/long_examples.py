@@ -3,9 +3,9 @@
 Sixteen workers learn the digits. Every example has a length, log-normal, and those of the last two digits, 8 and 9, are
 four times as long on average: think of sequences of tokens. A job takes as long as its mini-batch of four.
 
-Asynchronous workers use every example equally often, but what the longest eighth says is 26 versions old on average,
-that of the shortest 12. A server that drops late gradients, a protocol that stops late jobs, or one that goes on
-without the slowest workers selects its data: the longest eighth is used 0.73, 0.68 and 0.49 times as often as it
+Asynchronous workers use every example equally often, but the gradients of the longest eighth are 26 versions old on
+average, those of the shortest 12. A server that drops late gradients, a protocol that stops late jobs, or one that goes
+on without the slowest workers selects its data: the longest eighth is used 0.73, 0.68 and 0.49 times as often as it
 should be. With backup workers the test shows which digits these were: 89 % of the 8 and 9 are found, and 97 % of the
 others; asynchronously it is 99 % and 97 % (means over five seeds).
 

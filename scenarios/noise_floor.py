@@ -1,4 +1,4 @@
-"""Where gradient noise leaves asynchronous SGD: variance and kinetic energy, predicted beside measured.
+"""The noise floor of asynchronous SGD: variance and kinetic energy, predicted and measured.
 
 The measured variances and energies of 1, 4, 16 and 64 workers with exponential times lie within 1.8 standard errors
 of the exact curves. At κ = 0.05, the energy exceeds that of the proxy (momentum SGD with μ = 0.9: 2.667) between five

@@ -1,13 +1,13 @@
-"""Pipelines: how much the staleness of stages costs, by their number, and what the bubbles of a synchronous one cost.
+"""Pipelines: the costs of staleness, by the number of stages, and of the bubbles of a synchronous pipeline.
 
 The model is a perceptron of eight layers on digits, cut into 1, 2, 4 or 8 stages that compute forward and backward
 passes at the same time, PipeMare's schedule: stage s of S takes its gradients 2(S - 1 - s) + 1 updates too early, up to
 15 with 8 stages. "no pipeline" is the same model without any staleness. Every rule is shown at its own best step size
-of a grid, with all seeds; all of these are replayed side by side. The last panel sets what an asynchronous pipeline
-gains beside it: the share of its throughput that a synchronous one (1F1B) reaches, measured on its timetable and
+of a grid, with all seeds; all of these are batched in one replay. The last panel shows the gain of an asynchronous
+pipeline: the share of its throughput that a synchronous one (1F1B) reaches, measured on its timetable and
 predicted.
 
-What to take from it, as measured with 3 seeds (a factor of 1.3 between two curves means nothing: in single precision
+Conclusions, as measured with 3 seeds (a factor of 1.3 between two curves means nothing: in single precision
 rounding alone makes that much between rules that are equal without staleness). A delay of one update costs nothing.
 From there each doubling of the stages about doubles the loss that plain asynchronous SGD reaches after 1000
 micro-batches, from 0.06 to 0.29 with 8 stages; compensation (DC-ASGD, 0.25) and PipeMare's smaller first steps (0.32)

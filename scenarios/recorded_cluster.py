@@ -1,4 +1,4 @@
-"""A log of a real cluster, replayed with three rules: what would they have learned with exactly this schedule?
+"""A log of a real cluster, replayed with three rules on exactly this schedule.
 
 The log is a CSV file with one line per commit: `worker` and `commit_time`, and if known `read_time`, `finish_time` and
 others (see `asim.Trace.from_csv`); versions and staleness follow from the times and are checked. Without `--log`, a log
@@ -71,7 +71,7 @@ def simulated_log(commits: int) -> asim.Trace:
 
 
 def draw(figure, numbers) -> None:
-    """The beginning of the log, staleness by worker, and what was learned."""
+    """The beginning of the log, staleness by worker, and the losses."""
     trace = asim.Trace.from_columns({name: numbers[f"log_{name}"] for name in (*COLUMNS, "start_time")})
     top, bottom = figure.subplots(2, 1, height_ratios=(1, 1.2))
     plots.draw_timeline(top, trace)

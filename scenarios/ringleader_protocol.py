@@ -5,12 +5,12 @@ mixes of labels are drawn from Dirichlet(0.1) once and for all; client i takes d
 four images, where the d_i are the numbers 1 to 100, dealt out anew for each seed; two layers with ReLU; the step size
 of each method is the best of its grid on one seed, and then thirty seeds have it. Malenia takes at least one gradient
 of every client for a step and then stops all jobs (`protocols.Malenia`). Asynchronous SGD, which is not in the
-publication, stands beside the three methods.
+publication, is compared with the three methods.
 
-What is not theirs: digits in the place of Fashion-MNIST, and so 32 hidden units in the place of 128; 5000 seconds in
-the place of 300 000; and step sizes are chosen by the loss of all images at the end. Their code chooses by ‖∇f‖², which
-is least of all where a large step has killed the units of the network: by it Ringleader gets the step size 0.1 (column
-`step_size_by_gradient`), with which it ends at the loss of guessing.
+Differences from theirs: digits in the place of Fashion-MNIST, and so 32 hidden units in the place of 128; 5000 seconds
+in the place of 300 000; and step sizes are chosen by the loss of all images at the end. Their code chooses by ‖∇f‖²,
+which is least of all where a large step has killed the units of the network: by it Ringleader gets the step size 0.1
+(column `step_size_by_gradient`), with which it ends at the loss of guessing.
 
 Medians of the thirty seeds after 5000 s, and the share of seeds that end below Malenia:
 

@@ -148,7 +148,7 @@ def error_after(commit: asim.CommitView) -> jax.Array:
 
 
 def draw(figure, numbers) -> None:
-    """Error against simulated time: medians of the seeds, and what the authors' code gives."""
+    """Error against simulated time: medians of the seeds, and the results of the authors' code."""
     ax = figure.subplots()
     for name, curve, color in zip(numbers["method"], numbers["curve"], COLORS, strict=True):
         ax.plot(numbers["grid"], curve, color=color, label=str(name))

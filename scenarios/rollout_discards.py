@@ -1,4 +1,4 @@
-"""What an age bound drops: the tokens of long answers, and with them what the policy learns about their prompts.
+"""An age bound drops the tokens of long answers, and with them the knowledge of their prompts.
 
 Where an age bound limits staleness, samples that became too old are dropped, and these are the long ones. Three kinds
 of prompts are equally frequent, and their answers take 1, 2 and 4 units of time on average. With an age of at most 2
@@ -96,7 +96,7 @@ def rewards(rollouts: asim.Rollouts, workload: asim.workloads.Bits, steps: int) 
 
 
 def draw(figure, numbers) -> None:
-    """Waste against staleness, shares of the prompts, and what is learned about them."""
+    """Waste against staleness, shares of the prompts, and rewards on them."""
     left, middle, right = figure.subplots(1, 3)
     left.plot(numbers["aged_staleness"], numbers["aged_wasted"], "o", color=VERMILION, label="age bound")
     left.plot(numbers["aged_staleness"], numbers["predicted_wasted"], color=GREY, label="predicted")

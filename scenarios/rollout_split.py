@@ -1,4 +1,4 @@
-"""How to split GPUs between rollouts and training, and what staleness buys.
+"""How to split GPUs between rollouts and training, and the gain from staleness.
 
 Of 16 GPUs some generate, with 8 samples each at a time, and the others train. Theory gives the fastest split, at which
 generation and training take equally long, and the time of its steps, half a mean generation time. With a lead of 4

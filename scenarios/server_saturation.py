@@ -1,4 +1,4 @@
-"""When more workers no longer help: a busy parameter server, predicted beside measured.
+"""When more workers no longer help: a busy parameter server, predicted and measured.
 
 Workers compute for a second on average; the server needs an eighth of a second for a commit. Up to the knee,
 n* = 1 + service rate / compute rate = 9 workers, each additional one adds its own rate; beyond it, the server is the

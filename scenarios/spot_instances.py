@@ -108,7 +108,7 @@ def draw(figure, numbers) -> None:
     panels[0].legend()
 
 
-experiment = asim.Experiment(compute, draw, title="Spot instances: what preemption costs", size=(11.0, 3.8))
+experiment = asim.Experiment(compute, draw, title="Spot instances: the cost of preemption", size=(11.0, 3.8))
 
 if __name__ == "__main__":
     asim.main(experiment)

@@ -84,7 +84,7 @@ def compute(resamples=200, seed=0) -> dict[str, np.ndarray]:
 
 
 def draw(figure, numbers) -> None:
-    """The fits to resampled tables, and measured against predicted times of what was left out."""
+    """The fits to resampled tables, and measured against predicted times of the rows left out."""
     grid = figure.add_gridspec(3, 2, width_ratios=(1, 1.4))
     for row, name in enumerate(NAMES):
         ax = figure.add_subplot(grid[row, 0])

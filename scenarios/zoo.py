@@ -177,7 +177,7 @@ def forgiven(grid: np.ndarray, medians: np.ndarray) -> float:
 
 
 def draw(figure, numbers) -> None:
-    """Medians and quartiles, the best at the top, with rings for data that differ; beside them, good step sizes."""
+    """Medians and quartiles, the best at the top, with rings for data that differ; next to them, good step sizes."""
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     place = np.arange(len(numbers["rule"]))[::-1]
     loss, grid = numbers["loss"], numbers["grid"]

@@ -35,7 +35,7 @@ def main(
     such time.
 
     Args:
-        study: What to run, in a script that is a program of its own: its flags are those of `asyncsim run`. By default
+        study: The study of a script that is a program of its own: its flags are those of `asyncsim run`. By default
             the `asyncsim` command.
         arguments: The command line without the program's name; by default that of the process.
 

@@ -113,7 +113,7 @@ def command(
 
 
 def _has_page_only(folder: Path) -> bool:
-    """Whether a folder holds a page and no run of which one is made: an experiment's, or what somebody saved there."""
+    """Whether a folder holds a page, but no run to animate: an experiment's page, or a saved one."""
     label = label_of(folder)
     return (label is None or label.name == EXPERIMENT) and (folder / PAGE).is_file()
 
@@ -150,7 +150,7 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
 
 
 def recorded(result: Result, sizes: set[int]) -> Run:
-    """The run with what a landscape needs: as it is, or replayed."""
+    """The run with the records of a landscape: as it is, or replayed."""
     run, scenario = result.run, result.scenario
     wanted: dict[str, Any] = dict.fromkeys(POINTS, 1)
     if max(sizes) == 2:

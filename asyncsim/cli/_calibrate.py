@@ -33,8 +33,8 @@ from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
 DEFAULT = Path("runs", "calibrate")
 STORE = Path("runs", "calibrate,simulations")
-BEYOND = 3  # times the log's number of workers, up to which the picture asks what if
-LEAST_WIDTH = 0.005  # beside that of the prior, that is printed
+BEYOND = 3  # times the log's number of workers: the largest cluster of the picture
+LEAST_WIDTH = 0.005  # of an interval over the prior's, that is printed
 MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
 
 
@@ -180,14 +180,14 @@ def _stopped(latest: SimulationProgress | None, store: str) -> str:
 def as_json_of(fit: Fit, checks: Checks | None, refusal: str = "") -> Any:
     """Parameters, notes, checks, and why other numbers of workers are refused, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
-    judged = None if checks is None else {name: check._asdict() for name, check in checks.items()}
+    checked = None if checks is None else {name: check._asdict() for name, check in checks.items()}
     fits = None if checks is None else checks.fits
     content: dict[str, Any] = {"method": fit.method, "parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
     if fit.evidence.widths:
         content["widths"] = fit.evidence.widths
     if fit.evidence.coverage:
         content |= {name: getattr(fit.evidence, name) for name in ("coverage", "held_back", "simulations")}
-    return to_plain({**content, "checks": judged, "fits": fits, "refusal": refusal or None})
+    return to_plain({**content, "checks": checked, "fits": fits, "refusal": refusal or None})
 
 
 def write_script(folder: Path, log: str, workers: int) -> bool:
@@ -205,8 +205,8 @@ def show(fit: Fit, checks: Checks | None, folder: Path, kept: bool, refusal: str
     for name, stage in fit.model.stages.items():
         families = {group.estimate.family for group in stage.groups}
         own = min((stage.aic[name] for name in families if name in stage.aic), default=math.nan)
-        beside = sorted((value, other) for other, value in stage.aic.items() if other not in families)[:2]
-        worse = ", ".join(f"{other} {value - own:+.3g}" for value, other in beside)
+        others = sorted((value, other) for other, value in stage.aic.items() if other not in families)[:2]
+        worse = ", ".join(f"{other} {value - own:+.3g}" for value, other in others)
         click.echo(f"{name}: {', '.join(sorted(families))}{f' (AIC of the next: {worse})' if worse else ''}")
     if fit.evidence.widths:
         click.echo(_way(fit))
@@ -234,7 +234,7 @@ def show(fit: Fit, checks: Checks | None, folder: Path, kept: bool, refusal: str
     if refusal:
         click.echo(f"No answer for other numbers of workers: {refusal}")
         return
-    click.echo(f"What if there were more workers: asyncsim run {folder / 'scenario.py'} --workers {2 * fit.workers}")
+    click.echo(f"Simulate more workers: asyncsim run {folder / 'scenario.py'} --workers {2 * fit.workers}")
 
 
 def _way(fit: Fit) -> str:

@@ -16,7 +16,7 @@ from asyncsim._version import __version__
 from asyncsim.cli import _interrupts as interrupts
 
 TRACEBACK = "ASYNCSIM_TRACEBACK"
-MOST_LETTERS = 1000  # of a message, which may quote what somebody typed
+MOST_LETTERS = 1000  # of a message, which may quote an argument
 HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
 CONTEXT = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda token: token.replace("_", "-")}
 
@@ -28,7 +28,7 @@ class Command(click.Command):
         super().__init__(*arguments, context_settings={**CONTEXT, **(context_settings or {})}, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What click does, with better suggestions."""
+        """As click does, with better suggestions."""
         words = list(args)  # click consumes the list
         try:
             return super().parse_args(ctx, args)
@@ -56,7 +56,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """What click does, with better suggestions."""
+        """As click does, with better suggestions."""
         name, known = args[0], self.list_commands(ctx)
         if name in known or name.startswith("-"):
             return super().resolve_command(ctx, args)

@@ -12,7 +12,7 @@ from asyncsim.cli._command import Command
 from asyncsim.cli._vocabulary import Words, make_vocabulary
 
 FILES = "/files/"  # stands for the names of files, which the shell itself lists
-TAGGED = {"script": "tags files", "run": "tags files", "tag": "tags", "file": "files"}  # argument -> what it may be
+TAGGED = {"script": "tags files", "run": "tags files", "tag": "tags", "file": "files"}  # argument -> completions
 HELP = """Print the shell-completion script for commands, fields, rules and tags.
 
 The script also defines `warp NAME`, which changes into the folder of a tag. Save it once, and again after an upgrade:
@@ -159,7 +159,7 @@ class Entry(NamedTuple):
 
 
 def entries(words: Words) -> dict[str, Entry]:
-    """Command, "" for none yet -> what may follow it."""
+    """Command, "" for none yet -> the words that may follow it."""
     commands = {name: entry["help"] for name, entry in words.items() if " " not in name}
     top = {flag: ("", []) for flag in ("--help", "--version")}
     found = {"": Entry(top, [*top], commands, "")}

@@ -63,7 +63,7 @@ def say_what_is_not_used(figure_set: FigureSet) -> None:
 
 
 def state_of(made: MadeFigure) -> str:
-    """What was done for a figure, in words."""
+    """Whether a figure was computed, drawn again or reused, in words."""
     if made.computed:
         return f"computed {len(made.computed)} seed{'s' if len(made.computed) > 1 else ''}"
     return "drawn again" if made.drawn else "there already"

@@ -64,7 +64,7 @@ def json_option(what: str) -> click.Option:
 
 
 def print_results(results: Any, as_json: bool, show: Callable[[], None]) -> None:
-    """One JSON object on standard output and nothing else, or what a person reads."""
+    """Print one JSON object and nothing else, or call `show`, which prints for people."""
     if as_json:
         click.echo(json.dumps(results, allow_nan=False))
     else:

@@ -92,7 +92,7 @@ class Bar(_Shown):
         line, now = self._lines[name], time.monotonic()
         if line.begun is None:
             line = self._lines[name] = Line(line.task, now, progress.done)
-            self.bar.reset(line.task, total=progress.total)  # what was measured of the schedule does not count
+            self.bar.reset(line.task, total=progress.total)  # the time of the schedule does not count
         state = [f"{progress.done:,} of {progress.total:,} commits"]
         seconds = now - (line.begun or now)
         if seconds > 0:
@@ -140,7 +140,7 @@ class SweepBar(_OneLine):
 
     def update(self, progress: SweepProgress) -> None:
         """Show how far a sweep has come."""
-        if self.latest is None:  # what was there before says nothing about the speed
+        if self.latest is None:  # existing results say nothing about the speed
             self.bar.reset(self.task, total=progress.total - progress.done - progress.failed)
             self.before = progress.done + progress.failed
         self.latest = progress
@@ -158,7 +158,7 @@ class SimulationBar(_OneLine):
 
     def update(self, progress: "SimulationProgress") -> None:
         """Show how far the simulations have come, and then that networks learn from them."""
-        if self.latest is None:  # what was kept before says nothing about the speed
+        if self.latest is None:  # existing simulations say nothing about the speed
             self.bar.reset(self.task, total=progress.total - progress.done)
         self.latest = progress
         if progress.stage == "simulating":

@@ -66,7 +66,7 @@ def show_table(described: dict[str, dict[str, Any]]) -> None:
 
 
 def rows(described: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Name, first line, and what the rule was made for."""
+    """Name, first line and purpose."""
     return ((name, found["summary"], found["made_for"] or "") for name, found in described.items())
 
 

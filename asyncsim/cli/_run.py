@@ -142,7 +142,7 @@ def study_command(source: Source) -> FieldCommand:
 
 
 class Finished(NamedTuple):
-    """What a study gave."""
+    """The results of a study."""
 
     summary: dict[str, Any]
     show: Callable[[Any], None]
@@ -152,7 +152,7 @@ class Finished(NamedTuple):
 
 @contextmanager
 def tagged(name: str | None, folder: str) -> Iterator[None]:
-    """Tag the folder at the end of the block, or once it is interrupted; refuse at once what is another's tag."""
+    """Tag the folder at the end of the block, or once it is interrupted; refuse at once the tag of another folder."""
     if name is None:
         yield
         return
@@ -169,7 +169,7 @@ def tagged(name: str | None, folder: str) -> Iterator[None]:
 def run_study(
     study: Study, name: str, out: str, as_json: bool, force: bool, origin: Origin, *, html: bool = False
 ) -> None:
-    """Run a study with a progress bar, and print what it gave."""
+    """Run a study with a progress bar, and print its results."""
     use_all_cores()  # here for a script that is a program of its own
     with Bar() as bar:
         if isinstance(study, Experiment):
@@ -208,7 +208,7 @@ def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, 
 
 
 def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
-    """Say on standard error what takes minutes, unless results are there: the progress bar comes with the replay."""
+    """Announce on standard error a run of minutes: the progress bar comes only with the replay."""
     scenarios = study.scenarios if isinstance(study, Comparison) else {"": study}
     members = members_of(Path(out))
     todo = [one for name, one in scenarios.items() if force or not (members.get(name, Path(out, name)) / RUN).is_file()]
@@ -247,7 +247,7 @@ def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
     except KeyboardInterrupt as stopped:
         if bar.latest is None:
             raise Interrupted("Interrupted. Nothing has been replayed by this command.", stopped) from stopped
-        raise Interrupted(f"Interrupted; {again} from what has been saved.", stopped) from stopped
+        raise Interrupted(f"Interrupted; {again} from the last checkpoint.", stopped) from stopped
 
 
 def find_script(arguments: Iterable[str], flags: Collection[str]) -> int | None:

@@ -27,11 +27,11 @@ class Source(NamedTuple):
     """A study, and where it came from."""
 
     study: Study  # the study
-    shown: str  # what somebody typed for it
-    origin: Origin  # its script, and what was changed in it
-    base: Path  # folder to whose name what is changed is added
+    shown: str  # the argument that names it
+    origin: Origin  # its script and the changed fields
+    base: Path  # folder to whose name the changed fields are added
     folder: Path  # where its results go if nothing is changed
-    told: Mapping[str, Any] = {}  # what was changed before, which belongs in the name of a changed one
+    told: Mapping[str, Any] = {}  # fields changed before, which belong in the name of a changed study
 
 
 def find_source(text: str) -> Source:
@@ -40,7 +40,7 @@ def find_source(text: str) -> Source:
         return of_script(load(text), text)
     if Path(text).is_dir() or text in tags.every():
         return of_stored(load_study(_find_run(text)), text)
-    return of_script(load(text), text)  # which says what was probably meant
+    return of_script(load(text), text)  # whose error suggests a script
 
 
 def _find_run(text: str) -> Path:
@@ -60,7 +60,7 @@ def of_script(study: Study, path: str) -> Source:
 
 
 def of_stored(stored: Stored, text: str) -> Source:
-    """The study of a folder. One that is changed goes beside it."""
+    """The study of a folder. A changed one goes next to it."""
     folder, told = near(stored.folder), stored.origin.changes
     base, script = folder, stored.origin.script
     if label_of(folder.parent) is not None or (folder.parent / STORE).is_file():  # in a comparison or a sweep
@@ -111,7 +111,7 @@ def load(path: str) -> Study:
 
 
 def similar_script(path: str) -> str | None:
-    """What was probably meant by a path without a script: one beside it, inside it or in `scenarios`; or a tag."""
+    """The nearest script for a path without one: next to it, inside it or in `scenarios`; or a tag."""
     place, name = Path(path).parent, Path(path).name.removesuffix(".py")
     scripts: dict[str, str] = {}
     for folder in (place, place / name, Path("scenarios")):

@@ -177,8 +177,8 @@ def headline(report: StalenessReport) -> tuple[str, str]:
         parts.append(settings(chosen(choices["protocol"], cluster.protocol).fields({})))
     if not cluster.server.is_instant:
         parts.append(f"service, mean {cluster.server.service.mean:g}")
-    what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
-    return f"Staleness of {cluster.workers} workers, {what}", "; ".join(parts)
+    shown = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
+    return f"Staleness of {cluster.workers} workers, {shown}", "; ".join(parts)
 
 
 def has_unequal_workers(cluster: Cluster) -> bool:

@@ -125,7 +125,7 @@ FORMATS: dict[str, tuple[str, Callable[[Trace, str], None]]] = {
     "npz": (".npz", lambda trace, path: trace.save(path)),
 }
 
-ALL_STAGES = ("download", "upload", "queue", "service")  # what is in a computation in a log of commits alone
+ALL_STAGES = ("download", "upload", "queue", "service")  # in the computations of a log of commits alone
 PLOT_SIZE = (7.2, 4.4)  # inches
 
 LABELS = {
@@ -297,7 +297,7 @@ def _details(found: Statistics) -> list[tuple[str, str]]:
 
 
 def _compute(found: Statistics) -> list[tuple[str, str]]:
-    """Durations of computations, and what else may be in them as far as the trace can tell."""
+    """Durations of computations, and other stages that the trace does not separate from them."""
     times = found.compute
     lines = [("compute time: mean, cv", f"{number(times.mean)}, {number(times.cv)}")]
     if times.contains and len(times.contains) < len(ALL_STAGES):

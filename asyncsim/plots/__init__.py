@@ -1,4 +1,4 @@
-"""Drawing: functions that take an `ax`, draw on it and return what they drew.
+"""Drawing: functions that take an `ax`, draw on it and return the artists.
 
 Matplotlib is imported when they run, not before.
 """

@@ -1,4 +1,4 @@
-"""What a calibration found: quantiles of data and law, posteriors, and bands of what a fitted cluster would do."""
+"""A calibration in pictures: quantiles of data and law, posteriors, and predictions for other numbers of workers."""
 
 import math
 from collections.abc import Sequence
@@ -67,11 +67,11 @@ def draw_posterior(
     identifiable: bool = True,
     color: str = BLUE,
 ) -> "list[Patch]":
-    """What is known of a parameter: draws from its posterior, its 90 % interval, and the range of its prior.
+    """Draw the posterior of a parameter: draws from its posterior, its 90 % interval, and the range of its prior.
 
     Args:
         ax: Where to draw. All of the prior is shown where the draws span a tenth of it; the axis is logarithmic where
-            what is shown spans more than a factor of 10.
+            the shown range spans more than a factor of 10.
         draws: (count,) values.
         prior: Ends of the prior; NaN where it has none.
         interval: Ends of the interval.
@@ -139,7 +139,7 @@ def draw_band(
     theory: ArrayLike | None = None,
     color: str = BLUE,
 ) -> "list[Line2D]":
-    """What clusters drawn from a fit do against the number of workers: median, 90 % band, and theory's curve.
+    """Draw predictions of a fit against the number of workers: median, 90 % band, and theory's curve.
 
     Args:
         ax: Where to draw.

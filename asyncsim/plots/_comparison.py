@@ -95,7 +95,7 @@ class Curve(NamedTuple):
 
 
 def axes_of(curves: Sequence[Curve]) -> list[str]:
-    """What all of these curves know to have spent, each of which has a panel."""
+    """The costs that all of these curves know, each of which has a panel."""
     return [name for name in SPENT if curves and all(name in curve.spent for curve in curves)]
 
 
@@ -105,7 +105,7 @@ def size_of(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, subtitle: str = "") -> "list[Line2D]":
-    """Training losses against the commits of each worker, against the simulated time, and against what was spent."""
+    """Training losses against the commits of each worker, against the simulated time, and against costs."""
     spent = axes_of(curves)
     panels = figure.subplots(1, 2 + len(spent), sharey=True)
     left, right = panels[0], panels[-1]

@@ -1,4 +1,4 @@
-"""What every picture needs: titles that wrap, legends that stay inside the figure, remarks, readable axes."""
+"""Parts of every picture: titles that wrap, legends that stay inside the figure, remarks, readable axes."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ MOST_LEGEND = 0.5  # share of the height, or of the width, of the figure
 MOST_LEGEND_INSIDE = 0.7  # share of the height of the panel that holds it
 SHRINKING = (1.0, 0.88, 0.76, 0.65, 0.54, 0.45)  # of the font's size, tried in this order
 BELOW_AXES = 34  # points that the numbers and the label of an x axis take below it
-LEGEND_ENTRY = 97  # points that an entry of a legend takes beside the next one
+LEGEND_ENTRY = 97  # points that an entry of a legend takes, with the space to the next one
 
 MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, number of columns -> legend
 
@@ -32,7 +32,7 @@ def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
 
     Args:
         figure: The figure, with its panels.
-        title: What is shown.
+        title: The content of the figure.
         subtitle: With which settings; may be empty.
 
     Example:
@@ -181,7 +181,7 @@ def use_plain_numbers(ax: "Axes") -> None:
     from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):
-        """Matplotlib's choice of what to label, as a plain number."""
+        """Matplotlib's choice of labels, as plain numbers."""
 
         def __call__(self, x: float, pos: Any = None) -> str:
             """The label, or an empty string."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 SIZE = (9.6, 6.6)  # inches
-SMOOTHED = 5  # commits of each worker in a running mean, about what the paper's curves show
+SMOOTHED = 5  # commits of each worker in a running mean, about as in the paper's curves
 PER_WORKER = "commits of each worker"
 MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it slow
 
@@ -34,7 +34,7 @@ def draw_report(
         figure: An empty figure; see `asyncsim.plots.style` for the look.
         trace: Schedule of the run.
         run: The run.
-        title: What was run.
+        title: The run.
         subtitle: With which settings.
         predicted: (size,) P(τ = k), drawn over the measured staleness; see `draw_staleness`.
 
@@ -53,7 +53,7 @@ def draw_report(
 
 
 def _draw_pi_or_workers(ax: "Axes", trace: Trace, run: Run) -> str:
-    """Draw π, or where there is none and workers differ, how each of them fares; returns what it is."""
+    """Draw π, or where there is none and workers differ, how each of them fares; return the title."""
     known = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
     if run.several or "worker_loss" not in known or not run.commits:
         draw_pi(ax, run)

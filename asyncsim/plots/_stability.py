@@ -42,7 +42,7 @@ def draw_stability(
         kappas: (k,) κ = step size times curvature, increasing.
         outcome: (n, k) shares from 0 to 1; NaN where nothing was simulated.
         limits: Label -> (n,) κ, NaN where there is no limit; drawn as lines and named below the axes.
-        colorbar: Whether to explain the colours beside the axes.
+        colorbar: Whether to explain the colours next to the axes.
 
     Returns:
         The cells (`get_array()` has one row per κ, `get_coordinates()` the edges), and one line for each limit.

@@ -76,7 +76,7 @@ def seconds_per_job(trace: Trace) -> float:
 
 
 def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: float) -> dict[str, Spans]:
-    """What workers did between two times, as far as the trace shows."""
+    """The activities of workers between two times, as far as the trace shows."""
     end = end_of_trace(trace)
     stop = min(stop, end)
     jobs = _jobs(trace, workers, start, stop, end)
@@ -115,9 +115,9 @@ def draw_timeline(
     stop: float | None = None,
     workers: Sequence[int] | None = None,
 ) -> "list[Artist]":
-    """What each worker did when: one lane per worker, the first on top, against simulated time.
+    """Draw the activities of each worker against simulated time: one lane per worker, the first on top.
 
-    Jobs that were cancelled, dropped, lost or crashed are hatched. What a trace does not show is not made up: a gap
+    Jobs that were cancelled, dropped, lost or crashed are hatched. Nothing is made up that a trace does not show: a gap
     between two jobs is "idle or blocked" whatever its reason, and whether an uncommitted job was in transfer or waiting
     after computing stays open.
 

@@ -25,7 +25,7 @@ def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -
     Args:
         ax: Where to draw.
         counts: (workers, classes) numbers of examples, such as `Partition.label_counts`.
-        colorbar: Whether to explain the colours beside the axes. They go with the square root of the number, so that a
+        colorbar: Whether to explain the colours next to the axes. They go with the square root of the number, so that a
             few examples can be told from none.
 
     Returns:
@@ -63,14 +63,14 @@ def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -
 def draw_worker_losses(
     ax: "Axes", losses: ArrayLike, shares: ArrayLike | None = None, *, objective: float | None = None
 ) -> "list[Artist]":
-    """The loss of each worker's own part, beside how much the worker has a say.
+    """Draw the loss of each worker's own part against its share of the commits.
 
     Args:
         ax: Where to draw.
         losses: (workers,), such as `Run.evaluate_workers()["worker_loss"]`.
         shares: (workers,) each worker's share of the commits, in all 1: the horizontal axis, with a line at an equal
             share. By default workers are shown in their order.
-        objective: What is learned, marked as a line; by default the mean of the losses.
+        objective: The loss that is minimised, marked as a line; by default the mean of the losses.
 
     Returns:
         One marker per worker, the line at the objective, and that at an equal share if there are shares; a text if a

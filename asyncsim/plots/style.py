@@ -34,7 +34,7 @@ INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#
 METADATA = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
-}  # what Matplotlib would fill in
+}  # that Matplotlib would fill in
 STEEL, PALE_STEEL = "#7D8EA3", "#E3E8EE"  # of workers that compute
 MIST, BROWN = "#B9C6D6", "#8A5A00"  # of messages, and of updates in service; those that wait are AMBER
 RULE_COLORS = {"downpour": VERMILION, "gem": BLUE, "synchronous": GREEN, "agn": GREEN, "elastic": PINK, "easgd": PINK}
@@ -43,7 +43,7 @@ OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION)  # of rules withou
 STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to
 _drawing = threading.RLock()  # Matplotlib may draw in one thread at a time
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-DIGITS = 9  # decimals of a position, as a share of the figure: far below what can be seen
+DIGITS = 9  # decimals of a position, as a share of the figure: too few to be seen
 
 
 def require_color(color: str) -> str:
@@ -150,7 +150,7 @@ def save_figure(
         draw: Draws on the empty figure that it receives.
         size: Width and height in inches.
         kind: The format of all files, whatever their names.
-        metadata: Keyword -> text, kept in the files beside the picture.
+        metadata: Keyword -> text, kept in the files of the picture.
 
     Raises:
         OSError: If a file cannot be written.

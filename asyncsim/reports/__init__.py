@@ -1,1 +1,1 @@
-"""Predicted beside measured, in numbers: staleness, stability, traces; how long to warm up; what a trace reveals."""
+"""Predictions next to measurements: staleness, stability, traces, pipelines and rollouts."""

@@ -116,14 +116,14 @@ class Prediction(NamedTuple):
 
 
 class TraceReport(NamedTuple):
-    """Measured beside predicted."""
+    """Measurements and predictions."""
 
     statistics: Statistics  # rates, queue, work and staleness of the trace
     measured: dict[str, float]
     predicted: dict[str, Prediction]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers, lists and dictionaries; None for what is not finite."""
+        """Plain numbers, lists and dictionaries; None for numbers that are not finite."""
         found = self.statistics._asdict()
         found |= {name: found[name]._asdict() for name in ("staleness", "by_worker", "compute")}
         by_group = {name: staleness._asdict() for name, staleness in found.pop("by_group").items()}

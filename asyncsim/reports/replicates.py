@@ -1,4 +1,4 @@
-"""The same measurement with several seeds: side by side in one replay, or one after another, with standard errors."""
+"""The same measurement with several seeds, batched in one replay or one after another, with standard errors."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> 
     """Repeat a measurement with seeds 0, 1, …, and average.
 
     Args:
-        measure: Seed -> what was measured, by name.
+        measure: Seed -> measured numbers, by name.
         seeds: Number of seeds.
 
     Returns:
@@ -67,7 +67,7 @@ def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> 
 
 
 class Lanes(NamedTuple):
-    """What the lanes of a replay differ in.
+    """The values and seeds of the lanes of a replay.
 
     Attributes:
         values: (lanes,) one value per lane, for an argument of the rule.
@@ -86,7 +86,7 @@ def batched(values: ArrayLike, seeds: int) -> Lanes:
         seeds: Number of seeds: 0, 1, …
 
     Returns:
-        `Lanes`, ordered by seed: reshape what the replay returns to (seeds, k, …).
+        `Lanes`, ordered by seed: reshape the results of the replay to (seeds, k, …).
 
     Raises:
         ValueError: If `seeds` is not a whole number of at least 1.

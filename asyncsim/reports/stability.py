@@ -1,6 +1,6 @@
-"""How large a step may be and what noise leaves of x, for one cluster: predicted, and simulated by replay.
+"""The step-size limit and the noise floor of one cluster, predicted and simulated by replay.
 
-What is replayed is a quadratic with curvature 1, so that the step size is κ itself.
+The workload is a quadratic with curvature 1, so that the step size is κ = η·h itself.
 """
 
 import math
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
-Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done
+Progress = Callable[[str, float], None]  # stage, and the share of it that is done
 
 NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
 FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
@@ -157,13 +157,13 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
 
 
 class LimitsMap(NamedTuple):
-    """Which step sizes stay bounded with different numbers of workers, and what theory says of each number.
+    """Which step sizes stay bounded with different numbers of workers, with the limits of theory for each number.
 
     Attributes:
         workers: (n,) numbers of workers.
         kappas: (k,) values of κ.
         share: (n, k) share of runs that stay bounded.
-        limits: (n,) what `predict_limits` knows.
+        limits: (n,) results of `predict_limits`.
     """
 
     workers: list[int]
@@ -194,7 +194,7 @@ def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
 
     Args:
         momentum: μ in [0, 1).
-        where: Who keeps it: "none", "server" (heavy ball on what arrives) or "worker" (each its own moment).
+        where: Who keeps it: "none", "server" (heavy ball on the arriving updates) or "worker" (each its own moment).
 
     Raises:
         ValueError: If the momentum is out of range, or `where` is "none" although there is momentum.
@@ -299,8 +299,8 @@ def simulated_limit(
     coarse = np.geomspace(low, high, SEARCH_GRID)
     grown = _grown(workers, coarse, compute, rule, **options)
     if grown[:, 0].any() or not grown.all(axis=0).any():
-        what = "a run grows at `low`" if grown[:, 0].any() else "a run stays bounded up to `high`"
-        raise ValueError(f"`low`, `high` must enclose the limit; {what}, got {low:.4g} and {high:.4g}.")
+        reason = "a run grows at `low`" if grown[:, 0].any() else "a run stays bounded up to `high`"
+        raise ValueError(f"`low`, `high` must enclose the limit; {reason}, got {low:.4g} and {high:.4g}.")
     first, last = grown.any(axis=0).argmax(), grown.all(axis=0).argmax()
     fine = np.geomspace(coarse[first - 1], coarse[last], SEARCH_GRID)
     bounded = ~_grown(workers, fine, compute, rule, **options)
@@ -337,7 +337,7 @@ def _checked_kappas(kappas: ArrayLike) -> FloatArray:
 
 
 class Floor(NamedTuple):
-    """What noise leaves of x: arrays with one entry per κ. The errors are standard errors over schedules.
+    """The noise floor: arrays with one entry per κ. The errors are standard errors over schedules.
 
     Attributes:
         variance, variance_error: Var x over commits, per unit of η²σ², the variance of a raw update's noise.

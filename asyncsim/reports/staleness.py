@@ -1,4 +1,4 @@
-"""The staleness of a cluster: what theory knows about it, and that prediction beside a simulation."""
+"""The staleness of a cluster: results of theory, and their comparison with a simulation."""
 
 import math
 from collections.abc import Callable
@@ -39,10 +39,10 @@ MOST_WARM_UP_COMMITS = 2_000_000  # that a staleness report simulates
 
 
 class StalenessTheory(NamedTuple):
-    """What theory knows about the staleness of a cluster.
+    """The results of theory for the staleness of a cluster.
 
     Attributes:
-        reason: In words: why the result is exact, or why the distribution is not known and what is.
+        reason: Why the result is exact, or why the distribution is not known, in words.
         mean: Mean staleness in versions; None if not known.
         variance: Computes the variance; None if not known.
         pmf: Computes P(τ = 0), ..., P(τ = size - 1); None if not known. It returns None if the tail is too heavy.
@@ -177,9 +177,9 @@ class StalenessReport(NamedTuple):
         cluster: The cluster.
         trace: Its schedule, from the common start on.
         warm_up: Commits at the start that do not count.
-        known: What theory knows about the cluster.
+        known: The results of theory for the cluster.
         pmf: The predicted distribution, or None.
-        numbers: Prediction and measurement, by name: what `asyncsim staleness --json` prints.
+        numbers: Prediction and measurement, by name, as `asyncsim staleness --json` prints them.
     """
 
     cluster: Cluster
@@ -286,8 +286,8 @@ def _at_once(terms: Terms, laws: list[Delay]) -> StalenessTheory:
             return _batched("k_async" if wait else "k_batch_async", k, laws)
         case Terms(limit=None, slack=int(slack), in_turn=False, collect=1):
             bound = theory.ssp_staleness_bound(workers=n, slack=slack)
-            what = "no distribution is known for stale synchronous parallel"
-            return StalenessTheory(f"{what}; at most (n - 1)(2 slack + 1) = {bound}")
+            reason = "no distribution is known for stale synchronous parallel"
+            return StalenessTheory(f"{reason}; at most (n - 1)(2 slack + 1) = {bound}")
     return StalenessTheory("nothing is known for this protocol")
 
 
@@ -367,8 +367,8 @@ def _always(value: int, reason: str) -> StalenessTheory:
     return StalenessTheory(reason, float(value), lambda: 0.0, lambda size: np.where(np.arange(size) == value, 1.0, 0.0))
 
 
-def _only_mean(what: str, mean: float, formula: str) -> StalenessTheory:
-    return StalenessTheory(f"{what}; the mean is {formula} = {mean:.4g}", float(mean))
+def _only_mean(reason: str, mean: float, formula: str) -> StalenessTheory:
+    return StalenessTheory(f"{reason}; the mean is {formula} = {mean:.4g}", float(mean))
 
 
 def _unless_too_heavy(laws: list[Delay], size: int) -> FloatArray | None:

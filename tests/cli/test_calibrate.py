@@ -158,7 +158,7 @@ def test_mixed_stages_are_fitted_but_not_extrapolated(command):
     assert (done.status, done.err) == (0, "")
     assert "No answer for other numbers of workers: `workers` of 24 cannot be answered from the log" in done.out
     assert "Log `arrive_time` and `serve_time`" in done.out
-    assert "What if there were more workers" not in done.out
+    assert "Simulate more workers" not in done.out
     assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
     found = json.loads(command("calibrate", "mixed.csv", "--law", "gamma", "--json").out)
     assert "mix messages, queue and service" in found["refusal"]

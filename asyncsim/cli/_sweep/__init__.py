@@ -34,7 +34,7 @@ ONE_RUN = (
 
 
 def sweep_options(default: str) -> list[click.Option]:
-    """What is swept, where it is computed, and where results go."""
+    """The flags for the varied fields, the processes and the store."""
     return [
         click.Option(["--grid"], multiple=True, metavar="FIELD=VALUES", help="Values of a field, in all combinations."),
         click.Option(
@@ -122,7 +122,7 @@ def sweep_command(source: Source) -> FieldCommand:
                 click.echo(ONE_RUN, err=True)
             bar = stack.enter_context(SweepBar())
             stack.enter_context(_importable(source.origin.script))
-            stack.enter_context(redirect_stdout(sys.stderr))  # of what runs here: results alone go to standard output
+            stack.enter_context(redirect_stdout(sys.stderr))  # results alone go to standard output
             try:
                 found = sweep(
                     scenarios,
@@ -156,7 +156,7 @@ def sweep_command(source: Source) -> FieldCommand:
 
 @contextmanager
 def _importable(script: Path | None) -> Iterator[None]:
-    """Let other processes import what stands beside the script."""
+    """Let other processes import the modules next to the script."""
     if script is None:
         yield
         return
@@ -177,7 +177,7 @@ def _done(progress: SweepProgress | None) -> str:
 
 
 def report(found: Sweep, as_json: bool) -> None:
-    """Print what came of a sweep; fail if any of it failed."""
+    """Print the results of a sweep; fail if a run failed."""
     table = found.table()
 
     def show() -> None:

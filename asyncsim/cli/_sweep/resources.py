@@ -1,4 +1,4 @@
-"""What computes a sweep: a Dask cluster, or processes here; and the time and the disk that many runs take."""
+"""The processes of a sweep, here or on a Dask cluster, and the time and the disk that many runs take."""
 
 import math
 import re
@@ -22,7 +22,7 @@ PROBED = 2000  # commits, at most, by which the time and the disk of a run are e
 
 
 class Cost(NamedTuple):
-    """What a run takes."""
+    """The time and the disk of a run."""
 
     seconds: float  # of wall time, once its program is compiled
     compiling: float  # seconds to compile the program, once in each process
@@ -33,13 +33,13 @@ def confirm(base: Scenario, runs: int, processes: int) -> None:
     """Say how many runs these are, how long they take and how much disk, and ask."""
     cost = probe(base)
     where = f"{processes:,} process{'es' * (processes > 1)}"
-    told = (
+    estimate = (
         f"{runs:,} runs: about {memory.duration(max(expected_seconds(cost, runs, processes), 1.0))} in {where}, and "
         f"{memory.size(runs * cost.size)} of disk, estimated from a piece of one run."
     )
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{told} Add --yes to start.")
-    if not click.confirm(f"{told} Start?", err=True):
+        raise click.UsageError(f"{estimate} Add --yes to start.")
+    if not click.confirm(f"{estimate} Start?", err=True):
         raise click.UsageError("Not started.")
 
 
@@ -54,7 +54,7 @@ def processes_here(jobs: int | None) -> int:
 
 
 def probe(base: Scenario) -> Cost:
-    """What a run like this one takes, measured on its first commits."""
+    """The cost of a run like this one, measured on its first commits."""
     total = base.expected_commits
     short = base.override(commits=int(max(1, min(total, PROBED))))
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
     import logging
 
     for name in ("distributed", "distributed.client", "distributed.core", "tornado"):  # Dask sets some of them itself
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what is worth knowing is said here
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # the errors below say it in one line
     where = f"`--scheduler-file` {file!r}" if file is not None else f"`--scheduler` {address!r}"
     try:
         client = Client(address, scheduler_file=file, timeout=REACHED, set_as_default=False)

@@ -1,4 +1,4 @@
-"""`asyncsim sweep status`, `table` and `plot`: what a store holds, as tables, as JSON and in a picture."""
+"""`asyncsim sweep status`, `table` and `plot`: the results of a store as tables, JSON and a picture."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from asyncsim.study.table import DIGEST, STATUS, SweepTable, table_of
 
 QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head
 SHOWN = 40  # rows of a table in a terminal
-STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> what is said of its runs
+STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> its name in a sentence
 
 
 class StoreName(click.ParamType):
@@ -77,7 +77,7 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
 
 
 def _in_order(value: Any) -> Any:
-    """What a column is sorted by; a number that does not exist comes last."""
+    """The sorting key of a value; a number that does not exist comes last."""
     return (math.inf if value != value else value) if isinstance(value, np.floating) else value
 
 
@@ -325,8 +325,8 @@ def _require_values(table: SweepTable, x: str, y: str, names: Sequence[str]) -> 
             f"`--x` and `--by` must be fields that some run has together; none has {', '.join([x, *names])}."
         )
     if not has_value(table[y]).any():
-        what = ", ".join(f"{count:,} {words}" for words, count in unmeasured(table, y).items())
-        raise ValueError(f"`--y` {y!r} is not there in any of these {table.rows:,} runs: {what}.")
+        states = ", ".join(f"{count:,} {words}" for words, count in unmeasured(table, y).items())
+        raise ValueError(f"`--y` {y!r} is not there in any of these {table.rows:,} runs: {states}.")
 
 
 PLOT_COMMAND = store_command(
