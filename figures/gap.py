@@ -7,7 +7,7 @@ from the pulled value plus its own message; see `asyncsim.trace.with_gap`. A wor
 commits of others pulls right after its own last one.
 
 The same gap must not change the runs that do not fail in the paper: GEM with 5 and 10 workers. `gap_runs` shows whole
-runs. """
+runs."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
