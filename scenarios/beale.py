@@ -17,9 +17,8 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays, rules
 from asyncsim.animation import mechanism
-from asyncsim.plots.style import BLUE, GREEN, INK, PINK, VERMILION
+from asyncsim.plots.style import INK, rule_colors
 
-COLORS = (VERMILION, BLUE, GREEN, PINK)
 WINDOW = ((-2.9, 4.0), (-1.7, 2.9))
 MINIMUM = asim.workloads.LANDSCAPES["beale"].minima[0]
 
@@ -82,7 +81,8 @@ def draw(figure, numbers) -> None:
     landscape = asim.workloads.LANDSCAPES["beale"]
     x, y = np.linspace(-3.2, 4.2, 120), np.linspace(-2.2, 2.8, 120)
     heights = np.log10(landscape.heights(x, y) + 0.1)
-    for ax, name, way, color in zip(figure.subplots(2, 2).flat, numbers["rule"], numbers["ways"], COLORS, strict=True):
+    colors = rule_colors(numbers["rule"])
+    for ax, name, way, color in zip(figure.subplots(2, 2).flat, numbers["rule"], numbers["ways"], colors, strict=True):
         ax.contourf(x, y, heights, 16, cmap="Greys_r", alpha=0.45)
         ax.plot(*way.T, color=color, linewidth=1)
         ax.plot(*way[-1], "o", color=color)

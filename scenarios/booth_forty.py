@@ -16,9 +16,8 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays, rules
 from asyncsim.animation import mechanism
-from asyncsim.plots.style import BLUE, GREEN, INK, PINK, VERMILION
+from asyncsim.plots.style import INK, rule_colors
 
-COLORS = (VERMILION, BLUE, GREEN, PINK)
 BOOTH = asim.workloads.LANDSCAPES["booth"]
 MINIMUM = BOOTH.minima[0]
 
@@ -76,7 +75,8 @@ def movie(**arguments) -> asim.Movie:
 def draw(figure, numbers) -> None:
     """Distance from the minimum against the updates."""
     ax = figure.subplots()
-    for name, distance, color in zip(numbers["rule"], numbers["distance"], COLORS, strict=True):
+    colors = rule_colors(numbers["rule"])
+    for name, distance, color in zip(numbers["rule"], numbers["distance"], colors, strict=True):
         ax.plot(np.where(distance < 1e4, distance, np.nan), color=color, label=str(name))
     ax.axhline(np.hypot(*(np.array(BOOTH.starts[0]) - MINIMUM)), color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
     ax.set(yscale="log", xlabel="updates", ylabel="distance from the minimum")

@@ -21,7 +21,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays, faults, protocols
 from asyncsim.costs import cost_over_time, sizes
-from asyncsim.plots.style import AMBER, BLUE, GREEN, GREY, INK, PINK, VERMILION
+from asyncsim.plots.style import BLUE, GREEN, GREY, INK, PINK, SKY, VERMILION
 from asyncsim.reports.replicates import batched
 
 STEP_SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -38,7 +38,7 @@ MEASURES = {  # name -> label and unit of an axis
     "joules": ("kilojoules", 1e3),
     "money": ("money", 1.0),
 }
-COLOURS = (BLUE, AMBER, GREY, GREEN, VERMILION, PINK)
+COLOURS = (BLUE, SKY, GREY, GREEN, VERMILION, PINK)
 SMOOTHED = 80  # gradients in a running mean of the loss
 
 

@@ -41,16 +41,16 @@ from jax.tree_util import Partial
 
 import asyncsim as asim
 from asyncsim import delays, protocols, rules
-from asyncsim.plots.style import AMBER, BLUE, GREEN, VERMILION
+from asyncsim.plots.style import GREEN, INK, SKY, VERMILION
 from asyncsim.reports.replicates import batched
 
 STEP_SIZES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 LARGE = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0)
 METHODS: dict[str, tuple[Any, dict[str, Any], Any, tuple[float, ...], str]] = {
-    "Ringleader": (rules.Ringleader, {}, protocols.Asynchronous(), STEP_SIZES, VERMILION),
+    "Ringleader": (rules.Ringleader, {}, protocols.Asynchronous(), STEP_SIZES, SKY),
     "Malenia": (rules.Malenia, {"steps": "trace"}, protocols.Malenia(), LARGE, GREEN),
-    "IA²SGD": (rules.IA2SGD, {}, protocols.Asynchronous(), STEP_SIZES, AMBER),
-    "asynchronous SGD": (rules.Downpour, {}, protocols.Asynchronous(), STEP_SIZES, BLUE),
+    "IA²SGD": (rules.IA2SGD, {}, protocols.Asynchronous(), STEP_SIZES, INK),
+    "asynchronous SGD": (rules.Downpour, {}, protocols.Asynchronous(), STEP_SIZES, VERMILION),
 }
 RECORDS = 100  # of the gradient, per run
 POINTS = 60  # of a curve

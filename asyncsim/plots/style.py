@@ -37,7 +37,16 @@ METADATA = {
 }  # that Matplotlib would fill in
 STEEL, PALE_STEEL = "#7D8EA3", "#E3E8EE"  # of workers that compute
 MIST, BROWN = "#B9C6D6", "#8A5A00"  # of messages, and of updates in service; those that wait are AMBER
-RULE_COLORS = {"downpour": VERMILION, "gem": BLUE, "synchronous": GREEN, "agn": GREEN, "elastic": PINK, "easgd": PINK}
+RULE_COLORS = {  # of the first of these that a name contains
+    "downpour": VERMILION,
+    "gem": BLUE,
+    "agn": GREEN,
+    "elastic": PINK,
+    "easgd": PINK,
+    "adaptive": SKY,
+    "asynchronous": VERMILION,  # which is DOWNPOUR
+    "synchronous": GREEN,
+}
 PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY)  # of rules; moving pages have the same in their scripts
 OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION)  # of rules without a colour of their own
 STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to
