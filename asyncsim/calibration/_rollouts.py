@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim._checks import require_integer
-from asyncsim._fields import override
+from asyncsim._parts import override
 from asyncsim.calibration._choose import Estimate, Group, StageFit, alternatives, choose, draw_laws, require_family
 from asyncsim.calibration._laws import parameters_of_stage
 from asyncsim.calibration._model import Parameters
