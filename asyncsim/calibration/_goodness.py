@@ -13,6 +13,7 @@ from asyncsim.calibration._statistics import Check
 from asyncsim.calibration._terms import Term, pieces
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster
+from asyncsim.trace._statistics import kolmogorov_distance
 
 MOST_CENSORED = 0.03  # of the durations
 MOST_DURATIONS = 2000  # of which replicates are made; distances fall with the root of their number
@@ -50,7 +51,7 @@ def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | Non
     whole: Any = block_diag(*scores)
     generator = np.random.default_rng([seed, 1])
     (distances,) = _replicates([place[rows]], [whole[rows]], covariance, generator)
-    return _judged(_distance(place), [one * math.sqrt(share) for one in distances])
+    return _judged(kolmogorov_distance(place), [one * math.sqrt(share) for one in distances])
 
 
 def _judged(distance: float, distances: list[float]) -> Check:
@@ -91,13 +92,6 @@ def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> li
     return found
 
 
-def _distance(shares: FloatArray) -> float:
-    ordered = np.sort(shares)
-    count = len(ordered)
-    steps = np.arange(count + 1) / count
-    return float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()))
-
-
 def _successive(scores: FloatArray, worker: NDArray[np.int32], when: FloatArray) -> tuple[FloatArray, FloatArray]:
     order = np.lexsort((when, worker))
     same = worker[order][1:] == worker[order][:-1]
@@ -123,7 +117,7 @@ def law_checks(
     positions = [np.concatenate(by_worker(term, cluster, "cdf")) for term in terms]
     distances = _replicates(positions, scores, covariance, np.random.default_rng([seed, 7]))
     return {
-        term.name: _judged(_distance(place), found)
+        term.name: _judged(kolmogorov_distance(place), found)
         for term, place, found in zip(terms, positions, distances, strict=True)
         if len(place) >= LEAST_JUDGED and sum(map(len, term.censored)) <= MOST_CENSORED * len(place)
     }

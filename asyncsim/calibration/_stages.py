@@ -118,9 +118,7 @@ def _under_way(trace: Trace, durations: FloatArray) -> tuple[FloatArray, NDArray
 
 def first_jobs(trace: Trace) -> NDArray[np.bool_]:
     """(commits,) whether a commit is its worker's first."""
-    first = np.zeros(len(trace), np.bool_)
-    first[np.unique(trace.worker, return_index=True)[1]] = True
-    return first
+    return previous_own_row(trace.worker) < 0
 
 
 def _latency(trace: Trace, notes: list[str]) -> Stage | None:
@@ -286,9 +284,9 @@ def _pauses(trace: Trace) -> list[str]:
 
 
 def _doubled(trace: Trace) -> list[str]:
-    before = previous_own_row(trace.worker)
-    count = int((trace.commit_time == trace.commit_time[before])[before >= 0].sum())
-    if not count or _constant(cycles(trace)):
+    times = cycles(trace)
+    count = int((times == 0).sum())
+    if not count or _constant(times):
         return []
     commits = "commit comes" if count == 1 else "commits come"
     theirs = "its worker's" if count == 1 else "their worker's"

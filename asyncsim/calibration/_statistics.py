@@ -89,8 +89,7 @@ def summary(trace: Trace) -> dict[str, float]:
 
 def cycles(trace: Trace) -> FloatArray:
     """Times between successive commits of a worker."""
-    before = previous_own_row(trace.worker)
-    return (trace.commit_time - trace.commit_time[before])[before >= 0]
+    return (trace.commit_time - previous_commit(trace))[previous_own_row(trace.worker) >= 0]
 
 
 def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Checks:
@@ -176,7 +175,7 @@ def summaries(trace: Trace, seen: Seen) -> dict[str, float]:
 def _of_commits(trace: Trace, cycle: float) -> Iterator[tuple[str, float]]:
     before, rows = previous_own_row(trace.worker), np.arange(len(trace))
     again = before >= 0
-    own = (trace.commit_time - previous_commit(trace))[again] / cycle
+    own = cycles(trace) / cycle
     gaps = np.diff(trace.commit_time) * trace.workers / cycle
     staleness = (rows - before)[again] - 1.0
     yield from _of_durations("inter-commit time", own, CYCLES)

@@ -15,7 +15,7 @@ from asyncsim.store._files import to_plain
 from asyncsim.trace import Fate, Statistics, Trace, statistics
 from asyncsim.trace._infer_columns import previous_own_row
 from asyncsim.trace._invariants import conservation
-from asyncsim.trace._statistics import most_in_service, previous_commit
+from asyncsim.trace._statistics import kolmogorov_distance, most_in_service, previous_commit
 
 EXACTLY = 1e-9  # relative difference of times that are equal up to rounding
 # The distance D √N of exponential samples from the exponential law with their own mean exceeds 1.308 once in a
@@ -98,8 +98,7 @@ def _looks_exponential(times: NDArray[np.float64]) -> bool:
     mean, count = times.mean(), len(times)
     if not mean or times.min() < 0:
         return False
-    cdf = -np.expm1(-np.sort(times) / mean)
-    apart = max((np.arange(1, count + 1) / count - cdf).max(), (cdf - np.arange(count) / count).max())
+    apart = kolmogorov_distance(-np.expm1(-times / mean))
     return bool(apart * np.sqrt(count) <= MOST_DISTANCE)
 
 

@@ -164,6 +164,13 @@ def total_variation(staleness: NDArray[np.int32], pmf: ArrayLike) -> float:
     return float(np.abs(counts / len(staleness) - np.append(expected, rest)).sum() / 2)
 
 
+def kolmogorov_distance(shares: ArrayLike) -> float:
+    """Largest distance between the distribution of numbers from 0 to 1 and the uniform one (Kolmogorov, Smirnov)."""
+    ordered = np.sort(shares)
+    steps = np.arange(len(ordered) + 1) / len(ordered)
+    return float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()))
+
+
 def _before(seconds: float, *times: TimeColumn) -> TimeColumn:
     """The earliest of these times and the end of the averages, row by row."""
     return np.minimum.reduce([np.full(len(times[0]), seconds), *times])

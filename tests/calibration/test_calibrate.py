@@ -61,14 +61,8 @@ def test_hidden_parameters_come_back(fit):
     assert fit.parameters["compute.mean"].estimate == mean
 
 
-def test_it_is_kept_whole(fit, tmp_path):
-    fit.save(tmp_path / "fit.json")
-    again = asim.Fit.load(tmp_path / "fit.json")
-    assert repr(again) == repr(fit)
-    assert again.parameters == fit.parameters
-    assert again.cluster == fit.cluster
-    assert again.sample(3) == fit.sample(3)
-    assert again.log == fit.log
+def test_it_is_kept_whole(fit, tmp_path, assert_kept_whole):
+    assert_kept_whole(fit)
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(ValueError, match="holds no calibration"):
         asim.Fit.load(tmp_path / "other.json")
@@ -81,7 +75,6 @@ def test_samples_spread_as_the_intervals_say(fit):
     parameter = fit.parameters["server.service.mean"]
     inside = np.mean([parameter.low <= mean <= parameter.high for mean in means])
     assert abs(inside - 0.9) < 5 * math.sqrt(0.09 / 400)
-    assert fit.sample(2, workers=40)[0].workers == fit.with_workers(40).workers == 40
 
 
 def test_the_right_model_fits_and_another_does_not(fit, log):

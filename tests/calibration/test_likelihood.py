@@ -231,16 +231,12 @@ def test_a_worker_that_goes_on_from_its_own_value():
     assert any("shows no latency by itself" in note for note in found.notes)
 
 
-def test_samples_and_files(fit, tmp_path):
+def test_samples_and_files(fit, assert_kept_whole):
     means = [cluster.compute.mean for cluster in fit.sample(300)]
     one = fit.parameters["mean"]
     assert np.std(np.log(means)) == pytest.approx(math.log(one.high / one.low) / 3.29, rel=0.15)
-    assert fit.sample(2, workers=9)[0].workers == fit.with_workers(9).workers == 9
     assert fit.check(8).fits
-    fit.save(tmp_path / "fit.json")
-    again = asim.Fit.load(tmp_path / "fit.json")
-    assert (repr(again), again.parameters, again.cluster) == (repr(fit), fit.parameters, fit.cluster)
-    assert (again.sample(3), again.check(8), again.notes) == (fit.sample(3), fit.check(8), fit.notes)
+    assert_kept_whole(fit)
 
 
 def test_a_law_that_does_not_fit():

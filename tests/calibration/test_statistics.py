@@ -1,8 +1,12 @@
-"""Predictive p-values of all statistics together."""
+"""Predictive p-values of all statistics together, and of the laws."""
 
 import numpy as np
 import pytest
 
+from asyncsim import delays
+from asyncsim.calibration._choose import choose
+from asyncsim.calibration._goodness import law_check
+from asyncsim.calibration._stages import Stage
 from asyncsim.calibration._statistics import compared, together
 
 
@@ -34,3 +38,17 @@ def test_what_is_nowhere_together_is_found(drawn):
 def test_what_never_varies_counts_for_nothing():
     log, replicates = {"a": 1.0, "b": 2.0}, [{"a": 1.0, "b": 2.0}] * 20
     assert together(log, replicates).p_value == 1.0
+
+
+@pytest.mark.parametrize("slow", [0, 2])
+def test_p_values_of_laws_are_uniform(slow):
+    """Although the law was fitted to the same durations, and workers of two classes to some of them each."""
+    worker, found = np.arange(240, dtype=np.int32) % 4, []
+    for seed in range(60):
+        durations = delays.Gamma(1.0, 0.5).sample(np.random.default_rng([seed, 1]), len(worker))
+        stage = Stage(np.where(worker < slow, 3 * durations, durations), worker)
+        check = law_check(stage, choose(stage, 4, "gamma", by_worker=slow > 0).groups, 0)
+        assert check is not None
+        found.append(check.p_value)
+    assert abs(np.mean(found) - 0.5) < 4 / np.sqrt(12 * 60)
+    assert np.mean(np.array(found) < 0.01) < 0.01 + 4 * np.sqrt(0.0099 / 60)
