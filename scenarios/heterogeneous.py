@@ -146,12 +146,7 @@ def compute(
 
 
 def final_scores(
-    rule: asim.Rule,
-    trace: asim.Trace,
-    workload: asim.Workload,
-    judged: asim.Workload,
-    seeds: list[int],
-    slow: int,
+    rule: asim.Rule, trace: asim.Trace, workload: asim.Workload, judged: asim.Workload, seeds: list[int], slow: int
 ) -> Scores:
     """What a rule ends with, by the losses of the parts that `judged` has; infinite where it is not finite."""
     replayer = Replayer(trace, rule, workload, seeds)

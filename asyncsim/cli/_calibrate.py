@@ -43,11 +43,7 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
 
 @click.command(cls=Command, params=OUTPUT)
 @click.argument("file", type=TraceFile())
-@click.option(
-    "--law",
-    metavar="NAME",
-    help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]",
-)
+@click.option("--law", metavar="NAME", help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]")
 @click.option(
     "--model",
     metavar="SCRIPT.py",

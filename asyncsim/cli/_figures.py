@@ -85,9 +85,7 @@ def claims_of(made: list[MadeFigure]) -> dict[str, Any]:
         out_option(OUT),
         click.Option(["--seeds"], type=click.IntRange(min=1), default=3, help="Number of seeds: 0, 1, … [3]"),
         click.Option(
-            ["--jobs"],
-            type=click.IntRange(min=1),
-            help="Number of processes. [1, with all cores for each large run]",
+            ["--jobs"], type=click.IntRange(min=1), help="Number of processes. [1, with all cores for each large run]"
         ),
         json_option("the claims, or with --list the titles,"),
         click.Option(["--force"], is_flag=True, help="Discard the results of these figures and compute again."),

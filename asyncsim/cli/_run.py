@@ -12,14 +12,7 @@ import click
 from asyncsim import _memory as memory
 from asyncsim.cli._command import Checked, Command, Interrupted
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
-from asyncsim.cli._output import (
-    json_option,
-    out_option,
-    print_comparison,
-    print_numbers,
-    print_results,
-    print_summary,
-)
+from asyncsim.cli._output import json_option, out_option, print_comparison, print_numbers, print_results, print_summary
 from asyncsim.cli._progress import Bar
 from asyncsim.cli._source import Source, find_source, place_of
 from asyncsim.engine import ReplayInterrupted

@@ -59,13 +59,7 @@ def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color:
 
 
 def draw_posterior(
-    ax: "Axes",
-    draws: ArrayLike,
-    prior: ArrayLike,
-    interval: ArrayLike,
-    *,
-    identifiable: bool = True,
-    color: str = BLUE,
+    ax: "Axes", draws: ArrayLike, prior: ArrayLike, interval: ArrayLike, *, identifiable: bool = True, color: str = BLUE
 ) -> "list[Patch]":
     """Draw the posterior of a parameter: draws from its posterior, its 90 % interval, and the range of its prior.
 

@@ -108,12 +108,7 @@ def _jobs(trace: Trace, workers: NDArray[np.int32], start: float, stop: float, e
 
 
 def draw_timeline(
-    ax: "Axes",
-    trace: Trace,
-    *,
-    start: float = 0.0,
-    stop: float | None = None,
-    workers: Sequence[int] | None = None,
+    ax: "Axes", trace: Trace, *, start: float = 0.0, stop: float | None = None, workers: Sequence[int] | None = None
 ) -> "list[Artist]":
     """Draw the activities of each worker against simulated time: one lane per worker, the first on top.
 
@@ -283,22 +278,8 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
     stages = timetable.forward_start.shape[1]
     half = HEIGHT / 2 if _passes_overlap(timetable) else 0.0
     kinds = (
-        (
-            "forward",
-            timetable.forward_start,
-            timetable.forward_end,
-            SKY,
-            INK,
-            (-HEIGHT / 2, HEIGHT / 2 - half),
-        ),
-        (
-            "backward",
-            timetable.backward_start,
-            timetable.backward_end,
-            BLUE,
-            "white",
-            (half - HEIGHT / 2, HEIGHT / 2),
-        ),
+        ("forward", timetable.forward_start, timetable.forward_end, SKY, INK, (-HEIGHT / 2, HEIGHT / 2 - half)),
+        ("backward", timetable.backward_start, timetable.backward_end, BLUE, "white", (half - HEIGHT / 2, HEIGHT / 2)),
     )
     artists: list[Artist] = []
     for name, start, end, color, ink, (top, bottom) in kinds:

@@ -108,9 +108,4 @@ def gem_record(workers: int) -> dict[str, int | None]:
     Medians once per commit of each worker, energies five times.
     """
     often = max(1, workers // 5)
-    return {
-        "energy_central": often,
-        "energy_proxy": often,
-        "pi_median": workers,
-        "pi_median_by_tensor": workers,
-    }
+    return {"energy_central": often, "energy_proxy": often, "pi_median": workers, "pi_median_by_tensor": workers}

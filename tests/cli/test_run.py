@@ -54,16 +54,7 @@ class TestRun:
 
     @pytest.mark.parametrize("place", [0, 2])
     def test_flags(self, command: Command, place: int) -> None:
-        flags = [
-            "--workers",
-            "3",
-            "--learning_rate=0.01",
-            "--compute",
-            "exponential",
-            "--commits",
-            "30",
-            "--json",
-        ]
+        flags = ["--workers", "3", "--learning_rate=0.01", "--compute", "exponential", "--commits", "30", "--json"]
         flags.insert(place, "study.py")
         assert json.loads(command("run", *flags).out)["commits"] == 30
         described = json.loads(next(Path("runs").glob("study,workers=3,*/scenario.json")).read_text())
@@ -75,18 +66,7 @@ class TestRun:
         assert described["rule"]["learning_rate"] == 0.01
 
     def test_flags_of_another_law_and_lists(self, command: Command) -> None:
-        flags = (
-            "--compute",
-            "uniform",
-            "--low",
-            "1",
-            "--high",
-            "2",
-            "--eigenvalues",
-            "1,2,3",
-            "--record",
-            "none",
-        )
+        flags = ("--compute", "uniform", "--low", "1", "--high", "2", "--eigenvalues", "1,2,3", "--record", "none")
         assert command("run", "study.py", *flags).status == 0
         place = Path("runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=none")
         described = json.loads((place / "scenario.json").read_text())
@@ -166,10 +146,7 @@ class TestUsage:
             (("run", "study.py", "--cv", "-1"), ("`cv` must be finite and positive; got -1.0",)),
             (("run", "study.py", "--variant", "scrpt"), ("`variant`", "Did you mean 'script'?")),
             (("run", "study.py", "--rule", "gme"), ("`rule`", "Did you mean 'gem'?")),
-            (
-                ("run", "study.py", "--rule", "downpour", "--kappa", "2"),
-                ("`kappa` is not a field of rule 'downpour'",),
-            ),
+            (("run", "study.py", "--rule", "downpour", "--kappa", "2"), ("`kappa` is not a field of rule 'downpour'",)),
             (("run", "study.py", "--compute", "constant", "--value", "nan"), ("`value`", "got nan")),
             (("run", "study.py", "--seconds", "1", "--commits", "2"), ("Exactly one of",)),
             (("run", "study.py", "--record", "pi_medain"), ("`record`", "Did you mean 'pi_median'?")),

@@ -13,10 +13,7 @@ from tests.cli.commands import COMPARISON, SCRIPT, Command, assert_one_line
         ("x = (", ("broken.py, line 1", "SyntaxError")),
         ("x = 1\ny = '\0'", ("broken.py, line 2: holds a NUL byte", "Save it as UTF-8")),
         ("\n\n1 / 0", ("broken.py, line 3", "ZeroDivisionError: division by zero")),
-        (
-            "import asyncsim as asim\nasim.Cluster(0, asim.delays.Constant(1.0))",
-            ("line 2: `workers` must be",),
-        ),
+        ("import asyncsim as asim\nasim.Cluster(0, asim.delays.Constant(1.0))", ("line 2: `workers` must be",)),
         ("import nosuchmodule", ("broken.py, line 1", "No module named 'nosuchmodule'")),
         ("open('no/such/file')", ("line 1", "No such file or directory: no/such/file")),
         ("raise SystemExit(3)", ("broken.py, line 1", "SystemExit")),

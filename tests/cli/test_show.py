@@ -19,11 +19,7 @@ class TestShow:
         command("run", "study.py", "--kappa", "2", "--tag", "strong")
         done = command("show", "strong")
         assert done.status == 0
-        for words in (
-            "runs/study,kappa=2: scenario, tagged strong",
-            "final loss",
-            "rule.kappa  ",
-        ):
+        for words in ("runs/study,kappa=2: scenario, tagged strong", "final loss", "rule.kappa  "):
             assert words in done.out
         shown = json.loads(command("show", "runs/study,kappa=2", "--json").out)
         assert shown["summary"] == content_of("runs/study,kappa=2/summary.json")

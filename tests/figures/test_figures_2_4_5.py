@@ -107,9 +107,7 @@ def hundred_workers(
 ) -> Numbers:
     curve = {"seconds": [10.0, 20.0, 30.0], "training_loss": thirds}
     return pack(
-        curves=curve,
-        thirds={"training_loss": thirds},
-        final={"training_loss": [final], "test_accuracy": [accuracy]},
+        curves=curve, thirds={"training_loss": thirds}, final={"training_loss": [final], "test_accuracy": [accuracy]}
     )
 
 

@@ -107,11 +107,7 @@ class TestReport:
     def test_four_titled_panels(self) -> None:
         with plots.style():
             panels = plots.draw_report(Figure(layout="constrained"), TRACE, gem(), "Title", "subtitle")
-        assert [panel.get_title(loc="left") for panel in panels][:3] == [
-            "Training loss",
-            "Staleness",
-            "Kinetic energy",
-        ]
+        assert [panel.get_title(loc="left") for panel in panels][:3] == ["Training loss", "Staleness", "Kinetic energy"]
 
     def test_file_is_the_same_bytes_again(self, tmp_path: Path) -> None:
         run = gem()

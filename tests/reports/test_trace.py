@@ -76,10 +76,7 @@ CLUSTERS = {
     "unequal workers": (Cluster(9, [Gamma(1.0 + worker, 0.5) for worker in range(9)], server=EXPONENTIAL), set()),
     "separate requests": (Cluster(9, Gamma(1.0, 0.5), Network(Constant(0.3)), Server(atomic=False)), set()),
     "turns": (Cluster(9, Gamma(1.0, 0.5), protocol=protocols.RoundRobin()), set()),
-    "turns at the server": (
-        Cluster(9, Gamma(1.0, 0.5), server=EXPONENTIAL, protocol=protocols.RoundRobin()),
-        set(),
-    ),
+    "turns at the server": (Cluster(9, Gamma(1.0, 0.5), server=EXPONENTIAL, protocol=protocols.RoundRobin()), set()),
     "slack": (Cluster(9, Gamma(1.0, 0.5), server=EXPONENTIAL, protocol=protocols.SSP(0)), set()),
     "batches": (Cluster(9, Gamma(1.0, 0.5), server=EXPONENTIAL, protocol=protocols.KAsync(3)), set()),
     "pauses": (Cluster(9, Gamma(1.0, 0.5), server=EXPONENTIAL, faults=[faults.ServerPause(1.0, 3.0, 9.0)]), set()),

@@ -223,13 +223,7 @@ STATUS_COMMAND = store_command("status", status, "Column by which the best run i
 
 
 def show_table(
-    store: Store,
-    csv: str | None,
-    power: Power | None,
-    price: Price | None,
-    y: str,
-    largest: bool | None,
-    as_json: bool,
+    store: Store, csv: str | None, power: Power | None, price: Price | None, y: str, largest: bool | None, as_json: bool
 ) -> None:
     """Print a row for each run: the fields in which the runs differ, its results, and its state."""
     table = asked(store, power, price)
@@ -258,14 +252,7 @@ TABLE_COMMAND = store_command("table", show_table, "Column by which the best run
 
 
 def plot(
-    store: Store,
-    x: str,
-    y: str,
-    by: Sequence[str],
-    heat: bool,
-    largest: bool | None,
-    out: str | None,
-    as_json: bool,
+    store: Store, x: str, y: str, by: Sequence[str], heat: bool, largest: bool | None, out: str | None, as_json: bool
 ) -> None:
     """Draw a measured quantity against a field, with quartiles over the seeds."""
     from asyncsim.plots._sweep import SIZE, draw_sweep_page

@@ -77,12 +77,7 @@ def test_mistakes(mixed, command):
         ("--x", "seed"): "must be a field in which the runs differ",
         ("--x", "momentum", "--by", "momentum"): "must name different fields",
         ("--x", "momentum", "--heat"): "needs one other field",
-        (
-            "--x",
-            "momentum",
-            "--y",
-            "test_accuracy",
-        ): "is not there in any of these 7 runs: 2 diverged, 1 failed",
+        ("--x", "momentum", "--y", "test_accuracy"): "is not there in any of these 7 runs: 2 diverged, 1 failed",
         ("--x", "momentum", "--y", "final_los"): "Did you mean 'final_loss'?",
     }
     for arguments, words in mistakes.items():
