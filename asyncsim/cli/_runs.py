@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -135,21 +135,26 @@ def _state(kept: RunInfo) -> str:
 
 
 def as_plain(row: Row) -> dict[str, Any]:
-    """All that is known of a run, as JSON can hold it."""
+    """A run of the list, as JSON can hold it."""
     return {
         "name": row.name,
-        "folder": str(row.kept.folder.absolute()),
-        "tags": list(row.tags),
+        **_plain(row.kept, row.tags),
         "swept": row.swept,
-        "kind": row.kept.kind,
-        "state": row.kept.state,
         "when": datetime.fromtimestamp(row.kept.when).astimezone().isoformat(timespec="seconds"),
-        "digest": row.kept.digest,
-        "rule": row.values.get("rule"),
-        "workers": row.values.get("workers"),
-        "commits": row.values.get("commits"),
-        "summary": row.kept.summary,
-        row.kept.kind: row.kept.description,
+        **{name: row.values.get(name) for name in ("rule", "workers", "commits")},
+    }
+
+
+def _plain(kept: RunInfo, names: Iterable[str]) -> dict[str, Any]:
+    """State, results and settings of a run, as JSON can hold them."""
+    return {
+        "folder": str(kept.folder.absolute()),
+        "tags": [*names],
+        "kind": kept.kind,
+        "state": kept.state,
+        "digest": kept.digest,
+        "summary": kept.summary,
+        kept.kind: kept.description,
     }
 
 
@@ -170,16 +175,7 @@ def show(run: Path, as_json: bool) -> None:
     kept = read_info(run)
     assert kept is not None, "RunFolder has seen it"
     names = tags_by_place().get(os.path.realpath(run), [])
-    results = {
-        "folder": str(run.absolute()),
-        "tags": names,
-        "kind": kept.kind,
-        "state": kept.state,
-        "digest": kept.digest,
-        "summary": kept.summary,
-        kept.kind: kept.description,
-        "origin": kept.origin,
-    }
+    results = {**_plain(kept, names), "origin": kept.origin}
     print_results(results, as_json, lambda: print_kept(kept, names))
 
 

@@ -1,11 +1,10 @@
 """A calibration in pictures: quantiles of data and law, posteriors, and predictions for other numbers of workers."""
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns
 from asyncsim._metrics import metric
@@ -126,7 +125,7 @@ def _share(least: float, most: float, prior: tuple[float, float]) -> float:
 
 def draw_band(
     ax: "Axes",
-    workers: Sequence[int] | NDArray[np.int64],
+    workers: ArrayLike,
     low: ArrayLike,
     middle: ArrayLike,
     high: ArrayLike,
