@@ -274,7 +274,7 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
         begun = all((folder / name).is_dir() for name in STORE_FOLDERS)  # a store, of which only the marker is damaged
         if not begun:
             _require_empty(folder, create)
-            make_folder(folder)
+            make_folder(folder, "store")
         if create:
             for name in STORE_FOLDERS:
                 make_folder(folder / name)

@@ -86,13 +86,13 @@ def require_folder(name: str, value: object) -> Path:
     return Path(text)
 
 
-def make_folder(path: Path) -> None:
-    """Create the folder that was given as `out`, and those above it, unless it exists."""
+def make_folder(path: Path, argument: str = "out") -> None:
+    """Create the folder that an argument names, and those above it, unless it exists."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        message = f"`out` {str(path)!r} cannot be created: {reason}. Choose another folder."
+        message = f"`{argument}` {str(path)!r} cannot be created: {reason}. Choose another folder."
         raise OSError(error.errno, message) from error
 
 

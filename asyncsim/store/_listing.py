@@ -64,7 +64,7 @@ def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
     found = []
     stores: dict[Path, dict[str, dict[str, Any]]] = {}
     for kept in sorted(kept_below(top), key=lambda kept: str(kept.folder)):
-        name = os.path.relpath(kept.folder, top)
+        name = os.path.relpath(kept.folder, top) if kept.folder != top else top.absolute().name
         tagged = tuple(names.get(os.path.realpath(kept.folder), ())) if names else ()
         store = kept.folder.parent
         if store not in stores:

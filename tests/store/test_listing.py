@@ -40,7 +40,7 @@ def test_every_run_below_a_folder() -> None:
     for place in ("runs/a", "runs/deep/er/b", "runs/.unfinished/c", "runs/a/.finished", "other/d"):
         a_run(place)
     assert names(listing.rows(Path("runs"), {})) == ["a", "deep/er/b"]
-    assert names(listing.rows(Path("runs/a"), {})) == ["."]
+    assert names(listing.rows(Path("runs/a"), {})) == ["a"]
     assert listing.rows(Path("nothing"), {}) == []
 
 

@@ -1,9 +1,11 @@
 """`asyncsim sweep SCRIPT`: a grid from the command line, and one line for every mistake."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from asyncsim.store._files import make_folder
 from asyncsim.study._store import open_store
 from tests.cli.commands import COMPARISON, GRID, assert_one_line
 
@@ -144,6 +146,8 @@ def test_other_things_than_a_scenario(command, tmp_path):
     (tmp_path / "both.py").write_text(COMPARISON)
     assert_one_line(command("sweep", "both.py", "--grid", "seed=0:2"), 2, "has a comparison")
     assert_one_line(command("sweep", "table", "nothing"), 2, "does not exist")
+    with pytest.raises(OSError, match="`store` '/dev/null/x' cannot be created"):
+        make_folder(Path("/dev/null/x"), "store")
     assert_one_line(command("sweep", "stauts", "store"), 2, "No such command 'stauts'. Did you mean 'status'?")
 
 
