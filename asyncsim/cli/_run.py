@@ -20,8 +20,7 @@ from asyncsim.engine._devices import use_all_cores
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.store import tags
-from asyncsim.store._labels import REPORT_PAGE, RUN, label_of, members_of
-from asyncsim.store._origin import Origin
+from asyncsim.store._labels import REPORT_PAGE, RUN, Origin, label_of, members_of
 from asyncsim.study import Comparison, Experiment, Result, compare, run
 from asyncsim.study._load import Study
 

@@ -15,8 +15,7 @@ from asyncsim.cli._command import suggestion
 from asyncsim.store import _places as places
 from asyncsim.store import tags
 from asyncsim.store._files import to_plain
-from asyncsim.store._labels import LABELS, STORE, label_of
-from asyncsim.store._origin import Origin
+from asyncsim.store._labels import LABELS, STORE, Origin, label_of
 from asyncsim.store._places import folder_name
 from asyncsim.study._load import Stored, Study, load_study, study_of
 

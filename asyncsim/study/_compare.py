@@ -36,13 +36,13 @@ from asyncsim.store._labels import (
     SCENARIO,
     SUMMARY,
     TRACE,
+    Origin,
     RunInfo,
     label_of,
     members_of,
     read_info,
 )
 from asyncsim.store._listing import flat
-from asyncsim.store._origin import Origin
 from asyncsim.study._run import Result, keep_report, loss_before_training, run
 from asyncsim.study._store import obtain, open_store, spent_in, spent_over_commits
 from asyncsim.study.table import asked_for, remember

@@ -24,8 +24,7 @@ from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder, remove_store
 from asyncsim.store._files import keep_owned, require_folder, to_plain
 from asyncsim.store._labels import EXPERIMENT as LABEL
-from asyncsim.store._labels import GIF, PAGE, REPORT, SUMMARY
-from asyncsim.store._origin import Origin
+from asyncsim.store._labels import GIF, PAGE, REPORT, SUMMARY, Origin
 
 NUMBERS = "numbers.npz"
 STORE = "store"  # argument of `compute`

@@ -26,14 +26,16 @@ from asyncsim.store._labels import (
     SCENARIO,
     STORE,
     TRACE,
+    Origin,
     description_in,
     first_difference,
+    hash_of,
     label_of,
     members_of,
+    origin_in,
     read_label,
 )
 from asyncsim.store._listing import swept_in
-from asyncsim.store._origin import Origin, hash_of, origin_in
 from asyncsim.store._places import again, find_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import FORMAT_VERSION, NUMBERS, Experiment, Findings, summary_of

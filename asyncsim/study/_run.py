@@ -34,10 +34,9 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder
 from asyncsim.store._files import atomic_write, keep_owned, require_folder, to_plain
-from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE
+from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE, Origin
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._listing import flat
-from asyncsim.store._origin import Origin
 from asyncsim.trace import Trace
 from asyncsim.trace._tables import end_of_trace
 

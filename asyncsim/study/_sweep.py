@@ -33,8 +33,7 @@ from asyncsim.pool._queue import FOR_EVER, Job, Outcome, Patience, Queue
 from asyncsim.pool._slots import Call, slots
 from asyncsim.scenario._lanes import outside_lanes
 from asyncsim.scenario._scenario import Scenario
-from asyncsim.store._labels import LEASES
-from asyncsim.store._origin import Origin
+from asyncsim.store._labels import LEASES, Origin
 from asyncsim.study._batches import Batch, batches_of, blocks_of
 from asyncsim.study._grid import require_scenarios, with_shared_schedules
 from asyncsim.study._run import Result

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.store._origin import Origin
+from asyncsim.store._labels import Origin
 from asyncsim.study._load import load_study, study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
 from tests.store.problems import content_of, write_label
