@@ -68,6 +68,7 @@ html_title = f"asyncsim {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_js_files = ["copy.js"]
+html_search_scorer = "tools/scorer.js"
 html_extra_path = [str(EXTRA)]
 html_show_sphinx = False
 html_copy_source = False
