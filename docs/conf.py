@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import asyncsim  # noqa: E402  (after the path)
-from asyncsim.animation._explore import make_explorable  # noqa: E402
+from asyncsim.animation._page import make_explorable  # noqa: E402
 
 BUILT = HERE / "_build"
 EXTRA = BUILT / "extra"  # pages that are no documents: the explorable

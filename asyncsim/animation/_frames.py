@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.animation import _gravity as gravity
 from asyncsim.animation._paths import SHADES, UNITS
 from asyncsim.animation._shown import Shown
-from asyncsim.animation._states import DOWN, IDLE, SENDING, State
+from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places, mean_staleness
 from asyncsim.plots.style import AMBER, BROWN, GREY, INK, MIST, SLATE, STEEL, style
 from asyncsim.store._files import atomic_write
 
@@ -118,7 +117,7 @@ class Scene:
 
     def __init__(self, figure: Any, movie: Shown) -> None:
         self.movie, self.film = movie, movie.states.film
-        self.mean = gravity.scale(self.film)
+        self.mean = mean_staleness(self.film)
         self.most = max(1, *self.film_staleness())
         width, height = figure.get_size_inches() * DPI
         side, top, bottom = 150 / width, 1 - 38 / height, 30 / height
@@ -226,7 +225,7 @@ class Scene:
         ax.set_axis_off()
         around = np.linspace(0, 2 * np.pi, 200)
         for age, name in ((0, "fresh"), (1, f"τ = {self.mean:.3g}"), (2, f"τ = {2 * self.mean:.3g}")):
-            radius = gravity.NEAREST + (1 - gravity.NEAREST) * (1 - np.exp(-age))
+            radius = NEAREST + (1 - NEAREST) * (1 - np.exp(-age))
             ax.plot(radius * np.cos(around), radius * np.sin(around), color="#DDE1E6", linewidth=0.8)
             ax.text(0, radius + 0.015, name, color=GREY, size=7.5, ha="center", va="bottom")
 
@@ -234,7 +233,7 @@ class Scene:
         from matplotlib.collections import LineCollection
         from matplotlib.lines import Line2D
 
-        places, colors = gravity.places(self.movie.states, state.time), self._colors(state)
+        places, colors = gravity_places(self.movie.states, state.time), self._colors(state)
         for which, alpha, width in ((state.down, 0.35, 0.8), (state.up, 0.9, 1.2)):
             if which:
                 segments = list(np.stack([places[which], np.zeros((len(which), 2))], axis=1))

@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
 from asyncsim.animation import _page as page
-from asyncsim.animation._chapters import chosen_chapters, make_chapters
 from asyncsim.animation._film import make_film
 from asyncsim.animation._frames import write_gif, write_mp4
 from asyncsim.animation._paths import Path, losses, make_path, make_plane
-from asyncsim.animation._shown import Shown
+from asyncsim.animation._shown import Shown, chosen_chapters, make_chapters
 from asyncsim.animation._states import States
 from asyncsim.engine import Run
 from asyncsim.plots.style import PALETTE, rule_colors

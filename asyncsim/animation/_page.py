@@ -1,4 +1,4 @@
-"""A movie as one page: self-contained, with nothing from outside, and no library."""
+"""Movies, reports and the explorable as one page each: self-contained, nothing from outside, and no library."""
 
 import base64
 import hashlib
@@ -19,6 +19,8 @@ from asyncsim.store._files import to_plain
 LOSS_DIGITS, LAW_DIGITS, PI_DIGITS = 3, 5, 3
 WATCHED = 45.0  # seconds in which the whole film is shown, where that is neither too slow nor too fast to follow
 JOBS_PER_SECOND = (0.25, 2.0)  # of a worker, at the speed that a page starts with
+EXPLORE_TITLE = "How stale may a gradient be?"
+EXPLORE_SUBTITLE = "Drag a slider, and the simulated cluster answers at once."
 COMMENT = re.compile(r"^\s*//.*\n| // .*$", re.MULTILINE)
 INDENT = re.compile(r"^\s+", re.MULTILINE)
 SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([{}(),;:=<>?*&|]+) *""")  # a text, or what needs no spaces around it
@@ -40,6 +42,11 @@ def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: 
         "film": base64.b64encode(zlib.compress(text.encode(), 9)).decode(),
     }
     return re.sub(r"{{(\w+)}}", lambda found: parts[found[1]], page)  # in one pass: a title may look like a placeholder
+
+
+def make_explorable() -> str:
+    """The page as text: self-contained, and without any request to a network."""
+    return fill("explore", {"title": EXPLORE_TITLE, "subtitle": EXPLORE_SUBTITLE}, None, shared="explore_core")
 
 
 def events(film: Film) -> dict[str, Any]:

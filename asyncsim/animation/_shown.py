@@ -1,14 +1,24 @@
-"""What a movie shows, in whatever form."""
+"""What a movie shows, in whatever form, and its chapters: times at which something happens that is worth a sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.animation._chapters import Chapter
+from asyncsim import _checks as checks
 from asyncsim.animation._paths import Plane
-from asyncsim.animation._states import State, States
+from asyncsim.animation._states import NONE, State, States
+
+MOST_CHAPTERS = 12
+
+
+class Chapter(NamedTuple):
+    """A time in seconds, one sentence, and the worker that it is about, or -1."""
+
+    seconds: float
+    text: str
+    worker: int = NONE
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,3 +51,100 @@ class Shown:
     def at(self, seconds: float) -> State:
         """The state at a time, in seconds: what page, GIF and MP4 show then."""
         return self.states.at(seconds)
+
+
+def chosen_chapters(given: Mapping[float, str], states: States) -> list[Chapter]:
+    """Chapters that a user wrote, in the order of time."""
+    first, last = states.film.seconds
+    if len(given) > MOST_CHAPTERS:
+        remedy = "Leave out the least important."
+        raise ValueError(f"`chapters` must be at most {MOST_CHAPTERS}; got {len(given)}. {remedy}")
+    for seconds in given:
+        checks.require_not_negative("chapters", seconds, remedy="Give a sentence for each time, in seconds.")
+        if not first <= seconds <= last:
+            raise ValueError(f"`chapters` must be between {first:g} and {last:g} s; got {seconds:g}. Move it.")
+    return [Chapter(float(seconds), str(text)) for seconds, text in sorted(given.items())]
+
+
+def make_chapters(states: States) -> list[Chapter]:
+    """Chapters that follow from the film, in the order of time."""
+    found = sorted([*_schedule(states), *_rules(states)], key=lambda chapter: chapter.seconds)
+    return [found[0], *found[1:-1][: MOST_CHAPTERS - 2], found[-1]]
+
+
+def _schedule(states: States) -> Iterator[Chapter]:
+    """The start, the first commit, the first failure, the longest queue, the oldest copy and the end."""
+    film, jobs = states.film, states.film.jobs
+    first, last = film.seconds
+    n = film.workers
+    start = "The movie starts" if film.row else "All workers read the same parameters and compute"
+    yield Chapter(first, f"{start}." if film.row else f"{start} their first gradients.")
+    made = film.version + states.closed[:-1]
+    stale = made - jobs.read[: film.commits]
+    if film.commits > 1 and not film.row and n > 1:
+        worker = int(jobs.worker[0])
+        text = f"Worker {worker} commits first. Now the copies of all others are one version old."
+        if film.jobs.closes[0]:
+            yield Chapter(float(jobs.end[0]) / film.per_second, text, worker)
+    if len(film.down):
+        worker, begin, _ = min(film.down.tolist(), key=lambda spell: spell[1])
+        yield Chapter(max(begin / film.per_second, first), f"Worker {int(worker)} fails.", int(worker))
+    longest, when = _longest_queue(states)
+    if longest > 1:
+        yield Chapter(when / film.per_second, f"The queue is longest: {longest} updates wait at the server.")
+    if film.commits and stale.max(initial=0) > 1:
+        row = int(stale.argmax())
+        text = (
+            f"Worker {jobs.worker[row]} is about to commit the oldest gradient: {stale[row]} versions old, "
+            f"where the mean is {stale.mean():.3g}."
+        )
+        yield Chapter(_before(states, row), text, int(jobs.worker[row]))
+    if film.commits:
+        text = f"After {film.commits:,} commits the mean staleness is {stale.mean():.3g}, and n − 1 is {n - 1}."
+        yield Chapter(last, text)
+
+
+def _rules(states: States) -> Iterator[Chapter]:
+    """Where Gradient Energy Matching lets a whole update pass, where it lets none, and where a run diverges."""
+    film, jobs = states.film, states.film.jobs
+    for name, path in states.paths.items():
+        if path.diverged_at is not None and film.row <= path.diverged_at < film.row + film.commits:
+            row = path.diverged_at - film.row
+            yield Chapter(float(jobs.end[row]) / film.per_second, f"{name} diverges.")
+        one = path.mechanism
+        if one is None or one.pi is None or not film.commits:
+            continue
+        pi = one.pi[: film.commits]
+        whole = np.flatnonzero((np.abs(pi - 1) < 0.02).all(axis=1))
+        none = np.flatnonzero((pi == 0).all(axis=1) & (np.arange(len(pi)) >= film.workers))
+        if len(whole):
+            worker = int(jobs.worker[whole[0]])
+            text = f"{name}: nothing moved since worker {worker} read, so π = 1 and its whole update counts."
+            yield Chapter(_before(states, int(whole[0])), text, worker)
+        if len(none):
+            assert one.proxy is not None  # known wherever π is
+            row = none[np.abs(one.proxy[none]).max(axis=1).argmax()]
+            worker = int(jobs.worker[row])
+            text = f"{name}: the others moved as far as worker {worker}'s proxy would, so π = 0 and it changes nothing."
+            yield Chapter(_before(states, int(row)), text, worker)
+
+
+def _before(states: States, row: int) -> float:
+    """Just before a commit, in seconds: while its job still runs."""
+    film = states.film
+    return max(float(film.jobs.end[row]) - 1, film.start) / film.per_second
+
+
+def _longest_queue(states: States) -> tuple[int, float]:
+    """How many updates wait at once at most, and the tick at which they first do."""
+    film, m = states.film, states.film.committing
+    arrive, serve = film.jobs.arrive[:m], film.jobs.serve[:m]
+    waits = (serve > arrive) & (arrive >= film.start) & (arrive <= film.stop)
+    if not waits.any():
+        return 0, film.start
+    events = np.concatenate([arrive[waits], serve[waits]])
+    change = np.concatenate([np.ones(waits.sum()), -np.ones(waits.sum())])
+    order = np.lexsort((change, events))
+    length = np.cumsum(change[order])
+    place = int(length.argmax())
+    return int(length[place]), float(events[order][place])

@@ -1,6 +1,6 @@
 // What the pages of asyncsim/animation share: how a film is unpacked, and how things are drawn.
 "use strict";
-const UNITS = 8192, SHADES = 1000; // as in paths.py
+const UNITS = 8192, SHADES = 1000; // as in _paths.py
 const DOING = ["idle", "reading", "computing", "sending", "waiting", "in service", "down"];
 const [IDLE, READING, COMPUTING, SENDING, WAITING, SERVICE, DOWN] = DOING.keys();
 const COLORS = ["#d9dde3", "#b9c6d6", "#7d8ea3", "#b9c6d6", "#e69f00", "#8a5a00", "#4b5563"]; // as plots/style.py
@@ -31,7 +31,7 @@ function countUpTo(values, value) {
   return low;
 }
 
-// The film as arrays: jobs as in film.py, and what is looked up often.
+// The film as arrays: jobs as in _film.py, and what is looked up often.
 function develop(film) {
   const done = film.jobs, rest = film.rest, m = done.worker.length, k = rest.worker.length;
   const each = (values) => column(values, m), other = (values) => column(values, k).map(never);

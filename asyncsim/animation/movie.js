@@ -1,7 +1,7 @@
 // The page of a movie. What is where at a time follows from the film's events alone: `stateAt` is a copy of
-// asyncsim/animation/states.py, `gravityAt` one of gravity.py, and the tests compare them.
+// asyncsim/animation/_states.py, and so is `gravityAt`, and the tests compare them.
 
-const NEAREST = 0.24, PUSH = 0.15, FALL = 0.3, TURN = 90, SWAY = 0.12, SWAY_JOBS = 7; // as in gravity.py
+const NEAREST = 0.24, PUSH = 0.15, FALL = 0.3, TURN = 90, SWAY = 0.12, SWAY_JOBS = 7; // as in _states.py
 
 // States
 

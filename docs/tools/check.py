@@ -137,7 +137,10 @@ def missing_names(folder: Path) -> Iterator[str]:
     last = {name.rpartition(".")[2] for name in described}
     for path, module in modules.items():
         for name in getattr(module, "__all__", ()):
-            if not inspect.ismodule(getattr(module, name)) and not {f"{path}.{name}"} & described and name not in last:
+            value = getattr(module, name)
+            if inspect.ismodule(value) or {name, getattr(value, "__name__", name)} & last:
+                continue
+            if f"{path}.{name}" not in described:
                 yield f"{path}.{name}: no page"
 
 

@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.roles import XRefRole
 
 from tools import catalogue, commands, gallery, reference
-from tools.names import public_names
+from tools.names import other_names, public_names
 
 FOLDER = "reference/generated"
 
@@ -33,6 +33,8 @@ def targets() -> dict[str, str]:
     found = {word: name.page for word, name in zip(last, names, strict=True) if last.count(word) == 1}
     for name in names:
         found |= dict.fromkeys((name.path, name.path.replace("asyncsim.", "asim."), name.path[9:]), name.page)
+    for path, page in other_names().items():
+        found |= dict.fromkeys((path, path.replace("asyncsim.", "asim."), path[9:]), page)
     return found
 
 

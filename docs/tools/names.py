@@ -81,6 +81,18 @@ def public_names() -> list[Name]:
     return taken
 
 
+def other_names() -> dict[str, str]:
+    """Further paths of classes, such as `asyncsim.datasets.partition` of `Partition` -> the page of the class."""
+    pages = {id(name.value): name for name in public_names() if inspect.isclass(name.value)}
+    found = {}
+    for module in public_modules():
+        for name in own_names(module):
+            path, entry = f"{public_path(module)}.{name}", pages.get(id(getattr(module, name)))
+            if entry is not None and path != entry.path:
+                found[path] = entry.page
+    return found
+
+
 def public_modules() -> list[ModuleType]:
     """The package, and all modules with public names, shortest paths first."""
     found = [asyncsim]

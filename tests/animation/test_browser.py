@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.animation import _gravity as gravity
+from asyncsim.animation import _states
 from tests.animation.browser import Watched
 from tests.animation.problems import TRACES, trace_of, two_runs
 
@@ -32,7 +32,7 @@ def agree(movie, seconds, found):
     assert central == {name: point and pytest.approx(point) for name, point in wanted["central"].items()}
     for name, points in places.items():
         assert points == [point and pytest.approx(point) for point in wanted["places"][name]]
-    assert drifted == pytest.approx(gravity.places(movie.states, seconds), abs=1e-9)
+    assert drifted == pytest.approx(_states.gravity_places(movie.states, seconds), abs=1e-9)
 
 
 def moments(movie):

@@ -11,7 +11,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, theory
-from asyncsim.animation._explore import make_explorable
+from asyncsim.animation._page import make_explorable
 from tests.animation.browser import Watched
 
 CORE = resources.files("asyncsim.animation").joinpath("explore_core.js").read_text(encoding="utf-8")

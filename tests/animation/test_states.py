@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncsim import Trace
-from asyncsim.animation import _gravity as gravity
+from asyncsim.animation import _states
 from asyncsim.animation._film import make_film
 from asyncsim.animation._states import DOING, States
 from asyncsim.trace import Fault
@@ -102,7 +102,7 @@ def test_workers_drift_smoothly_within_the_circle(name):
     trace = trace_of(name)
     states = States(make_film(trace), {})
     times = np.linspace(0, trace.seconds, 2000)[1200:1500]
-    found = np.array([gravity.places(states, now) for now in times])
+    found = np.array([_states.gravity_places(states, now) for now in times])
     assert (np.hypot(*np.moveaxis(found, -1, 0)) <= 1).all()
     pace = np.linalg.norm(np.diff(found, axis=0), axis=-1).max() / (times[1] - times[0])
     assert pace * states.film.typical / states.film.per_second < 25  # circles in a typical job: nobody jumps
@@ -112,9 +112,11 @@ def test_a_worker_is_as_far_out_as_it_is_stale():
     """Long after the last commit, and before the next, the distance is the law's of its staleness."""
     trace = Trace.from_commits([0, 1, 0, 0, 0], commit_time=[1.0, 2.0, 3.0, 4.0, 30.0])
     states = States(make_film(trace), {})
-    radius = np.hypot(*gravity.places(states, 29.0).T)
+    radius = np.hypot(*_states.gravity_places(states, 29.0).T)
     assert states.at(29.0).stale.tolist() == [0, 2]
-    wanted = gravity.NEAREST + (1 - gravity.NEAREST) * (1 - np.exp(-np.array([0, 2]) / gravity.scale(states.film)))
+    wanted = _states.NEAREST + (1 - _states.NEAREST) * (
+        1 - np.exp(-np.array([0, 2]) / _states.mean_staleness(states.film))
+    )
     assert radius == pytest.approx(wanted)
 
 

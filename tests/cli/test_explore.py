@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim.animation._explore import make_explorable
+from asyncsim.animation._page import make_explorable
 from tests.cli.commands import Command, Done, assert_one_line
 
 pytestmark = pytest.mark.usefixtures("scripts")

@@ -125,6 +125,13 @@ def test_every_public_name_has_one_page(tools):
     assert len(set(pages)) == len(pages)  # also where capitals do not count
 
 
+def test_a_class_with_two_names_has_one_page(tools):
+    pytest.importorskip("docutils", reason="the documentation's tools")
+    others, own = tools("names").other_names(), {name.path for name in tools("names").public_names()}
+    assert others["asyncsim.datasets.partition"] == "datasets.Partition-class"
+    assert not others.keys() & own
+
+
 def test_pages_with_commands_and_replays_are_thought_to_take_longest(tools):
     pytest.importorskip("myst_nb", reason="the extra `docs` is not installed")
     effort = tools("execute").effort
