@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim._checks import did_you_mean, nearest
+from asyncsim._component import checks_of
 from asyncsim._families import FAMILIES
 
 MOST_ITEMS = 1000  # of a long list, those that are looked at
@@ -56,15 +57,15 @@ def _public(space: dict[str, Any]) -> list[str]:
 def _check_class(kind: type, *, acts: bool) -> None:
     init = vars(kind).get("__init__")
     if inspect.isfunction(init) and not hasattr(init, "__wrapped__"):
-        kind.__init__ = checked(init, name=kind.__name__)  # type: ignore[misc]
+        kind.__init__ = checked(init, kind=kind)  # type: ignore[misc]
     for name, method in list(vars(kind).items()):
         if isinstance(method, classmethod) and not name.startswith("_") and not hasattr(method.__func__, "__wrapped__"):
             setattr(kind, name, classmethod(checked(method.__func__, acts=acts)))
 
 
-def checked(function: Callable[..., Any], *, acts: bool = False, name: str | None = None) -> Callable[..., Any]:
-    """The function, which refuses arguments that do not fit its annotations."""
-    find, called = _Finder(function), name or function.__name__
+def checked(function: Callable[..., Any], *, acts: bool = False, kind: type | None = None) -> Callable[..., Any]:
+    """The function, which refuses arguments that do not fit its annotations; for a class, its `__init__`."""
+    find, called = _Finder(function, kind), (kind or function).__name__
 
     def call(*args: Any, **kwargs: Any) -> Any:
         refusal = find(called, args, kwargs)
@@ -100,8 +101,8 @@ class Refusal(NamedTuple):
 class _Finder:
     """Finds the first argument of a call that does not fit; what to look for is found out at the first call."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], kind: type | None = None) -> None:
+        self.function, self.kind = function, kind
 
     @functools.cached_property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -111,8 +112,9 @@ class _Finder:
     def known(self) -> dict[str, tuple[Callable[[Any], bool], Any]]:
         """Name -> whether a value fits, and the default, in the order in which values may be given by position."""
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        own = checks_of(self.kind) if self.kind is not None else {}  # which the class itself checks
         return {
-            name: (kind_of(one.annotation).admits, one.default)
+            name: (_ANYTHING.admits if name in own else kind_of(one.annotation).admits, one.default)
             for name, one in self.parameters.items()
             if one.kind in named
         }
@@ -216,7 +218,7 @@ def _kind_of(annotation: Any) -> Kind:
     if isinstance(annotation, str):
         return _named(annotation)
     if annotation in (inspect.Parameter.empty, Any):
-        return Kind(lambda value: True)
+        return _ANYTHING
     if isinstance(annotation, type) and annotation in _PLAIN:
         return _PLAIN[annotation]
     if isinstance(annotation, type) and annotation is not object and not typing.get_origin(annotation):
@@ -224,8 +226,6 @@ def _kind_of(annotation: Any) -> Kind:
     origin, items = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return _either(items)
-    if origin is typing.Annotated:  # of a component, which checks it by the function there
-        return Kind(lambda value: True)
     if origin is typing.Literal:
         return Kind(lambda value: value in items, f"one of {', '.join(map(repr, items))}")
     if origin is collections.abc.Callable:
@@ -361,4 +361,5 @@ _PLAIN = {
     types.NoneType: Kind(lambda value: value is None, "None"),
     dict: Kind(lambda value: isinstance(value, collections.abc.Mapping), "a mapping"),
 }
+_ANYTHING = Kind(lambda value: True)
 _NUMBERS = Kind(_are_numbers, "a number or an array of numbers")

@@ -213,6 +213,11 @@ def _options(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
+def checks_of(cls: type) -> Mapping[str, Check]:
+    """Name -> check, of the arguments that an object of this class checks itself when somebody creates it."""
+    return _checks(cls) if getattr(cls, "__post_init__", None) is Checked.__post_init__ else {}
+
+
 @cache
 def _checks(cls: type) -> dict[str, Check]:
     """Name -> check of each field that has one."""

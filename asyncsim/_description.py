@@ -157,12 +157,12 @@ def hash_of(data: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def kind_of_class(cls: type) -> str:
+def kind_of_class(cls: type, ours: bool) -> str:
     """What a description calls a class: family and command-line name, or else where the library has it."""
     family, name = getattr(cls, "family", ""), vars(cls).get("name")
     if isinstance(name, str) and FAMILIES.get(family, {}).get(name) is cls:
         return f"{family}.{name}"
-    if not is_ours(cls):
+    if not ours:
         return cls.__qualname__
     parts = cls.__module__.split(".")
     places = [".".join(parts[:depth]) for depth in range(2, len(parts) + 1)]
@@ -185,10 +185,11 @@ def _kept(component: Any) -> dict[str, Any]:
 
 def _describe_component(component: Any, name: str) -> dict[str, Any]:
     cls = type(component)
-    described: dict[str, Any] = {KIND: kind_of_class(cls)}
-    if is_ours(cls) and hasattr(cls, "stand_in"):
+    ours = is_ours(cls)
+    described: dict[str, Any] = {KIND: kind_of_class(cls, ours)}
+    if ours and hasattr(cls, "stand_in"):
         return described | component.stand_in()
-    if not is_ours(cls):
+    if not ours:
         described[IMPORT] = f"{cls.__module__}:{cls.__qualname__}"
     for field in dataclasses.fields(cls):
         value = getattr(component, field.name)
@@ -198,7 +199,7 @@ def _describe_component(component: Any, name: str) -> dict[str, Any]:
             described[field.name] = describe(value, f"{name}.{field.name}")
     if any(FINGERPRINT in vars(base) and is_ours(base) for base in cls.__mro__):
         described[FINGERPRINT] = component.fingerprint
-    if not is_ours(cls):
+    if not ours:
         beside = code.attributes_beside(component)
         described[CODE] = code_of(cls.__qualname__, {"class": cls, **({"attributes": beside} if beside else {})})
     return described

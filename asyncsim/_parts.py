@@ -360,19 +360,18 @@ def _arguments(constructor: Callable[..., Any]) -> Mapping[str, inspect.Paramete
 def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, Any] | None = None) -> list[Field]:
     """One field per argument of a constructor; of a class, except for those that no text stands for."""
     found = []
-    for field, annotation, annotated in _templates(constructor):
-        value = field.value if values is None else values.get(field.name, field.value)
+    for field, annotation, default in _templates(constructor):
+        value = default if values is None else values.get(field.name, default)
         if field.kind == "law":
-            value = value if value is field.value else _mean(value)
-            found.append(replace(field, group=group, value=value))
+            found.append(replace(field, group=group, value=field.default if value is default else _mean(value)))
         elif not isinstance(constructor, type) or (_is_plain(value) and not _holds_components(annotation)):
-            kind = kind_of(annotation, value) if annotated else field.kind
+            kind = field.kind if annotation is inspect.Parameter.empty else kind_of(annotation, value)
             found.append(replace(field, kind=kind, group=group, value=value))
     return found
 
 
-def _templates(constructor: Callable[..., Any]) -> "tuple[tuple[Field, Any, bool], ...]":
-    """Field with the default as its value, annotation, and whether there is one, of each argument."""
+def _templates(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any], ...]:
+    """Field without a value, annotation and default, of each argument."""
     try:
         return _templates_of(constructor)
     except TypeError:
@@ -380,18 +379,17 @@ def _templates(constructor: Callable[..., Any]) -> "tuple[tuple[Field, Any, bool
 
 
 @cache
-def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, bool], ...]:
+def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any], ...]:
     helps = described_arguments(inspect.getdoc(constructor) or "")
     annotations, found = annotations_of(constructor), []
     for name, parameter in arguments(constructor).items():
-        default = None if parameter.default is parameter.empty else parameter.default
+        default = shown = None if parameter.default is parameter.empty else parameter.default
         annotation, kind, help = annotations.get(name, parameter.annotation), "", helps.get(name, "")
         if is_law(annotation):
-            default, kind, help = _mean(default), "law", f"{help} {BY_MEAN}".strip()
+            shown, kind, help = _mean(default), "law", f"{help} {BY_MEAN}".strip()
         elif annotation is parameter.empty:
             kind = kind_of(type(default), default)
-        field = Field(name, kind, help, value=default, default=default)
-        found.append((field, annotation, annotation is not parameter.empty))
+        found.append((Field(name, kind, help, default=shown), annotation, default))
     return tuple(found)
 
 
@@ -483,6 +481,20 @@ def with_mean(name: str, law: Any, mean: Any) -> Any:
         return Constant(mean)
     factor = mean / present
     return tuple(scaled(one, factor) for one in law) if isinstance(law, tuple) else scaled(law, factor)
+
+
+def every_name(kind: type) -> set[str]:
+    """Names of all fields that components of a class can have."""
+    choices, annotations, names = choices_of(kind), annotations_of(kind), set()
+    for name in arguments(kind):
+        inner = next((one for one in options_of(annotations[name]) if dataclasses.is_dataclass(one)), None)
+        if inner is None or is_law(annotations[name]):
+            names.add(name)
+        else:
+            names |= every_name(inner)
+        if name in choices:
+            names.update(*map(arguments, choices[name].options.values()))
+    return names
 
 
 def refuse_unknown(name: str, choices: Iterable[Chosen], known: Iterable[str], what: str) -> None:

@@ -42,7 +42,18 @@ MODULES = (
 )
 WRONG = {"None": None, "text": "wrong", "True": True, "nan": math.nan, "-1": -1, "[]": [], "object": object()}
 RESULTS = {  # that the library makes, parts of a user's own rule, which `replay` tries, and protocols for type checkers
-    *("CommitView", "Fit", "Movie", "Progress", "ReplayInterrupted", "Result", "Run", "Sweep", "TraceError"),
+    *(
+        "CommitView",
+        "Fit",
+        "Movie",
+        "Progress",
+        "ReplayInterrupted",
+        "Result",
+        "RolloutFit",
+        "Run",
+        "Sweep",
+        "TraceError",
+    ),
     *("Check", "Checks", "ClosedNetwork", "Cost", "Ensemble", "MomentumEstimate", "Parameter", "Preemption"),
     *("Dataset", "Partition", "Parts", "Terms", "Trace"),
     *("Info", "Rule", "Sent", "View", "static"),

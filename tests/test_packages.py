@@ -15,8 +15,8 @@ LIBRARY = ROOT / "asyncsim"
 LAYERS = (
     ("checks", "memory", "remember", "sources", "trees", "version"),
     ("families", "metrics", "priors", "store"),
-    ("arguments", "code", "component", "pool"),
-    ("description",),
+    ("code", "component", "pool"),
+    ("arguments", "description"),
     ("compressors", "delays", "energy", "datasets"),
     ("fields",),
     ("parts",),

@@ -12,7 +12,7 @@ import numpy as np
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim._fields import Field, settings
 from asyncsim._metrics import number, percent, spaced
-from asyncsim._parts import choices_of, chosen, every_field, refuse_unknown
+from asyncsim._parts import choices_of, chosen, every_name, refuse_unknown
 from asyncsim.cli._kinds import (
     KIND,
     KIND_OF_STABILITY,
@@ -212,9 +212,7 @@ RULE = (
     Field("kappa", "number", "Another η·h for the noise floor, besides half the limit.", "Study"),
 )
 ALONE = cluster_part(Cluster(QUESTION.workers, QUESTION.compute))
-NOT_HERE = {
-    field.name for field in (*every_field(Network), *every_field(Server), *choices_of(Cluster)["protocol"].every())
-}
+NOT_HERE = every_name(Network) | every_name(Server) | {f.name for f in choices_of(Cluster)["protocol"].every()}
 
 
 def stability_fields(**components: str) -> list[Field]:

@@ -26,6 +26,7 @@ from asyncsim._parts import (
     chosen,
     described_arguments,
     every_field,
+    every_name,
     prefixed,
     refuse_unknown,
     warn,
@@ -112,7 +113,7 @@ def choices() -> dict[str, Choice]:
 @cache
 def _choices(laws: int, protocols: int) -> dict[str, Choice]:
     del laws, protocols
-    taken = frozenset({field.name for field in every_field(Cluster)} | {COMPRESSOR, *STUDY_FIELDS})
+    taken = frozenset(every_name(Cluster) | {COMPRESSOR, *STUDY_FIELDS})
     rule, compressor, workload = (prefixed(name, taken) for name in (RULE, COMPRESSOR, WORKLOAD))
     wrapping = _Options(FAMILIES["compressors"], lambda name: _wrapping(FAMILIES["compressors"][name]))
     smaller = f"What makes the messages of the rule smaller. {KEPT}"
@@ -239,8 +240,7 @@ def _grouped(workload: Workload, before: Workload) -> Workload:
 
 def refuse_cluster_fields(trace: Trace, changes: Mapping[str, Any]) -> None:
     """Refuse to change the cluster of a scenario whose schedule is recorded."""
-    fields = {"schedule_seed", *(field.name for field in every_field(Cluster))}
-    for name in filter(fields.__contains__, changes):
+    for name in filter((every_name(Cluster) | {"schedule_seed"}).__contains__, changes):
         raise ValueError(
             f"`{name}` cannot be changed: the schedule is a recorded trace of {trace.workers} workers. Give the "
             "scenario a Cluster to simulate others."
