@@ -1,8 +1,11 @@
 """A new law, protocol, compressor, rule, workload or kind of cluster is one class: all else follows from the class."""
 
 import dataclasses
+import importlib
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
@@ -17,6 +20,12 @@ from asyncsim.cluster.protocols import NamedProtocol, Terms
 from asyncsim.compressors._compressor import Compressor, bytes_of
 from asyncsim.scenario._rebuild import hints, rebuild
 from asyncsim.scenario._scenario import all_fields
+from tests.cluster import test_every_cluster as every_cluster
+from tests.compressors import test_compressors as every_compressor
+from tests.delays import test_every_law as every_law
+from tests.delays.laws import Case
+from tests.problems import RULES, compare, gamma_trace
+from tests.rules import test_conformance as every_rule
 
 pytestmark = pytest.mark.quick
 
@@ -95,6 +104,8 @@ class SlowingSigns(asim.Rule):
     halving: float = 1.0
 
     name = "slowing_signs"
+    publication = "hermans2018gem"
+    purpose = "tests"
 
     def start(self, params: Any) -> Any:
         del params
@@ -229,6 +240,41 @@ def test_the_command_line_lists_and_explains_them(capsys: pytest.CaptureFixture[
     assert "rounded" in printed("rules")
     assert "Commits after which the step is smaller" in printed("rules", "slowing_signs")
     assert "--steepness NUMBER" in printed("run", "--help-for", "bowl")
+
+
+def test_they_are_in_the_catalogue_and_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As classes of the library: a new one is added to the `__all__` of its package."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    catalogue, names = (importlib.import_module(f"tools.{name}") for name in ("catalogue", "names"))
+    monkeypatch.setattr(SlowingSigns, "__module__", "asyncsim.rules._new")
+    (entry,) = re.findall(r"\nslowing_signs\n---.*?\n\n\n?(?=\.\. _|$)", f"{catalogue.page()}\n", re.DOTALL)
+    for word in (":Made for: tests", "``learning_rate`` \\*, ``halving=1.0``", "Gradient Energy Matching"):
+        assert word in entry
+    packages = {**{cls: getattr(asim, family) for family, cls in NEW.items()}, InTurn: asim}
+    for cls, package in packages.items():
+        monkeypatch.setattr(package, "__all__", [*package.__all__, cls.__name__])
+        monkeypatch.setattr(package, cls.__name__, cls, raising=False)
+    listed = {name.path: names.summary(name.value) for name in names.public_names()}
+    for cls, package in packages.items():
+        assert listed[f"{names.public_path(package)}.{cls.__name__}"] == (cls.__doc__ or "").partition("\n")[0]
+
+
+@pytest.mark.usefixtures("x64")
+def test_they_pass_the_conformance_tests_of_their_families(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests that run over all components of a family, called with the new one."""
+    case = Case(TwoPoints(1.0), atoms=True)
+    every_law.test_mean(case)
+    every_law.test_variance(case)
+    cluster = asim.Cluster(4, asim.delays.Gamma(2.0, 0.25), protocol=EveryOther(3))
+    every_cluster.test_every_trace_keeps_the_invariants.hypothesis.inner_test(cluster, 1)  # type: ignore[attr-defined]
+    every_compressor.test_a_tree_is_one_vector(Rounded())
+    every_compressor.test_zeros_stay_zeros_and_what_is_not_finite_shows(Rounded())
+    monkeypatch.setitem(RULES, SlowingSigns.name, (lambda: SlowingSigns(0.1), None))
+    every_rule.test_it_takes_any_pytree_and_a_buffered_server(SlowingSigns.name, None)
+    every_rule.test_its_cost_is_linear_in_the_parameters(SlowingSigns.name)
+    every_rule.test_the_command_line_can_rebuild_it(SlowingSigns.name)
+    compare(gamma_trace(commits=40), asim.rules.GEM(0.1), Bowl(2.0))
+    asim.simulate(InTurn(3, asim.delays.Gamma(1.0, 0.5)), commits=30).check()
 
 
 def test_a_kind_of_cluster_has_schedules_flags_and_a_digest() -> None:

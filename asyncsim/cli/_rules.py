@@ -12,7 +12,7 @@ from asyncsim._families import FAMILIES
 from asyncsim._parts import arguments, described_arguments
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table
-from asyncsim.rules._citations import citation
+from asyncsim.rules._citations import entry_of
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
 COMPRESSED = "--compressor NAME compresses the messages of a rule:"
@@ -50,7 +50,7 @@ def explain(name: str) -> dict[str, Any]:
         "description": sections[0].partition("\n")[2].strip(),
         "arguments": {key: helps.get(key, "") for key in arguments(constructor_named(name))},
         "references": " ".join(titled.get("References", "").split()),
-        "bibtex": None if getattr(constructor_named(name), "publication", None) is None else citation(name),
+        "bibtex": entry_of(getattr(constructor_named(name), "publication", None)),
     }
 
 

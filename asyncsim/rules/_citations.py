@@ -4,14 +4,12 @@ from pathlib import Path
 
 from asyncsim._arguments import check_arguments
 from asyncsim._checks import nearest
-from asyncsim._families import ours
+from asyncsim._families import FAMILIES
 from asyncsim.compressors import Compressor
 from asyncsim.rules._rule import Rule
 from asyncsim.rules._wrappers import innermost
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
-
-KEYS_OF_ALL = {name: kind.publication for name, kind in {**ours("rules"), **ours("compressors")}.items()}
 
 
 def citation(rule: Rule | Compressor | str) -> str:
@@ -37,13 +35,19 @@ def citation(rule: Rule | Compressor | str) -> str:
           year = {2018},
         }
     """
-    name = _name(rule)
-    if name not in KEYS_OF_ALL:
-        near = nearest(name, KEYS_OF_ALL)
+    name, known = _name(rule), {**FAMILIES["rules"], **FAMILIES["compressors"]}
+    entry = entry_of(getattr(known.get(name), "publication", None))
+    if entry is None:
+        near = None if name in known else nearest(name, known)
         hint = f" Did you mean {near!r}?" if near else " Cite the publication that you took it from."
         raise ValueError(f"`rule` must be one of the library's; got {name!r}, which has no citation here.{hint}")
+    return entry
+
+
+def entry_of(key: str | None) -> str | None:
+    """The entry of the bibliography with this key, if there is one."""
     entries = BIBLIOGRAPHY.read_text(encoding="utf-8").strip().split("\n\n")
-    return next(entry for entry in entries if f"{{{KEYS_OF_ALL[name]}," in entry)
+    return next((entry for entry in entries if f"{{{key}," in entry), None)
 
 
 def _name(rule: Rule | Compressor | str) -> str:

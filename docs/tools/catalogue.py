@@ -23,7 +23,7 @@ the training loss over ten seeds.
 
 def page() -> str:
     """The whole catalogue."""
-    zoo = list(csv.DictReader(ZOO.open(encoding="utf-8")))
+    zoo = list(csv.DictReader(ZOO.read_text(encoding="utf-8").splitlines()))
     return titled("The catalogue of update rules") + INTRODUCTION + "".join(entry(name, zoo) for name in ours("rules"))
 
 
