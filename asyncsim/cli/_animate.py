@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from asyncsim.animation import Movie, animate, mechanism
-from asyncsim.animation._page import make_explorable
 from asyncsim.animation._movie import VIEWS
+from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
 from asyncsim.cli._command import Checked, Command
 from asyncsim.cli._tags import RunFolder
