@@ -234,7 +234,7 @@ def _longest(family: str, stage: Stage, samples: int) -> Estimate:
     start = np.log(FAMILIES[family].values(begin))
     start[0] -= math.log(1 + math.log(samples) * 0.5)  # the longest is longer than the mean
     at = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}).x
-    covariance = np.linalg.inv(_bend(loss, at))
+    covariance = np.asarray(np.linalg.inv(_bend(loss, at)), np.float64)
     return Estimate(family, tuple(np.exp(at).tolist()), covariance, len(stage.durations), -loss(at))
 
 

@@ -136,7 +136,7 @@ def draw_band(
 
     Args:
         ax: Where to draw.
-        workers: (points,) numbers of workers.
+        workers: (points,) numbers of workers, or values of another argument.
         low, middle, high: (points,) 5, 50 and 95 %.
         theory: (points,) by a closed form; None where there is none.
         color: Of median and band.

@@ -227,9 +227,9 @@ def rollouts_stability(
     traces = [simulate(rollouts, commits=steps * rollouts.batch, seed=seed) for seed in range(seeds)]
     staleness = np.concatenate([trace.staleness[int(WARM_UP * len(trace)) :] for trace in traces])
     shares = np.bincount(staleness) / len(staleness)
-    admitted = rollouts.lead is not None and (rollouts.during_sync != "continue" or is_zero(rollouts.sync))
-    mean = float(staleness.mean())
-    taken = theory.staleness_bound(rollouts.lead, sync_every=rollouts.sync_every) if admitted else mean
+    taken = mean = float(staleness.mean())
+    if rollouts.lead is not None and (rollouts.during_sync != "continue" or is_zero(rollouts.sync)):
+        taken = theory.staleness_bound(rollouts.lead, sync_every=rollouts.sync_every)
     kappa = 2 * math.sin(math.pi / (2 * (2 * taken + 1)))
     mixture = _limit_of_mixture(shares)
     found = [_limit_of(trace, near, theta, mixture / curvature, rollouts.batch) for trace in traces]

@@ -390,8 +390,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         (run.faults.csv next to run.csv) if there is one, with the columns `kind` (the name of a `Fault` in small
         letters), `worker` (empty for the server), `start_time` and `end_time` (empty if the fault has no end).
 
-        A file with the columns `opened` and `trained` is the log of an asynchronous reinforcement learning system, which
-        may also have `ready` and `taken`: see `from_rollouts`.
+        A file with the columns `opened` and `trained`, and perhaps `ready` and `taken`, is the log of an asynchronous
+        reinforcement learning system: see `from_rollouts`.
 
         Args:
             path: The file.
