@@ -1,7 +1,7 @@
 """`asyncsim trace`: check a trace, compare it with theory, account for its cost, and write it in another format."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,13 @@ import numpy as np
 
 from asyncsim._checks import did_you_mean, finite
 from asyncsim._component import Component, arguments
+from asyncsim._description import from_description
 from asyncsim._metrics import ABSENT, SPENT, metric, number, percent
 from asyncsim.cli._command import Checked, Group, suggestion
 from asyncsim.cli._output import json_option, print_results, print_table
+from asyncsim.cluster import Rollouts
+from asyncsim.cluster._pipeline import Timetable
+from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.costs import Cost, Power, Price
 from asyncsim.costs import cost as cost_of
 from asyncsim.costs._result import JOULES_PER_KILOWATT_HOUR
@@ -233,17 +237,32 @@ def cost(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Account for the cost of the run in FILE: the workers' time in parts, bytes, energy and money."""
+    """Account for the cost of the run in FILE: the workers' time in parts, bytes, energy and money.
+
+    Of a run of rollouts or of a pipeline, the slots or the stages are the workers. Give the bytes of a sample and of
+    the weights for all engines, or those of activations and gradients, by --message-bytes and --parameter-bytes.
+    """
     trace = load(file, start)
     kept = read_info(Path(file).parent) if Path(file).name == TRACE else None
     sizes: dict[str, Any] = {} if kept is None else sizes_in(trace, kept.summary)
     given = {"message_bytes": message_bytes, "parameter_bytes": parameter_bytes}
     sizes |= {name: size for name, size in given.items() if size is not None}
     known = all(name in sizes for name in given)
-    found = cost_of(trace, **{**dict.fromkeys(given, 0), **sizes}, power=power, price=price)
+    machines = trace if kept is None else machines_of(trace, kept.description)
+    found = cost_of(machines, **{**dict.fromkeys(given, 0), **sizes}, power=power, price=price)
     if plot is not None:
         save_png(plot, lambda figure: draw_time_budget(figure.subplots(), found), PLOT_SIZE)
     print_results(cost_as_json(found, known), as_json, lambda: show_cost(found, known))
+
+
+def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger | Timetable:
+    """The ledger of rollouts or the timetable of a pipeline, whose workers are machines; the trace of another run."""
+    described = description.get("cluster")
+    if not isinstance(described, Mapping) or described.get("kind") not in ("cluster.Rollouts", "cluster.Pipeline"):
+        return trace
+    cluster = from_description(described)
+    seed = int(description.get("schedule_seed", description.get("seed", 0)))
+    return cluster.ledger(len(trace), seed) if isinstance(cluster, Rollouts) else cluster.timetable(len(trace), seed)
 
 
 def load(file: str, start: Start = None) -> Trace:

@@ -69,6 +69,32 @@ def test_mistakes(command: Command, flags: tuple[str, ...], words: tuple[str, ..
     assert_one_line(command("cost", "trace.npz", *flags), 2, *words)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "machines", "method"),
+    [
+        ("Rollouts(slots=6, group=1, batch=2, generate=ONE, train=ONE, lead=1.0, sync=ONE)", 6, "ledger"),
+        ('Pipeline(stages=3, forward=ONE, schedule="1f1b", micro_batches=4)', 3, "timetable"),
+    ],
+)
+def test_slots_and_stages_are_the_workers(command: Command, cluster: str, machines: int, method: str) -> None:
+    """Of a run of rollouts or of a pipeline, with sizes that only the user knows."""
+    lines = [
+        "import asyncsim as asim",
+        "ONE = asim.delays.Exponential(1.0)",
+        f"cluster = asim.{cluster}",
+        "scenario = asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=40)",
+    ]
+    Path("machines.py").write_text("\n".join(lines))
+    assert command("run", "machines.py", "--out", "other").status == 0
+    sized = ("--message-bytes", "10", "--parameter-bytes", "100", "--json")
+    found = json.loads(command("cost", "other", *FLAGS, *sized).out)
+    made = asim.load("other").scenario.cluster
+    ledger = getattr(made, method)(40, 0)
+    expected = asim.cost(ledger, message_bytes=10, parameter_bytes=100, power=POWER, price=PRICE)
+    assert found["workers"] == machines
+    assert {name: found[name] for name in expected.summary()} == expected.summary()
+
+
 def test_compare_has_energy_and_money(command: Command) -> None:
     Path("both.py").write_text(COMPARISON)
     assert command("run", "both.py", "--out", "both").status == 0
