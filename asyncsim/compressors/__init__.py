@@ -27,7 +27,7 @@ def by_name(name: str) -> type[Compressor]:
     """The class of the compressor with this command-line name, of the library or of your own.
 
     Raises:
-        ValueError: If there is none; the nearest name is suggested.
+        ValueError: If there is none. The nearest name is suggested.
 
     Example:
         >>> by_name("top_k")(k=3)

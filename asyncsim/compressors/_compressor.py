@@ -25,14 +25,14 @@ class Compressor(Named, ABC, family="compressors"):
     (0, 1] if E‖C(x) - x‖² ≤ (1 - δ)·‖x‖², for every x. An unbiased one becomes a contraction with δ = 1/(1 + ω) when it
     is divided by 1 + ω. Error feedback needs a contraction.
 
-    A compressor of your own is a frozen dataclass that derives from this class; its code stands in a module, not in a
+    A compressor of your own is a frozen dataclass that derives from this class. Its code stands in a module, not in a
     closure, so that equal compressors share a compiled program.
 
     Attributes:
         publication: Key of its publication in `citations.bib`, or None.
         draws: Whether `compress` draws from its key.
         unbiased: Whether E[C(x)] = x.
-        whole: Whether C treats all parameters as one vector; False if it looks at each tensor's shape.
+        whole: Whether C treats all parameters as one vector, not looking at each tensor's shape.
     """
 
     publication: ClassVar[str | None] = None
@@ -69,7 +69,7 @@ class Compressor(Named, ABC, family="compressors"):
 class Identity(Compressor):
     """C(x) = x: no compression, bit for bit, for comparison.
 
-    ω = 0, δ = 1; as many bytes as the update.
+    ω = 0, δ = 1, and as many bytes as the update.
 
     Example:
         >>> import asyncsim as asim

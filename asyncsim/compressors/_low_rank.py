@@ -25,7 +25,7 @@ class LowRank(Compressor):
     they are. A message carries P and Q, r·(m + n) numbers.
 
     Biased. With a fresh Q, δ = r/min(m, n) in the mean over Q, for the least favourable matrix among those that are
-    compressed; with a warm one there is no bound above 0, and in practice far more is kept.
+    compressed. With a warm one there is no bound above 0, but in practice far more is kept.
 
     Args:
         rank: r ≥ 1.
@@ -82,7 +82,7 @@ class LowRank(Compressor):
         )
 
     def delta(self, params: Params) -> float:
-        """r/min(m, n), the least over the matrices; of a fresh Q, in the mean."""
+        """r/min(m, n), the least over the matrices, in the mean over a fresh Q."""
         return min(
             (self.rank / min(as_matrix(leaf)) for leaf in jax.tree.leaves(params) if self._applies(leaf)), default=1.0
         )
@@ -109,6 +109,6 @@ class LowRank(Compressor):
 
 
 def as_matrix(leaf: Any) -> tuple[int, int]:
-    """Rows and columns of a tensor as a matrix, its last axis as columns; (size, 1) for a vector or a number."""
+    """Rows and columns of a tensor as a matrix, its last axis as columns, or (size, 1) for a vector or a number."""
     columns = leaf.shape[-1] if len(leaf.shape) > 1 else 1
     return (leaf.size // columns if columns else 0), columns

@@ -45,7 +45,7 @@ class _Sparse(Compressor, abstract=True):
             object.__setattr__(self, "k", require_integer("k", self.k, least=1, remedy="Keep one number or more."))
 
     def kept(self, params: Params) -> int:
-        """k, the numbers that are kept of an update of parameters like these; at least 1."""
+        """k, the numbers that are kept of an update of parameters like these, at least 1."""
         size = size_of(params)
         if self.k is None:
             assert self.fraction is not None, "One of the two is given."
@@ -61,8 +61,8 @@ class _Sparse(Compressor, abstract=True):
 class TopK(_Sparse):
     """Keep the k numbers of largest magnitude, of all tensors together, and set the others to 0.
 
-    Biased; δ = k/d for d parameters, because the numbers that are dropped are the smallest. A message carries k numbers
-    and their places, 4 bytes each; or all d numbers, if that is less.
+    Biased, with δ = k/d for d parameters, because the numbers that are dropped are the smallest. A message carries k
+    numbers and their places, 4 bytes each, or all d numbers, if that is less.
 
     Args:
         fraction: k/d, in (0, 1], rounded up to a whole k.
@@ -87,13 +87,13 @@ class TopK(_Sparse):
     publication: ClassVar[str] = "stich2018sparsified"
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """The largest numbers; of equal ones, those that stand first."""
+        """The largest numbers, and of equal ones the first."""
         del key  # Nothing is drawn.
         vector, tree = ravel_pytree(update)
         return tree(only(vector, lax.top_k(jnp.abs(vector), self.kept(update))[1])), state
 
     def bytes(self, params: Params) -> int:
-        """k numbers and k places; all d numbers where these are fewer bytes."""
+        """k numbers and k places, or all d numbers where these are fewer bytes."""
         return min(self.kept(params) * (widest(params).itemsize + INDEX_BYTES), bytes_of(params))
 
     def delta(self, params: Params) -> float:
@@ -105,8 +105,8 @@ class TopK(_Sparse):
 class RandK(_Sparse):
     """Keep k numbers at random, times d/k, and set the others to 0.
 
-    Every set of k of the d parameters is as likely. Unbiased; ω = d/k - 1, and δ = k/d without the factor d/k, as error
-    feedback uses it. A message carries k numbers and the 8 bytes of a seed, from which the server draws the same
+    Every set of k of the d parameters is as likely. Unbiased, with ω = d/k - 1, and δ = k/d without the factor d/k, as
+    error feedback uses it. A message carries k numbers and the 8 bytes of a seed, from which the server draws the same
     places: they need not be sent.
 
     Args:
@@ -140,7 +140,7 @@ class RandK(_Sparse):
         return tree(only(vector * (vector.size / k), places)), state
 
     def bytes(self, params: Params) -> int:
-        """k numbers and a seed; all d numbers where these are fewer bytes."""
+        """k numbers and a seed, or all d numbers where these are fewer bytes."""
         return min(self.kept(params) * widest(params).itemsize + SEED_BYTES, bytes_of(params))
 
     def omega(self, params: Params) -> float:
@@ -161,12 +161,12 @@ class QSGD(Compressor):
     """Round every |x_i|/‖x‖ at random to one of the levels 0, 1/s, 2/s, …, 1, so that its mean is right.
 
     C(x)_i = ‖x‖₂·sign(x_i)·ξ_i with ξ_i = (l + 1)/s with probability s·|x_i|/‖x‖₂ - l, else l/s, where l is the level
-    below. ‖x‖ is the norm of all tensors together. Unbiased; ω = min(d/s², √d/s), lemma 3.1. A message carries the norm
-    and ⌈log₂(2s + 1)⌉ bits for each sign and level. The publication's variable-length (Elias) code takes fewer where
-    most levels are 0; it is not counted here.
+    below. ‖x‖ is the norm of all tensors together. Unbiased, with ω = min(d/s², √d/s), lemma 3.1. A message carries the
+    norm and ⌈log₂(2s + 1)⌉ bits for each sign and level. The publication's variable-length (Elias) code takes fewer
+    where most levels are 0, but it is not counted here.
 
     Args:
-        levels: s ≥ 1; 1 is ternary.
+        levels: s ≥ 1, where 1 is ternary.
 
     Raises:
         ValueError: If it is not a whole number of at least 1.
@@ -219,9 +219,9 @@ class QSGD(Compressor):
 class ScaledSign(Compressor):
     """Send the signs, and the mean magnitude: C(x) = (‖x‖₁/d)·sign(x), over all tensors together.
 
-    Biased; ‖C(x) - x‖² = (1 - ‖x‖₁²/(d·‖x‖₂²))·‖x‖², so δ = 1/d at worst, where a single number is not 0; it is 2/π in
-    the mean for many independent normal numbers. The sign of 0 is +1. A message carries one bit for each number and
-    the mean magnitude.
+    Biased, with ‖C(x) - x‖² = (1 - ‖x‖₁²/(d·‖x‖₂²))·‖x‖², so δ = 1/d at worst, where a single number is not 0. It is
+    2/π in the mean for many independent normal numbers. The sign of 0 is +1. A message carries one bit for each number
+    and the mean magnitude.
 
     Example:
         >>> import asyncsim as asim
@@ -257,8 +257,8 @@ class ScaledSign(Compressor):
 class Natural(Compressor):
     """Round every number at random to one of the two nearest powers of 2, so that its mean is right.
 
-    With 2^a ≤ |x_i| ≤ 2^(a+1), C(x)_i = sign(x_i)·2^(a+1) with probability |x_i|/2^a - 1, else sign(x_i)·2^a. Unbiased;
-    ω = 1/8 for any d. A message carries a sign and an exponent of each number: 9 bits of a float32 or bfloat16, 12
+    With 2^a ≤ |x_i| ≤ 2^(a+1), C(x)_i = sign(x_i)·2^(a+1) with probability |x_i|/2^a - 1, else sign(x_i)·2^a. Unbiased,
+    with ω = 1/8 for any d. A message carries a sign and an exponent of each number: 9 bits of a float32 or bfloat16, 12
     of a float64, 6 of a float16. Numbers below the smallest normal one become 0.
 
     Example:

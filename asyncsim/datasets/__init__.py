@@ -1,4 +1,4 @@
-"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own; and who has which."""
+"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own, and partitions of them."""
 
 from asyncsim import _families as families
 from asyncsim._arguments import check_arguments
@@ -13,7 +13,7 @@ def by_name(name: str) -> type[Dataset]:
     """The class of the data set with this name, of the library or of your own.
 
     Raises:
-        ValueError: If there is none; the nearest name is suggested.
+        ValueError: If there is none. The nearest name is suggested.
 
     Example:
         >>> by_name("digits")()

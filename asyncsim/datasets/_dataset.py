@@ -71,7 +71,7 @@ class Dataset(Component, Named, family="datasets"):
         raise NotImplementedError(f"{type(self).__name__} needs a method `load`.")
 
     def files(self) -> Iterable[Path]:
-        """The files that `load` reads; after a change in them it is called again."""
+        """The files that `load` reads. After a change in them it is called again."""
         return ()
 
     def check(self) -> None:
@@ -94,7 +94,7 @@ class Dataset(Component, Named, family="datasets"):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Arguments and name, with the fingerprint if it is known; the contents are loaded again."""
+        """Arguments and name, with the fingerprint if it is known. The contents are loaded again."""
         return {
             name: vars(self)[name] for name in (*arguments(type(self)), "name", "fingerprint") if name in vars(self)
         }
@@ -147,7 +147,7 @@ class Dataset(Component, Named, family="datasets"):
 
 
 class Arrays(Dataset, abstract=True):
-    """A data set that holds its arrays; `Dataset(…)` makes it."""
+    """A data set that holds its arrays, as `Dataset(…)` makes it."""
 
     name: str = field()
     train_inputs: Any = field()

@@ -27,7 +27,7 @@ class Digits(Dataset):
     share of the test images.
 
     Args:
-        test_fraction: Share of the images kept for testing, between 0 and 1; rounded down to whole images.
+        test_fraction: Share of the images kept for testing, between 0 and 1, rounded down to whole images.
 
     Raises:
         ValueError: If `test_fraction` leaves no image to train on or none to test on.

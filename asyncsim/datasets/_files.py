@@ -43,7 +43,7 @@ CHECKSUM = "md5:c32a1d4ab5d03f1284b67883e8d87530"
 
 
 class InFolder(Dataset, abstract=True):
-    """A data set in the files of a folder, or of a folder in it; without one they are downloaded."""
+    """A data set in the files of a folder, or of a folder in it. Without one they are downloaded."""
 
     path: str | os.PathLike[str] | None = None
 
@@ -85,7 +85,7 @@ class InFolder(Dataset, abstract=True):
         return [file for name in self.names if (file := self.find(self.folder, name)) is not None]
 
     def fetch(self, mirrors: Sequence[str], file: str, checksum: str, folder: Path, **options: Any) -> None:
-        """Put a file into a folder; an existing file is checked, and fetched again if it is damaged."""
+        """Put a file into a folder. An existing file is checked, and fetched again if it is damaged."""
         problem = ""
         for mirror in mirrors:
             try:

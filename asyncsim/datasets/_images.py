@@ -55,7 +55,7 @@ class ImageFolder(Dataset):
     limit_gib: float = 8.0
 
     def check(self) -> None:
-        """Load the images; `classes` becomes their number."""
+        """Load the images, and set `classes` to their number."""
         object.__setattr__(
             self, "size", checks.require_integer("size", self.size, least=1, remedy="AlexNet reads 224.")
         )
@@ -150,7 +150,7 @@ class AsColour(Dataset):
     """Any images as `size` × `size` pixels in three channels, for models that read colour images.
 
     Every pixel becomes a square of the largest whole number of pixels that fits, 4 × 4 for digits and 1 × 1 for
-    MNIST; the margin around the image continues its edge. A grey image is repeated in each of the three channels.
+    MNIST. The margin around the image continues its edge. A grey image is repeated in each of the three channels.
     Such data teach nothing that the small images do not contain, and their name says so: digits-32x32x3.
 
     Args:

@@ -17,7 +17,7 @@ class Parts:
     """Numbers of the examples that each worker has. No example has two owners, and every worker has at least one.
 
     Attributes:
-        order: (owned examples,) int32, the examples of worker 0, then those of worker 1, and so on; read-only.
+        order: (owned examples,) int32, the examples of worker 0, then those of worker 1, and so on. Read-only.
         offsets: (workers + 1,) int64, where each worker's part begins in `order`, and where the last one ends.
 
     `len` is the number of workers, `parts[w]` has the examples of worker w, and a loop takes the workers in turn.
@@ -151,13 +151,13 @@ class Partition(Dataset):
     code draws again until none is too small, which ends for few workers only.)
 
     Args:
-        data: The data set; one that was shared out already is shared out anew.
+        data: The data set. One that was shared out already is shared out anew.
         workers: Number of workers.
-        by: "dirichlet", "mixture", "labels", "quantity" or "iid"; or the worker of each training example, (examples,)
+        by: "dirichlet", "mixture", "labels", "quantity" or "iid", or the worker of each training example, (examples,)
             integers, for data that have owners.
         alpha: Concentration α > 0, with "dirichlet" and "mixture".
         labels: Different labels of each worker, with "labels".
-        cv: Coefficient of variation of the sizes, with "quantity"; 0 for equal sizes.
+        cv: Coefficient of variation of the sizes, with "quantity", 0 for equal sizes.
         least: Examples that every worker has at least. For mini-batches of b, give b or more.
         weighting: The weight of a worker's gradient: "equal", as much as every other's, or "sizes", its share of the
             examples times the number of workers, so that a rule that treats workers alike learns from examples alike.
@@ -283,7 +283,7 @@ class Partition(Dataset):
         return {**super().describe(), "partition": {"workers": len(self), **self.settings()}}
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that matter, but for data and workers; `by` is "own" for owners that were given."""
+        """The arguments that matter, but for data and workers. `by` is "own" for owners that were given."""
         if not isinstance(self.by, str):
             return {"by": OWN, "weighting": self.weighting}
         argument = ARGUMENTS[self.by]

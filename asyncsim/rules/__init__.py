@@ -61,7 +61,7 @@ def by_name(name: str) -> type[Rule]:
     """The class of the rule with this command-line name, of the library or of your own.
 
     Raises:
-        ValueError: If there is none; the nearest name is suggested.
+        ValueError: If there is none. The nearest name is suggested.
 
     Example:
         >>> by_name("gem")(learning_rate=0.1)

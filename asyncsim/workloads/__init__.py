@@ -15,7 +15,7 @@ def by_name(name: str) -> type[Workload]:
     """The class of the workload with this command-line name, of the library or of your own.
 
     Raises:
-        ValueError: If there is none; the nearest name is suggested.
+        ValueError: If there is none. The nearest name is suggested.
 
     Example:
         >>> by_name("surface")("booth")

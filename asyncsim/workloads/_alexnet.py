@@ -1,9 +1,9 @@
 """AlexNet, the network of the paper's figures 7, 9 and 10, and a small one of the same sixteen tensors.
 
 Five convolutions, of which the first, second and last are max-pooled (windows of three pixels at a stride of two), then
-three linear layers with dropout ½ before the first two; ReLU after every layer but the last. The full network is the
-one-tower form of Krizhevsky 2014 (arXiv 1404.5997), with torchvision's channels, for images of 224 × 224 pixels; the
-small one has a quarter of its channels and a 32nd of its units, and takes images of 32 × 32.
+three linear layers with dropout ½ before the first two, and ReLU after every layer but the last. The full network is
+the one-tower form of Krizhevsky 2014 (arXiv 1404.5997), with torchvision's channels, for images of 224 × 224 pixels.
+The small one has a quarter of its channels and a 32nd of its units, and takes images of 32 × 32.
 
 XLA's own convolutions make the gradient of the small network more than ten times slower on a CPU, so its convolutions
 are patches times a matrix (`asyncsim.workloads._alexnet`). The full network needs an accelerator and uses XLA's.
@@ -65,7 +65,7 @@ def _windows(x: jax.Array, size: int, stride: int, axis: int) -> jax.Array:
 
 
 def _larger(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The larger of two; the first where they are equal; nan where either is, so that no divergence is hidden."""
+    """The larger of two, the first where they are equal, nan where either is, so that no divergence is hidden."""
     return jnp.where((a >= b) | jnp.isnan(a), a, b)
 
 
@@ -91,7 +91,7 @@ class AlexNet(Classifier):
     """AlexNet in 16 tensors: the full network for images of 224 × 224 pixels, a small one for 32 × 32.
 
     The size of the images decides which, because a network fits images of one size only. The loss is the mean
-    cross-entropy, with dropout while training. For ImageNet's 1000 classes the full network has 61 100 840 parameters;
+    cross-entropy, with dropout while training. For ImageNet's 1000 classes the full network has 61 100 840 parameters,
     for ten classes the small one has 180 442.
 
     The parameters are a list of eight `Layer(weight, bias)`, in the network's order: tensor 0 is the first

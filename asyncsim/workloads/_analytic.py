@@ -72,8 +72,8 @@ class Quadratic(Workload):
         eigenvalues: h, shape (d,).
         noise: Standard deviation σ of a coordinate's gradient noise.
         start: First value of the central variable, a scalar or shape (d,).
-        minima: m, where each worker's own quadratic is least, shape (workers, d), or (workers,) with one eigenvalue;
-            by default all are least at 0.
+        minima: m, where each worker's own quadratic is least, shape (workers, d), or (workers,) with one eigenvalue.
+            By default all are least at 0.
 
     Raises:
         ValueError: If an argument is not finite in JAX's precision, the noise is negative, or shapes do not match.
@@ -86,7 +86,7 @@ class Quadratic(Workload):
         >>> run.loss.tolist(), [round(float(x), 2) for x in run.central["x"]]
         ([22.0], [1.9, 1.0])
 
-        Two workers that want 0 and 4; their mean is least at 2:
+        Two workers whose minima are 0 and 4, so that the mean of their losses is least at 2:
 
         >>> torn = asim.workloads.Quadratic([1.0], minima=[0.0, 4.0], start=2.0)
         >>> run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.5), torn)
@@ -100,7 +100,7 @@ class Quadratic(Workload):
     minima: Any = None
 
     def check(self) -> None:
-        """Refuse numbers that are not finite, and shapes that do not match; keep them as arrays."""
+        """Refuse numbers that are not finite, and shapes that do not match, and keep them as arrays."""
         eigenvalues, noise, start = self.eigenvalues, self.noise, self.start
         if not np.size(eigenvalues) or np.ndim(eigenvalues) > 1:
             shape = np.shape(eigenvalues)
@@ -133,7 +133,7 @@ class Quadratic(Workload):
 
     @property
     def loss(self) -> Callable[..., jax.Array]:  # type: ignore[override]
-        """`(params, batch, key) -> L`, or with `minima` that of a worker; the noise is in the gradient only."""
+        """`(params, batch, key) -> L`, or with `minima` that of a worker. The noise is in the gradient only."""
         return self._loss if self.minima is None else self._loss_of_worker
 
     @property
@@ -207,22 +207,22 @@ Function = Callable[[Any, Any], Any]  # (x, y) -> height
 
 
 def beale(x: Any, y: Any) -> Any:
-    """Beale's function, a flat valley with steep walls; its minimum is at (3, 0.5)."""
+    """Beale's function, a flat valley with steep walls and its minimum at (3, 0.5)."""
     return (1.5 - x + x * y) ** 2 + (2.25 - x + x * y**2) ** 2 + (2.625 - x + x * y**3) ** 2
 
 
 def booth(x: Any, y: Any) -> Any:
-    """Booth's function, a bowl with curvatures 18 and 2; its minimum is at (1, 3)."""
+    """Booth's function, a bowl with curvatures 18 and 2 and its minimum at (1, 3)."""
     return (x + 2 * y - 7) ** 2 + (2 * x + y - 5) ** 2
 
 
 def rosenbrock(x: Any, y: Any) -> Any:
-    """Rosenbrock's banana, a bent valley; its minimum is at (1, 1)."""
+    """Rosenbrock's banana, a bent valley with its minimum at (1, 1)."""
     return (1 - x) ** 2 + 100 * (y - x**2) ** 2
 
 
 def quadratic(x: Any, y: Any) -> Any:
-    """A bowl with curvatures 10 and 1; its minimum is at the origin."""
+    """A bowl with curvatures 10 and 1 and its minimum at the origin."""
     return 5 * x**2 + y**2 / 2
 
 
@@ -281,10 +281,10 @@ class Surface(Workload):
     the usual starts of those with a name.
 
     Args:
-        landscape: Which one: beale, booth, rosenbrock or quadratic; or in Python a function of your own,
+        landscape: Which one: beale, booth, rosenbrock or quadratic, or in Python a function of your own,
             `(x, y) -> height`, at module level and of JAX arrays.
         noise: Standard deviation σ of a coordinate's gradient noise.
-        start: First value of the central variable, x and y; by default the first of the landscape's usual starts, or
+        start: First value of the central variable, x and y. By default the first of the landscape's usual starts, or
             the origin for a function of your own.
 
     Raises:
@@ -326,7 +326,7 @@ class Surface(Workload):
         return {"x": jax.device_put(np.array(self.known.starts[0] if self.start is None else self.start))}
 
     def loss(self, params: Params, batch: Any, key: jax.Array) -> jax.Array:
-        """The height of the landscape where the parameters are; the noise is in the gradient only."""
+        """The height of the landscape at the parameters. The noise is in the gradient only."""
         del batch, key
         return self._height(params)
 

@@ -88,7 +88,7 @@ class Shuffles:
 
 
 def shuffles_of(examples: int, batch_size: int) -> Shuffles:
-    """The mini-batches of these examples; of few, those that earlier replays of this thread have drawn are there."""
+    """The mini-batches of these examples. If they are few, earlier draws of this thread are reused."""
     if examples > FEW_EXAMPLES:
         return Shuffles(examples, batch_size)
     return _kept_shuffles(examples, batch_size, threading.get_ident())

@@ -82,7 +82,7 @@ class Classifier(Workload, abstract=True):
     """A model of a data set: it has `logits(params, inputs)`, without dropout and the like.
 
     Args:
-        data: The data set; a `Partition` gives each worker its part.
+        data: The data set. A `Partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
         training_loss: Whether `evaluate` measures that, too.
     """

@@ -7,8 +7,8 @@ XLA's own convolutions make this gradient several times slower on a CPU, so here
 are one matrix product. Four facts make that possible, and none of them changes a result except by rounding:
 
 * A 5×5 convolution evaluated at one corner of every 2×2 pooling square is a 3×3 convolution of the 2×2 squares of its
-  input, whose four pixels are taken as channels. The four corners are four sets of output channels; pooling is a
-  maximum over them. The patches are 2.8 times smaller than those of 5×5 windows; the product has 1.44 times as many
+  input, whose four pixels are taken as channels. The four corners are four sets of output channels. Pooling is a
+  maximum over them. The patches are 2.8 times smaller than those of 5×5 windows. The product has 1.44 times as many
   multiplications, but is of a shape that a CPU computes near its peak.
 * Activations are (channels, height, width, batch). With the batch innermost, copies and elementwise loops run over
   contiguous memory.
@@ -37,8 +37,8 @@ DROPOUT = 0.5
 class ConvNet(Classifier):
     """The paper's convolutional network: 163 790 parameters in ten tensors, with dropout while training.
 
-    The network is described in this module; its loss is the mean cross-entropy. The parameters have
-    PyTorch's default initialisation.
+    The loss is the mean cross-entropy. The parameters have PyTorch's default initialisation. The module's source
+    describes the network.
 
     Args:
         data: Images of 28 × 28 pixels in at most ten classes, such as `datasets.MNIST()`. A `datasets.partition` of
@@ -151,7 +151,7 @@ def _first_maximum(x: jax.Array) -> jax.Array:
 
 @_first_maximum.defjvp
 def _first_maximum_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """Differential of the first element that attains the maximum; jnp.max would share it among all that do."""
+    """Differential of the first element that attains the maximum. `jnp.max` would share it among all that do."""
     (x,), (dx,) = primals, tangents
     first = jnp.argmax(x, axis=0) == jnp.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
     return jnp.max(x, axis=0), jnp.sum(jnp.where(first, dx, 0), axis=0)

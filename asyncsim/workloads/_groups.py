@@ -54,7 +54,7 @@ def split_evenly(params: Params, groups: int) -> tuple[int, ...]:
 
 
 def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[str, ...] | None) -> tuple[int, ...]:
-    """For every leaf, which of a trace's groups it belongs to; () for a trace without groups."""
+    """The trace's group of every leaf, or () for a trace without groups."""
     if not groups:
         return ()
     if labels is None:

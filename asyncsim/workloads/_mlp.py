@@ -115,8 +115,8 @@ class Softmax(OfVectors):
 
     L = mean of -log softmax(x·weight + bias)[label], with parameters ``{"bias": (classes,), "weight": (features,
     classes)}``. For every seed the parameters start at zero, where every class is
-    equally likely and the loss is log(classes); seeds differ in their mini-batches. As the loss is convex, it does not
-    matter where the parameters start.
+    equally likely and the loss is log(classes). Seeds differ in their mini-batches. Because the loss is convex, it does
+    not matter where the parameters start.
 
     Args:
         data: Any data set. A `datasets.partition` gives each worker its part.

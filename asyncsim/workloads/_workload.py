@@ -218,7 +218,7 @@ class Workload(Traced, Named, family="workloads"):
 
     @cached_property
     def parts(self) -> Any:
-        """Who has which examples, `datasets.Parts`; None where every worker has all."""
+        """The workers' examples, `datasets.Parts`, or None where every worker has all."""
         return self.data.parts if isinstance(self.data, Partition) else None
 
     @cached_property
@@ -234,7 +234,7 @@ class Workload(Traced, Named, family="workloads"):
 
     @cached_property
     def rows(self) -> Batch | None:
-        """Training examples as a pytree of arrays, of whose rows mini-batches are made; None without data."""
+        """Training examples as a pytree of arrays, of whose rows mini-batches are made, or None without data."""
         return (self.data.train_inputs, self.data.train_labels) if isinstance(self.data, Dataset) else self.data
 
     def options(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class Workload(Traced, Named, family="workloads"):
         return f"{type(self).__name__}({', '.join([*shown, *_in_short(self.options())])})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arguments; everything else follows from them."""
+        """The arguments, from which everything else follows."""
         return {name: vars(self)[name] for name in arguments(type(self))}
 
     @cached_property
@@ -311,12 +311,12 @@ class Workload(Traced, Named, family="workloads"):
 
     @property
     def examples(self) -> int:
-        """Number of training examples; 0 without `data`."""
+        """Number of training examples, 0 without `data`."""
         return len(jax.tree.leaves(self.rows)[0]) if self.data is not None else 0
 
     @property
     def batches_per_epoch(self) -> int:
-        """Full mini-batches in one shuffle of all examples; the rest is left out, as in the paper's code."""
+        """Full mini-batches in one shuffle of all examples. The rest is left out, as in the paper's code."""
         return self.examples // self.batch_size
 
     @property
@@ -353,7 +353,7 @@ class Workload(Traced, Named, family="workloads"):
 
     @property
     def sampler(self) -> Partial | None:
-        """`key -> batch` as a pytree, or `(key, worker) -> batch`; None where nothing is drawn."""
+        """`key -> batch` as a pytree, or `(key, worker) -> batch`, or None where nothing is drawn."""
         return self.part("draw") if self.data is None else None
 
     def gradient_of(
@@ -364,7 +364,7 @@ class Workload(Traced, Named, family="workloads"):
         return self.loss_and_gradient(params, batch, key, *asked, *([np.int32(worker)] if self.by_worker else []))
 
     def shuffles(self) -> Shuffles | PartShuffles | None:
-        """The order in which workers go through the examples; None without data."""
+        """The order in which workers go through the examples, or None without data."""
         if not self.examples:
             return None
         if self.parts is not None:
@@ -441,7 +441,7 @@ class Workload(Traced, Named, family="workloads"):
 
 
 class Functions(Workload, abstract=True):
-    """A workload of functions; `Workload(…)` makes it."""
+    """A workload of functions, as `Workload(…)` makes it."""
 
     init: Callable[[jax.Array], Params] = static()  # type: ignore[assignment]
     loss: Callable[..., jax.Array] | None = static()
