@@ -76,45 +76,23 @@ def energy_proxy(commit: CommitView) -> jax.Array:
     return energy.total(energy.proxy(commit.info.proxy))
 
 
-def compliance(commit: CommitView) -> jax.Array:
-    """E_k(central) / E_k(proxy): above 1 where the sums violate the stability condition (12)."""
-    return energy_central(commit) / energy_proxy(commit)
-
-
-def pi_mean(commit: CommitView) -> jax.Array:
-    """Mean of π over all parameters."""
-    return jnp.mean(all_values(commit.info.pi))
-
-
-def pi_median(commit: CommitView) -> jax.Array:
-    """Median of π over all parameters, as in the paper's figure 3."""
-    return median(all_values(commit.info.pi))
-
-
-def pi_median_by_tensor(commit: CommitView) -> jax.Array:
-    """Median of π in each tensor, in the order of the pytree's leaves, as in figures 9 and 10."""
-    return jnp.stack([median(leaf) for leaf in jax.tree.leaves(commit.info.pi)])
-
-
-def central(commit: CommitView) -> jax.Array:
-    """θ_{t+1}, all parameters in one vector."""
-    return all_values(commit.central)
-
-
-def read(commit: CommitView) -> jax.Array:
-    """s, where the gradient was taken, all parameters in one vector."""
-    return all_values(commit.view.read)
-
-
 QUANTITIES: dict[str, Quantity] = {
     "energy_central": Quantity(energy_central),
     "energy_proxy": Quantity(energy_proxy, needs="proxy"),
-    "compliance": Quantity(compliance, needs="proxy"),
-    "pi_mean": Quantity(pi_mean, needs="pi"),
-    "pi_median": Quantity(pi_median, needs="pi", expensive=True),
-    "pi_median_by_tensor": Quantity(pi_median_by_tensor, needs="pi", expensive=True, by_tensor=True),
-    "central": Quantity(central),
-    "read": Quantity(read),
+    # Above 1 where the sums violate the stability condition (12).
+    "compliance": Quantity(lambda commit: energy_central(commit) / energy_proxy(commit), needs="proxy"),
+    "pi_mean": Quantity(lambda commit: jnp.mean(all_values(commit.info.pi)), needs="pi"),
+    # As in the paper's figure 3.
+    "pi_median": Quantity(lambda commit: median(all_values(commit.info.pi)), needs="pi", expensive=True),
+    # In the order of the pytree's leaves, as in figures 9 and 10.
+    "pi_median_by_tensor": Quantity(
+        lambda commit: jnp.stack([median(leaf) for leaf in jax.tree.leaves(commit.info.pi)]),
+        needs="pi",
+        expensive=True,
+        by_tensor=True,
+    ),
+    "central": Quantity(lambda commit: all_values(commit.central)),
+    "read": Quantity(lambda commit: all_values(commit.view.read)),
 }
 POINTS = ("central", "read")  # quantities that are points of the parameters' space
 EVALUATIONS = ("test_loss", "test_accuracy")  # of the library's own workloads, others may measure more

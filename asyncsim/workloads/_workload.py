@@ -22,7 +22,7 @@ from asyncsim.workloads._groups import labels_by_leaf
 
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
-COUNTS = COMMITS, JOBS = "commits", "jobs"
+COMMITS, JOBS = "commits", "jobs"
 OF_ALL = ("groups", "counts", "training_loss")  # arguments that no compiled program depends on
 
 
