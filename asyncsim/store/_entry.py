@@ -149,7 +149,8 @@ class Folder:
             until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
             if force:
                 self._require_idle()
-            self._publish_again()
+            with _if_writable():
+                self._publish_again()
             work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label, HOLDER))
             if self.store and work.path == self.path:
@@ -218,6 +219,16 @@ class Folder:
         strange = [name for name in self.files if self.has(name)]
         if strange:
             raise ValueError(f"`out` {str(self.path)!r} holds a {strange[0]!r} but no {self.label!r}. {remedy}")
+
+
+@contextmanager
+def _if_writable() -> Iterator[None]:
+    """Leave a block quietly where this process may not write."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
 
 
 @contextmanager

@@ -154,9 +154,13 @@ class TestReadOnly:
         monkeypatch.setattr(files, "_write", refuse)
         monkeypatch.setattr(Path, "unlink", refuse)
 
-    @pytest.mark.usefixtures("read_only")
-    def test_results_are_found(self, finished: Path) -> None:
-        assert not asim.run(scenario(), finished / "a").recomputed
+    @pytest.mark.parametrize("assembled", [False, True])
+    def test_results_are_found(self, both: Path, request: pytest.FixtureRequest, assembled: bool) -> None:
+        """Also next to others that a killed process did not publish."""
+        if assembled:
+            (both / "b").rename(both / "a" / keeping.ASSEMBLED)
+        request.getfixturevalue("read_only")
+        assert not asim.run(scenario(), both / "a").recomputed
 
     @pytest.mark.usefixtures("read_only")
     def test_the_message_is_the_intended_one(self, tmp_path: Path) -> None:
