@@ -29,7 +29,7 @@ def single_trainer(
     """Train one model on one machine: a plain loop of an optimiser.
 
     Args:
-        workload: What is learned; it must have data.
+        workload: The model and its data.
         epochs: Passes over the training examples.
         learning_rate: Step size, by which the optimiser's updates are multiplied.
         optimiser: An optax.GradientTransformation, or a name as in `rules.WorkerOptimiser`.
@@ -114,7 +114,7 @@ def ensemble_trainer(
     optimiser: Optimiser = "sgd",
     seed: int = 0,
 ) -> Ensemble:
-    """Train independent models side by side, and average their predictions rather than their parameters.
+    """Train independent models, and average their predictions rather than their parameters.
 
     Args:
         workload, epochs, learning_rate, optimiser: As in `single_trainer`. The workload must be one of the library's

@@ -23,8 +23,8 @@ LARGE = 16_384  # bytes from which an array is a file
 MOST_LOADED = 64  # files that a process has at hand
 COMPILED = "PjitFunction"  # the type of what `jax.jit` returns
 KEPT_OF_COMPILED = ("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__")
-NOT_CARRIED = ("__builtins__", "__loader__", "__spec__", "__cached__")  # what Python sets in every module
-CANNOT = (pickle.PicklingError, AttributeError, TypeError, RecursionError)  # what objects raise that cannot travel
+NOT_CARRIED = ("__builtins__", "__loader__", "__spec__", "__cached__")  # names that Python sets in every module
+CANNOT = (pickle.PicklingError, AttributeError, TypeError, RecursionError)  # errors of objects that cannot travel
 
 Modules = Collection[types.ModuleType]
 
@@ -62,7 +62,7 @@ class Packer:
 
 
 def unpack(folder: Path, name: str) -> Any:
-    """The value that a `Packer` has written; what it shares with others by reading a file is read once."""
+    """The value that a `Packer` has written. Each file is read once."""
     content, names = pickle.loads(_read(folder / f"{name}.bin").data)
     return pickle.loads(content, buffers=[_read(folder / f"{one}.bin") for one in names])
 
@@ -122,7 +122,7 @@ def _fill(module: types.ModuleType, names: dict[str, Any]) -> None:
 
 
 def _compiled(function: Any, state: tuple[Any, dict[str, Any]]) -> None:
-    """As JAX does, and with what it forgets: the function inside, by which a digest knows it."""
+    """As JAX does, with the function inside, which it forgets and by which a digest knows it."""
     function.__setstate__(state[0])
     vars(function).update(state[1])
 

@@ -116,7 +116,7 @@ class Outcome:
 
 
 class Job(ABC, Generic[T]):
-    """What is to be done with the tasks of a queue."""
+    """The computation of the tasks of a queue."""
 
     patience: Patience  # for other processes
     run_limit: float | None = None  # seconds that each result of a task may take, or None
@@ -140,7 +140,7 @@ class Job(ABC, Generic[T]):
         raise NotImplementedError
 
     def parts(self, task: T) -> list[T]:
-        """What is left of a task that is about to be discarded, in parts of which one is the culprit."""
+        """The rest of a task that is about to be discarded, in parts of which one is the culprit."""
         del task  # Most tasks have no parts.
         return []
 
@@ -274,7 +274,7 @@ class Queue(Generic[T]):
             slot.quarantined.pop(0)
         error = error_of(future)
         if isinstance(error, futures.CancelledError):
-            raise Stopped(f"`executor` is gone: it cancelled what it had to compute. {RESUMES}") from error
+            raise Stopped(f"`executor` is gone: it cancelled its tasks. {RESUMES}") from error
         if error is not None and isinstance(error, self.job.ends):
             raise error
         if error is None:
@@ -292,7 +292,7 @@ class Queue(Generic[T]):
             self.job.receive(task, outcome)
 
     def _look_for_workers(self, slots: list[Slot[T]]) -> None:
-        """Wait for workers of Dask where there are none; those that come may compute what others were chosen for."""
+        """Wait for workers of Dask where there are none; those that come may compute the tasks of others."""
         try:
             lacking = [slot for slot in slots if not slot.has_workers()]
         except Exception as error:
@@ -348,7 +348,7 @@ class Queue(Generic[T]):
             self.put_back(task)
 
     def _look_at_waiting(self, pause: float = PAUSE) -> None:
-        """See what has become of tasks whose leases other processes had."""
+        """Put back the tasks that other processes, which had their leases, left unfinished."""
         assert self.job.leases is not None
         folder, patience = self.job.leases, self.job.patience
         if pause:

@@ -165,7 +165,7 @@ class Slot(Generic[T]):
 
 
 class _Called:
-    """A call that is made when it is unpickled: a worker of Dask dies of a task that names what it cannot import."""
+    """A call that is made when it is unpickled: a worker of Dask dies if it cannot import the module of a task."""
 
     def __init__(self, call: Call) -> None:
         self.function, self.argument = call
@@ -250,7 +250,7 @@ def without_main() -> Iterator[None]:
 
 
 def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
-    """End processes: at once where there is nothing to do, else after a moment to keep what they have."""
+    """End processes: at once where there is nothing to do, else after a moment for a checkpoint."""
     processes = [process for executor in executors for process in (executor._processes or {}).values()]
     for executor in executors:
         executor.shutdown(wait=False, cancel_futures=True)

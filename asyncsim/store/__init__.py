@@ -1,4 +1,4 @@
-"""Folders that one finds again: what they hold, their default names, their tags. Imports neither JAX nor matplotlib."""
+"""Folders of results: their contents, default names and tags. Imports neither JAX nor matplotlib."""
 
 from asyncsim.store import tags
 

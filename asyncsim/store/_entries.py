@@ -5,12 +5,12 @@
     traces/SCHEDULE.npz    schedules, each once: the entries have hard links to them
     failed/DIGEST.json     why there are no results
     leases/BATCH.json      leases: who is computing them
-    sweeps/SWEEP.json      what was asked for
+    sweeps/SWEEP.json      the scenarios that a sweep asked for
     data/HASH.bin          large arrays that scenarios are made of, for other processes
     unfinished/DIGEST.npz  checkpoints of long runs
 
 An entry is assembled beside its place and renamed, so it is complete or absent. Existing results are never recomputed.
-What is read is compared with its checksums and its owner, so a damaged entry counts as missing.
+Files are compared with their checksums and their owner, so a damaged entry counts as missing.
 """
 
 import errno
@@ -134,7 +134,7 @@ class Entries:
 
     @contextmanager
     def publishing(self) -> Iterator[Callable[[str, Callable[[Path], None]], None]]:
-        """For the block, a function of a digest and of what fills an entry's folder; small ones share a flush."""
+        """For the block, a function of a digest and of the function that fills its folder; they share a flush."""
         made: dict[str, Path] = {}
         begun = time.monotonic()
 
@@ -195,7 +195,7 @@ class Entries:
         return read_owned(self.path / FAILED / f"{digest}.json", digest)
 
     def clear(self) -> None:
-        """Remove what dead processes have left: their leases, and results that they did not finish."""
+        """Remove the leases of dead processes, and results that they did not finish."""
         lease.clear(self.path / LEASES)
         running = lease.holders(self.path / LEASES)
         for making in (self.path / MAKING).iterdir():
@@ -203,17 +203,17 @@ class Entries:
                 shutil.rmtree(making, ignore_errors=True)
 
     def write_sweep(self, name: str, description: Mapping[str, Any]) -> None:
-        """Keep what was asked for."""
+        """Keep the description of a sweep."""
         write_owned(self.path / SWEEPS / f"{name}.json", description, name)
 
     def sweeps(self) -> list[dict[str, Any]]:
-        """What was asked for, the oldest first; with a warning where a file is damaged."""
+        """The descriptions of all sweeps, the oldest first. A damaged file gives a warning."""
         found = []
         for path in (self.path / SWEEPS).glob("*.json"):
             asked = read_owned(path, path.stem)
             if asked is None:
                 warnings.warn(
-                    f"{str(path)!r} is damaged: what it asked for is not listed until the same sweep is started again.",
+                    f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.",
                     stacklevel=2,
                 )
             else:

@@ -6,8 +6,8 @@
 3. `publish` moves the complete entry to its place. It removes the results that are there, and nothing else.
 
 An entry of a store is assembled in `.making/` of the store, since several processes may compute the same one. The entry
-with a name, an `out` folder, is assembled in `.unfinished/` inside it, where the next call finds what an interrupted
-one has left. If there is nothing to be replaced, it is assembled in its place. While a process works there, it holds
+with a name, an `out` folder, is assembled in `.unfinished/` inside it, where the next call finds the files of an
+interrupted one. If there is nothing to be replaced, it is assembled in its place. While a process works there, it holds
 the folder's lease.
 """
 
@@ -69,7 +69,7 @@ def publish(made: Path, place: Path, names: Collection[str] = RESULTS) -> None:
 
 
 def move_into(source: Path, target: Path) -> None:
-    """Move a folder to its place; where a folder is there already, what it holds, beside whatever else is there."""
+    """Move a folder to its place. If there is one already, its files are moved, next to other files there."""
     if source.is_dir() and target.is_dir():
         last = (*LABELS, SUMMARY)  # which say whose the files are, and that they are all there
         for entry in sorted(source.iterdir(), key=lambda entry: last.index(entry.name) if entry.name in last else -1):
@@ -113,7 +113,7 @@ def _remove(folder: Path, is_own: Callable[[str], object]) -> None:
 
 
 class Study(Protocol):
-    """What results belong to: a scenario, a comparison or an experiment."""
+    """The owner of results: a scenario, a comparison or an experiment."""
 
     @cached_property
     def digest(self) -> str:
@@ -208,7 +208,7 @@ class Folder:
         return any(_is_of_others(self / name, study.digest) for name in self.files if self.has(name))
 
     def _refuse_others(self, description: Mapping[str, Any]) -> None:
-        remedy = "Choose another folder (`--out`), or replace what it holds (`--force`)."
+        remedy = "Choose another folder (`--out`), or replace its results (`--force`)."
         label = self._read_label()
         if label is not None:
             differs = first_difference(labels.description_in(label), description) if label else None

@@ -62,7 +62,7 @@ def final_name(name: str) -> str:
 
 
 def remove_temporary_files(folder: Path, names: Collection[str] | None = None) -> None:
-    """Remove what killed calls of `atomic_write` left of files of these names or of all; nobody may be writing them."""
+    """Remove temporary files of killed processes, of these names or of all. Nobody may be writing them."""
     for path in folder.iterdir():
         name = final_name(path.name)
         if name != path.name and (names is None or name in names):
@@ -134,7 +134,7 @@ def keep_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: st
 
 
 def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[str, Any] | None:
-    """What `write_owned` wrote; None if the file is missing, damaged or another owner's."""
+    """The content that `write_owned` wrote; None if the file is missing, damaged or another owner's."""
     content = read_json(path)
     about = content.pop(ABOUT, None) if isinstance(content, dict) else None
     if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
@@ -145,7 +145,7 @@ def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[s
 
 
 def _compact(value: Mapping[str, Any]) -> str:
-    """A value as JSON in one line; what is compared in checksums."""
+    """A value as JSON in one line, of which checksums are taken."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False, default=to_plain)
     except ValueError:  # numbers that are not finite

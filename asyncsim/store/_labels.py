@@ -26,7 +26,7 @@ SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experime
 LABELS = (SCENARIO, COMPARISON, EXPERIMENT)
 STORE = "store.json"  # says that the folder is the store of a sweep, with the folders of its runs in it
 RUNS = "runs"  # the store of a comparison, in its folder
-LEASES, SWEEPS = "leases", "sweeps"  # folders of a store: who computes what, and what was asked for
+LEASES, SWEEPS = "leases", "sweeps"  # folders of a store: work in progress, and descriptions of sweeps
 TRACES, FAILED, DATA, MAKING, UNFINISHED = "traces", "failed", "data", ".making", "unfinished"  # its other ones
 STORE_FOLDERS = (UNFINISHED, TRACES, FAILED, LEASES, SWEEPS, DATA, MAKING)
 HOLDER = ".holder"  # names the process that works in the folder
@@ -39,7 +39,7 @@ MEMBERS = "members"  # entry of the origin of a comparison: name -> digest of th
 
 
 def label_of(folder: Path) -> Path | None:
-    """The file that says what the folder holds; None if there is none."""
+    """The file that describes the study of a folder; None if there is none."""
     return next((folder / name for name in LABELS if (folder / name).is_file()), None)
 
 
@@ -149,7 +149,7 @@ class RunInfo:
 
 
 def read_info(folder: Path) -> RunInfo | None:
-    """What a folder keeps; None if it keeps no study. A damaged file is no error."""
+    """The results in a folder; None if it keeps no study. A damaged file is no error."""
     label = label_of(folder)
     if label is None:
         return None
@@ -198,12 +198,12 @@ def _read(read: Callable[..., dict[str, Any] | None], *args: Any) -> dict[str, A
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "scipy", "simpy")  # whose versions can change a number
 
-INFINITE = {"inf": math.inf, "-inf": -math.inf}  # what JSON cannot hold, in the changes
+INFINITE = {"inf": math.inf, "-inf": -math.inf}  # numbers in the changes that JSON cannot hold
 
 
 @dataclass(frozen=True)
 class Origin:
-    """From which script a study came, and what was changed in it."""
+    """The script of a study, and the changes to it."""
 
     script: Path | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)

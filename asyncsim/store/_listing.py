@@ -1,4 +1,4 @@
-"""Lists of runs: every folder below one that keeps a study, what is known of each, and which of them are wanted."""
+"""Lists of runs: every folder below one that keeps a study, its values, and conditions on them."""
 
 import operator
 import os
@@ -29,7 +29,7 @@ CONDITION = re.compile(r"^\s*([\w.]+)\s*(>=|<=|!=|==|>|<|=)\s*(.*?)\s*$")
 
 
 class Condition(NamedTuple):
-    """What a run must satisfy."""
+    """A condition on a run."""
 
     field: str
     compare: Callable[[Any, Any], bool]
@@ -75,7 +75,7 @@ def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
 
 
 def swept_in(store: Path) -> dict[str, dict[str, Any]]:
-    """Digest -> field -> value, of what the sweeps of a store changed; nothing for a folder that is none."""
+    """Digest -> field -> value that the sweeps of a store changed; empty for a folder that is no store."""
     found: dict[str, dict[str, Any]] = {}
     if not (store / STORE).is_file():
         return found
@@ -88,7 +88,7 @@ def swept_in(store: Path) -> dict[str, dict[str, Any]]:
 
 
 def kept_below(top: Path) -> Iterator[RunInfo]:
-    """What the folders below one keep, without hidden ones; a folder that cannot be read is passed over."""
+    """The results in the folders below one, without hidden ones. A folder that cannot be read is skipped."""
     waiting = [str(top)]
     while waiting:
         folder = waiting.pop()
@@ -109,7 +109,7 @@ def kept_below(top: Path) -> Iterator[RunInfo]:
 
 
 def _members(comparison: Path) -> Iterator[RunInfo]:
-    """What a comparison with a store keeps of each scenario, in a folder of its name where there is such a link."""
+    """The results of each scenario of a comparison, in a folder of its name if there is such a link."""
     for name, folder in members_of(comparison).items():
         kept = read_info(folder) if folder.parent.name == RUNS else None
         if kept is not None:
@@ -165,7 +165,7 @@ def require_field(option: str, field: str, listed: Iterable[Row]) -> str:
     known = {name for row in listed for name in row.values}
     field = ALIASES.get(field, field)
     if known and field not in known:
-        hint = did_you_mean(field, known, quote="'") or " `asyncsim show RUN` shows what there is."
+        hint = did_you_mean(field, known, quote="'") or " `asyncsim show RUN` lists the fields."
         raise ValueError(f"`{option}` names {field!r}, which no run here has.{hint}")
     return field
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from asyncsim.store._files import atomic_write, require_format
 
-# What NumPy, zipfile and the parser of a header raise for a file that is truncated, altered, or not a .npz file at all.
+# Errors of NumPy, zipfile and the parser of a header for a file that is truncated, altered, or no .npz file at all.
 _DAMAGE = (
     ValueError,
     EOFError,

@@ -1,4 +1,4 @@
-"""From what somebody typed to a folder or file: a path that exists, or else a tag."""
+"""The folder or file that a typed text means: a path that exists, or else a tag."""
 
 import os
 import re
@@ -76,7 +76,7 @@ def _existing(path: Path, what: str) -> Path:
 
 
 def _similar(path: Path) -> str | None:
-    """What was probably meant: a folder beside it or in `runs`, or a tag."""
+    """The name that was probably meant: a folder beside it or in `runs`, or a tag."""
     known = {name: name for name in tags.every()} if path.name == str(path) else {}
     for folder in dict.fromkeys((path.parent, Path("runs") / path.parent)):
         if folder.is_dir():

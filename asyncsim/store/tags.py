@@ -32,7 +32,7 @@ THERE, DANGLING, CHANGED = "there", "dangling", "changed"  # states of a tag
 
 
 class Tag(NamedTuple):
-    """A name and what it stands for.
+    """A name for a folder or file.
 
     Attributes:
         name: The name.
@@ -82,7 +82,7 @@ def add(place: str | os.PathLike[str], name: str | None = None, *, move: bool = 
 
 
 def remove(name: str) -> Tag:
-    """Forget a tag; what it stands for stays.
+    """Forget a tag. Its folder or file stays.
 
     Raises:
         ValueError: If there is no such tag; the nearest is named.
@@ -213,7 +213,7 @@ def lost(tag: Tag) -> str:
 
 
 def changed(tag: Tag) -> str:
-    """What to know of a tag whose folder holds another study than when it was tagged."""
+    """A warning of a tag whose folder holds another study than when it was tagged."""
     return f"{str(tag.place)!r} holds another study than when it was tagged {tag.name!r} ({tag.date})."
 
 

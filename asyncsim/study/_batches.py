@@ -1,17 +1,17 @@
 """Batches of work: scenarios that one process computes, over one schedule and by one program.
 
 Each scenario is replayed as by `asyncsim.run`, so that its result is the same to the last bit. Short runs of one
-structure and schedule make a batch, in which they are replayed in turn: what surrounds a replay of some milliseconds (a
-task, a lease, the same mini-batches drawn again) costs as much as the replay. Every other scenario is a batch of its
+structure and schedule make a batch, in which they are replayed in turn. The work around a replay of some milliseconds
+(a task, a lease, the same mini-batches drawn again) costs as much as the replay. Every other scenario is a batch of its
 own.
 
 Scenarios that differ in nothing but numbers that a compiled program takes as arguments (hyper-parameters of the rule
-and, over one schedule, the seed) can be *lanes* of one replay instead, where that is asked for. It pays where a
-gradient is much cheaper than what surrounds it: ten lanes of a quadratic take the time of one, ten of a small network
-the time of ten. A lane is computed by the same operations in a program of another shape, which rounds differently, and
-training lets that grow: a network with batch 1 ends somewhere else. So such results have digests of their own
-(`asyncsim.scenario._lanes`). Which scenarios share a program depends on what is asked for, and never on what is there
-already, so that an interrupted sweep ends with the very numbers of one that was not.
+and, over one schedule, the seed) can be *lanes* of one replay instead, if you ask for it. It pays if a gradient is much
+cheaper than the work around it: ten lanes of a quadratic take the time of one, ten of a small network the time of ten.
+A lane is computed by the same operations in a program of another shape, which rounds differently, and training lets
+that grow: a network with batch 1 ends somewhere else. So such results have digests of their own
+(`asyncsim.scenario._lanes`). Which scenarios share a program depends on the sweep and never on existing results, so
+that an interrupted sweep ends with the very numbers of one that was not.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Batch:
     """Scenarios that are computed together."""
 
     scenarios: tuple[Scenario, ...]  # one per lane, or one after another
-    program: str  # what decides the compiled program: batches that share it are best computed by one process
+    program: str  # key of the compiled program: batches that share it are best computed by one process
     in_turn: bool = False  # whether the scenarios are replayed one after another
 
     @cached_property
@@ -71,7 +71,7 @@ class Batch:
         return hash_of(self.digests)
 
     def without(self, there: Collection[str]) -> "Batch":
-        """The batch without what is there already; lanes stay, so that the others are computed as the first time."""
+        """The batch without existing results. Lanes stay, so that the others are computed as the first time."""
         left = tuple(scenario for scenario in self.scenarios if scenario.digest not in there)
         return Batch(left, self.program, self.in_turn) if self.in_turn and len(left) < len(self.scenarios) else self
 
@@ -122,7 +122,7 @@ def lane_key(scenario: Scenario) -> str:
 
 
 def program_of(scenario: Scenario) -> str:
-    """Hash of what decides which program is compiled for a scenario."""
+    """Key of the program that is compiled for a scenario."""
     described = scenario.description
     rule = [_without(described["rule"], scenario.rule.numbers), str(jax.tree.structure(scenario.rule))]
     return hash_of([rule, described["workload"], described["record"], scenario.workers])

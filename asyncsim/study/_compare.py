@@ -130,13 +130,13 @@ class Comparison:
 
         Raises:
             ValueError: If no scenario has such a field (the nearest is named), if the scenarios differ in it, because
-                it is what they compare, or if a value does not fit.
+                they compare it, or if a value does not fit.
         """
         has = {n: {field.name for field in scenario.fields()} for n, scenario in self.scenarios.items()}
         allowed = {field.name for field in self.fields()}
         for name in changes.keys() - allowed:
             if any(name in names for names in has.values()):
-                raise ValueError(f"`{name}` is what is compared here; run one scenario to change it.")
+                raise ValueError(f"`{name}` is compared here. Run one scenario to change it.")
             raise ValueError(f"`{name}` is not a field of these scenarios.{did_you_mean(name, allowed)}")
         changed = {
             name: scenario.override(**{key: value for key, value in changes.items() if key in has[name]})
@@ -183,7 +183,7 @@ def compare(
     report.png and, where the file system has symbolic links, each scenario's folder under its name.
 
     Args:
-        comparison: What to run.
+        comparison: The scenarios to run.
         out: Folder; created if missing. By default nothing is kept.
         progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
         simulating: The same for the schedule, before it: called with a name and a `Simulated(commits, seconds, share)`.
@@ -230,7 +230,7 @@ def _named(report: Callable[[str, Any], None] | None, name: str) -> Callable[[An
 
 
 def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
-    """What the label says beside the description."""
+    """The origin of a comparison, as its label keeps it."""
     rebuilt = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
     digests = {name: scenario.digest for name, scenario in comparison.scenarios.items()}
     return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, MEMBERS: digests}
@@ -302,11 +302,11 @@ def _curve(name: str, result: Result) -> Curve:
 
 
 def _alike(fields: list[Field]) -> bool:
-    """Whether a field may be overridden: a field in which the scenarios differ is what they compare."""
+    """Whether a field may be overridden: the scenarios compare the fields in which they differ."""
     return fields[0].name == "record" or all(field.value == fields[0].value for field in fields)
 
 
-TIMES = ("wall_seconds", "commits_per_second")  # of a summary: what the machine did that day
+TIMES = ("wall_seconds", "commits_per_second")  # of a summary: they depend on the machine
 
 
 class Contrast(NamedTuple):
@@ -337,7 +337,7 @@ def members(runs: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> Contrast:
-    """In what runs differ; with the energy and the money of each if somebody asks for them."""
+    """The fields in which runs differ, and their results, with energy and money if you give power or prices."""
     kept = {name: _read(folder) for name, folder in runs.items()}
     values = {name: dict(flat(one.settings)) for name, one in kept.items()}
     fields = dict.fromkeys(field for found in values.values() for field in found)
@@ -369,7 +369,7 @@ def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | 
 
 
 def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
-    """A name for each folder: what was typed, or else the end of its path, as long as it takes to tell them apart."""
+    """A name for each folder: the last part of its path if that is unique, or else the typed text."""
     ends = [Path(os.path.normpath(text)).name for text, _ in folders]
     names = [end if ends.count(end) == 1 else text for end, (text, _) in zip(ends, folders, strict=True)]
     return {name: folder for name, (_, folder) in zip(names, folders, strict=True)}

@@ -38,7 +38,7 @@ Numbers = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Experiment:
-    """What is computed, from which arguments, and how it is drawn.
+    """A function that computes numbers, its arguments, and a function that draws them.
 
     Attributes:
         compute: `(**arguments) -> {name: array}`. Every argument has a default, and an entry in the docstring's `Args:`

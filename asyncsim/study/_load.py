@@ -1,4 +1,4 @@
-"""Results found again: from a folder, or its tag, to what `asyncsim.run` returned."""
+"""Results loaded from a folder or its tag, as `asyncsim.run` returned them."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ from asyncsim.trace import Trace
 
 Study = Scenario | Comparison | Experiment
 RUN_NAME = "__asyncsim__"  # not "__main__": a script that is also a program must not start itself
-NAMES = ("experiment", "comparison", "scenario")  # the first that a script defines is what is run
+NAMES = ("experiment", "comparison", "scenario")  # the first that a script defines is run
 EXAMPLE = "scenario = asim.Scenario(...)"
 
 
@@ -62,14 +62,14 @@ def study_of(path: str) -> Study:
 
 
 def names_of(path: str) -> dict[str, object]:
-    """What a script defines; it is run under another name than "__main__"."""
+    """The names that a script defines. It is run under another name than "__main__"."""
     _require_text(path)
     return _execute(path)
 
 
 @contextlib.contextmanager
 def importable(path: str) -> Iterator[None]:
-    """Let other processes import what stands beside a script."""
+    """Let other processes import modules from the folder of a script."""
     sys.path.insert(0, str(Path(path).resolve().parent))
     try:
         yield
@@ -86,7 +86,7 @@ def _require_text(path: str) -> None:
 
 
 def _remedy(names: Mapping[str, object]) -> str:
-    """What to write in a script that defines no study under a name that is looked for."""
+    """The remedy for a script that defines no study under a known name."""
     for name, value in names.items():
         if isinstance(value, Study):
             return f" Rename `{name}` to `{type(value).__name__.lower()}`."
@@ -112,7 +112,7 @@ def _execute(path: str) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _as_program(path: str) -> Iterator[None]:
-    """The script's folder comes first on the path, and what it prints does not mix with the results."""
+    """The script's folder comes first on the path, and its output does not mix with the results."""
     sys.path.insert(0, str(Path(path).resolve().parent))
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -162,7 +162,7 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust
         experiment its `Findings`.
 
     Raises:
-        ValueError: If there is no such run (what is near is named), its scenario cannot be made again, or a file is
+        ValueError: If there is no such run (the nearest is named), its scenario cannot be made again, or a file is
             damaged or belongs to another one.
         FileNotFoundError: If it has no results yet.
 
@@ -285,7 +285,7 @@ def _doubt(file: Path) -> str | None:
 
 
 def _member(study: Study, origin: Origin) -> Study:
-    """The study of a script with what was changed in it, or one of its scenarios."""
+    """The study of a script with the changes to it, or one of its scenarios."""
     if origin.member is None:
         return study.override(**origin.changes)
     if not isinstance(study, Comparison) or origin.member not in study.scenarios:
@@ -293,7 +293,7 @@ def _member(study: Study, origin: Origin) -> Study:
     scenario = study.scenarios[origin.member]
     try:
         return scenario.override(**origin.changes)
-    except ValueError:  # what was changed in the comparison, this scenario need not have
+    except ValueError:  # this scenario need not have the fields that were changed in the comparison
         has = {field.name for field in scenario.fields()}
         return scenario.override(**{name: value for name, value in origin.changes.items() if name in has})
 

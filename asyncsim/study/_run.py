@@ -96,7 +96,7 @@ def run(
     run resumes from its last checkpoint and ends as if it had never been interrupted.
 
     Args:
-        scenario: What to run.
+        scenario: The scenario to run.
         out: Folder; created if missing. By default nothing is kept.
         progress: Called with a `Progress(done, total, loss)` now and then.
         simulating: The same for the schedule, before: called with a `Simulated(commits, seconds, share)`.
@@ -188,7 +188,7 @@ def _find_run(
     done, seconds = replay_to_end(scenario, trace, before, seconds, progress, checkpoint)
     try:
         summary = summarise(trace, done, **seconds, scenario=scenario)
-    except BaseException:  # Ctrl-C included: what has been replayed is not lost
+    except BaseException:  # Ctrl-C included: the replay is not lost
         checkpoint(done, seconds)
         raise
     checkpoint(done, seconds, **{SUMMARY: json.dumps(summary)})

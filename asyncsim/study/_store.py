@@ -1,4 +1,4 @@
-"""The store of sweeps, comparisons and figures, the computation of what it lacks, and the cost of what it has.
+"""The store of sweeps, comparisons and figures, the computation of missing results, and the cost of runs.
 
 A process computes a batch under a lease. Results and failures are kept in the store. `obtain` does the same with
 scenarios that somebody waits for, as comparisons and figures do. Energy and money of a run come from its schedule and
@@ -71,7 +71,7 @@ class Store(Entries):
 
     @contextmanager
     def putting(self) -> Iterator[Callable[..., None]]:
-        """A function for the block that takes what `put` takes: to wait for the disk once for many small results."""
+        """For the block, a function like `put`, which waits for the disk once for many small results."""
         with self.publishing() as publish:
 
             def put(result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
@@ -131,7 +131,7 @@ def open_store(path: str | os.PathLike[str], *, create: bool = True) -> Store:
     return Store(prepare_store(path, create))
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk says, or one of which no more may be taken
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, or a used-up quota
 KEPT = 4  # schedules and workloads that a process keeps at hand
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
 _workloads: dict[str, Workload] = {}  # by digest, the oldest first

@@ -58,12 +58,12 @@ class Sweep:
     Iterating gives the results that are there, in the order of the scenarios, each read when it comes.
 
     Attributes:
-        scenarios: What was asked for.
+        scenarios: The scenarios that you asked for.
         store: Where the results are.
         computed: Digests of the results that this call computed, in the order in which they came.
         troubles: Digest -> why a scenario has no result, as far as this call met it; full disks among them, which the
             store could not keep.
-        temporary: What keeps a temporary store there.
+        temporary: An object that keeps a temporary store as long as it lives.
         lanes: Digest of a scenario -> the same as it is kept, where lanes were asked for.
     """
 
@@ -143,7 +143,7 @@ class Sweep:
 
 
 class _Options(TypedDict, total=False):
-    """Arguments of `sweep` that do not decide what it returns."""
+    """Arguments of `sweep` that do not decide the type of its result."""
 
     shared_schedule: bool
     retry_failed: bool
@@ -193,27 +193,27 @@ def sweep(
     progress: Callable[[SweepProgress], None] | None = None,
     origin: Origin | None = None,
 ) -> Sweep | Iterator[Result]:
-    """Compute what a store lacks of these scenarios, and wait for all of them, or for one after another.
+    """Compute the scenarios whose results a store lacks, and wait for all of them, or for one after another.
 
     Each result is that of `asyncsim.run`, to the last bit, under the digest of its scenario. With `lanes`, several
     scenarios share one compiled program, which is faster for small models and rounds differently; such results are
     kept under digests of their own, and marked in the table.
 
     Args:
-        scenarios: What to compute, such as `asyncsim.grid` or `asyncsim.sample` give.
+        scenarios: A list of scenarios, such as `asyncsim.grid` or `asyncsim.sample` give.
         store: Folder; created if missing. The same call again goes on; another one adds to it. By default a temporary
-            one, which is there as long as what is returned.
+            one, which is there as long as the object that is returned.
         jobs: Processes on this machine; by default one for each core.
         executor: Any executor of PEP 3148 instead, such as Dask's `client.get_executor()`. It is not shut down. Its
             processes must see the store under the same path.
         wait: Without it, an iterator gives the results as they come: at once those that are there, then each when it
             has been computed; not those that fail. It computes while it is asked; a process that has finished its batch
-            and the next one waits for you. To stop, leave the loop: what is done is kept.
+            and the next one waits for you. To stop, leave the loop: results are kept.
         shared_schedule: Give scenarios that differ only in their seed the schedule of the first of them: less to
             compute, but then compute times are not averaged over.
-        retry_failed: Try again what failed before, and compute again what is damaged: every file is read.
-        patience: Seconds to wait for other processes that hold leases of what is left, or for Dask's workers when there
-            are none; by default for ever. After a minute a warning says who is waited for.
+        retry_failed: Try failed runs again, and compute damaged results again. Every file is read.
+        patience: Seconds to wait for other processes that hold the last leases, or for Dask's workers when there are
+            none; by default for ever. After a minute a warning says who is waited for.
         run_limit: Seconds that a run may take; one that takes longer has failed. It is looked at between chunks of some
             thousand commits, and a process of this machine that does not answer is killed. By default no limit.
         lanes: The most scenarios in one program, of those that differ only in the rule's numbers or, with one schedule,
@@ -229,8 +229,8 @@ def sweep(
         ValueError: If the folder holds anything but a store, or an argument does not fit.
         DifferentVersions: If the executor's processes have another asyncsim or JAX.
         RuntimeError: If the sweep cannot go on though no run has failed: the executor is gone, its workers cannot see
-            the store (they are named), or `patience` is over. What is done is kept; the same call goes on.
-        KeyboardInterrupt: On Ctrl-C; what is done is kept.
+            the store (they are named), or `patience` is over. Results are kept, and the same call goes on.
+        KeyboardInterrupt: On Ctrl-C. Results are kept.
 
     Example:
         >>> import tempfile
@@ -368,7 +368,7 @@ class _Sweeping(Job[Batch]):
         return work, Task(str(self.place), parcel, place, VERSIONS, self.origin, self.run_limit)
 
     def receive(self, task: Batch, outcome: Outcome) -> None:
-        """Count what has been computed."""
+        """Count the results of a batch."""
         computed = [one for one, reason in outcome.value.items() if not reason]
         self.computed += computed
         self.troubles |= {one: reason for one, reason in outcome.value.items() if reason}
@@ -467,7 +467,7 @@ def best(
         ([2, 4], [0.2, 0.1], [0.4, 0.3])
     """
     if not isinstance(results, SweepTable) and not hasattr(results, "table"):
-        raise ValueError(f"`results` must be a sweep or its table; got {results!r:.60}. Give what `sweep` returns.")
+        raise ValueError(f"`results` must be a sweep or its table; got {results!r:.60}. Give the result of `sweep`.")
     table = results if isinstance(results, SweepTable) else results.table()
     groups = (per,) if isinstance(per, str) else tuple(per)
     for name in groups:

@@ -110,7 +110,7 @@ def _short(value: float) -> str:
     return f"{value:.3g}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3g}"
 
 
-VERSIONS = f"asyncsim-{__version__},jax-{jax.__version__}"  # name of a folder: what other ones computed is not used
+VERSIONS = f"asyncsim-{__version__},jax-{jax.__version__}"  # name of a folder: runs of other versions are not used
 COLUMNS = ("worker", "staleness", "commit_time")  # of the trace, as far as figures need them
 COMPILING = 8.0  # seconds that one of the larger networks' programs takes to compile
 PROBED = 8  # workers in a probe of the speed, and commits of each
@@ -119,7 +119,7 @@ SLOWER = 1.3  # the time of GEM with its records over that of DOWNPOUR
 
 @dataclass(frozen=True, eq=False)
 class CachedRun:
-    """What figures need of a run, without its parameters."""
+    """The part of a run that figures need, without its parameters."""
 
     workers: int
     loss: np.ndarray = field(repr=False)
@@ -165,7 +165,7 @@ class RunCache:
             open_store(self.folder / VERSIONS).discard(scenario.digest)
 
     def unused(self) -> list[Path]:
-        """What the folder holds and this cache does not use: runs of other versions, which may be deleted."""
+        """Runs of other versions in the folder, which this cache does not use and which may be deleted."""
         found = [] if self.folder is None or not self.folder.is_dir() else self.folder.iterdir()
         return sorted(path for path in found if path.name != VERSIONS)
 
@@ -246,9 +246,9 @@ class FigureModule(Protocol):
     """A module that computes, judges and draws one figure.
 
     Attributes:
-        TITLE: The line above the picture, which says what it shows.
+        TITLE: The line above the picture.
         SIZE: Of the picture, in inches.
-        task: Optional, `scale -> str`: what is learned, if it differs from the task of the set.
+        task: Optional, `scale -> str`: the task, if it differs from that of the set.
         note: Optional, `scale -> str`: a remark for the line below the title; "" for none.
         SEEDS_SHOWN: Optional: how the seeds are shown, if not by their median and range.
     """
@@ -267,7 +267,7 @@ class FigureModule(Protocol):
         ...
 
     def compute(self, scale: str, seed: int, runs: RunCache) -> Numbers:
-        """The numbers of one seed: tables, made by `asyncsim.study.table.pack`, of what is drawn and judged."""
+        """The numbers of one seed: tables, made by `asyncsim.study.table.pack`, for the picture and the claims."""
         ...
 
     def claims(self, seeds: Sequence[Numbers], scale: str) -> list[Claim]:
@@ -386,12 +386,12 @@ class FigureSet:
         return npz.read_if_whole(self._file(name, seed), kind="figure", version=FORMAT_VERSION, owner=made_of)
 
     def task_of(self, name: str) -> str:
-        """What the runs of a figure learn, in words."""
+        """The task of a figure's runs, in words."""
         own = getattr(self.find(name), "task", None)
         return self.task if own is None else own(self.scale)
 
     def subtitle(self, name: str, seeds: int) -> str:
-        """The line below the title: what was learned, how the seeds are shown, and the figure's own note."""
+        """The line below the title: the task, how the seeds are shown, and the figure's own note."""
         module = self.find(name)
         shown = getattr(module, "SEEDS_SHOWN", "median and range")
         note = module.note(self.scale) if hasattr(module, "note") else ""  # type: ignore[attr-defined]
@@ -408,7 +408,7 @@ class FigureSet:
         return self.out / NUMBERS / f"{name}_seed{seed}.npz"
 
     def _made_of(self, name: str, seed: int) -> str:
-        """Digest of everything that decides a figure's numbers: its code, what it replays, and versions."""
+        """Digest of everything that decides a figure's numbers: its code, its runs, and versions."""
         module = self.find(name)
         replayed = [scenario.digest for scenario in module.scenarios(self.scale, seed).values()]
         return digest_of(source_digest(module), self.scale, self.task_of(name), seed, replayed, versions_used())
@@ -488,7 +488,7 @@ def source_files(path: Path) -> list[Path]:
 
 @cache
 def _imported_names(source: str) -> tuple[str, ...]:
-    """Dotted names of what some code imports: modules, and names in them, which may be modules as well."""
+    """Dotted names that some code imports: modules, and names in them, which may be modules as well."""
     names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

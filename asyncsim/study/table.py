@@ -98,7 +98,7 @@ class SweepTable(dict[str, np.ndarray]):
 
 
 def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
-    """What was asked for, as plain data: "common" field -> value, the names of "fields" that differ, and "rows"."""
+    """The description of a sweep: "common" field -> value, the names of "fields" that differ, and "rows"."""
     values = [values_of(scenario) for scenario in scenarios]
     names = list(dict.fromkeys(name for one in values for name in one))
     differ = [name for name in names if any(one.get(name) != values[0].get(name) for one in values)]
@@ -113,7 +113,7 @@ def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
 
 
 def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
-    """Keep in a store what it was asked for."""
+    """Keep the description of a sweep in its store."""
     description = asked_for(scenarios)
     store.write_sweep(hash_of(description["rows"]), {**description, "when": now()})
 
@@ -130,7 +130,7 @@ def values_of(scenario: Scenario) -> dict[str, Any]:
 def table_of(
     store: Store, sweeps: Sequence[Mapping[str, Any]], power: Power | None = None, price: Price | None = None
 ) -> SweepTable:
-    """The table of what was asked for in one or several sweeps; a scenario of several of them has one row.
+    """The table of one or several sweeps. A scenario of several of them has one row.
 
     Energy and money are columns if somebody gives the power or the prices; the schedules are then read.
     """
@@ -183,7 +183,7 @@ def _text(value: Any) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    """A cell of a CSV file; whole numbers and switches stay what they are where others of their column are absent."""
+    """A cell of a CSV file; whole numbers and switches keep their type where others of their column are absent."""
     if value != value:
         return ""
     kind = metric(name).kind

@@ -145,7 +145,7 @@ class TestOverride:
         assert {one.cluster.workers for one in changed.values()} == {7}
 
     def test_an_invalid_change_is_named(self) -> None:
-        with pytest.raises(ValueError, match="`rule` is what is compared here"):
+        with pytest.raises(ValueError, match="`rule` is compared here"):
             both().override(rule="gem")
         with pytest.raises(ValueError, match=r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"):
             both().override(kapa=2.0)
