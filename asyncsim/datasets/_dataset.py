@@ -81,8 +81,8 @@ class Dataset(Component, Named, family="datasets"):
     @cached_property
     def contents(self) -> Contents:
         """All that the data set holds."""
-        told = [(str(file), file.stat()) for file in self.files()]
-        key = self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in told)
+        stats = [(str(file), file.stat()) for file in self.files()]
+        key = self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         if key not in _kept:
             _kept[key] = checked_contents(*self.load())
             while len(_kept) > KEPT:

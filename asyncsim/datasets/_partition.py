@@ -246,8 +246,8 @@ class Partition(Dataset):
         return iter(self.parts)
 
     def __repr__(self) -> str:
-        told = {key: value for key, value in self.settings().items() if (key, value) not in USUAL}
-        shown = [self.name, f"{len(self)} workers", span(self.sizes), *(f"{key}={told[key]!r}" for key in told)]
+        changed = {key: value for key, value in self.settings().items() if (key, value) not in USUAL}
+        shown = [self.name, f"{len(self)} workers", span(self.sizes), *(f"{key}={changed[key]!r}" for key in changed)]
         return f"Partition({', '.join(shown)})"
 
     @property

@@ -18,7 +18,7 @@ from asyncsim.engine._validation import UserFunction, owner_of, shown
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
 
-COPIES = 3  # of the parameters, beside those of the workers: the central variable, a gradient, an update
+COPIES = 3  # of the parameters, in addition to those of the workers: the central variable, a gradient, an update
 FLOAT_BYTES = 4  # of a float32
 MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
 
@@ -112,8 +112,8 @@ def require_memory_of_records(
 def device_memory() -> float:
     """Bytes of memory of the accelerator, or of the machine if JAX runs on the CPU."""
     device = jax.local_devices()[0]
-    told = None if device.platform == "cpu" else device.memory_stats()
-    return float(told["bytes_limit"]) if told and "bytes_limit" in told else memory.total()
+    stats = None if device.platform == "cpu" else device.memory_stats()
+    return float(stats["bytes_limit"]) if stats and "bytes_limit" in stats else memory.total()
 
 
 def checked_strides(record: Record | None, resume: Run | None, plan: Plan, metrics: Sequence[str]) -> dict[str, int]:
@@ -130,7 +130,7 @@ def checked_strides(record: Record | None, resume: Run | None, plan: Plan, metri
 
 
 def checked_measures(record: Record | None, resume: Run | None, metrics: Sequence[str]) -> dict[str, Measure]:
-    """Name -> function of one's own. A resumed run has those that it recorded, unless it comes from a file."""
+    """Name -> the user's function. A resumed run has those that it recorded, unless it comes from a file."""
     if record is not None or resume is None:
         return own_measures(record or ())
     for name in resume.strides:
@@ -142,7 +142,7 @@ def checked_measures(record: Record | None, resume: Run | None, metrics: Sequenc
 
 
 def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:
-    """Refuse to resume a run of something else, or one whose workers' state was not kept."""
+    """Refuse to resume another run, or one whose file lacks the workers' state."""
     if resume.state.rows is None:
         raise ValueError(
             "`resume` must have the workers' state, which its file does not hold. Save it with `resumable=True`, or "

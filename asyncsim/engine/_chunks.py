@@ -82,7 +82,7 @@ class Feeder:
 
     plan: Plan  # the trace
     workload: Workload  # where mini-batches come from
-    seeds: tuple[int, ...]  # seeds replayed side by side
+    seeds: tuple[int, ...]  # seeds replayed together
     strides: tuple[int, ...]
     length: int  # commits in a chunk
     lanes: int  # gradients taken together

@@ -39,7 +39,7 @@ class Packing:
 
     @cached_property
     def dtype(self) -> Any:
-        """The vector's dtype: the widest of the leaves' dtypes, and beside integers float32 at least."""
+        """The vector's dtype: the widest of the leaves' dtypes, and next to integers at least float32."""
         if not self.dtypes:
             return jnp.result_type(float)
         counts = any(jnp.issubdtype(dtype, jnp.integer) for dtype in self.dtypes)

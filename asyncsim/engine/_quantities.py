@@ -29,7 +29,7 @@ class CommitView(NamedTuple):
             has local steps, their displacement from there.
 
     Example:
-        The norm of every gradient, recorded under a name of one's own:
+        The norm of every gradient, recorded under a name of your own:
 
         >>> import asyncsim as asim, jax.numpy as jnp
         >>> def gradient_norm(commit: asim.CommitView):
@@ -48,7 +48,7 @@ class CommitView(NamedTuple):
 
 
 Measure = Callable[[CommitView], Any]  # a function of a commit that returns an array
-# Records: names, or name -> every how many commits, or a function of one's own, or both.
+# Records: names, or name -> every how many commits, or a function of your own, or both.
 Record = str | Iterable[str] | Mapping[str, int | Measure | tuple[Measure, int | None] | None]
 
 
@@ -115,7 +115,7 @@ def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) 
 
 
 def own_measures(record: Record) -> dict[str, Measure]:
-    """Name -> function, of the functions of one's own that are to be recorded."""
+    """Name -> function, of the user's functions that are to be recorded."""
     return {name: measure for name, (measure, _) in _entries(record).items() if measure is not None}
 
 
@@ -139,7 +139,7 @@ def with_functions(record: Mapping[str, Any], known: Mapping[str, Measure]) -> d
 
 
 def _entries(record: Record) -> dict[str, tuple[Measure | None, Any]]:
-    """Name -> the function of one's own or None, and every how many commits or None."""
+    """Name -> the user's function or None, and every how many commits or None."""
     return {name: _entry(value) for name, value in as_mapping(record).items()}
 
 

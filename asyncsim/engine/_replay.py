@@ -384,7 +384,7 @@ def replay(
         rule: Update rule. A hyper-parameter may be an array with one value per seed, with the results that each value
             has alone.
         workload: Loss and data.
-        seed: A seed, or several that are replayed side by side over the same trace.
+        seed: A seed, or several that are replayed together (batched) over the same trace.
         record: Names of what else to record (see below), or name -> every how many commits (None for the default). A
             function of your own is recorded under any other name: name -> function, or `(function, every)`. It
             receives a `CommitView` and returns an array. By default nothing, or the records of the resumed run.

@@ -37,7 +37,7 @@ class Run:
         records: Name -> (records, …).
         recorded_at: Name -> (records,) int64, the number of each record's commit, counted from 0.
         strides: Name -> every how many commits it was recorded.
-        own: Name -> function, of the records by functions of one's own. Files do not hold them: give `record` again
+        own: Name -> function, of the records by your own functions. Files do not hold them: give `record` again
             to resume from a file.
         worker: (commits,) int32, the worker that made each commit.
         traits, digest: Traits of the trace (see `asyncsim.engine._plan`), and a hash of it up to `commits`.
@@ -241,10 +241,10 @@ class Run:
             {'test_loss': 0.0078125}
         """
         central = self._central_of_seeds()
-        told = evaluate(self.workload.evaluate, central)
+        measured = evaluate(self.workload.evaluate, central)
         for name, value in evaluate(self.workload.evaluate_workers, central).items():
-            told |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
-        return told if self.several else {name: float(value[0]) for name, value in told.items()}
+            measured |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
+        return measured if self.several else {name: float(value[0]) for name, value in measured.items()}
 
     def evaluate_workers(self) -> dict[str, np.ndarray]:
         """Evaluate the central variable for each worker: on its own part, by its own objective.
@@ -303,7 +303,7 @@ class Run:
 
         Args:
             path: The file.
-            notes: Name -> number, string or array, kept beside the run for `asyncsim.store._npz.read_notes`.
+            notes: Name -> number, string or array, kept with the run for `asyncsim.store._npz.read_notes`.
             resumable: Whether to write the workers' state too, which is as large as n central variables.
 
         Raises:

@@ -35,7 +35,7 @@ def write(
     resumable: bool = True,
     new: bool = False,
 ) -> None:
-    """Write the fields of a `Run`, and notes beside them; see `Run.save`, and `npz.write` for `new`."""
+    """Write the fields of a `Run`, and notes next to them, see `Run.save`, and `npz.write` for `new`."""
     diverged = fields["diverged_at"]
     diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
     arrays: dict[str, Any] = {

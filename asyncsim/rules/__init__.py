@@ -35,7 +35,7 @@ An argument that several rules have means the same in all of them. A number may 
 - `window`: local steps between two commits; `buffer`: commits from which the server makes a step.
 - `workers`: the trace's number of workers, from which it is taken if it is not given.
 
-`WithProxy` computes the proxy of GEM beside any rule, `compressed` sends a rule's messages with fewer bytes, and
+`WithProxy` computes the proxy of GEM next to any rule, `compressed` sends a rule's messages with fewer bytes, and
 `asyncsim.citation` gives its publication.
 """
 

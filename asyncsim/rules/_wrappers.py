@@ -138,7 +138,7 @@ class WithProxy(Wrapper, abstract=True):
             )
         if any(isinstance(one, WithProxy) for one in layers(self.rule)):
             raise ValueError(
-                f"`rule` must not have a proxy beside it already; got {self.rule.name!r}. Give the rule that it wraps."
+                f"`rule` must not have a proxy next to it already; got {self.rule.name!r}. Give the rule that it wraps."
             )
         if self.proxy_learning_rate is None and "learning_rate" not in self.rule.numbers:
             raise ValueError(

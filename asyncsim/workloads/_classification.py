@@ -28,7 +28,7 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def fan_in_bound(shape: tuple[int, ...]) -> float:
-    """1/√fan_in of a weight (out, in, …): PyTorch's bound for it and for the bias beside it."""
+    """1/√fan_in of a weight (out, in, …): PyTorch's bound for it and for the bias next to it."""
     return 1 / math.sqrt(math.prod(shape[1:]))
 
 

@@ -69,7 +69,7 @@ BAD = [
     # proxy
     (lambda: WithProxy("downpour"), "`rule` must be an asyncsim.Rule; got 'downpour'"),
     (lambda: WithProxy(rules.Downpour(0.1, window=2)), "'downpour', whose workers make local steps"),
-    (lambda: WithProxy(WithProxy(rules.Downpour(0.1))), "must not have a proxy beside it already"),
+    (lambda: WithProxy(WithProxy(rules.Downpour(0.1))), "must not have a proxy next to it already"),
     (lambda: WithProxy(Rateless()), "`proxy_learning_rate` must be given; got None"),
     # staleness
     (lambda: rules.DelayAdaptive(0.1, concurrency=0), "`concurrency` must be at least 1"),
