@@ -514,7 +514,7 @@ const explained = (film, state, w) => {
 
 function open(film) {
   const first = film.start / film.per_second, last = film.stop / film.per_second, job = film.typical / film.per_second;
-  const ask = (name) => new RegExp(`[?&#]${name}=([^&#]+)`).exec(location.search + location.hash), asked = ask("t"), follow = ask("worker");
+  const ask = (name) => new RegExp(`[?&#]${name}=([^&#]+)`).exec(location.search + location.hash), part = ask("chapter"), asked = ask("t") || part, follow = ask("worker");
   const speeds = [0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16].map((factor) => factor * film.speed);
   let time = first, playing = false, speed = 4, before = 0, pointer = null;
   const decimals = Math.max(0, 1 - Math.floor(Math.log10(job)));
@@ -677,7 +677,8 @@ function open(film) {
   addEventListener("resize", () => show());
   window.movie = { film, stateAt: (seconds) => written(film, stateAt(film, seconds)), seek, play, get playing() { return playing; }, get chosen() { return screen.chosen; } };
   if (follow && film.begins[+follow[1]]) screen.chosen = +follow[1];
-  seek(asked && isFinite(asked[1]) ? +asked[1] : first);
+  if (part && film.chapters[part[1] - 1]) chapter(part[1] - 1);
+  else seek(asked && isFinite(asked[1]) ? +asked[1] : first);
   if (!asked && !screen.still) play(true);
 }
 

@@ -174,3 +174,12 @@ def test_the_address_gives_a_worker(page, browser):
         watched.wait("window.movie !== undefined")
         assert watched.page.evaluate("movie.chosen") == 2
         assert watched.page.text_content("#why").startswith("Worker 2 ")
+
+
+def test_the_address_gives_a_chapter(page, browser):
+    movie, path = page
+    with Watched(browser, path, "?chapter=2") as watched:
+        watched.wait("window.movie !== undefined")
+        assert watched.page.text_content("#chapter") == movie.chapters[1].text
+        assert watched.page.evaluate("movie.chosen") == movie.chapters[1].worker
+        assert not watched.page.evaluate("movie.playing")
