@@ -15,7 +15,7 @@ counts as chosen where a likelihood ratio says that it is more than that, and ot
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +46,16 @@ SLOPE_STEP = 1e-4  # of a coordinate, for derivatives of mean and cv
 EXTREME = 30.0  # a coordinate beyond it is at a bound, as that of a probability of 0
 LEAST_WEIGHT = 0.005  # below it a family moves no end of a 90 % interval
 DRAWS = 2000  # from which intervals are read: their ends move by 3 % of a standard error
+LAWS = tuple(name for name in FAMILIES if name not in ("constant", "erlang"))  # those that are compared
+SIGNIFICANT = 0.01  # p-value below which workers differ
+LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
+CONTAINED = {
+    "straggler": "gamma",
+    "hyperexponential": "exponential",
+}  # mixtures, and the law that each is if nothing is slow
+TRIED = 3  # laws, the best for all workers together, that are also tried worker by worker
+ALWAYS_TRIED = ("gamma", "lognormal")  # often hidden in a mixture of unequal workers
+Workers = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,15 +202,20 @@ def _information(family: str, values: list[float], durations: FloatArray, censor
             moved[i] = kinds[i].back(float(x[place]))
         return -log_likelihood(_admissible(family, moved, law_of(family, values)), durations, censored)
 
-    size = len(regular)
-    found, unit = np.zeros((size, size)), np.eye(size) * step
     with np.errstate(all="ignore"):
-        for i in range(size):
-            for j in range(i + 1):
-                ends = [loss(centre + a * unit[i] + b * unit[j]) * a * b for a in (1, -1) for b in (1, -1)]
-                found[i, j] = found[j, i] = sum(ends) / (4 * step * step)
+        found = hessian(loss, centre, step)
     values_, vectors = np.linalg.eigh(np.where(np.isfinite(found), found, 0.0))
     return (vectors * np.maximum(values_, LEAST_INFORMATION)) @ vectors.T
+
+
+def hessian(value: Callable[[FloatArray], float], at: FloatArray, step: float) -> FloatArray:
+    """(k, k) second derivatives by central differences."""
+    unit, found = np.eye(len(at)) * step, np.zeros((len(at), len(at)))
+    for i in range(len(at)):
+        for j in range(i + 1):
+            ends = [value(at + a * unit[i] + b * unit[j]) * a * b for a in (1, -1) for b in (1, -1)]
+            found[i, j] = found[j, i] = sum(ends) / (4 * step * step)
+    return found
 
 
 def _admissible(family: str, values: Sequence[float], otherwise: Any) -> Any:
@@ -269,18 +284,6 @@ def _shared_out(
         return [(np.arange(count), chosen)]
     drawn = generator.choice(len(beside), count, p=[one.weight for one in beside])
     return [(np.flatnonzero(drawn == number), one.estimates) for number, one in enumerate(beside)]
-
-
-LAWS = tuple(name for name in FAMILIES if name not in ("constant", "erlang"))  # those that are compared
-SIGNIFICANT = 0.01  # p-value below which workers differ
-LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
-CONTAINED = {
-    "straggler": "gamma",
-    "hyperexponential": "exponential",
-}  # mixtures, and the law that each is if nothing is slow
-TRIED = 3  # laws, the best for all workers together, that are also tried worker by worker
-ALWAYS_TRIED = ("gamma", "lognormal")  # often hidden in a mixture of unequal workers
-Workers = tuple[int, ...]
 
 
 class Group(NamedTuple):

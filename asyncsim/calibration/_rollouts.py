@@ -1,7 +1,7 @@
 """Rollouts fitted to the log of an asynchronous reinforcement learning system: generation lengths and step times."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -9,7 +9,16 @@ import numpy as np
 
 from asyncsim._checks import require_integer
 from asyncsim._parts import override
-from asyncsim.calibration._choose import Estimate, Group, StageFit, alternatives, choose, draw_laws, require_family
+from asyncsim.calibration._choose import (
+    Estimate,
+    Group,
+    StageFit,
+    alternatives,
+    choose,
+    draw_laws,
+    hessian,
+    require_family,
+)
 from asyncsim.calibration._laws import parameters_of_stage
 from asyncsim.calibration._model import Parameters
 from asyncsim.calibration._stages import LEAST_COMMITS, Stage
@@ -234,13 +243,5 @@ def _longest(family: str, stage: Stage, samples: int) -> Estimate:
     start = np.log(FAMILIES[family].values(begin))
     start[0] -= math.log(1 + math.log(samples) * 0.5)  # the longest is longer than the mean
     at = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}).x
-    covariance = np.asarray(np.linalg.inv(_bend(loss, at)), np.float64)
+    covariance = np.asarray(np.linalg.inv(hessian(loss, at, STEP)), np.float64)
     return Estimate(family, tuple(np.exp(at).tolist()), covariance, len(stage.durations), -loss(at))
-
-
-def _bend(value: Callable[[FloatArray], float], at: FloatArray) -> FloatArray:
-    """Second derivatives by central differences."""
-    unit = np.eye(len(at)) * STEP
-    signs = [(a, b) for a in (1, -1) for b in (1, -1)]
-    rows = [[sum(a * b * value(at + a * i + b * j) for a, b in signs) for j in unit] for i in unit]
-    return np.array(rows) / (4 * STEP**2)

@@ -16,6 +16,15 @@ SURE = 1e-3  # p-value below which two columns depend on each other
 OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than which no server in order makes
 LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
+LEAST_GAPS = 30
+PAUSE = 10.0  # times the longest other gap and the mean job, of one worker; of several, all of whom stop at once, less
+LEAST_PAUSE = 3.0  # times them, of however many
+MOST_PAUSES = 10
+LEFT = 5.0  # times the longest time between two commits of a worker, without any: of an exponential law e⁻²⁰ or less
+MOST_TIES = 0.1  # share of commits at the time of the commit before
+LEAST_ROUNDS = 5
+REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
+MOST_NAMED = 12
 
 
 class Stage(NamedTuple):
@@ -240,17 +249,6 @@ def _p_value(one: FloatArray, other: FloatArray, *, greater: bool = False) -> fl
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return 1.0
     return float(spearmanr(one, other, alternative="greater" if greater else "two-sided").pvalue)  # type: ignore[attr-defined]
-
-
-LEAST_GAPS = 30
-PAUSE = 10.0  # times the longest other gap and the mean job, of one worker; of several, all of whom stop at once, less
-LEAST_PAUSE = 3.0  # times them, of however many
-MOST_PAUSES = 10
-LEFT = 5.0  # times the longest time between two commits of a worker, without any: of an exponential law e⁻²⁰ or less
-MOST_TIES = 0.1  # share of commits at the time of the commit before
-LEAST_ROUNDS = 5
-REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
-MOST_NAMED = 12
 
 
 def log_warnings(trace: Trace) -> list[str]:

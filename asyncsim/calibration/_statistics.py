@@ -23,6 +23,16 @@ PER_DIRECTION = 3  # replicates, at least, by which the spread in a direction is
 TINY = 1e-12
 COLLINEAR = 1e-6  # of the largest spread: directions in which nothing varies
 LEAST_SPREAD = 1e-9  # relative to the mean: statistics that never vary are compared to rounding
+VERSION = 1  # of these statistics: simulations kept by another version are not used
+COLUMNS = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
+SHORTEST = 1e-6  # of a cycle, the least duration that counts, because no logarithm of 0 is finite
+CYCLES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+GAPS = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+STALENESS = (0.05, 0.25, 0.5, 0.75, 0.95)
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+STAGE = (0.02, 0.25, 0.5, 0.75, 0.98)
+CYCLE = "log of the cycle"  # the one that depends on the unit of time
+Seen = tuple[str, ...]
 
 
 class Check(NamedTuple):
@@ -130,19 +140,6 @@ def together(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> C
     error = float(logs.std(ddof=1)) * np.sqrt(1 + 1 / count)
     p_value = float(t.sf((np.log(max(square, TINY)) - logs.mean()) / error, count - 1))
     return Check(square, float(left.mean()), float(left.std(ddof=1)), p_value)
-
-
-VERSION = 1  # of these statistics: simulations kept by another version are not used
-COLUMNS = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
-SHORTEST = 1e-6  # of a cycle, the least duration that counts, because no logarithm of 0 is finite
-CYCLES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
-GAPS = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
-STALENESS = (0.05, 0.25, 0.5, 0.75, 0.95)
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-STAGE = (0.02, 0.25, 0.5, 0.75, 0.98)
-CYCLE = "log of the cycle"  # the one that depends on the unit of time
-
-Seen = tuple[str, ...]
 
 
 def seen_columns(trace: Trace) -> Seen:

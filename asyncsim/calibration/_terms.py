@@ -20,6 +20,9 @@ from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import Fate, Trace
 
 NONE, NOBODY = np.zeros(0), np.zeros(0, np.int32)
+BASES = 6  # clusters of the prior, from which the dependences of a law are found
+SHARES = (0.2, 0.5, 0.8)  # of the prior, to which a parameter is moved
+GRID = 65  # values of a parameter, between which a constant has the right one
 
 
 class Term(NamedTuple):
@@ -186,11 +189,6 @@ def _grouped(
 
 def _joined(columns: Any) -> FloatArray:
     return np.concatenate(columns) if len(columns) > 1 else columns[0]
-
-
-BASES = 6  # clusters of the prior, from which the dependences of a law are found
-SHARES = (0.2, 0.5, 0.8)  # of the prior, to which a parameter is moved
-GRID = 65  # values of a parameter, between which a constant has the right one
 
 
 class Constant(NamedTuple):
