@@ -76,7 +76,9 @@ def print_contrast(found: Contrast) -> None:
         if not table:
             click.echo(f"The {head}s are the same.\n")
             continue
-        columns = {name: [cut(values[place], LONGEST) for values in table.values()] for place, name in enumerate(names)}
+        rows = [[cut(value, LONGEST) for value in values] for values in table.values()]
+        heads = [name.replace(",", ", ") for name in names]  # which may be broken at blanks
+        columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
         print_columns({head: [*table], **columns}, [head])
         click.echo()
     times = [metric(name).label for name in TIMES if name in found.results]

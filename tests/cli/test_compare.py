@@ -38,6 +38,10 @@ def test_a_comparison_and_another_run(command: Command) -> None:
     assert found["scenarios"]["rule"]["both/downpour"] == "downpour"
     assert found["results"]["diverged_at"]["study,learning_rate=1000000"] is not None
     assert Path("here/compare.png").is_file()
+    command("run", "study.py", "--kappa", "2", "--momentum", "0.5", "--seed", "1")
+    shown = command("compare", "runs/study,learning_rate=1000000", "runs/study,momentum=0.5,kappa=2,seed=1").out
+    (line,) = (line for line in shown.splitlines() if line.startswith("rule.learning_rate"))
+    assert line.split()[1:] == ["1,000,000", "0.05"]  # long names do not split the table
 
 
 def test_equal_runs_and_one_without_results(command: Command) -> None:
