@@ -15,7 +15,7 @@ from asyncsim.cli._command import suggestion
 from asyncsim.store import _places as places
 from asyncsim.store import tags
 from asyncsim.store._files import to_plain
-from asyncsim.store._labels import LABELS, STORE, Origin, label_of
+from asyncsim.store._labels import LABELS, Origin, is_store, label_of
 from asyncsim.store._places import folder_name
 from asyncsim.study._load import Stored, Study, load_study, study_of
 
@@ -62,7 +62,7 @@ def of_stored(stored: Stored, text: str) -> Source:
     """The study of a folder. A changed one goes next to it."""
     folder, told = near(stored.folder), stored.origin.changes
     base, script = folder, stored.origin.script
-    if label_of(folder.parent) is not None or (folder.parent / STORE).is_file():  # in a comparison or a sweep
+    if label_of(folder.parent) is not None or is_store(folder.parent):  # in a comparison or a sweep
         parent = Path(os.path.abspath(folder.parent))
         base, told = near(parent.with_name(f"{parent.name},{folder.name}")), {}
     elif script is not None and folder_name(script.stem, told, stored.study.digest) == folder.name:

@@ -89,7 +89,7 @@ def remove_results(folder: Path, names: Collection[str] = RESULTS) -> None:
 
 def remove_store(folder: Path) -> None:
     """Remove a store with all its results, and the folder if that leaves it empty."""
-    if not (folder / STORE).is_file():
+    if not labels.is_store(folder):
         return
     for entry in list(folder.iterdir()):
         if entry.is_symlink() or not entry.is_dir():

@@ -43,6 +43,11 @@ def label_of(folder: Path) -> Path | None:
     return next((folder / name for name in LABELS if (folder / name).is_file()), None)
 
 
+def is_store(folder: Path) -> bool:
+    """Whether a folder is a store, and not one with a file `store.json` of somebody else."""
+    return (folder / STORE).is_file() and (folder / SWEEPS).is_dir()
+
+
 def digest_of(folder: Path) -> str | None:
     """The digest of the study whose results the folder holds; None if that cannot be read."""
     label = label_of(folder)
@@ -55,8 +60,7 @@ def read_label(label: Path) -> dict[str, Any] | None:
     content = read_owned(label)
     if content is None or not isinstance(content.get(DIGEST), str):
         return None
-    in_store = (label.parent.parent / STORE).is_file()
-    return None if in_store and label.parent.name != content[DIGEST] else content
+    return content if label.parent.name == content[DIGEST] or not is_store(label.parent.parent) else None
 
 
 def write_label(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from asyncsim._checks import did_you_mean
 from asyncsim.store._files import read_owned
-from asyncsim.store._labels import COMPARISON, LABELS, RUNS, STORE, SWEEPS, RunInfo, members_of, read_info
+from asyncsim.store._labels import COMPARISON, LABELS, RUNS, SWEEPS, RunInfo, is_store, members_of, read_info
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
 WHEN = "when"  # whose values are texts in the order of time
@@ -77,7 +77,7 @@ def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
 def swept_in(store: Path) -> dict[str, dict[str, Any]]:
     """Digest -> field -> value that the sweeps of a store changed; empty for a folder that is no store."""
     found: dict[str, dict[str, Any]] = {}
-    if not (store / STORE).is_file():
+    if not is_store(store):
         return found
     for path in sorted((store / SWEEPS).glob("*.json")):
         asked = read_owned(path, path.stem) or {"fields": [], "rows": []}

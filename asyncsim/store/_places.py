@@ -9,7 +9,7 @@ from typing import Any
 
 from asyncsim._checks import nearest
 from asyncsim.store import tags
-from asyncsim.store._labels import LABELS, STORE, label_of
+from asyncsim.store._labels import LABELS, is_store, label_of
 
 
 def find(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
@@ -42,7 +42,7 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
         if folder.name in LABELS or label_of(folder.parent) is not None:
             return folder.parent
         raise ValueError(f"{what} must be the folder of a run or a tag; {str(text)!r} is a file.")
-    if (folder / STORE).is_file():
+    if is_store(folder):
         text = tags.quoted(str(text))
         raise ValueError(f"{what} must be one run; {text} is the store of a sweep. See: asyncsim sweep table {text}")
     if label_of(folder) is None:
@@ -54,7 +54,7 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
 
 def again(folder: Path) -> str:
     """How the results of a folder are computed again whose study cannot be read there."""
-    if (folder.parent / STORE).is_file():
+    if is_store(folder.parent):
         return "The same sweep or comparison computes it again (a sweep with `--retry-failed`)."
     return f"Compute it again with its script: asyncsim run SCRIPT.py --out {tags.quoted(str(folder))} --force"
 

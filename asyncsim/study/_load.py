@@ -24,12 +24,12 @@ from asyncsim.store._labels import (
     ORIGIN,
     RUN,
     SCENARIO,
-    STORE,
     TRACE,
     Origin,
     description_in,
     first_difference,
     hash_of,
+    is_store,
     label_of,
     members_of,
     origin_in,
@@ -240,7 +240,7 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == SCENARIO else ""
     refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason.rstrip('.')}."
     origin = origin_in(told)
-    if origin is not None and origin.member is None and (label.parent.parent / STORE).is_file():
+    if origin is not None and origin.member is None and is_store(label.parent.parent):
         changes = swept_in(label.parent.parent).get(content[DIGEST], {})
         origin = origin.with_changes({name: value for name, value in changes.items() if name != LANES})
     if origin is None or origin.script is None:

@@ -39,9 +39,8 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
 from asyncsim.store._entries import Entries, NotKept, now, prepare_store
 from asyncsim.store._files import write_owned
-from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, write_label
+from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, is_store, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
-from asyncsim.store._labels import STORE as MARKER
 from asyncsim.store._lease import this_process
 from asyncsim.study._batches import Batch, compute, program_of
 from asyncsim.study._run import Result, load_result, load_trace
@@ -194,7 +193,7 @@ def this_worker() -> str:
 
 
 def _require_store(store: Store) -> None:
-    if not (store.path / MARKER).is_file():
+    if not is_store(store.path):
         where = f"`store` {str(store.path)!r} is not there"
         raise WorkerTrouble(this_worker(), f"{where}. All workers must see the folder under the same path.")
 

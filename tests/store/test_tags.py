@@ -97,7 +97,7 @@ class TestFind:
         with pytest.raises(ValueError, match=r"'runs' holds no run\. Did you mean 'runs/gem40'\?"):
             places.find_run("runs")
         assert places.find_run("runs/gem40/scenario.json") == Path("runs/gem40")
-        (folder("sweep") / "store.json").write_text("{}")
+        (folder("sweep/sweeps").parent / "store.json").write_text("{}")
         with pytest.raises(ValueError, match=r"sweep is the store of a sweep\. See: asyncsim sweep table sweep"):
             places.find_run("sweep")
 

@@ -249,3 +249,10 @@ class TestRefused:
         )
         found = asim.load("out")
         assert (found.run.commits, found.summary["commits"], len(found.trace)) == (100, 100, 400)
+
+
+def test_a_file_store_json_of_somebody_else_makes_no_store() -> None:
+    Path("store.json").write_text("{}")
+    done = asim.run(scenario(), "out")
+    assert_same(asim.load("out"), done)
+    assert not asim.run(scenario(), "out").recomputed
