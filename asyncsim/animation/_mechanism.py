@@ -1,6 +1,7 @@
 """Why a rule moves the parameters as it does: what it made of every gradient, for the lens of a moving page."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +83,7 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
     return Mechanism(update[rows], proxy[rows], pi[rows], since[rows], clamped)
 
 
-def _own_previous(worker: NDArray[np.int64]) -> NDArray[np.int64]:
+def _own_previous(worker: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """The row of the same worker's commit before; -1 for its first."""
     before, last = np.full(len(worker), -1), {}
     for row, one in enumerate(worker.tolist()):
