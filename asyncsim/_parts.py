@@ -55,6 +55,11 @@ class Choice:
         """The constructor of this name."""
         return self.options[checks.one_of(self.name, name, self.options)]
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether an object may be given in the place of a name."""
+        return all(isinstance(make, type) for make in self.options.values())
+
     def arguments(self, name: str, values: Mapping[str, Any] | None = None) -> list[Field]:
         """The fields of a constructor's arguments, with these values or else their defaults."""
         fields = fields_of(self.options[name], self.group, values)
@@ -144,8 +149,10 @@ class Chosen:
     def rebuild(self, changes: dict[str, Any]) -> Any:
         """The object after the changes that concern it, which are taken out of the dictionary."""
         name = changes.pop(self.choice.name, self.name)
-        if dataclasses.is_dataclass(name) or (_is_of_laws(self.choice) and not _is_word(name)):
-            return with_mean(self.choice.name, self.present, name) if _is_of_laws(self.choice) else name
+        if _is_of_laws(self.choice) and not _is_word(name):
+            return with_mean(self.choice.name, self.present, name)
+        if dataclasses.is_dataclass(name) and self.choice.has_classes:
+            return name
         takes = self._takes(name)
         given = {key: changes.pop(shown) for key, shown in takes.items() if shown in changes}
         if name == self.name and not given and not self.context:

@@ -21,6 +21,21 @@ EVERY_KIND = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A component of a user's.
+
+    Args:
+        protocol: A protocol.
+        k: A number that a protocol may have, too.
+        cluster: A cluster.
+    """
+
+    protocol: asim.protocols.CommitProtocol
+    k: int
+    cluster: asim.Cluster
+
+
 @pytest.mark.parametrize("component", EVERY_KIND, ids=lambda one: type(one).__name__)
 def test_a_component_is_its_description_and_its_fields(component):
     again = components.from_description(json.loads(json.dumps(components.describe(component))))
@@ -48,6 +63,37 @@ def test_laws_are_set_by_their_mean_or_by_a_text():
     assert components.override(fleet, compute=4.0).compute[3] == L.Constant(8.0)
 
 
+def test_another_choice_by_name_or_as_an_object_keeps_what_both_have():
+    assert components.override(CLUSTER, protocol="ssp", slack=2).protocol == asim.protocols.SSP(2)
+    k_async = components.override(CLUSTER, protocol=asim.protocols.KAsync(3))
+    assert components.override(k_async, protocol="k_batch_async").protocol == asim.protocols.KBatchAsync(3)
+    assert components.override(CLUSTER, compute="lognormal", latency="lognormal:mean=1:cv=2") == dataclasses.replace(
+        CLUSTER, compute=L.LogNormal(2.0, 0.25), network=asim.Network(latency=L.LogNormal(1.0, 2.0))
+    )
+    proxied = components.override(asim.rules.WithProxy(asim.rules.Downpour(0.1)), rule="adaptive_staleness", learning_rate=0.2)
+    assert proxied == asim.rules.WithProxy(asim.rules.AdaptiveStaleness(0.2))
+    names = [field.name for field in components.fields(k_async, protocol="ssp")]
+    assert names[:5] == ["workers", "compute", "mean", "cv", "protocol"]
+    assert "slack" in names
+    assert "k" not in names
+
+
+def test_a_users_component_has_choices_and_prefixes():
+    pair = Pair(asim.protocols.KAsync(3), k=2, cluster=CLUSTER)
+    assert [field.name for field in components.fields(pair)][:3] == ["protocol", "protocol_k", "k"]
+    changed = components.override(pair, protocol_k=4, k=5, workers=7)
+    assert changed == Pair(asim.protocols.KAsync(4), k=5, cluster=dataclasses.replace(CLUSTER, workers=7))
+
+
+def test_a_scenario_takes_objects():
+    scenario = asim.Scenario(CLUSTER, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=8)
+    changed = scenario.override(rule=asim.rules.GEM(0.2), compute=3.0, workload=asim.workloads.Surface("booth"))
+    assert (changed.rule, changed.cluster.compute) == (asim.rules.GEM(0.2), L.Gamma(3.0, 0.25))
+    assert changed.workload == asim.workloads.Surface("booth")
+    with pytest.raises(ValueError, match="`compressor` must be one of 'none'"):
+        scenario.override(compressor=asim.compressors.TopK(0.1))
+
+
 def test_a_scenario_answers_itself():
     scenario = asim.Scenario(CLUSTER, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=8)
     assert components.override(scenario, rule="gem") == scenario.override(rule="gem")
@@ -57,6 +103,8 @@ def test_a_scenario_answers_itself():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"slack": 3}, "`slack` is not a field of protocol 'asynchronous', only of ssp"),
+        ({"protocol": "spp"}, "Did you mean 'ssp'"),
         ({"wokers": 3}, "`wokers` is not an argument of Cluster. Did you mean `workers`"),
         ({"compute": "gama:mean=1"}, "Did you mean 'gamma'"),
         ({"compute": "gamma:men=1"}, "'gamma:men=1' is no law"),

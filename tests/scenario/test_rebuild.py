@@ -1,9 +1,9 @@
-"""Scenarios made again from their descriptions: equal ones, and refusals of what has no name."""
+"""Scenarios made again from their descriptions: equal ones, and refusals of what has no name.
+
+That every component is made again is shown in `tests/test_description.py`.
+"""
 
 import json
-import math
-import re
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,16 +14,13 @@ import pytest
 from hypothesis import given, settings
 
 import asyncsim as asim
-from asyncsim import delays, faults, protocols
+from asyncsim import delays
 from asyncsim._description import NotRebuilt
 from asyncsim._families import ours
 from asyncsim.scenario._rebuild import hints, rebuild
 from asyncsim.store._files import to_plain
 from tests.cluster.problems import clusters
-from tests.delays.laws import LAWS
-from tests.problems import RULES
 
-OF_OUR_OWN = re.compile(r"\b(Own|Pattern)\(")  # which no description can name
 QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
 
 
@@ -52,13 +49,6 @@ def assert_same(made: asim.Scenario) -> None:
     assert again.cluster.workers == made.cluster.workers
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_every_rule(name: str) -> None:
-    made = scenario(rule=RULES[name][0]())
-    assert_same(made)
-    assert through_json(made).rule.for_workers(5) == made.rule.for_workers(5)
-
-
 @pytest.mark.parametrize("name", ours("rules"))
 def test_every_rule_by_its_name(name: str) -> None:
     """As the command line makes it, with defaults."""
@@ -68,90 +58,12 @@ def test_every_rule_by_its_name(name: str) -> None:
     assert_same(scenario().override(rule=name, **{key: value for key, value in needed.items() if key in fields}))
 
 
-@pytest.mark.parametrize("law", [law for law in LAWS if not OF_OUR_OWN.search(repr(law))], ids=repr)
-def test_every_law(law: Any) -> None:
-    assert_same(scenario(cluster=asim.Cluster(5, law)))
-    assert through_json(scenario(cluster=asim.Cluster(5, law))).cluster.compute == law
-
-
 @given(clusters())
 @settings(max_examples=40, deadline=None)
 def test_every_cluster(cluster: asim.Cluster) -> None:
     made = scenario(cluster=cluster)
     assert_same(made)
     assert through_json(made).cluster == cluster
-
-
-FAULTS = (
-    faults.Slowdown(worker=1, start=2.0, seconds=math.inf, factor=2.0),
-    faults.Crash(worker=0, time=3.0, restart_after=None),
-    faults.MessageLoss(probability=0.1, timeout=1.0),
-    faults.Sessions(online=delays.Exponential(9.0), offline=delays.Constant(1.0), worker=2),
-    faults.ServerPause(start=1.0, seconds=0.5, every=2.0),
-)
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"faults": FAULTS},
-        {"network": asim.Network(latency=delays.Gamma(0.1, 0.5), bandwidth=1e6)},
-        {"network": asim.Network(bandwidth=1e6, upload_bandwidth=math.inf, message_bytes=4.0)},
-        {"network": asim.Network(bandwidth=math.inf, upload_bandwidth=1e3, shared=True, compression=0.1)},
-        {"network": asim.Network(latency=[delays.Constant(float(place)) for place in range(5)])},
-        {"server": asim.Server(slots=2, service=delays.Weibull(1.0, 0.7))},
-        {"server": asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.1))},
-        {"compute": delays.fleet.two_classes(delays.Gamma(1.0, 0.3), 5, slow=2, factor=3.0)},
-        {"compute": delays.VariableSpeed(delays.Constant(1.0), delays.Profile((0.0, 1.0), (1.0, 0.5), period=2.0))},
-        {
-            "compute": delays.VariableSpeed(
-                delays.Exponential(1.0), delays.SlowPeriods(3.0, *2 * (delays.Constant(1.0),))
-            )
-        },
-        {"compute": delays.Empirical(np.random.default_rng(0).gamma(2.0, size=500))},
-        *({"protocol": protocol} for protocol in (protocols.SSP(2), protocols.KSync(3), protocols.RoundRobin())),
-        *(
-            {"protocol": make(2)}
-            for make in (protocols.Rennala, protocols.Malenia, protocols.Ringmaster, protocols.KBatchAsync)
-        ),
-        {"protocol": protocols.Synchronous(backup=1, cancel=False)},
-    ],
-    ids=lambda parts: repr(parts)[:60],
-)
-def test_every_part_of_a_cluster(parts: dict[str, Any]) -> None:
-    cluster = asim.Cluster(**{"workers": 5, "compute": delays.Constant(1.0), **parts})
-    made = scenario(cluster=cluster)
-    assert_same(made)
-    assert through_json(made).cluster == cluster
-
-
-DIGITS = asim.datasets.Digits()
-
-
-@pytest.mark.parametrize(
-    "workload",
-    [
-        asim.workloads.Softmax(DIGITS, batch_size=8),
-        asim.workloads.MLP(DIGITS, hidden=(4, 3), batch_size=8),
-        asim.workloads.MLP(asim.datasets.Digits(test_fraction=0.5), hidden=(), batch_size=8),
-        asim.workloads.Softmax(asim.datasets.AsColour(DIGITS, size=16), batch_size=4),
-        asim.workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
-    ],
-    ids=lambda workload: repr(workload)[:50],
-)
-def test_workloads_and_data_sets(workload: asim.Workload) -> None:
-    assert_same(scenario(workload=workload))
-
-
-def test_data_set_from_a_folder(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image", reason="photographs are read by Pillow")
-    for part, each in (("train", 2), ("val", 1)):
-        for name in ("cat", "dog"):
-            (tmp_path / part / name).mkdir(parents=True)
-            for number in range(each):
-                image.new("RGB", (8, 8), (number, 9, 200)).save(tmp_path / part / name / f"{number}.png")
-    data = asim.datasets.ImageFolder(tmp_path, size=4)
-    assert_same(scenario(workload=asim.workloads.Softmax(data, batch_size=2)))
 
 
 @pytest.mark.parametrize(
