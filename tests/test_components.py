@@ -70,8 +70,9 @@ def test_another_choice_by_name_or_as_an_object_keeps_what_both_have():
     assert components.override(CLUSTER, compute="lognormal", latency="lognormal:mean=1:cv=2") == dataclasses.replace(
         CLUSTER, compute=L.LogNormal(2.0, 0.25), network=asim.Network(latency=L.LogNormal(1.0, 2.0))
     )
-    proxied = components.override(asim.rules.WithProxy(asim.rules.Downpour(0.1)), rule="adaptive_staleness", learning_rate=0.2)
-    assert proxied == asim.rules.WithProxy(asim.rules.AdaptiveStaleness(0.2))
+    proxied = asim.rules.WithProxy(asim.rules.Downpour(0.1))
+    changed = components.override(proxied, rule="adaptive_staleness", learning_rate=0.2)
+    assert changed == asim.rules.WithProxy(asim.rules.AdaptiveStaleness(0.2))
     names = [field.name for field in components.fields(k_async, protocol="ssp")]
     assert names[:5] == ["workers", "compute", "mean", "cv", "protocol"]
     assert "slack" in names
