@@ -1,8 +1,9 @@
-"""Simulations in processes: those that die, models that hang or vary, and calls that share a folder."""
+"""Simulations in processes that die, models that hang or vary, calls that share a folder, and damaged files."""
 
 import multiprocessing
 import os
 import threading
+import zipfile
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model
+from asyncsim.calibration import _npe as estimators
 from asyncsim.calibration import _simulations as drawn
 from asyncsim.pool import _slots as slots
 from asyncsim.pool._parcels import dumps
@@ -22,6 +24,7 @@ from asyncsim.store import _lease as lease
 
 SEEN = (("commit_time",),)
 PRIOR = {"mean": LogUniform(0.1, 10)}
+SIZE = 4000  # rows of a group in a damaged file
 
 
 @dataclass(frozen=True)
@@ -183,3 +186,70 @@ def test_models_that_cannot_travel(thing):
 
     with pytest.raises(ValueError, match=r"cannot be sent to other processes: .* or give `jobs=0`"):
         drawn.simulations(job(build_with), 20, jobs=1)
+
+
+def group(rows: int = SIZE) -> drawn.Simulations:
+    return drawn.Simulations(np.arange(1.0, rows + 1)[:, None], (np.ones((rows, 3)),))
+
+
+def estimator() -> estimators.Estimator:
+    """One that learned nothing, with the networks that a file must hold."""
+    import jax
+
+    p, k = 1, 3
+    flows = tuple(estimators._new_flow(jax.random.key(i), p, k) for i in range(estimators.FLOWS))
+    arrays = {name: np.full((k + 1, p), 2.0) for name in ("mean", "error")}
+    arrays |= {name: np.full(k, 2.0) for name in ("middle", "spread", "least", "most")}
+    arrays |= {name: np.full(p, 2.0) for name in ("centre", "scale", "covered")}
+    arrays |= {name: np.full((2, p), 2.0) for name in ("prior", "level")}
+    return estimators.Estimator(**arrays, kept=np.ones(k, bool), flows=flows, held_back=5, simulations=50)
+
+
+def halve(path, name):
+    """Change the type in the header of one array: half of the same bytes read as other numbers."""
+    with zipfile.ZipFile(path) as archive:
+        header = archive.read(f"{name}.npy")[:100]
+    content = path.read_bytes()
+    place = content.index(header) + header.index(b"<f8")
+    path.write_bytes(content[:place] + b"<f4" + content[place + 3 :])
+
+
+def test_simulations_with_a_damaged_header_are_missing(tmp_path):
+    drawn.write_group(tmp_path, 0, group())
+    found = drawn.read_group(tmp_path, 0, SIZE, job())
+    np.testing.assert_array_equal(found.values, group().values)
+    (path,) = tmp_path.iterdir()
+    halve(path, "values")
+    assert drawn.read_group(tmp_path, 0, SIZE, job()) is None
+    path.write_bytes(b"")
+    assert drawn.read_group(tmp_path, 0, SIZE, job()) is None
+    assert drawn.read_group(tmp_path, 1, SIZE, job()) is None
+    drawn.write_group(tmp_path, 0, group(10))  # of another size
+    assert drawn.read_group(tmp_path, 0, SIZE, job()) is None
+
+
+def test_an_estimator_with_a_damaged_header_is_missing(tmp_path):
+    pytest.importorskip("flowjax")
+    path = tmp_path / "estimator.npz"
+    estimators.save_estimator(estimator(), path)
+    found = estimators.load_estimator(path)
+    np.testing.assert_array_equal(found.mean, estimator().mean)
+    assert (found.held_back, found.simulations, len(found.flows)) == (5, 50, estimators.FLOWS)
+    halve(path, "centre")
+    assert estimators.load_estimator(path) is None
+    path.write_bytes(b"")
+    assert estimators.load_estimator(path) is None
+    assert estimators.load_estimator(tmp_path / "none.npz") is None
+
+
+def test_an_error_of_our_own_is_not_damage(tmp_path, monkeypatch):
+    """It is raised, and nobody spends hours on simulations that are there."""
+    pytest.importorskip("flowjax")
+    estimators.save_estimator(estimator(), tmp_path / "estimator.npz")
+
+    def broken(*given):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(estimators, "_new_flow", broken)
+    with pytest.raises(KeyError, match="a bug"):
+        estimators.load_estimator(tmp_path / "estimator.npz")
