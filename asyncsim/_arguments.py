@@ -226,6 +226,8 @@ def _kind_of(annotation: Any) -> Kind:
     origin, items = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return _either(items)
+    if origin is typing.Annotated:  # the component that gets the value checks it by the function there
+        return _ANYTHING
     if origin is typing.Literal:
         return Kind(lambda value: value in items, f"one of {', '.join(map(repr, items))}")
     if origin is collections.abc.Callable:
