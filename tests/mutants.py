@@ -42,28 +42,28 @@ MUTANTS = (
     # What a run costs.
     Mutant(
         "a worker downloads the initial parameters",
-        "asyncsim/costs/_traffic.py",
+        "asyncsim/costs/_usage.py",
         "_by(reads, at) - _by(firsts, at)",
         "_by(reads, at)",
         "tests/costs -k 'every_byte'",
     ),
     Mutant(
         "spot instances are paid while they are down",
-        "asyncsim/costs/_price.py",
+        "asyncsim/costs/_rates.py",
         "duration - down if self.spot",
         "duration + 0 * down if self.spot",
         "tests/costs -k 'overlapping'",
     ),
     Mutant(
         "computing draws its power on top of the idle one",
-        "asyncsim/costs/_power.py",
+        "asyncsim/costs/_rates.py",
         "(self.busy - self.idle) * busy_seconds",
         "self.busy * busy_seconds",
         "tests/costs -k 'every_byte'",
     ),
     Mutant(
         "a worker that is down counts as waiting as well",
-        "asyncsim/costs/_budget.py",
+        "asyncsim/costs/_usage.py",
         "free = gaps(joined(in_jobs, away)",
         "free = gaps(joined(in_jobs)",
         "tests/costs -k 'overlapping or lost'",
@@ -207,8 +207,15 @@ MUTANTS = (
     Mutant(
         "rollouts admit a step less than the lead",
         "asyncsim/cluster/rollouts/_running.py",
-        "math.floor((self.version + lead + 1) * batch",
-        "math.floor((self.version + lead) * batch",
+        "(lead + 1) * every",
+        "lead * every",
+        "tests/cluster/rollouts",
+    ),
+    Mutant(
+        "a synchronisation does not wait for the slots",
+        "asyncsim/cluster/rollouts/_running.py",
+        "elif self.drains and self.generating:",
+        "elif self.drains and self.generating > 99:",
         "tests/cluster/rollouts",
     ),
     Mutant(

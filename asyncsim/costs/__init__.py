@@ -1,10 +1,8 @@
 """The cost of a run: bytes, idle time, energy and money, computed from its trace (NumPy; no new simulation)."""
 
 from asyncsim._arguments import check_arguments
-from asyncsim.costs._account import cost
-from asyncsim.costs._over_time import cost_over_time
-from asyncsim.costs._power import Power
-from asyncsim.costs._price import Price
+from asyncsim.costs._account import cost, cost_over_time
+from asyncsim.costs._rates import Power, Price
 from asyncsim.costs._result import Cost
 from asyncsim.costs._sizes import sizes
 

@@ -28,7 +28,7 @@ from asyncsim._metrics import SPENT
 from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.costs import Cost, Power, Price, cost, cost_over_time
-from asyncsim.costs._traffic import messages_by, shows_pulls
+from asyncsim.costs._usage import messages_by, shows_pulls
 from asyncsim.engine import Progress, ReplayInterrupted
 from asyncsim.engine import _run_file as run_file
 from asyncsim.pool._parcels import unpack

@@ -13,7 +13,7 @@ import asyncsim as asim
 from asyncsim import compressors, delays, faults, protocols, rules, workloads
 from asyncsim.costs import cost_over_time, sizes
 from asyncsim.costs._result import PARTS
-from asyncsim.costs._traffic import shows_pulls
+from asyncsim.costs._usage import shows_pulls
 from asyncsim.trace import NEVER, Fate, Fault, Faults
 from asyncsim.trace._tables import end_of_trace
 from tests.cluster.problems import clusters

@@ -32,12 +32,6 @@ def skyrl(*, max_staleness_steps: float, **system: Any) -> Rollouts:
         max_staleness_steps: Steps by which generation may lead (`lead`), for example 4.
         **system: The other arguments of `asyncsim.Rollouts`. `slots` is the number of its parallel generation workers
             times `group`.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> law = asim.delays.Exponential(1.0)
-        >>> skyrl(max_staleness_steps=2, slots=64, group=4, batch=8, generate=law, train=law, refill="group").lead
-        2.0
     """
     return Rollouts(**{"lead": max_staleness_steps, **system})
 
@@ -80,12 +74,6 @@ def torchtitan(*, target_off_policy_steps: float, window: int, **system: Any) ->
         target_off_policy_steps: S, steps by which generation may lead (`lead`), for example 2.
         window: W, groups among which a complete one may overtake older ones, for example 16.
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> law = asim.delays.Exponential(1.0)
-        >>> torchtitan(target_off_policy_steps=2, window=16, slots=64, group=4, batch=8, generate=law, train=law).order
-        'window'
     """
     return Rollouts(**{"lead": target_off_policy_steps, "order": "window", "window": window, **system})
 
@@ -121,12 +109,6 @@ def tinker(*, max_steps_off_policy: int, **system: Any) -> Rollouts:
     Args:
         max_steps_off_policy: K, versions that a group may be old (`max_age`), for example 4.
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> law = asim.delays.Exponential(1.0)
-        >>> tinker(max_steps_off_policy=4, slots=64, group=4, batch=8, generate=law, train=law).max_age
-        4
     """
     return Rollouts(**{"max_age": max_steps_off_policy, **system})
 
@@ -138,12 +120,6 @@ def prime_rl(*, max_off_policy_steps: int = 8, target_lag: float = 1, **system: 
         max_off_policy_steps: Versions that a group may be old, complete or under way (`max_age`, `stale="abort"`).
         target_lag: Steps by which generation may lead (`lead`).
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> law = asim.delays.Exponential(1.0)
-        >>> prime_rl(slots=64, group=4, batch=8, generate=law, train=law).stale
-        'abort'
     """
     return Rollouts(**{"lead": target_lag, "max_age": max_off_policy_steps, "stale": "abort", **system})
 
@@ -155,12 +131,6 @@ def queue(*, batches: int, batch: int, **system: Any) -> Rollouts:
         batches: q, steps for which the queue has room (`capacity` = q·b), for example 2.
         batch: b, groups of a step.
         **system: The other arguments of `asyncsim.Rollouts`.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> law = asim.delays.Exponential(1.0)
-        >>> queue(batches=2, slots=64, group=4, batch=8, generate=law, train=law).capacity
-        16
 
     References:
         Dong, Goel and Yu 2026, "Staleness in fully asynchronous RL", Applied Compute.

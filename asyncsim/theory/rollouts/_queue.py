@@ -8,7 +8,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory._numerics import quantile, root_between
-from asyncsim.theory.rollouts._arguments import ROUNDING, checked_samples, checked_seconds, checked_slots, rate_of
+from asyncsim.theory.rollouts._admission import ROUNDING, checked_samples, checked_seconds, checked_slots, rate_of
 
 QUANTILES = 20_000  # of the law of generation times, for expectations of bounded functions
 

@@ -9,7 +9,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory._rounds import expected_order_statistic
-from asyncsim.theory.rollouts._arguments import checked_lead, checked_samples, checked_seconds, checked_slots, rate_of
+from asyncsim.theory.rollouts._admission import checked_lead, checked_samples, checked_seconds, checked_slots, rate_of
 
 
 def throughput_bound(
