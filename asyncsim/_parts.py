@@ -151,7 +151,7 @@ class Chosen:
         name = changes.pop(self.choice.name, self.name)
         if _is_of_laws(self.choice) and not _is_word(name):
             return with_mean(self.choice.name, self.present, name)
-        if dataclasses.is_dataclass(name) and self.choice.has_classes:
+        if is_component(name) and self.choice.has_classes:
             return name
         takes = self._takes(name)
         given = {key: changes.pop(shown) for key, shown in takes.items() if shown in changes}
@@ -494,7 +494,8 @@ def every_name(kind: type) -> set[str]:
     """Names of all fields that components of a class can have."""
     choices, annotations, names = choices_of(kind), annotations_of(kind), set()
     for name in arguments(kind):
-        inner = next((one for one in options_of(annotations[name]) if dataclasses.is_dataclass(one)), None)
+        classes = (one for one in options_of(annotations[name]) if isinstance(one, type))
+        inner = next(filter(_holds_components, classes), None)
         if inner is None or is_law(annotations[name]):
             names.add(name)
         else:
