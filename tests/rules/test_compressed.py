@@ -128,14 +128,6 @@ class TestAnyRule:
         np.testing.assert_array_equal(same.loss, alone.loss)
         jax.tree.map(np.testing.assert_array_equal, same.central, alone.central)
 
-    @pytest.mark.parametrize("compressor", [TopK(1.0), RandK(1.0)], ids=repr)
-    def test_all_of_the_numbers_are_no_compression(self, compressor, x64):
-        """Up to rounding, through the whole machinery."""
-        rule, trace = RULES["worker"][0](), TRACES["everything"][0]()
-        alone = asim.replay(trace, rule, tree_workload(), seed=3)
-        same = asim.replay(trace, compressed(rule, compressor), tree_workload(), seed=3)
-        assert_close(same.loss, alone.loss, rtol=1e-12)
-
 
 class TestAnyCompressor:
     """Around DOWNPOUR with local steps, and without."""
@@ -282,12 +274,6 @@ class TestDescription:
         inside, outside = compressed(WithProxy(rule), TopK(0.4)), WithProxy(compressed(rule, TopK(0.4)))
         runs = [asim.replay(trace, one, noisy_quadratic(), record=("energy_proxy",)) for one in (inside, outside)]
         np.testing.assert_allclose(runs[0].records["energy_proxy"], runs[1].records["energy_proxy"], rtol=1e-6)
-
-    def test_bytes(self):
-        params = {"x": jax.ShapeDtypeStruct((1000,), "float32")}
-        rule = asim.rules.Downpour(0.1)
-        assert message_bytes(rule, params) == message_bytes(compressed(rule, Identity()), params) == 4000
-        assert message_bytes(compressed(rule, TopK(0.01)), params) == 80
 
     def test_a_compressor_of_ones_own(self, x64):
         rule = compressed(asim.rules.Downpour(0.1), Half())
