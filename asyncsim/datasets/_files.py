@@ -60,8 +60,8 @@ class InFolder(Dataset, abstract=True):
     @cached_property
     def folder(self) -> Path:
         """Where the files are."""
-        given, source = (self.path, "`path`") if self.path is not None else (os.environ.get(VARIABLE), VARIABLE)
-        if not given and self.path is None:
+        given, source = (os.environ.get(VARIABLE) or None, VARIABLE) if self.path is None else (self.path, "`path`")
+        if given is None:
             return self.download()
         folder = Path(given).expanduser()
         for place in (folder, folder / self.subfolder):

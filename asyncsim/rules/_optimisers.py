@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from functools import cache
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import jax
 import numpy as np
@@ -148,7 +148,7 @@ class OptimisedServer(Rule, abstract=True):
 
     learning_rate: StepSize
 
-    optimiser: ClassVar[Any]
+    optimiser = cast(Any, None)
 
     def start_server(self, params: Params) -> State:
         """The optimiser's state."""

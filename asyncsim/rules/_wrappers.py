@@ -47,7 +47,9 @@ class Wrapper(Rule, abstract=True):
         return f"{self.rule.name}{self.suffix}"
 
     rounds, ignores, draws, window = map(_of_rule, ("rounds", "ignores", "draws", "window"))
-    steps_locally, sees_vector, collect = map(_of_rule, ("steps_locally", "sees_vector", "collect"))
+    steps_locally, sees_vector, collect = map(  # pyright: ignore[reportIncompatibleMethodOverride]
+        _of_rule, ("steps_locally", "sees_vector", "collect")
+    )
 
     def for_workers(self, workers: int) -> Self:
         """The same around the rule for this number of workers."""
