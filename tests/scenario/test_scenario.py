@@ -189,6 +189,11 @@ class TestOverride:
                 both = before.keys() & after.keys() - {"name", "variant", *required(second)}
                 assert {name: after[name] for name in both} == {name: before[name] for name in both}
 
+    def test_workload_keeps_what_its_mini_batches_count(self) -> None:
+        jobs = scenario(workload=asim.workloads.Softmax(_tiny_data(), batch_size=4, counts="jobs"))
+        for changes in ({"batch_size": 2}, {"workload": "mlp", "hidden": [3]}, {"workers": 3}):
+            assert jobs.override(**changes).workload.counts == "jobs"
+
     def test_workload_keeps_its_data(self) -> None:
         digits = scenario(workload=asim.workloads.Softmax(_tiny_data(), batch_size=4))
         mlp = digits.override(workload="mlp", hidden=[3])
