@@ -280,15 +280,10 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
     So the n commits of one round add up to about ln n single steps with exponential laws, and to one single step in a
     round robin. Assumptions and numerical accuracy as in `staleness_pmf`.
 
-    Args:
-        compute: One law for all workers, or a sequence of one law per worker; times in seconds.
-        workers: Number of workers n, at least 1.
+    Args and errors: as in `staleness_pmf`.
 
     Returns:
         The mean factor, in (0, 1], no unit.
-
-    Raises:
-        ValueError: As `staleness_pmf`.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential

@@ -116,12 +116,7 @@ def collection_bound(*, seconds: Sequence[float], gradients: int) -> float:
     whole number (so that m - 1 suffices where the usual statement has m). Attained by equal workers if n divides
     S + n - 1. Twice as long if each may first have to finish a stale job.
 
-    Args:
-        seconds: t_i, fixed seconds per gradient of each worker, shape (n,).
-        gradients: S, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
+    Args and errors: as in `collection_time`.
 
     Example:
         >>> round(collection_bound(seconds=[1.0, 2.0], gradients=5), 6)

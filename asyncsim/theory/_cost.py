@@ -65,13 +65,7 @@ def queue_busy_share(workers: int, compute_rate: float, service_rate: float) -> 
 
     X(n) is `throughput`, the commits per second. Exact in the long run for any compute law of mean 1/λ.
 
-    Args:
-        workers: Number of workers n, at least 1.
-        compute_rate: λ, gradients per second and worker.
-        service_rate: Commits per second that the server can apply.
-
-    Raises:
-        ValueError: If an argument is out of range.
+    Args and errors: as in `throughput`.
 
     Example:
         >>> round(queue_busy_share(workers=16, compute_rate=1.0, service_rate=8.0), 3)

@@ -1,13 +1,16 @@
-"""Memory grows with the commits, and with nothing else; what there is not enough of is refused beforehand."""
+"""Memory grows with the commits only, too much is refused beforehand, and a million workers can start."""
 
 import tracemalloc
+from unittest import mock
 
+import numpy as np
 import pytest
 
 from asyncsim import _memory as memory
-from asyncsim.cluster import Cluster, Server, simulate
-from asyncsim.cluster._simulation import BYTES_PER_COMMIT, BYTES_PER_WORKER, expected_seconds
-from asyncsim.delays import Exponential, Gamma
+from asyncsim.cluster import Cluster, Network, Server, protocols, simulate
+from asyncsim.cluster._full import Full
+from asyncsim.cluster._simulation import BYTES_PER_COMMIT, BYTES_PER_WORKER, expected_seconds, run
+from asyncsim.delays import Constant, Exponential, Gamma
 
 QUEUE = Server(service=Exponential(0.1))
 TWO_SLOTS = Server(slots=2, service=Exponential(0.1))
@@ -66,3 +69,27 @@ def test_time_grows_with_commits_and_workers():
     small, slow = Cluster(2, Exponential(1.0)), Cluster(2, Exponential(1.0), server=TWO_SLOTS)
     assert expected_seconds(small, 10**8, None) == pytest.approx(expected_seconds(small, None, 5e7))
     assert expected_seconds(slow, 10**8, None) > expected_seconds(small, 10**8, None) > 60
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        Cluster(300, Exponential(1.0)),
+        Cluster(300, Constant(1.0), server=Server(service=Constant(1.0))),
+        Cluster(300, Constant(1.0), protocol=protocols.KAsync(300)),
+        Cluster(300, Constant(1.0), network=Network(latency=Constant(1.0))),
+    ],
+    ids=["plain", "queue", "protocol", "network"],
+)
+@pytest.mark.parametrize("how_long", [{"commits": 300}, {"seconds": 5.0}])
+def test_more_starting_events_than_patience_are_no_standstill(cluster, how_long):
+    with mock.patch("asyncsim.cluster._simulation.PATIENCE", 100):
+        assert len(simulate(cluster, **how_long)) > 0
+
+
+def test_workers_that_draw_much_go_on_in_their_own_stream():
+    """Only the first delays of a worker are kept; its generator is made again when they are used up."""
+    cluster = Cluster(3, [Exponential(1.0), Exponential(100.0), Exponential(0.1)])
+    brief, full = simulate(cluster, commits=3000), run(Full(cluster, 0), 3000, None)
+    np.testing.assert_array_equal(brief.commit_time, full.commit_time)
+    np.testing.assert_array_equal(brief.worker, full.worker)

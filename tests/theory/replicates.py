@@ -1,6 +1,5 @@
 """Independent replicates to hold predictions against: the simulator's own, and a plain NumPy loop."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,18 +34,8 @@ def z_score(measured: NDArray[Any], predicted: float) -> float:
 
 
 def many_paths(
-    gradient: Callable[[NDArray[Any]], NDArray[Any]],
-    *,
-    workers: int,
-    learning_rate: float,
-    commits: int,
-    runs: int,
-    k: int = 1,
-    momentum: float = 0.0,
-    where: str = "none",
-    share: NDArray[Any] | None = None,
-    noise: float = 0.0,
-) -> NDArray[Any]:
+    gradient, *, workers, learning_rate, commits, runs, k=1, momentum=0.0, where="none", share=None, noise=0.0
+):
     """(runs, commits + 1) paths from 1 in which a random set of k workers commits at every version."""
     rng, rows = np.random.default_rng(12), np.arange(runs)
     x, read, moment, velocity = np.ones(runs), np.ones((runs, workers)), np.zeros((runs, workers)), np.zeros(runs)

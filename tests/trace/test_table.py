@@ -1,10 +1,17 @@
-"""The flat table of a trace: commits with their staleness and, on request, the jobs that never committed."""
+"""The flat table of a trace, and errors that name its column, row and value."""
+
+import dataclasses
+import pickle
 
 import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.trace import Fate, Trace, TraceError
 from asyncsim.trace._columns import COMMIT_COLUMNS
+from tests.problems import random_trace
+
+pytestmark = pytest.mark.quick
 
 CLUSTER = asim.Cluster(
     6,
@@ -15,7 +22,6 @@ CLUSTER = asim.Cluster(
 TRACE = asim.simulate(CLUSTER, commits=200, seed=0)
 
 
-@pytest.mark.quick
 def test_commits_only() -> None:
     columns = TRACE.to_columns()
     assert len(TRACE.unfinished) > 6
@@ -53,3 +59,58 @@ def test_a_staleness_that_contradicts_the_versions_is_refused(tmp_path) -> None:
     (tmp_path / "log.csv").write_text("\n".join(lines))
     with pytest.raises(asim.TraceError, match=r"line 4 has 2"):
         asim.Trace.from_csv(tmp_path / "log.csv")
+
+
+def fields(error: TraceError) -> tuple[str | None, int | None, object, str]:
+    return error.column, error.row, error.value, error.unit
+
+
+@pytest.fixture
+def trace() -> Trace:
+    return random_trace(workers=4, commits=20, crashing=0.3)
+
+
+def test_is_public_and_a_value_error():
+    assert asim.TraceError is TraceError
+    assert issubclass(TraceError, ValueError)
+
+
+def test_fields_of_a_commit(trace):
+    version = np.array(trace.version)
+    version[7] += 1
+    with pytest.raises(TraceError) as caught:
+        dataclasses.replace(trace, version=version).check()
+    assert fields(caught.value) == ("version", 7, version[7], "row")
+    assert str(caught.value).endswith(caught.value.remedy)
+
+
+def test_a_job_that_did_not_commit_is_named_in_each_table(trace, tmp_path):
+    """By its row among the unfinished jobs, by that of the flat table, and by the line of the file."""
+    row = int(np.flatnonzero(trace.unfinished.fate == Fate.CRASHED)[0])
+    read_version = np.array(trace.unfinished.read_version)
+    read_version[row] = 99
+    damaged = dataclasses.replace(trace, unfinished=dataclasses.replace(trace.unfinished, read_version=read_version))
+    with pytest.raises(TraceError) as caught:
+        damaged.check()
+    assert fields(caught.value) == ("unfinished.read_version", row, 99, "row")
+    with pytest.raises(TraceError) as caught:
+        Trace.from_columns(damaged.to_columns(unfinished=True))
+    assert fields(caught.value) == ("read_version", len(trace) + row, 99, "row")
+    damaged.to_csv(tmp_path / "trace.csv")
+    with pytest.raises(TraceError) as caught:
+        Trace.from_csv(tmp_path / "trace.csv")
+    assert fields(caught.value) == ("read_version", len(trace) + row + 2, 99, "line")
+    assert "trace.csv" in caught.value.source
+
+
+def test_columns_without_a_row():
+    with pytest.raises(TraceError, match="`commit_time` is missing; got 'worker'") as caught:
+        Trace.from_columns({"worker": [0]})
+    assert fields(caught.value) == ("commit_time", None, None, "row")
+
+
+def test_survives_the_way_from_another_process():
+    error = TraceError("version", "must be 0", "Start at 0.", row=3, value=7, source="log.csv: ")
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error) == "log.csv: `version` must be 0; row 3 has 7. Start at 0."
+    assert fields(copy) == fields(error)
