@@ -2,7 +2,7 @@
 
 One call at the end of a package, `check_arguments`, does this for all that the package offers: a value of another type
 and a name that no argument has are refused in one line, before anything is computed. What a value must be beside its
-type is for the function itself to say.
+type is for the function itself to say, or for the check in `Annotated[kind, check]`, whose result the function gets.
 """
 
 import collections.abc
@@ -70,7 +70,7 @@ def checked(function: Callable[..., Any], *, acts: bool = False, kind: type | No
     def call(*args: Any, **kwargs: Any) -> Any:
         refusal = find(called, args, kwargs)
         if refusal is None:
-            return function(*args, **kwargs)
+            return function(*args, **kwargs) if not find.checks else function(**find.keep(args, kwargs))
         if not acts and not refusal.remedied:
             try:
                 function(*args, **kwargs)
@@ -112,7 +112,7 @@ class _Finder:
     def known(self) -> dict[str, tuple[Callable[[Any], bool], Any]]:
         """Name -> whether a value fits, and the default, in the order in which values may be given by position."""
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        own = checks_of(self.kind) if self.kind is not None else {}  # which the class itself checks
+        own = self.checks if self.kind is None else checks_of(self.kind)
         return {
             name: (_ANYTHING.admits if name in own else kind_of(one.annotation).admits, one.default)
             for name, one in self.parameters.items()
@@ -124,6 +124,18 @@ class _Finder:
         placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         names = [name for name, one in self.parameters.items() if one.kind in placed]
         return tuple((name, *self.known.get(name, (lambda value: True, None))) for name in names)
+
+    @functools.cached_property
+    def checks(self) -> dict[str, Callable[[str, Any], Any]]:
+        """Name -> check in the annotation of a function's argument; a component checks its own arguments."""
+        if self.kind is not None:
+            return {}
+        return {name: check for name, one in self.parameters.items() if (check := _check_in(one.annotation))}
+
+    def keep(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name, as the checks in the annotations return them."""
+        given = dict(zip((name for name, *_ in self.by_place), args, strict=False)) | kwargs
+        return given | {name: check(name, given[name]) for name, check in self.checks.items() if name in given}
 
     @functools.cached_property
     def open(self) -> bool:
@@ -149,6 +161,11 @@ class _Finder:
         kind = kind_of(self.parameters[name].annotation)
         error = ValueError(wrong_kind(name, value, kind.words, kind.wanted))
         return Refusal(name, error, bool(_remedy(value, kind.wanted)))
+
+
+def _check_in(annotation: Any) -> Callable[[str, Any], Any] | None:
+    """The check of `Annotated[kind, check]`."""
+    return typing.get_args(annotation)[1] if typing.get_origin(annotation) is typing.Annotated else None
 
 
 def wrong_kind(name: str, value: Any, words: str, wanted: type | None = None) -> str:

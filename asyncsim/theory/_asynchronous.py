@@ -1,19 +1,20 @@
 """Stationary staleness of asynchronous workers whose server takes no time: distribution, moments, mean rescaling."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim import _checks as checks
 from asyncsim.delays import Delay, Exponential, FloatArray
+from asyncsim.delays._law import whole
 from asyncsim.delays._per_worker import Group, groups, one_law_per_worker
-from asyncsim.theory._arguments import checked_size, checked_workers
+from asyncsim.theory._arguments import Size, Workers
 from asyncsim.theory._generating_function import count_variance, quadrature, staleness_distribution, staleness_transform
 from asyncsim.theory._numerics import has_atoms, integrals, quantile
 
 
-def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: int) -> FloatArray:
+def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) -> FloatArray:
     """Exact distribution of the staleness of one commit, P(τ = 0), ..., P(τ = size - 1).
 
     equal exponential laws:   P(τ = k) = (1/n) (1 - 1/n)^k
@@ -55,7 +56,6 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: int) -> 
         Cox 1962, "Renewal Theory" (equilibrium counts).
     """
     laws = groups(compute, workers)
-    size = checked_size(size)
     if workers == 1 or is_round_robin(laws):
         return np.where(np.arange(size) == workers - 1, 1.0, 0.0)
     if all(isinstance(group.law, Exponential) for group in laws):
@@ -104,7 +104,7 @@ def is_round_robin(laws: tuple[Group, ...]) -> bool:
     return len(laws) == 1 and laws[0].law.variance == 0
 
 
-def staleness_mean(*, workers: int) -> float:
+def staleness_mean(*, workers: Workers) -> float:
     """Mean staleness, in commits, over all commits of asynchronous workers: n - 1, for any compute laws.
 
     Exact in the long run: at every commit n - 1 other gradients are under way, and a gradient is counted at
@@ -125,7 +125,7 @@ def staleness_mean(*, workers: int) -> float:
         Koloskova, Stich and Jaggi 2022, "Sharper convergence guarantees for asynchronous SGD" (mean delay and
         concurrency).
     """
-    return float(checked_workers(workers) - 1)
+    return float(workers - 1)
 
 
 def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArray:
@@ -154,7 +154,9 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
     return means * np.sum(1 / means) - 1
 
 
-def staleness_mean_from_start(*, workers: int, commits: int) -> float:
+def staleness_mean_from_start(
+    *, workers: Workers, commits: Annotated[int, whole(1, "Average over one commit or more.")]
+) -> float:
     """Mean staleness of the first N commits of equal exponential workers, in commits.
 
     It is (n - 1) (1 - n (1 - (1 - 1/n)^N) / N). Exact: all workers read version 0 at time 0, and
@@ -172,8 +174,6 @@ def staleness_mean_from_start(*, workers: int, commits: int) -> float:
         >>> round(staleness_mean_from_start(workers=10, commits=60), 3)
         7.503
     """
-    workers = checked_workers(workers)
-    commits = checks.require_integer("commits", commits, least=1, remedy="Average over one commit or more.")
     return (workers - 1) * (1 - workers * (1 - (1 - 1 / workers) ** commits) / commits)
 
 

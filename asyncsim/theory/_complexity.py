@@ -5,14 +5,21 @@ non-convex setting: L-smooth, f(x_0) - inf f <= Δ, gradient noise of variance a
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._checks import require_positive
 from asyncsim.delays import FloatArray
+from asyncsim.delays._law import not_negative, positive, whole
+
+_Gap = Annotated[float, positive("Give smoothness times initial gap.")]
+_Noise = Annotated[float, not_negative("Give the variance of a gradient.")]
+_Accuracy = Annotated[float, positive("Give the squared gradient norm aimed at.")]
+_Gradients = Annotated[int, whole(1, "Collect one gradient or more.")]
 
 
-def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> float:
+def minibatch_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> float:
     """Order of the seconds of synchronous mini-batch SGD: max_i t_i (LΔ/ε + σ² LΔ / (n ε²)).
 
     An order, not a prediction in seconds. See the module for the setting. Every step waits for the slowest worker.
@@ -38,7 +45,7 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: float, noise: float, 
     return float(tau[-1] * _iterations(gap, noise, accuracy, np.array(len(tau))))
 
 
-def rennala_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> tuple[float, int]:
+def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> tuple[float, int]:
     """Optimal order of time, attained by Rennala SGD: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/t_i / m.
 
     The harmonic mean h_m is over the m fastest workers. An order, not a prediction in seconds. See the module for
@@ -66,7 +73,7 @@ def rennala_complexity(*, seconds: Sequence[float], gap: float, noise: float, ac
     return float(orders.min()), int(orders.argmin()) + 1
 
 
-def asynchronous_complexity(*, seconds: Sequence[float], gap: float, noise: float, accuracy: float) -> float:
+def asynchronous_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> float:
     """Order of the best known upper bound for asynchronous SGD, in seconds: h_n (LΔ/ε + σ² LΔ / (n ε²)).
 
     Here 1/h_n = Σ_i 1/t_i / n. See the module for the setting, with step sizes that shrink with staleness. The formula
@@ -87,7 +94,7 @@ def asynchronous_complexity(*, seconds: Sequence[float], gap: float, noise: floa
     return float(_harmonic_means(tau)[-1] * _iterations(gap, noise, accuracy, np.array(len(tau))))
 
 
-def collection_time(*, seconds: Sequence[float], gradients: int) -> float:
+def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float:
     """Exact seconds in which workers that all start at 0 finish `gradients` jobs: the least t with Σ_i ⌊t/t_i⌋ >= S.
 
     Args:
@@ -102,14 +109,13 @@ def collection_time(*, seconds: Sequence[float], gradients: int) -> float:
         4.0
     """
     tau = _sorted(seconds)
-    gradients = require_integer("gradients", gradients, least=1, remedy="Collect one gradient or more.")
     # Until the bound the i-th worker makes bound/t_i jobs; the S-th of all their ends is the answer.
     jobs = np.floor(collection_bound(seconds=seconds, gradients=gradients) / tau * (1 + 1e-9)).astype(int)
     ends = np.concatenate([t * np.arange(1, count + 1) for t, count in zip(tau, jobs, strict=True)])
     return float(np.partition(ends, gradients - 1)[gradients - 1])
 
 
-def collection_bound(*, seconds: Sequence[float], gradients: int) -> float:
+def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> float:
     """Upper bound of the seconds to collect S gradients: min_m (S + m - 1) / Σ_{i<=m} 1/t_i, m the fastest workers.
 
     Exact as a bound for workers that all start fresh: in time t they finish more than Σ_{i<=m} (t/t_i - 1) jobs, a
@@ -127,7 +133,6 @@ def collection_bound(*, seconds: Sequence[float], gradients: int) -> float:
         fixed computation model" (the argument).
     """
     tau = _sorted(seconds)
-    gradients = require_integer("gradients", gradients, least=1, remedy="Collect one gradient or more.")
     return float(np.min((gradients + np.arange(len(tau))) / np.cumsum(1 / tau)))
 
 
@@ -143,7 +148,4 @@ def _harmonic_means(tau: FloatArray) -> FloatArray:
 
 
 def _iterations(gap: float, noise: float, accuracy: float, workers: np.ndarray) -> FloatArray:
-    gap = require_positive("gap", gap, remedy="Give smoothness times initial gap.")
-    noise = require_not_negative("noise", noise, remedy="Give the variance of a gradient.")
-    accuracy = require_positive("accuracy", accuracy, remedy="Give the squared gradient norm aimed at.")
     return gap / accuracy + noise * gap / (workers * accuracy**2)

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
-from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
-from asyncsim.theory._arguments import checked_kappa, checked_workers, momentum_and_place
+from asyncsim.delays._law import whole
+from asyncsim.theory._arguments import Kappa, Workers, momentum_and_place
 from asyncsim.theory._numerics import root_between
 
-DELAY_REMEDY = "n workers in turn have the delay n - 1."
+DelayCount = Annotated[int, whole(0, "n workers in turn have the delay n - 1.")]
+Gap = Annotated[int, whole(0, "Count the commits of others between pull and commit.")]
 POINTS_PER_HALF_TURN = 64  # of z^n, between which a change of sign is looked for
 MOST_DOUBLINGS = 64  # 2^64 steps of a recursion: the last of them at a relative distance 1e-18 from the limit
 
 
-def constant_delay_limit(delay: int, momentum: float = 0.0, where: str = "none") -> float:
+def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
     """The largest ηh, step size times curvature, at which SGD with a constant delay is stable (exact).
 
     On a quadratic without momentum x_{t+1} = x_t - ηh x_{t-τ} is stable for 0 < ηh < 2 sin(π / (2(2τ + 1))). With heavy
@@ -40,7 +42,6 @@ def constant_delay_limit(delay: int, momentum: float = 0.0, where: str = "none")
         Levin and May 1976, "A note on difference-delay equations"; Kuruklis 1994, "The asymptotic stability of
         x_{n+1} - a x_n + b x_{n-k} = 0".
     """
-    delay = checks.require_integer("delay", delay, least=0, remedy=DELAY_REMEDY)
     momentum, where = momentum_and_place(momentum, where)
     if delay == 0:
         return 2 * (1 + momentum)
@@ -74,7 +75,7 @@ def _least_on_the_circle(kappa: Callable[[float], complex], turns: int) -> float
     return min(value for root in [*roots, math.pi] if (value := float(kappa(root).real)) > 0)
 
 
-def constant_gap_limit(workers: int, gap: int) -> float:
+def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     """Largest stable ηh of workers that commit in turn and go on from their own values (exact).
 
     With ηh the step size times the curvature: a worker pulls, g commits of others follow, then it commits and goes on
@@ -95,7 +96,7 @@ def constant_gap_limit(workers: int, gap: int) -> float:
         >>> [round(constant_gap_limit(workers=10, gap=gap), 5) for gap in (0, 2, 5)]
         [0.16516, 0.14149, 0.11372]
     """
-    workers, gap = _checked_gap(workers, gap)
+    _require_gap(workers, gap)
 
     def kappa(w: float) -> complex:
         z = np.exp(1j * w)
@@ -104,7 +105,7 @@ def constant_gap_limit(workers: int, gap: int) -> float:
     return _least_on_the_circle(kappa, workers + gap + 1)
 
 
-def constant_gap_rate(kappa: float, workers: int, gap: int) -> float:
+def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
     """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus (exact).
 
     Args: as in `constant_gap_limit`, and
@@ -114,8 +115,7 @@ def constant_gap_rate(kappa: float, workers: int, gap: int) -> float:
         >>> constant_gap_rate(0.25, workers=2, gap=0) == constant_delay_rate(0.25, delay=1)
         True
     """
-    kappa = checked_kappa(kappa)
-    workers, gap = _checked_gap(workers, gap)
+    _require_gap(workers, gap)
     behind = np.zeros(workers + gap + 1)
     behind[0], behind[workers] = 1, kappa
     coefficients = np.polymul([1, -1], behind)
@@ -123,16 +123,13 @@ def constant_gap_rate(kappa: float, workers: int, gap: int) -> float:
     return float(np.abs(np.roots(coefficients)).max())
 
 
-def _checked_gap(workers: int, gap: int) -> tuple[int, int]:
-    workers = checked_workers(workers)
-    gap = checks.require_integer("gap", gap, least=0, remedy="Count the commits of others between pull and commit.")
+def _require_gap(workers: int, gap: int) -> None:
     if gap >= workers:
         remedy = "A worker pulls after its own previous commit."
         raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
-    return workers, gap
 
 
-def constant_delay_rate(kappa: float, delay: int, momentum: float = 0.0, where: str = "none") -> float:
+def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
     """Factor per commit by which x decays (or grows) with a constant delay: the largest root's modulus (exact).
 
     The roots of z^{τ+1} - z^τ + ηh, of (z - 1)(z - μ) z^τ + ηh z^{τ+1} with heavy ball at the server, and of
@@ -145,13 +142,11 @@ def constant_delay_rate(kappa: float, delay: int, momentum: float = 0.0, where: 
         >>> round(constant_delay_rate(0.25, delay=1), 6)
         0.5
     """
-    kappa = checked_kappa(kappa)
-    delay = checks.require_integer("delay", delay, least=0, remedy=DELAY_REMEDY)
     momentum, where = momentum_and_place(momentum, where)
     return float(np.abs(np.linalg.eigvals(_companion(kappa, delay, momentum, where)[0])).max())
 
 
-def fastest_constant_delay(delay: int) -> tuple[float, float]:
+def fastest_constant_delay(delay: DelayCount) -> tuple[float, float]:
     """The ηh (step size times curvature) of fastest decay under a constant delay, and the factor per commit (exact).
 
     Without momentum: τ^τ / (τ + 1)^{τ+1} and τ / (τ + 1), where the two real roots meet.
@@ -160,11 +155,12 @@ def fastest_constant_delay(delay: int) -> tuple[float, float]:
         >>> fastest_constant_delay(1)
         (0.25, 0.5)
     """
-    delay = checks.require_integer("delay", delay, least=0, remedy=DELAY_REMEDY)
     return (delay / (delay + 1)) ** delay / (delay + 1), delay / (delay + 1)
 
 
-def constant_delay_moments(kappa: float, delay: int, momentum: float = 0.0, where: str = "none") -> tuple[float, float]:
+def constant_delay_moments(
+    kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none"
+) -> tuple[float, float]:
     """Var x and E_k = ½E(x_{t+1} - x_{t-τ})² with a constant delay, per unit of the raw update's variance (exact).
 
     Without momentum, and with ηh = 2 sin(ω/2):
@@ -184,7 +180,6 @@ def constant_delay_moments(kappa: float, delay: int, momentum: float = 0.0, wher
         Küchler and Mensch 1992, "Langevin's stochastic differential equation extended by a time-delayed term", for
         the analogue in continuous time.
     """
-    kappa = checked_kappa(kappa)
     momentum, where = momentum_and_place(momentum, where)
     if kappa >= constant_delay_limit(delay, momentum, where):
         return math.inf, math.inf

@@ -1,22 +1,24 @@
 """The cost of a run in closed form: busy shares, energy for a gradient, and losses by preemption."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._checks import require_positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
-from asyncsim.theory._arguments import Protocol, checked_protocol
+from asyncsim.delays._law import not_negative, positive
+from asyncsim.theory._arguments import Protocol, Rate, ServiceRate, Workers, checked_protocol
 from asyncsim.theory._numerics import integrals, quantile
 from asyncsim.theory._queue import throughput
 from asyncsim.theory._rounds import expected_order_statistic
 
 PROTOCOLS = ("async", "sync", "k_sync")
-_LATENCY = "Give seconds each way, for example 0.01."
+_Latency = Annotated[float, not_negative("Give seconds each way, for example 0.01.")]
+_PreemptionRate = Annotated[float, positive("Give preemptions for each second, for example 1e-4.")]
 
 
 def useful_share(
-    *, compute: Delay, workers: int, protocol: str = "async", k: int | None = None, latency: float = 0.0
+    *, compute: Delay, workers: int, protocol: str = "async", k: int | None = None, latency: _Latency = 0.0
 ) -> float:
     """Share, from 0 to 1, of the workers' time in which they compute gradients that are used.
 
@@ -52,7 +54,7 @@ def useful_share(
     References:
         David and Nagaraja 2003, "Order statistics", chapter 3.
     """
-    step, latency = _checked(protocol, workers, k), require_not_negative("latency", latency, remedy=_LATENCY)
+    step = _checked(protocol, workers, k)
     mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
     if step.name == "async":
         return mean / (mean + 2 * latency)
@@ -60,7 +62,7 @@ def useful_share(
     return float(used / (step.workers * (last + 2 * latency)))
 
 
-def queue_busy_share(workers: int, compute_rate: float, service_rate: float) -> float:
+def queue_busy_share(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Share, from 0 to 1, of the workers' time in which they compute, with one exponential server: X(n) / (n λ).
 
     X(n) is `throughput`, the commits per second. Exact in the long run for any compute law of mean 1/λ.
@@ -81,11 +83,11 @@ def energy_per_gradient(
     *,
     compute: Delay,
     workers: int,
-    busy: float,
-    idle: float,
+    busy: Annotated[float, not_negative("Give watts, for example 300.")],
+    idle: Annotated[float, not_negative("Give watts, for example 60.")],
     protocol: str = "async",
     k: int | None = None,
-    latency: float = 0.0,
+    latency: _Latency = 0.0,
 ) -> float:
     """Expected energy of the workers for each gradient that is used, in joules.
 
@@ -118,9 +120,7 @@ def energy_per_gradient(
         >>> energy_per_gradient(**setting), energy_per_gradient(**setting, protocol="sync")
         (600.0, 700.0)
     """
-    step, latency = _checked(protocol, workers, k), require_not_negative("latency", latency, remedy=_LATENCY)
-    busy = require_not_negative("busy", busy, remedy="Give watts, for example 300.")
-    idle = require_not_negative("idle", idle, remedy="Give watts, for example 60.")
+    step = _checked(protocol, workers, k)
     mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
     if step.name == "k_sync" and latency:
         raise ValueError(f"`latency` must be 0 for 'k_sync'; got {latency!r}. Simulate, and use `asyncsim.cost`.")
@@ -148,7 +148,12 @@ class Preemption(NamedTuple):
     lost: float
 
 
-def preemption(*, compute: Delay, preemption_rate: float, down: float = 0.0) -> Preemption:
+def preemption(
+    *,
+    compute: Delay,
+    preemption_rate: _PreemptionRate,
+    down: Annotated[float, not_negative("Give seconds, for example 60.")] = 0.0,
+) -> Preemption:
     """Commits of an asynchronous worker that is preempted at a constant rate φ, as spot instances are.
 
     A preempted worker is away for R seconds on average. Its running job is lost, and when it returns it begins a *new*
@@ -178,8 +183,7 @@ def preemption(*, compute: Delay, preemption_rate: float, down: float = 0.0) -> 
     References:
         Kulkarni, Nicola and Trivedi 1987, "The completion time of a job on multimode systems".
     """
-    rate = _checked_rate(preemption_rate)
-    down = require_not_negative("down", down, remedy="Give seconds, for example 60.")
+    rate = preemption_rate
     mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
     survives, weighted = _transform(compute, rate)
     available = 1 / (1 + rate * down)
@@ -187,7 +191,7 @@ def preemption(*, compute: Delay, preemption_rate: float, down: float = 0.0) -> 
     return Preemption(available * up, available, rate * weighted / (1 - survives), 1 - up * mean)
 
 
-def repeated_job_seconds(*, compute: Delay, preemption_rate: float) -> float:
+def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) -> float:
     """Mean seconds up until a job that is repeated after every preemption succeeds: (E e^{φX} - 1) / φ.
 
     The *same* job, of the same length, starts again each time. Infinite where E e^{φX} is, as for exponential times
@@ -210,7 +214,7 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: float) -> float:
     References:
         Kulkarni, Nicola and Trivedi 1987, "The completion time of a job on multimode systems".
     """
-    rate = _checked_rate(preemption_rate)
+    rate = preemption_rate
     match compute:
         case Constant():
             return float(np.expm1(rate * compute.mean) / rate)
@@ -256,7 +260,3 @@ def _checked(protocol: str, workers: int, k: int | None) -> Protocol:
         wanted = ", ".join(map(repr, PROTOCOLS))
         raise ValueError(f"`protocol` must be one of {wanted}; got {protocol!r}. Simulate others, and use `cost`.")
     return checked_protocol(protocol, workers, k)
-
-
-def _checked_rate(rate: float) -> float:
-    return require_positive("preemption_rate", rate, remedy="Give preemptions for each second, for example 1e-4.")

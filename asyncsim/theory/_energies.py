@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from asyncsim import delays
 from asyncsim.delays import Delay
-from asyncsim.theory._arguments import checked_kappa, checked_momentum, checked_workers
+from asyncsim.theory._arguments import Kappa, Momentum, Workers
 from asyncsim.theory._asynchronous import staleness_variance
 from asyncsim.theory._stationary import kinetic_energy
 
 
-def proxy_noise_floor(kappa: float, momentum: float) -> float:
+def proxy_noise_floor(kappa: Kappa, momentum: Momentum) -> float:
     """Stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) ηh (2(1 + μ) - ηh)) (exact).
 
     Assumptions: a quadratic, additive noise independent from step to step; v ← μv - ηh x + ξ, x ← x + v.
@@ -26,12 +26,11 @@ def proxy_noise_floor(kappa: float, momentum: float) -> float:
         >>> round(proxy_noise_floor(0.1, momentum=0.9), 3)
         51.351
     """
-    kappa, momentum = _checked(kappa, momentum)
     margin = 2 * (1 + momentum) - kappa
     return (1 + momentum) / ((1 - momentum) * kappa * margin) if margin > 0 else math.inf
 
 
-def proxy_kinetic_energy(kappa: float, momentum: float) -> float:
+def proxy_kinetic_energy(kappa: Kappa, momentum: Momentum) -> float:
     """Stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - ηh)), per unit of ξ's variance (exact).
 
     Assumptions, arguments and infinity as in `proxy_noise_floor`. For small ηh it is that of pure noise, which
@@ -41,12 +40,13 @@ def proxy_kinetic_energy(kappa: float, momentum: float) -> float:
         >>> round(proxy_kinetic_energy(0.1, momentum=0.9), 4)
         2.7027
     """
-    kappa, momentum = _checked(kappa, momentum)
     margin = 2 * (1 + momentum) - kappa
     return 1 / ((1 - momentum) * margin) if margin > 0 else math.inf
 
 
-def energy_ratio(kappa: float, *, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.9) -> float:
+def energy_ratio(
+    kappa: Kappa, *, workers: Workers, compute: Delay | Sequence[Delay], momentum: Momentum = 0.9
+) -> float:
     """E_k(central) / E_k(proxy) of plain asynchronous SGD in a stationary run on a quadratic (exact).
 
     `kinetic_energy` over `proxy_kinetic_energy`: at most 1 where condition (12) holds in the mean.
@@ -96,7 +96,7 @@ def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
     return 0.5 * (workers**2 + staleness_variance(compute=compute, workers=workers))
 
 
-def noise_energy(*, workers: int) -> float:
+def noise_energy(*, workers: Workers) -> float:
     """n/2: E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance (exact).
 
     A displacement is a sum of τ + 1 independent updates, and E τ = n - 1 for workers that are never idle, whatever
@@ -106,30 +106,30 @@ def noise_energy(*, workers: int) -> float:
         >>> noise_energy(workers=10)
         5.0
     """
-    return 0.5 * checked_workers(workers)
+    return 0.5 * workers
 
 
-def proxy_drift_energy(momentum: float) -> float:
+def proxy_drift_energy(momentum: Momentum) -> float:
     """½/(1 - μ)²: stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)² (exact).
 
     Example:
         >>> round(proxy_drift_energy(0.9), 6)
         50.0
     """
-    return 0.5 / (1 - checked_momentum(momentum)) ** 2
+    return 0.5 / (1 - momentum) ** 2
 
 
-def proxy_noise_energy(momentum: float) -> float:
+def proxy_noise_energy(momentum: Momentum) -> float:
     """½/(1 - μ²): stationary energy of momentum SGD on pure noise, per unit of the update's variance (exact).
 
     Example:
         >>> round(proxy_noise_energy(0.9), 4)
         2.6316
     """
-    return 0.5 / (1 - checked_momentum(momentum) ** 2)
+    return 0.5 / (1 - momentum**2)
 
 
-def most_workers_on_drift(momentum: float, *, compute: Delay) -> float:
+def most_workers_on_drift(momentum: Momentum, *, compute: Delay) -> float:
     """The n, a real number, up to which plain asynchronous SGD obeys (12) on a constant gradient (exact).
 
     1/(1 - μ) in a round robin, (1 + √(1 + 8/(1 - μ)²))/4 for equal exponential workers.
@@ -150,7 +150,7 @@ def most_workers_on_drift(momentum: float, *, compute: Delay) -> float:
     raise ValueError(f"`compute` must be `Constant` or `Exponential`; got {compute!r}. Try n in `drift_energy`.")
 
 
-def most_workers_in_noise(momentum: float) -> float:
+def most_workers_in_noise(momentum: Momentum) -> float:
     """The n, a real number, up to which plain asynchronous SGD obeys (12) on pure noise: 1/(1 - μ²) (exact).
 
     It holds for any laws of workers that are never idle.
@@ -162,7 +162,7 @@ def most_workers_in_noise(momentum: float) -> float:
     return 2 * proxy_noise_energy(momentum)
 
 
-def most_workers_on_quadratic(kappa: float, momentum: float) -> float:
+def most_workers_on_quadratic(kappa: Kappa, momentum: Momentum) -> float:
     """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers (exact).
 
     n = P(2 + ηh) / (1 + ηh + P (ηh)²) with P the proxy's energy: where `energy_ratio` is 1. For ηh → 0 it is
@@ -181,8 +181,3 @@ def most_workers_on_quadratic(kappa: float, momentum: float) -> float:
     """
     proxy = proxy_kinetic_energy(kappa, momentum)
     return proxy * (2 + kappa) / (1 + kappa + proxy * kappa**2) if math.isfinite(proxy) else math.inf
-
-
-def _checked(kappa: float, momentum: float) -> tuple[float, float]:
-    kappa = checked_kappa(kappa)
-    return kappa, checked_momentum(momentum)

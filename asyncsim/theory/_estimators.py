@@ -1,12 +1,14 @@
 """Momentum measured from runs: three regressions, one of which does not work and stands here as a warning."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
+from asyncsim.delays._law import whole
+from asyncsim.theory._arguments import Kappa, Workers
 from asyncsim.theory._exponential import exponential_limit, exponential_noise_floor
 
 
@@ -69,7 +71,9 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
     return _estimate(np.linalg.lstsq(regressors, response, rcond=None)[0])
 
 
-def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> MomentumEstimate:
+def instrumental_momentum(
+    x: ArrayLike, gradients: ArrayLike, *, lags: Annotated[int, whole(2, "Two coefficients need two instruments.")]
+) -> MomentumEstimate:
     """Momentum and step from single runs by two-stage least squares (consistent in the number of commits).
 
     The residual Δ_{t+1} - (1 - 1/n)Δ_t + (η/n)g_t of equal exponential workers is uncorrelated with everything known
@@ -93,7 +97,6 @@ def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> M
     References:
         Sargan 1958, "The estimation of economic relationships using instrumental variables".
     """
-    lags = checks.require_integer("lags", lags, least=2, remedy="Two coefficients need two instruments.")
     x, gradients = _checked(x, gradients, dimensions=(1, 2), least=lags + 4)
     response, regressors = _regression(x, gradients, skip=lags)
     last = x.shape[-1] - 1
@@ -102,7 +105,7 @@ def instrumental_momentum(x: ArrayLike, gradients: ArrayLike, *, lags: int) -> M
     return _estimate(np.linalg.solve(fitted.T @ regressors, fitted.T @ response))
 
 
-def attenuated_momentum(kappa: float, workers: int) -> MomentumEstimate:
+def attenuated_momentum(kappa: Kappa, workers: Workers) -> MomentumEstimate:
     """The limit of `least_squares_momentum` on a noisy quadratic, for equal exponential workers (exact).
 
     With a = Var x, d = a/(1 + n ηh), b = (1 + ηh)d (stationary E x y_w = b, E y_v y_w = d) the second moments are

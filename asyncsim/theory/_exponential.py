@@ -1,15 +1,16 @@
 """Equal workers with exponential compute times, alone or K at a time: second moments of SGD in closed form."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 
-from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
-from asyncsim.theory._arguments import checked_commits, checked_k, checked_kappa, checked_workers
+from asyncsim.delays._law import not_negative
+from asyncsim.theory._arguments import Commits, K, Kappa, Workers, require_k
 
 
-def exponential_limit(workers: int) -> float:
+def exponential_limit(workers: Workers) -> float:
     """The ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n) (exact).
 
     It is about √(2/n) for many workers. Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential
@@ -20,11 +21,10 @@ def exponential_limit(workers: int) -> float:
         >>> round(exponential_limit(workers=8), 6)
         0.566391
     """
-    n = checked_workers(workers)
-    return (1 + math.sqrt(1 + 8 * n)) / (2 * n)
+    return (1 + math.sqrt(1 + 8 * workers)) / (2 * workers)
 
 
-def exponential_noise_floor(kappa: float, workers: int) -> float:
+def exponential_noise_floor(kappa: Kappa, workers: Workers) -> float:
     """Stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of the raw update's variance (exact).
 
     Assumptions as in `exponential_limit`, with additive noise that is independent from commit to commit. One worker
@@ -41,12 +41,12 @@ def exponential_noise_floor(kappa: float, workers: int) -> float:
         >>> round(exponential_noise_floor(0.1, workers=8), 6)
         8.910891
     """
-    n, kappa = _checked(workers, kappa)
+    n = workers
     margin = 2 + kappa - n * kappa**2
     return (1 + n * kappa) / (kappa * margin) if kappa < exponential_limit(n) else math.inf
 
 
-def exponential_kinetic_energy(kappa: float, workers: int) -> float:
+def exponential_kinetic_energy(kappa: Kappa, workers: Workers) -> float:
     """Stationary ½E(θ_{t+1} - s_t)² = n (1 + ηh) / (2 + ηh - n (ηh)²) per unit of the raw update's variance (exact).
 
     It tends to n/2 for small ηh: the energy of asynchrony grows with the number of workers. Assumptions, arguments
@@ -56,11 +56,17 @@ def exponential_kinetic_energy(kappa: float, workers: int) -> float:
         >>> exponential_kinetic_energy(1e-9, workers=8)
         4.000000002
     """
-    n, kappa = _checked(workers, kappa)
+    n = workers
     return n * (1 + kappa) / (2 + kappa - n * kappa**2) if kappa < exponential_limit(n) else math.inf
 
 
-def exponential_moments(kappa: float, workers: int, commits: int, start: float = 1.0, noise: float = 0.0) -> FloatArray:
+def exponential_moments(
+    kappa: Kappa,
+    workers: Workers,
+    commits: Commits,
+    start: float = 1.0,
+    noise: Annotated[float, not_negative("Give a standard deviation.")] = 0.0,
+) -> FloatArray:
     """E x_t² after t = 0, 1, … commits from a common start, stable or not (exact).
 
     With a = E x², b = E x y, c = E y², d = E y_v y_w (y_w: what worker w has read; v ≠ w) and s² the noise:
@@ -83,9 +89,7 @@ def exponential_moments(kappa: float, workers: int, commits: int, start: float =
         >>> exponential_moments(0.5, workers=1, commits=2).tolist()
         [1.0, 0.25, 0.0625]
     """
-    n, kappa = _checked(workers, kappa)
-    commits = checked_commits(commits)
-    noise = checks.require_not_negative("noise", noise, remedy="Give a standard deviation.")
+    n = workers
     a = b = c = d = start * start
     path = np.empty(commits + 1)
     for t in range(commits + 1):
@@ -99,12 +103,7 @@ def _others(b: float, d: float, kappa: float, n: int) -> float:
     return 2 / n * (b - kappa * d) + (1 - 2 / n) * d if n > 1 else 0.0
 
 
-def _checked(workers: int, kappa: float) -> tuple[int, float]:
-    n = checked_workers(workers)
-    return n, checked_kappa(kappa)
-
-
-def k_async_stability_limit(workers: int, k: int) -> float:
+def k_async_stability_limit(workers: Workers, k: K) -> float:
     """The ηh, step size times curvature, above which E x² grows when K of n exponential workers are averaged (exact).
 
     The positive root of 2K + ηh (2eK - 2n + K) = e (ηh)², with e = 2n(n - K) / (K(2n - K - 1)).
@@ -126,15 +125,14 @@ def k_async_stability_limit(workers: int, k: int) -> float:
     References:
         Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race" (the protocol).
     """
-    n = checked_workers(workers)
-    k = checked_k(k, n)
-    e, b = _coefficients(n, k)
+    require_k(k, workers)
+    e, b = _coefficients(workers, k)
     # The root in the form that does not divide by e, which is 0 for K = n; both terms are positive for b < 0.
     root = math.sqrt(b * b + 8 * k * e)
     return (b + root) / (2 * e) if b > 0 else 4 * k / (root - b)
 
 
-def k_async_noise_floor(kappa: float, workers: int, k: int) -> float:
+def k_async_noise_floor(kappa: Kappa, workers: Workers, k: K) -> float:
     """Stationary Var x of K-async SGD with exponential workers, per unit of one raw update's variance (exact).
 
     Var x = (1 + e ηh) / (ηh [2K + ηh (2eK - 2n + K) - e (ηh)²]), e as in `k_async_stability_limit`, whose assumptions
@@ -153,12 +151,9 @@ def k_async_noise_floor(kappa: float, workers: int, k: int) -> float:
         >>> k_async_noise_floor(0.5, workers=4, k=4) == 1 / (4 * 0.5 * 1.5)
         True
     """
-    n = checked_workers(workers)
-    k = checked_k(k, n)
-    kappa = checked_kappa(kappa)
-    if kappa >= k_async_stability_limit(n, k):
+    if kappa >= k_async_stability_limit(workers, k):
         return math.inf
-    e, b = _coefficients(n, k)
+    e, b = _coefficients(workers, k)
     return (1 + e * kappa) / (kappa * (2 * k + b * kappa - e * kappa**2))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import Group, groups
-from asyncsim.theory._arguments import checked_size, checked_workers
+from asyncsim.theory._arguments import Size, Workers
 from asyncsim.theory._asynchronous import require_no_atoms
 from asyncsim.theory._generating_function import count_variance, invert, longest_time, quadrature, transform_of_equal
 
@@ -46,7 +46,7 @@ class Later:
         return self.law.sample(generator, size) + self.seconds
 
 
-def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: int, pull_to_commit: Delay) -> float:
+def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: Workers, pull_to_commit: Delay) -> float:
     """Mean staleness with a gap, in commits: n - 1 + g with g = Σ_i p_i Σ_{w≠i} d / (m_w + d).
 
     The gap g counts the commits of others between pull and commit. With m_w the mean compute times, d that from pull to
@@ -68,7 +68,6 @@ def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: int, pull_t
         >>> gap_staleness_mean(compute=Exponential(1.0), workers=6, pull_to_commit=Constant(0.25))
         6.0
     """
-    workers = checked_workers(workers)
     laws = groups(compute, workers)
     gap = pull_to_commit.mean
     rates = np.array([1 / (group.law.mean + gap) for group in laws])
@@ -78,7 +77,7 @@ def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: int, pull_t
     return float(workers - 1 + between)
 
 
-def gap_staleness_pmf(*, compute: Delay, workers: int, pull_to_commit: Delay, size: int) -> FloatArray:
+def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay, size: Size) -> FloatArray:
     """Distribution of the staleness of equal workers with a gap, P(τ = 0), ..., P(τ = size - 1).
 
     P(τ = k) = ∫ F_{X+2d}(dx) P(Σ_{w<n} N_w(x) = k), N_w equilibrium renewal counts of law F_{X+d}, for compute times
@@ -101,7 +100,6 @@ def gap_staleness_pmf(*, compute: Delay, workers: int, pull_to_commit: Delay, si
         >>> gap_staleness_pmf(**laws, workers=3, size=5).round(3).tolist()
         [0.055, 0.201, 0.283, 0.213, 0.119]
     """
-    workers, size = checked_workers(workers), checked_size(size)
     if workers == 1:
         return np.where(np.arange(size) == 0, 1.0, 0.0)
     cycle, window = _checked(compute, workers, pull_to_commit)
@@ -110,7 +108,7 @@ def gap_staleness_pmf(*, compute: Delay, workers: int, pull_to_commit: Delay, si
     return invert(lambda z: transform_of_equal(rule, cycle, workers - 1, z, most=size), size)
 
 
-def gap_staleness_variance(*, compute: Delay, workers: int, pull_to_commit: Delay) -> float:
+def gap_staleness_variance(*, compute: Delay, workers: Workers, pull_to_commit: Delay) -> float:
     """Variance of the staleness of equal workers with a gap, in commits²: (n - 1) E Var N(W) + ((n - 1) / c)² Var X.
 
     W = X + 2d is the time since the previous pull, N an equilibrium renewal count of the cycles X + d, and c their
@@ -121,7 +119,6 @@ def gap_staleness_variance(*, compute: Delay, workers: int, pull_to_commit: Dela
         >>> round(gap_staleness_variance(compute=Exponential(1.0), workers=3, pull_to_commit=Constant(0.5)), 3)
         3.099
     """
-    workers = checked_workers(workers)
     if workers == 1:
         return 0.0
     cycle, window = _checked(compute, workers, pull_to_commit)

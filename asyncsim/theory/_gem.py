@@ -6,7 +6,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
-from asyncsim.theory._arguments import checked_momentum, checked_workers
+from asyncsim.theory._arguments import Kappa, Momentum, Workers
 from asyncsim.theory._energies import proxy_noise_floor
 from asyncsim.theory._numerics import cell_means, root_between
 
@@ -14,7 +14,7 @@ CAP = 5.0  # upper clamp of π in the authors' script
 CELLS = 1000  # of an integral over a distribution function
 
 
-def gem_velocity(*, workers: int, compute: Delay, momentum: float = 0.9, cap: float = CAP) -> float:
+def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = CAP) -> float:
     """Distance that the central variable covers in a mean worker cycle under GEM on a constant gradient (approximate).
 
     Mean field: with X the compute time over its mean and M = 1/(1 - μ) the proxy's velocity, the velocity r solves
@@ -45,16 +45,16 @@ def gem_velocity(*, workers: int, compute: Delay, momentum: float = 0.9, cap: fl
     References:
         Hermans and Louppe 2018, Algorithm 1; the mean field is derived here.
     """
-    n, goal, cap = _checked(workers, momentum, cap)
+    goal = _goal(momentum, cap)
     mean = checks.require_positive("mean", compute.mean, remedy="Give a law with a mean.")
 
     def excess(r: float) -> float:  # E min((M - rX)_+, cap) is the integral of P(rX < v) from M - cap to M
-        return n * _integral(lambda v: compute.cdf(mean * v / r), max(goal - cap, 0.0), goal, jump=r) - r
+        return workers * _integral(lambda v: compute.cdf(mean * v / r), max(goal - cap, 0.0), goal, jump=r) - r
 
-    return root_between(excess, 1e-9 * goal, n * goal)
+    return root_between(excess, 1e-9 * goal, workers * goal)
 
 
-def gem_energy_ratio(*, workers: int, compute: Delay, momentum: float = 0.9, cap: float = CAP) -> float:
+def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = CAP) -> float:
     """E_k(central) / E_k(proxy) under GEM on a constant gradient (approximate).
 
     E min(max(M, rX), rX + cap)² / M² with r from `gem_velocity`, whose assumptions hold. The displacement is that of
@@ -73,7 +73,7 @@ def gem_energy_ratio(*, workers: int, compute: Delay, momentum: float = 0.9, cap
         >>> round(gem_energy_ratio(workers=10, compute=Exponential(1.0)), 2)
         6.26
     """
-    _, goal, cap = _checked(workers, momentum, cap)
+    goal = _goal(momentum, cap)
     r = gem_velocity(workers=workers, compute=compute, momentum=momentum, cap=cap)
 
     def beyond(t: FloatArray) -> FloatArray:  # P(rX > t)
@@ -88,7 +88,7 @@ def gem_energy_ratio(*, workers: int, compute: Delay, momentum: float = 0.9, cap
     return float(square / goal**2)
 
 
-def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float = 1.0) -> float:
+def gem_round_robin_scaling(*, workers: Workers, momentum: Momentum = 0.9, kappa: float = 1.0) -> float:
     """Mean π of GEM on a constant gradient under round robin without a clamp, κ / ((1 - μ)(n + 1)) (exact).
 
     The n + 1 last commits, the worker's own previous one among them, add up to the proxy's velocity. The pattern within
@@ -104,11 +104,10 @@ def gem_round_robin_scaling(*, workers: int, momentum: float = 0.9, kappa: float
         >>> round(gem_round_robin_scaling(workers=4), 6)
         2.0
     """
-    n, goal, _ = _checked(workers, momentum, CAP)
-    return float(checks.not_negative("kappa", kappa)) * goal / (n + 1)
+    return float(checks.not_negative("kappa", kappa)) * (1 / (1 - momentum)) / (workers + 1)
 
 
-def gem_single_worker_limit(momentum: float = 0.9) -> float:
+def gem_single_worker_limit(momentum: Momentum = 0.9) -> float:
     """The ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ) (exact).
 
     For the variant "script" on a quadratic. At the limit x, x, -x, -x, … is a periodic orbit, in which every second
@@ -123,11 +122,10 @@ def gem_single_worker_limit(momentum: float = 0.9) -> float:
         >>> round(gem_single_worker_limit(0.9), 4)
         1.9053
     """
-    momentum = checked_momentum(momentum)
     return 2 * (1 + momentum**2) / (1 + momentum)
 
 
-def signed_gem_limit(momentum: float = 0.9) -> float:
+def signed_gem_limit(momentum: Momentum = 0.9) -> float:
     """The step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ) (exact).
 
     Each commit of the variant "signed" with κ = 1 turns the central variable into the committing worker's own
@@ -137,10 +135,10 @@ def signed_gem_limit(momentum: float = 0.9) -> float:
         >>> signed_gem_limit(0.5)
         3.0
     """
-    return 2 * (1 + checked_momentum(momentum))
+    return 2 * (1 + momentum)
 
 
-def signed_gem_noise_floor(kappa: float, momentum: float = 0.9) -> float:
+def signed_gem_noise_floor(kappa: Kappa, momentum: Momentum = 0.9) -> float:
     """Stationary Var x of signed GEM, per unit of the raw update's variance: `proxy_noise_floor` (exact).
 
     The same for every number of workers and schedule: perfect matching averages nothing over workers.
@@ -156,12 +154,11 @@ def signed_gem_noise_floor(kappa: float, momentum: float = 0.9) -> float:
     return proxy_noise_floor(kappa, momentum)
 
 
-def _checked(workers: int, momentum: float, cap: float) -> tuple[int, float, float]:
-    """n, M and the clamp."""
-    n = checked_workers(workers)
+def _goal(momentum: float, cap: float) -> float:
+    """M, the proxy's velocity, with a clamp that makes sense."""
     if not cap > 0:
         raise ValueError(f"`cap` must be positive; got {cap!r}. The script's is 5; `math.inf` means no clamp.")
-    return n, 1 / (1 - checked_momentum(momentum)), float(cap)
+    return 1 / (1 - momentum)
 
 
 def _integral(function: Callable[[FloatArray], FloatArray], low: float, high: float, jump: float) -> float:

@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import groups, one_law_per_worker
-from asyncsim.theory._arguments import checked_workers
+from asyncsim.theory._arguments import Workers
 
 
-def commit_shares(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArray:
+def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> FloatArray:
     """Each worker's share of the commits in the long run: p_w = (1/m_w) / Σ_v 1/m_v, m_w its mean seconds per commit.
 
     Exact for asynchronous workers who never wait, with any laws: then a worker's commits are a renewal process. A wait
@@ -43,7 +43,7 @@ def commit_shares(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArr
         >>> commit_shares(compute=[Exponential(1.0), Exponential(2.0)], workers=2).round(3).tolist()
         [0.667, 0.333]
     """
-    groups(compute, checked_workers(workers))  # refuses means that are not finite and positive
+    groups(compute, workers)  # refuses means that are not finite and positive
     rates = 1 / np.array([law.mean for law in one_law_per_worker(compute, workers)])
     return rates / rates.sum()
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
-from asyncsim.theory._arguments import checked_momentum
+from asyncsim.theory._arguments import Momentum
 
 IntArray = NDArray[np.int64]
 Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray, float], None]
@@ -52,7 +52,7 @@ RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # with what each worker ke
 
 
 def lyapunov_exponent(
-    kappa: ArrayLike, order: ArrayLike, *, rule: str = "downpour", momentum: float = 0.9, workers: int | None = None
+    kappa: ArrayLike, order: ArrayLike, *, rule: str = "downpour", momentum: Momentum = 0.9, workers: int | None = None
 ) -> FloatArray:
     """Mean growth of log|x| per commit on a quadratic without noise, by simulation (Monte Carlo): approximate.
 
@@ -81,7 +81,6 @@ def lyapunov_exponent(
         True
     """
     checks.one_of("rule", rule, RULES)
-    momentum = checked_momentum(momentum)
     kappas = np.asarray(checks.finite("kappa", kappa), float)
     rows, workers = _checked_order(order, workers)
     growth = _growth(kappas.ravel(), rows, workers, rule, momentum)
@@ -94,7 +93,7 @@ def almost_sure_limit(
     low: float,
     high: float,
     rule: str = "downpour",
-    momentum: float = 0.9,
+    momentum: Momentum = 0.9,
     workers: int | None = None,
 ) -> float:
     """The ηh in [low, high] at which the Lyapunov exponent becomes positive, by simulation: approximate.

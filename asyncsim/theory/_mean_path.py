@@ -9,10 +9,10 @@ from asyncsim import _checks as checks
 from asyncsim import delays
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import one_law_per_worker
-from asyncsim.theory._arguments import checked_commits, checked_k, checked_kappa, checked_workers, momentum_and_place
+from asyncsim.theory._arguments import Commits, K, Kappa, Momentum, Workers, momentum_and_place, require_k
 
 
-def implicit_momentum(workers: int, k: int = 1, worker_momentum: float = 0.0) -> float:
+def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.0) -> float:
     """The momentum that the mean of asynchronous SGD has: 1 - (1 - μ) K/n (exact).
 
     E Δ_{t+1} = [1 - (1 - μ) K/n] E Δ_t - (ηK/n) E ∇L(x_t), Δ_t = x_t - x_{t-1}, for any differentiable L: with
@@ -35,12 +35,11 @@ def implicit_momentum(workers: int, k: int = 1, worker_momentum: float = 0.0) ->
     References:
         Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum" (1 - 1/n, with independent staleness).
     """
-    n = checked_workers(workers)
-    k = checked_k(k, n)
-    return 1 - (1 - float(checks.fraction("worker_momentum", worker_momentum))) * k / n
+    require_k(k, workers)
+    return 1 - (1 - worker_momentum) * k / workers
 
 
-def mean_stability_limit(*, workers: int, worker_momentum: float = 0.0) -> float:
+def mean_stability_limit(*, workers: Workers, worker_momentum: float = 0.0) -> float:
     """The ηh above which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ) (exact but not safe).
 
     Here ηh is the step size times the curvature. Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n,
@@ -59,7 +58,7 @@ def mean_stability_limit(*, workers: int, worker_momentum: float = 0.0) -> float
 
 
 def expected_displacements(
-    mean_gradients: ArrayLike, *, workers: int, learning_rate: float, k: int = 1, worker_momentum: float = 0.0
+    mean_gradients: ArrayLike, *, workers: Workers, learning_rate: float, k: K = 1, worker_momentum: float = 0.0
 ) -> FloatArray:
     """E Δ_{t+1} from the mean gradients E ∇L(x_0), …, E ∇L(x_t), for any loss (exact).
 
@@ -94,10 +93,10 @@ def expected_path(
     gradient: Callable[[FloatArray], ArrayLike],
     start: ArrayLike,
     *,
-    workers: int,
+    workers: Workers,
     learning_rate: float,
-    commits: int,
-    k: int = 1,
+    commits: Commits,
+    k: K = 1,
     momentum: float = 0.0,
     where: str = "none",
 ) -> FloatArray:
@@ -122,7 +121,6 @@ def expected_path(
         [1.0, 0.5, 0.125, -0.09375]
     """
     momentum, where = momentum_and_place(momentum, where)
-    commits = checked_commits(commits)
     carried = implicit_momentum(workers, k, momentum if where == "worker" else 0.0)
     kept = momentum if where == "server" else 0.0
     x = np.asarray(checks.finite("start", start), float)
@@ -136,7 +134,7 @@ def expected_path(
     return np.stack(path)
 
 
-def mean_polynomial(kappa: float, *, workers: int, momentum: float = 0.0, where: str = "none") -> FloatArray:
+def mean_polynomial(kappa: Kappa, *, workers: Workers, momentum: float = 0.0, where: str = "none") -> FloatArray:
     """Coefficients, highest power first, whose roots are the factors per commit of E x_t on a quadratic (exact).
 
     (z - 1)(z - m) + (ηh/n) z with m = `implicit_momentum`, and (z - 1)(z - μ)(z - q) + (ηh/n) z² with heavy ball μ at
@@ -155,7 +153,6 @@ def mean_polynomial(kappa: float, *, workers: int, momentum: float = 0.0, where:
         >>> [round(c, 4) for c in mean_polynomial(0.4, workers=4).tolist()]
         [1.0, -1.65, 0.75]
     """
-    kappa = checked_kappa(kappa)
     momentum, where = momentum_and_place(momentum, where)
     carried = implicit_momentum(workers, worker_momentum=momentum if where == "worker" else 0.0)
     kept = [momentum] if where == "server" else []
@@ -165,7 +162,7 @@ def mean_polynomial(kappa: float, *, workers: int, momentum: float = 0.0, where:
 
 
 def expected_quadratic_path(
-    kappa: float, *, workers: int, compute: Delay | Sequence[Delay], commits: int, start: float = 1.0
+    kappa: Kappa, *, workers: int, compute: Delay | Sequence[Delay], commits: Commits, start: float = 1.0
 ) -> FloatArray:
     """E x_t on a quadratic from a common start, for exponential workers with any rates (exact).
 
@@ -187,8 +184,6 @@ def expected_quadratic_path(
         >>> expected_quadratic_path(0.5, workers=2, compute=law, commits=3).tolist()
         [1.0, 0.5, 0.125, -0.09375]
     """
-    kappa = checked_kappa(kappa)
-    commits = checked_commits(commits)
     laws = one_law_per_worker(compute, workers)
     if not all(isinstance(law, delays.Exponential) for law in laws):
         raise ValueError(f"`compute` must be exponential; got {compute!r}. `kernel_path` approximates other laws.")
@@ -206,7 +201,7 @@ def expected_quadratic_path(
 MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail that was cut off)
 
 
-def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.0) -> FloatArray:
+def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float = 1.0) -> FloatArray:
     """The mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0; approximate, exact in two cases.
 
     It assumes that staleness is independent from commit to commit and of the iterates. For a round robin (q_{n-1} = 1)
@@ -231,15 +226,14 @@ def kernel_path(pmf: ArrayLike, *, kappa: float, commits: int, start: float = 1.
     References:
         Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum".
     """
-    q, kappa = _checked(pmf, kappa)
-    commits = checked_commits(commits)
+    q = _distribution(pmf)
     known = np.full(len(q) + commits, float(start))  # the first len(q) entries are x_{-k}
     for t in range(len(q) - 1, len(q) - 1 + commits):
         known[t + 1] = known[t] - kappa * (q @ known[t - len(q) + 1 : t + 1][::-1])
     return known[len(q) - 1 :]
 
 
-def kernel_polynomial(pmf: ArrayLike, *, kappa: float) -> FloatArray:
+def kernel_polynomial(pmf: ArrayLike, *, kappa: Kappa) -> FloatArray:
     """Coefficients of z^{m+1} - z^m + ηh Σ_k q_k z^{m-k}, highest power first. m is the largest staleness.
 
     Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: up to a factor, it is
@@ -251,13 +245,13 @@ def kernel_polynomial(pmf: ArrayLike, *, kappa: float) -> FloatArray:
         >>> kernel_polynomial([0.0, 1.0], kappa=0.5).tolist()
         [1.0, -1.0, 0.5]
     """
-    q, kappa = _checked(pmf, kappa)
+    q = _distribution(pmf)
     coefficients = np.concatenate([[1.0], kappa * q])
     coefficients[1] -= 1
     return coefficients
 
 
-def kernel_rate(pmf: ArrayLike, *, kappa: float) -> float:
+def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
     """Factor per commit by which `kernel_path` decays or grows: the largest root's modulus.
 
     Exact for the recursion, hence approximate or exact for a cluster as `kernel_path` is. The longer the pmf, the
@@ -272,8 +266,8 @@ def kernel_rate(pmf: ArrayLike, *, kappa: float) -> float:
     return float(np.abs(np.roots(kernel_polynomial(pmf, kappa=kappa))).max(initial=0.0))
 
 
-def _checked(pmf: ArrayLike, kappa: float) -> tuple[FloatArray, float]:
+def _distribution(pmf: ArrayLike) -> FloatArray:
     q = np.asarray(checks.not_negative("pmf", pmf), float)
     if q.ndim != 1 or abs(q.sum() - 1) > MASS_TOLERANCE:
         raise ValueError(f"`pmf` must be one-dimensional with sum 1; got shape {q.shape} and sum {q.sum():.6g}.")
-    return q, checked_kappa(kappa)
+    return q

@@ -1,21 +1,24 @@
 """Pipelines of stages in closed form: staleness, and the bubble of synchronous ones."""
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import one_of, require_integer, require_not_negative, require_positive
+from asyncsim._checks import one_of
+from asyncsim.delays._law import not_negative, positive, whole
 
 SCHEDULES = ("pipedream", "concurrent", "1f1b", "gpipe")
 TOLERANCE = 1e-9  # relative: a quotient that is a whole number up to rounding
 
 
 def pipeline_staleness(
-    stages: int,
+    stages: Annotated[int, whole(1, "Use one stage or more.")],
     schedule: str = "pipedream",
     *,
-    forward: float = 1.0,
-    backward: float = 1.0,
-    transfer: float = 0.0,
+    forward: Annotated[float, positive("Give seconds of a forward pass.")] = 1.0,
+    backward: Annotated[float, positive("Give seconds of a backward pass.")] = 1.0,
+    transfer: Annotated[float, not_negative("Give seconds of a transfer, or 0.")] = 0.0,
 ) -> NDArray[np.int64]:
     """Staleness of each stage of a full pipeline, in updates of that stage, which are one per micro-batch.
 
@@ -51,12 +54,9 @@ def pipeline_staleness(
         s, from 1 on, in its equation of weight stashing).
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
-    stages = require_integer("stages", stages, least=1, remedy="Use one stage or more.")
     one_of("schedule", schedule, SCHEDULES)
     behind = np.arange(stages - 1, -1, -1)
-    f = require_positive("forward", forward, remedy="Give seconds of a forward pass.")
-    b = require_positive("backward", backward, remedy="Give seconds of a backward pass.")
-    c = require_not_negative("transfer", transfer, remedy="Give seconds of a transfer, or 0.")
+    f, b, c = forward, backward, transfer
     if schedule == "pipedream":
         return behind
     if schedule != "concurrent":
@@ -70,7 +70,10 @@ def pipeline_staleness(
     return np.ceil(back / f * (1 - TOLERANCE)).astype(np.int64) - 1
 
 
-def pipeline_bubble(stages: int, micro_batches: int) -> float:
+def pipeline_bubble(
+    stages: Annotated[int, whole(1, "Use one stage or more.")],
+    micro_batches: Annotated[int, whole(1, "Use one micro-batch or more.")],
+) -> float:
     """Share of the time in which a stage of a synchronous pipeline computes nothing.
 
     (S - 1)/(M + S - 1), for passes that take the same time at every stage and transfers that take none: a mini-batch
@@ -94,6 +97,4 @@ def pipeline_bubble(stages: int, micro_batches: int) -> float:
     References:
         Huang et al. 2019, "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism".
     """
-    stages = require_integer("stages", stages, least=1, remedy="Use one stage or more.")
-    micro_batches = require_integer("micro_batches", micro_batches, least=1, remedy="Use one micro-batch or more.")
     return (stages - 1) / (micro_batches + stages - 1)

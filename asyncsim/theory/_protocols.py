@@ -2,15 +2,16 @@
 
 from itertools import combinations_with_replacement
 from math import comb
+from typing import Annotated
 
 import numpy as np
 
-from asyncsim._checks import require_integer
 from asyncsim.delays import FloatArray
-from asyncsim.theory._arguments import FRESH, checked_protocol, checked_rate, checked_size, checked_workers
+from asyncsim.delays._law import whole
+from asyncsim.theory._arguments import FRESH, Rate, Size, Workers, checked_protocol
 
 
-def batched_staleness_pmf(*, protocol: str, workers: int, size: int, k: int | None = None) -> FloatArray:
+def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | None = None) -> FloatArray:
     """Exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
 
     "async":          P(τ = j) = (1/n) (1 - 1/n)^j
@@ -43,7 +44,7 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: int, k: int | No
         Zhang, Gupta, Lian and Liu 2016, "Staleness-aware async-SGD for distributed deep learning" (softsync).
     """
     step = checked_protocol(protocol, workers, k)
-    tau = np.arange(checked_size(size) + 1.0)
+    tau = np.arange(size + 1.0)
     if step.name in FRESH:
         at_least = np.where(tau == 0, 1.0, 0.0)
     elif step.name == "k_batch_async":
@@ -86,9 +87,10 @@ def _batch_tail(workers: int, k: int, tau: FloatArray) -> FloatArray:
 
 
 _MOST_STATES = 20_000
+Slack = Annotated[int, whole(0, "Use 0 for lockstep.")]
 
 
-def ssp_staleness_bound(*, workers: int, slack: int) -> int:
+def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
     """Largest possible staleness, in commits: τ <= (n - 1) (2 slack + 1), for any delays.
 
     Exact as a bound: when a worker reads after c commits of its own, every other worker has made at least c - slack,
@@ -110,11 +112,10 @@ def ssp_staleness_bound(*, workers: int, slack: int) -> int:
         Ho, Cipar, Cui, Kim, Lee, Gibbons, Gibson, Ganger and Xing 2013, "More effective distributed ML via a stale
         synchronous parallel parameter server" (the protocol).
     """
-    workers, slack = _checked(workers, slack)
     return (workers - 1) * (2 * slack + 1)
 
 
-def ssp_throughput(*, workers: int, slack: int, rate: float) -> float:
+def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
     """Exact commits per second of equal exponential workers: rate · E[workers that run].
 
     n = 2: 2 λ (2 s + 2) / (2 s + 3);  s = 0: n λ / H_n, H_n = 1 + 1/2 + ... + 1/n;  n = 1: λ.
@@ -136,12 +137,11 @@ def ssp_throughput(*, workers: int, slack: int, rate: float) -> float:
         >>> round(ssp_throughput(workers=2, slack=3, rate=1.0), 4)
         1.7778
     """
-    rate = checked_rate(rate)
-    running, probability = _running_law(*_checked(workers, slack))
+    running, probability = _running_law(workers, slack)
     return rate * float(running @ probability)
 
 
-def ssp_staleness_mean(*, workers: int, slack: int) -> float:
+def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
     """Exact mean staleness of equal exponential workers: mean number of other workers that run at a commit.
 
     A blocked worker holds no parameters: it reads when it may start. n = 2: (2 s + 1) / (2 s + 2);
@@ -161,7 +161,7 @@ def ssp_staleness_mean(*, workers: int, slack: int) -> float:
         >>> round(ssp_staleness_mean(workers=2, slack=1), 9)
         0.75
     """
-    running, probability = _running_law(*_checked(workers, slack))
+    running, probability = _running_law(workers, slack)
     return float((running * (running - 1)) @ probability / (running @ probability))
 
 
@@ -207,8 +207,3 @@ def _successors(state: tuple[int, ...], slack: int) -> dict[tuple[int, ...], int
             shifted = tuple(other - leads[0] for other in leads)
             after[shifted] = after.get(shifted, 0) + 1
     return after
-
-
-def _checked(workers: int, slack: int) -> tuple[int, int]:
-    workers = checked_workers(workers)
-    return workers, require_integer("slack", slack, least=0, remedy="Use 0 for lockstep.")

@@ -1,13 +1,13 @@
 """Workers and a server that takes time: M/M/c//n queues (machine repairman), and the staleness behind them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_integer
 from asyncsim.delays import Delay, Exponential, FloatArray
-from asyncsim.theory._arguments import checked_rate, checked_service_rate, checked_size, checked_workers
+from asyncsim.delays._law import whole
+from asyncsim.theory._arguments import Rate, ServiceRate, Size, Workers
 
 
 class ClosedNetwork(NamedTuple):
@@ -28,7 +28,7 @@ class ClosedNetwork(NamedTuple):
     delay_lengths: FloatArray
 
 
-def throughput(workers: int, compute_rate: float, service_rate: float) -> float:
+def throughput(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Commits per second with one exponential server: ν (1 - P_0).
 
     P_k = n! / (n - k)! ρ^k P_0 is the probability of k workers at the server, ρ = λ/ν. Exact in the long run for
@@ -55,7 +55,7 @@ def throughput(workers: int, compute_rate: float, service_rate: float) -> float:
     return _repairman(workers, compute_rate, service_rate).throughput
 
 
-def queue_length(workers: int, compute_rate: float, service_rate: float) -> float:
+def queue_length(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Mean number of workers at the server, the one in service included: n - throughput / λ.
 
     Arguments, assumptions, errors and reference as in `throughput`. Exact.
@@ -67,7 +67,7 @@ def queue_length(workers: int, compute_rate: float, service_rate: float) -> floa
     return _repairman(workers, compute_rate, service_rate).queue_length
 
 
-def utilisation(workers: int, compute_rate: float, service_rate: float) -> float:
+def utilisation(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Share of time in which the server is busy: 1 - P_0 = throughput / ν.
 
     Arguments, assumptions, errors and reference as in `throughput`. Exact.
@@ -79,7 +79,7 @@ def utilisation(workers: int, compute_rate: float, service_rate: float) -> float
     return _repairman(workers, compute_rate, service_rate).utilisation
 
 
-def knee(compute_rate: float, service_rate: float) -> float:
+def knee(compute_rate: Rate, service_rate: ServiceRate) -> float:
     """The number of workers at which the server becomes the bottleneck: n* = 1 + ν/λ.
 
     Exact as the crossing of the two asymptotes of throughput, n / (1/λ + 1/ν) and ν; the throughput itself bends
@@ -99,10 +99,16 @@ def knee(compute_rate: float, service_rate: float) -> float:
     References:
         Denning and Buzen 1978, "The operational analysis of queueing network models".
     """
-    return 1 + checked_service_rate(service_rate) / checked_rate(compute_rate, "compute_rate")
+    return 1 + service_rate / compute_rate
 
 
-def mean_value_analysis(*, workers: int, service: Delay, delays: Sequence[Delay], slots: int = 1) -> ClosedNetwork:
+def mean_value_analysis(
+    *,
+    workers: Workers,
+    service: Delay,
+    delays: Sequence[Delay],
+    slots: Annotated[int, whole(1, "Use one slot or more.")] = 1,
+) -> ClosedNetwork:
     """Exact long-run averages of workers that pass through delays and then one queue, again and again.
 
     With Z the sum of the mean delays and S the mean service, k workers are at the server with probability
@@ -133,8 +139,6 @@ def mean_value_analysis(*, workers: int, service: Delay, delays: Sequence[Delay]
         Baskett, Chandy, Muntz and Palacios 1975, "Open, closed, and mixed networks of queues with different
         classes of customers" (why any law of delays gives the same).
     """
-    workers = checked_workers(workers)
-    slots = require_integer("slots", slots, least=1, remedy="Use one slot or more.")
     if not isinstance(service, Exponential):
         raise ValueError(
             f"`service` must be exponential for a closed form; got {service!r}. "
@@ -166,12 +170,11 @@ def _averages(pmf: FloatArray, service: float, slots: int, means: FloatArray) ->
 
 
 def _repairman(workers: int, compute_rate: float, service_rate: float) -> ClosedNetwork:
-    workers = checked_workers(workers)
-    thinking, service = 1 / checked_rate(compute_rate, "compute_rate"), 1 / checked_service_rate(service_rate)
+    thinking, service = 1 / compute_rate, 1 / service_rate
     return _averages(server_pmf(workers, thinking, service), service, 1, np.array([thinking]))
 
 
-def queue_staleness_pmf(*, workers: int, compute_rate: float, service_rate: float, size: int) -> FloatArray:
+def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: ServiceRate, size: Size) -> FloatArray:
     """Exact distribution of staleness for exponential compute times and an exponential first-in first-out server.
 
     A worker's commit and the following read are one event at the end of its service. It leaves the other n - 1
@@ -200,7 +203,6 @@ def queue_staleness_pmf(*, workers: int, compute_rate: float, service_rate: floa
     """
     from scipy.linalg import solve_banded
 
-    size = checked_size(size)
     start, silent, service = _tagged(workers, compute_rate, service_rate)
     n = len(start)
     banded = np.zeros((2, n))  # the transpose of `silent`: diagonal and the one below it
@@ -213,7 +215,7 @@ def queue_staleness_pmf(*, workers: int, compute_rate: float, service_rate: floa
     return pmf[:size]
 
 
-def queue_staleness_variance(*, workers: int, compute_rate: float, service_rate: float) -> float:
+def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Exact variance, in commits², of the staleness of `queue_staleness_pmf`, from linear equations.
 
     Far above the knee it tends to r (1 + r), r = ν/λ, whatever n: the queue makes staleness regular. Without
@@ -243,7 +245,7 @@ def queue_staleness_variance(*, workers: int, compute_rate: float, service_rate:
     return float(square - mean**2)
 
 
-def saturated_staleness_variance(*, compute_rate: float, service_rate: float) -> float:
+def saturated_staleness_variance(*, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Limit of `queue_staleness_variance`, in commits², for n far above the knee: r (1 + r), r = ν/λ.
 
     Exact as n -> ∞: the server never idles, so the workers that compute are a Poisson stream with exponential
@@ -261,12 +263,12 @@ def saturated_staleness_variance(*, compute_rate: float, service_rate: float) ->
         >>> saturated_staleness_variance(compute_rate=1.0, service_rate=2.0)
         6.0
     """
-    ratio = checked_service_rate(service_rate) / checked_rate(compute_rate, "compute_rate")
+    ratio = service_rate / compute_rate
     return ratio * (1 + ratio)
 
 
 def separate_pull_staleness_mean(
-    *, workers: int, service: Delay, before_read: Sequence[Delay], after_read: Sequence[Delay], slots: int = 1
+    *, workers: Workers, service: Delay, before_read: Sequence[Delay], after_read: Sequence[Delay], slots: int = 1
 ) -> float:
     """Exact mean staleness where a worker does not read at the instant of its own commit.
 
@@ -304,7 +306,6 @@ def separate_pull_staleness_mean(
     References:
         Reiser and Lavenberg 1980, "Mean-value analysis of closed multichain queuing networks".
     """
-    workers = checked_workers(workers)
     delays = [*before_read, *after_read]
     others = mean_value_analysis(workers=max(workers - 1, 1), service=service, delays=delays, slots=slots)
     return workers - 1 - float(others.delay_lengths[: len(before_read)].sum()) if workers > 1 else 0.0
@@ -312,9 +313,6 @@ def separate_pull_staleness_mean(
 
 def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, float]:
     """What one worker sees of the others while it computes: their queue at its start, and how it changes."""
-    workers = checked_workers(workers)
-    compute_rate = checked_rate(compute_rate, "compute_rate")
-    service_rate = checked_service_rate(service_rate)
     state = np.arange(workers)
     arrivals = compute_rate * (workers - 1 - state)
     silent = np.diag(compute_rate + arrivals + service_rate * (state > 0)) - np.diag(arrivals[:-1], k=1)

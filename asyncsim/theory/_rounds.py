@@ -1,16 +1,19 @@
 """Expected seconds per step of the server, what waiting for the slowest costs, and the error over wall-clock time."""
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._checks import require_positive
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
+from asyncsim.delays._law import not_negative, whole
 from asyncsim.delays._per_worker import groups
-from asyncsim.theory._arguments import Protocol, checked_kappa, checked_protocol, checked_rate
+from asyncsim.theory._arguments import Kappa, Protocol, Rate, checked_protocol
 from asyncsim.theory._numerics import integrals, quantile
 
 
-def round_time(workers: int, k: int | None = None, rate: float = 1.0, protocol: str = "sync") -> float:
+def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: str = "sync") -> float:
     """Exact expected seconds per step of the server, for equal exponential workers and a zero-time server.
 
     "sync":                             H_n / λ,  H_n = 1 + 1/2 + ... + 1/n
@@ -39,7 +42,7 @@ def round_time(workers: int, k: int | None = None, rate: float = 1.0, protocol: 
         Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race".
     """
     step = checked_protocol(protocol, workers, k)
-    law = Exponential(1 / checked_rate(rate))
+    law = Exponential(1 / rate)
     if step.name in ("k_batch_sync", "k_batch_async", "async"):
         return step.k * law.mean / step.workers
     return expected_order_statistic(law, k=step.k, n=step.workers)
@@ -111,7 +114,12 @@ def asynchronous_speed_up(*, compute: Delay, workers: int) -> float:
     return synchronous / round_time_of_law(compute=compute, workers=workers, protocol="async")
 
 
-def expected_order_statistic(law: Delay, *, k: int, n: int) -> float:
+def expected_order_statistic(
+    law: Delay,
+    *,
+    k: Annotated[int, whole(1, "Use 1 for the shortest delay.")],
+    n: Annotated[int, whole(1, "Wait for one delay or more.")],
+) -> float:
     """E X_{k:n}, the mean seconds of the k-th shortest of n independent delays: ∫_0^∞ P(fewer than k delays <= t) dt.
 
     Exact: closed forms for the constant, uniform, (shifted) exponential and Pareto laws,
@@ -139,8 +147,6 @@ def expected_order_statistic(law: Delay, *, k: int, n: int) -> float:
     References:
         David and Nagaraja 2003, "Order statistics", chapter 3.
     """
-    n = require_integer("n", n, least=1, remedy="Wait for one delay or more.")
-    k = require_integer("k", k, least=1, remedy="Use 1 for the shortest delay.")
     if k > n:
         raise ValueError(f"`k` must be at most `n`; got {k} > {n}. Use k = n for the longest delay.")
     if law.variance == 0:
@@ -202,9 +208,9 @@ def error_curve(
     seconds: ArrayLike,
     *,
     workers: int,
-    kappa: float,
-    rate: float,
-    noise: float = 0.0,
+    kappa: Kappa,
+    rate: Rate,
+    noise: Annotated[float, not_negative("Give the variance of one raw update.")] = 0.0,
     start: float = 1.0,
     protocol: str = "async",
     k: int | None = None,
@@ -253,9 +259,6 @@ def error_curve(
         same trade-off).
     """
     step = checked_protocol(protocol, workers, k)
-    kappa = checked_kappa(kappa)
-    rate = checked_rate(rate)
-    noise = require_not_negative("noise", noise, remedy="Give the variance of one raw update.")
     times = np.asarray(seconds, dtype=np.float64)
     if times.ndim != 1 or not (np.isfinite(times) & (times >= 0)).all():
         raise ValueError(f"`seconds` must be a list of finite times of at least 0; got {seconds!r}. Give one or more.")

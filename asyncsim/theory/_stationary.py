@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from asyncsim.delays import Delay
 from asyncsim.delays._per_worker import one_law_per_worker
-from asyncsim.theory._arguments import checked_kappa, momentum_and_place
+from asyncsim.theory._arguments import Kappa, momentum_and_place
 from asyncsim.theory._constant_delay import constant_delay_limit, constant_delay_moments
 from asyncsim.theory._moments import moment_system
 from asyncsim.theory._phases import in_turn
@@ -52,7 +52,7 @@ def stability_limit(
 
 
 def noise_floor(
-    kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
+    kappa: Kappa, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
     """Stationary variance of x at a commit, per unit of the variance of a raw update's noise (exact).
 
@@ -87,7 +87,7 @@ def noise_floor(
 
 
 def kinetic_energy(
-    kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
+    kappa: Kappa, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
     """Stationary E_k = ½E(θ_{t+1} - s_t)² of a coordinate, per unit of the variance of a raw update's noise (exact).
 
@@ -109,7 +109,6 @@ def kinetic_energy(
 def _both(
     kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float, where: str
 ) -> tuple[float, float]:
-    kappa = checked_kappa(kappa)
     laws = one_law_per_worker(compute, workers)
     momentum, where = momentum_and_place(momentum, where)
     if in_turn(laws):

@@ -94,21 +94,21 @@ def shorten(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
     """Name the types of arrays in a signature as the code does, and defaults without a name by three dots."""
-    if signature and is_dataclass(obj):
+    if signature and (is_dataclass(obj) or "Annotated[" in signature):
         signature = unchecked(obj)
     short = (text and ARRAY.sub("Array", ARRAY_LIKE.sub(_array_like, text)) for text in (signature, returns))
     return tuple(text and FACTORY.sub("...", text) for text in short)
 
 
-def unchecked(cls: Any) -> str:
-    """The signature of a dataclass without the checks in its annotations.
+def unchecked(obj: Any) -> str:
+    """The signature of a dataclass or function without the checks in its annotations.
 
     Example:
         >>> from asyncsim.delays import Gamma
         >>> unchecked(Gamma)
         '(mean: float, cv: float)'
     """
-    found = inspect.signature(cls)
+    found = inspect.signature(obj)
     bare = [one.replace(annotation=_without_check(one.annotation)) for one in found.parameters.values()]
     plain = found.replace(parameters=bare)
     return stringify_signature(plain, show_return_annotation=False, unqualified_typehints=True)
