@@ -121,10 +121,7 @@ class Log:
         commits: dict[str, Any] = _columns(self.commits, COMMIT_COLUMNS)
         self.commits = bytearray()  # twice the size of the columns, no longer needed
         trace = Trace(
-            workers=workers,
-            **commits,
-            unfinished=Unfinished(**unfinished),
-            faults=Faults(**_in_order(self.faults)),
+            workers=workers, **commits, unfinished=Unfinished(**unfinished), faults=Faults(**_in_order(self.faults))
         )
         trace.check()
         return trace

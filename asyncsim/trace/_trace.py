@@ -376,12 +376,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
     @classmethod
     def from_csv(
-        cls,
-        path: str | os.PathLike[str],
-        workers: int | None = None,
-        *,
-        start: Start = None,
-        resume: str = "central",
+        cls, path: str | os.PathLike[str], workers: int | None = None, *, start: Start = None, resume: str = "central"
     ) -> "Trace":
         """Read a trace that `to_csv` wrote, or the log of a real cluster.
 

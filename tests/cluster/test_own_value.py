@@ -105,16 +105,8 @@ def test_in_other_steps(collect):
 @pytest.mark.parametrize(
     ("column", "change", "message"),
     [
-        (
-            "read_version",
-            +1,
-            "must be the `pull_version` of the same worker's previous commit and its own step",
-        ),
-        (
-            "read_version",
-            -1,
-            "must be the `pull_version` of the same worker's previous commit and its own step",
-        ),
+        ("read_version", +1, "must be the `pull_version` of the same worker's previous commit and its own step"),
+        ("read_version", -1, "must be the `pull_version` of the same worker's previous commit and its own step"),
         ("start_time", -0.1, "`start_time` must not precede the end of the same worker's previous job"),
         ("read_time", -9.0, "`read_time` must be within the same worker's previous job"),
         ("state_lost", True, "`resumes_own` must be false where `state_lost`"),

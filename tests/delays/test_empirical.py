@@ -37,11 +37,7 @@ class TestFromCsv:
 
     @pytest.mark.parametrize(
         "text",
-        [
-            "worker,seconds\n0,1.5\n1, 2e-1\n",
-            "\ufeffseconds,worker\r\n1.5,0\r\n\r\n0.2,1\r\n",
-            'seconds\n"1.5"\n.2',
-        ],
+        ["worker,seconds\n0,1.5\n1, 2e-1\n", "\ufeffseconds,worker\r\n1.5,0\r\n\r\n0.2,1\r\n", 'seconds\n"1.5"\n.2'],
     )
     def test_reads_a_column(self, tmp_path: Path, text: str) -> None:
         assert Empirical.from_csv(self.write(tmp_path, text), column="seconds") == Empirical([0.2, 1.5])

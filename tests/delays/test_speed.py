@@ -168,14 +168,8 @@ def test_variable_speed_is_not_a_delay() -> None:
         (lambda: Profile((0.0, 1.0, 1.0), (1.0, 1.0, 1.0)), "`times` must increase from 0; got"),
         (lambda: Profile((0.0, math.nan), (1.0, 1.0)), "`times` must be finite and not negative; got nan"),
         (lambda: Profile((0.0,), (-1.0,)), r"`speeds` must be finite and not negative; got -1\.0"),
-        (
-            lambda: Profile((0.0, 1.0), (1.0, 0.0)),
-            r"`speeds` must let all work end; got \(1\.0, 0\.0\)",
-        ),
-        (
-            lambda: Profile((0.0,), (0.0,), period=1.0),
-            r"`speeds` must let all work end; got \(0\.0,\)",
-        ),
+        (lambda: Profile((0.0, 1.0), (1.0, 0.0)), r"`speeds` must let all work end; got \(1\.0, 0\.0\)"),
+        (lambda: Profile((0.0,), (0.0,), period=1.0), r"`speeds` must let all work end; got \(0\.0,\)"),
         (lambda: Profile((0.0, 1.0), (1.0, 1.0), period=1.0), r"`period` must be after the last .* 1\.0; got 1\.0"),
         (lambda: Profile((0.0,), (1.0,), period=0.0), r"`period` must be finite and positive; got 0\.0"),
         (lambda: Profile(0.0, (1.0,)), r"`times` must be a sequence of numbers; got 0\.0"),  # type: ignore[arg-type]

@@ -100,10 +100,7 @@ def test_batched_protocols(protocol: protocols.CommitProtocol, name: str, k: int
 
 @pytest.mark.parametrize("law", [Gamma(mean=1.0, cv=0.5), Uniform(0.0, 2.0)], ids=repr)
 def test_any_law(law: Delay) -> None:
-    for protocol, name, k in (
-        (protocols.KAsync(4), "k_async", 4),
-        (protocols.KBatchAsync(4), "k_batch_async", 4),
-    ):
+    for protocol, name, k in ((protocols.KAsync(4), "k_async", 4), (protocols.KBatchAsync(4), "k_batch_async", 4)):
         mean = theory.batched_staleness_mean(protocol=name, workers=8, k=k)
         agree(Cluster(8, law, protocol=protocol), lambda trace: [after_warm_up(trace).mean()], [mean])
     for protocol, name, k in (

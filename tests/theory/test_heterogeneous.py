@@ -178,10 +178,7 @@ def test_heterogeneity_is_the_gradients_variance_anywhere():
         (lambda: theory.weighted_minimum([0.0, 1.0], [1.0]), "`weights` must be one number per worker, here 2"),
         (lambda: theory.weighted_minimum([0.0, 1.0], [0.0, 0.0]), "`weights` must be one number per worker, here 2"),
         (lambda: theory.weighted_minimum([0.0, 1.0], [1, -1]), "`weights` must not be negative"),
-        (
-            lambda: theory.weighted_minimum([0.0, 1.0], [1, 1], curvatures=[1, 2, 3]),
-            "`curvatures` must be a scalar",
-        ),
+        (lambda: theory.weighted_minimum([0.0, 1.0], [1, 1], curvatures=[1, 2, 3]), "`curvatures` must be a scalar"),
         (lambda: theory.weighted_minimum([0.0, 1.0], [1, 1], curvatures=0.0), "`curvatures` must be positive in every"),
         (lambda: theory.heterogeneity([1.0, 2.0], [0.0, 1.0]), r"`minima` must have shape \(workers, 2\)"),
         (lambda: theory.commit_shares(compute=delays.Constant(1.0), workers=0), "`workers` must be an integer of at"),

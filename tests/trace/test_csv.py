@@ -154,11 +154,7 @@ class TestInferredColumns:
 
     def test_reads_that_tie(self):
         """Worker 0 reads right after its own commit at 2, before that of worker 1; worker 2 waited and sees both."""
-        log = {
-            "worker": [2, 0, 1, 0, 2],
-            "read_time": [0, 0, 0, 2, 2],
-            "commit_time": [1, 2, 2, 3, 4],
-        }
+        log = {"worker": [2, 0, 1, 0, 2], "read_time": [0, 0, 0, 2, 2], "commit_time": [1, 2, 2, 3, 4]}
         assert Trace.from_columns(log).read_version.tolist() == [0, 0, 0, 2, 3]
 
     def test_all_begin_with_version_0(self):
@@ -227,10 +223,7 @@ BAD_LOGS = [
     (f"worker,commit_time\n0,{'z' * 9999}\n", "`commit_time` must be a number; line 2 has 'zzz"),
     (f"worker,commit_time\n0,{'1,' * 2**19}\n", "it must have lines of at most 1048576 characters; line 2 is longer"),
     (",".join(map(str, range(100_000))), "it must have at most 1000 columns; got 100000. Keep"),
-    (
-        "worker,commit_time\na,1700000001\nb,1700000000\n",
-        "`commit_time` must count from .*; line 3 has 17.*0.0",
-    ),
+    ("worker,commit_time\na,1700000001\nb,1700000000\n", "`commit_time` must count from .*; line 3 has 17.*0.0"),
     ("worker,read_time,commit_time\na,2e8,2.1e8\n", "`read_time` must count from the start of the run; line 2 has 2"),
     (
         "worker,commit_time\n" + "".join(f"0,{900 + k}\n" for k in range(11)),

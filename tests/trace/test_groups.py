@@ -72,10 +72,7 @@ BAD = [
     (lambda: grouped(second=[0, 1]), r"`read_version\[second\]` must be whole numbers, one for each of 5 commits; got"),
     (lambda: grouped(**{"a[b": READS["first"]}), r"`groups` must be names; got 'a\[b'"),
     (lambda: dataclasses.replace(grouped(), groups=("a", "a")), "`groups` must not name a group twice; got 'a' twice"),
-    (
-        lambda: dataclasses.replace(grouped(), groups=("a",)),
-        r"shape \(5, 1\); got shape \(5, 2\)",
-    ),
+    (lambda: dataclasses.replace(grouped(), groups=("a",)), r"shape \(5, 1\); got shape \(5, 2\)"),
     (lambda: dataclasses.replace(grouped(), read_version=[0] * 5).check(), "`read_version` must be the smallest of"),
     (
         lambda: dataclasses.replace(grouped(), pull_version=grouped().read_version).check(),
