@@ -1,4 +1,4 @@
-"""GEM's predictions: known numbers, the variant that is exact, and how far the mean field is off."""
+"""GEM's predictions: the variant that is exact, and how far the mean field is off."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Protocols that take several gradients per step, and SSP: published numbers, identities, small simulations."""
+"""Protocols that take several gradients per step, and SSP: known numbers and identities."""
 
 from math import comb
 
@@ -11,7 +11,6 @@ from asyncsim import theory
 
 pytestmark = pytest.mark.quick
 
-STANDARD_ERRORS = 5
 workers_and_k = st.integers(1, 30).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
 
 
