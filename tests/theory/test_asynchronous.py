@@ -1,4 +1,4 @@
-"""Stationary staleness against published numbers, identities, and a Markov chain."""
+"""Stationary staleness: two numerical routes, identities, and what is refused."""
 
 from collections.abc import Sequence
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, Uniform
 
-
 # service rate -> variance of staleness: 16 workers, compute rate 1
 KNOWN = {1000.0: 239.51, 32.0: 216.66, 16.0: 169.46, 8.0: 70.54, 2.0: 6.000}
 
