@@ -31,7 +31,7 @@ LARGEST_SHOWN = 10  # staleness up to which the distribution is drawn
 
 
 def compute(slots=96, group=4, batch=8, lead=2, cv=1.0, train=0.5, steps=500, seeds=4) -> dict[str, np.ndarray]:
-    """Staleness, throughput and idle shares for every order, with what theory says.
+    """Staleness, throughput and idle shares for every order, with predictions.
 
     Args:
         slots: Samples that are generated at the same time.

@@ -81,7 +81,7 @@ class RolloutFit:
     def what_if(self, *, steps: int = 200, draws: int = 16, seed: int = 0, **changes: Any) -> dict[str, Interval]:
         """Simulate the fitted system with other arguments, such as `lead=4` or `slots=192`.
 
-        Each draw of the laws is simulated once, so that the intervals hold what the log leaves open and the chance of
+        Each draw of the laws is simulated once, so that the intervals hold the uncertainty of the fit and the chance of
         a run of so many steps.
 
         Args:

@@ -78,7 +78,7 @@ PERCENT = 0.1  # share of a run that is its warm-up
 
 
 class Answer(NamedTuple):
-    """Measured and predicted numbers of a cluster of another kind, and what is drawn of it."""
+    """Measured and predicted numbers of a cluster of another kind, and the data of its picture."""
 
     cluster: Any
     measured: dict[str, Any]
@@ -116,7 +116,7 @@ def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
 
 
 def answer(kind: str, changes: Mapping[str, Any], commits: int, seed: int) -> Answer:
-    """Simulate the usual cluster of a kind with some fields changed, and compare it with what theory knows."""
+    """Simulate the usual cluster of a kind with some fields changed, and compare it with theory."""
     cluster = cluster_of_kind(kind, changes)
     if isinstance(cluster, Pipeline):
         return _of_pipeline(cluster, commits, seed)
@@ -142,7 +142,7 @@ def _of_pipeline(pipeline: Pipeline, commits: int, seed: int) -> Answer:
 
 
 def print_answer(found: Answer) -> None:
-    """A table of what theory predicts and what the simulation gave, and why."""
+    """A table of predictions and simulated numbers, with the reasons."""
     rows = []
     for name, value in found.measured.items():
         known = found.predicted.get(name, [])

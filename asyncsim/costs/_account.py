@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Usage(NamedTuple):
-    """What is paid for: the time of each worker and the number of messages."""
+    """The time of each worker and the number of messages, which are paid for."""
 
     duration: float
     commits: int
@@ -44,7 +44,7 @@ def cost(
     """Bytes, idle time, energy and money of a run, from its trace alone.
 
     *Time.* Each worker's time is split into waiting, download, compute, upload, queue, service and down. The sum is n·T
-    exactly, up to rounding. What a recorded log does not show stands under the name of what contains it: see
+    exactly, up to rounding. A part that a recorded log does not show is within another one: see
     `Cost.contains`. All jobs count, also those that never committed.
 
     *Bytes.* Up: an update for each commit, each message that was dropped on arrival and each that was lost on its way.
@@ -116,7 +116,7 @@ def cost(
 
 
 def usage_of(trace: Trace | Ledger | Timetable, seconds: float | None, pulls: bool | None) -> Usage:
-    """What was used, whatever it costs."""
+    """The usage, without its cost."""
     if isinstance(trace, Trace):
         return _of_trace(trace, seconds, pulls)
     for name, value in (("seconds", seconds), ("pulls", pulls)):

@@ -1,4 +1,4 @@
-"""What a trace uses: the time of each worker in parts that sum to the whole, and messages in both directions."""
+"""The usage of a trace: the time of each worker in parts that sum to the whole, and messages in both directions."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Rollouts: what theory predicts of their summary, beside what a simulation measured."""
+"""Rollouts: their summary and their limit of stability, predicted and measured."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ FREQUENCIES = 20_000  # at which the limit of a mixture of delays is looked for
 
 
 class Prediction(NamedTuple):
-    """What theory says of one number of a ledger's summary.
+    """A prediction of one number of a ledger's summary.
 
     Attributes:
         value: The prediction.

@@ -31,7 +31,7 @@ def useful_share(
 
     Exact in the long run for equal workers, independent times of any law and a server that takes no time. "async"
     holds for latencies of any law with mean ℓ, the others for constant ones. "k_sync" stops the others when K gradients
-    are there, and what they computed is not used. Without such losses the useful share is the busy share.
+    are there, and their work is not used. Without such losses the useful share is the busy share.
 
     Args:
         compute: The law of all workers, in seconds.

@@ -29,7 +29,7 @@ class Bits(Workload):
     In context c the t-th bit is 1 with probability p_t = σ(θ_{c,t}), independently of the others, and a sequence of
     bits a has the reward R(a) = 1 if at least k_c of its bits are 1, else 0. Hence J(θ) = E R is a tail of a
     Poisson-binomial distribution, known exactly with all its derivatives. A commit is a group of S sequences of one
-    random context, drawn by the behaviour parameters q (what the worker read); its gradient is taken at the newest
+    random context, drawn by the behaviour parameters q (which the worker read); its gradient is taken at the newest
     parameters. With the log-ratio ℓ_t = log π_θ(a_t) - log π_q(a_t), r_t = exp ℓ_t, w = exp Σ_t ℓ_t and the advantage A
     (reward minus baseline), the loss is minus the mean over the group of one of these:
 
@@ -141,7 +141,7 @@ class Bits(Workload):
 
     @property
     def quantities(self) -> dict[str, Callable[[Any], jax.Array]]:  # type: ignore[override]
-        """What can be recorded of a commit besides what every workload has."""
+        """Quantities of a commit that can be recorded, besides those of every workload."""
         return {"effective_sample_size": self.effective_sample_size, "clipped_share": self.clipped_share}
 
     def init(self, key: jax.Array) -> Params:

@@ -41,7 +41,8 @@ def test_unbounded_queue(slots, samples, train):
 
 
 @pytest.mark.parametrize(
-    ("slots", "samples", "train", "batches"), [(8, 8, 1.0, 1), (8, 8, 1.0, 2), (9, 6, 0.5, 2), (4, 3, 0.2, 3)]
+    ("slots", "samples", "train", "batches"),
+    [(8, 8, 1.0, 1), (6, 4, 0.8, 1), (12, 6, 0.3, 1), (8, 8, 1.0, 2), (9, 6, 0.5, 2), (10, 4, 0.6, 2), (4, 3, 0.2, 3)],
 )
 def test_bounded_queue(slots, samples, train, batches):
     found = measured(single(slots, samples, train, capacity=batches * samples), 400)

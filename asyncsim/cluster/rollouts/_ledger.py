@@ -1,4 +1,4 @@
-"""The ledger of a simulated rollout system: one row a sample, and what follows from it."""
+"""The ledger of a simulated rollout system: one row a sample, and its summary."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -55,7 +55,7 @@ class Ledger:
         return _without_pauses(self.steps, self.end) - _without_pauses(self.steps, self.start)
 
     def summary(self, warm_up: int = 0) -> dict[str, float]:
-        """Means of what happened after a warm-up, until the end of the last step."""
+        """Means after a warm-up, until the end of the last step."""
         steps = self.steps
         number = len(steps.update)
         warm_up = require_integer("warm_up", warm_up, least=0, remedy="Leave out 0 steps or more.")

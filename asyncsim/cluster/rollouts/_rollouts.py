@@ -1,4 +1,4 @@
-"""Rollout engines and a trainer as one component, and what its arguments mean."""
+"""Rollout engines and a trainer as one component."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -181,7 +181,7 @@ class Rollouts(Component):
     def simulate(
         self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
     ) -> Trace:
-        """What `asyncsim.simulate` calls, with checked arguments."""
+        """Make the trace for `asyncsim.simulate`, which checks the arguments."""
         running = Running(self._settings(), seed)
         if commits is not None:
             commits = self._checked_commits(commits)

@@ -26,9 +26,9 @@ PATIENCE = 1_000_000  # events without a step, and
 PATIENCE_PER_SLOT = 20  # as many for each slot, after which the rollouts count as stuck
 ROUNDING = 1e-9  # of an admitted number of groups, which is a whole number up to rounding
 
-UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # besides CANCELLED and DROPPED, what becomes of a group
+UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # fates of a group besides CANCELLED and DROPPED
 BLOCK = 64  # groups of a ticket whose factors are asked for together
-Report = Callable[[int, float, float], None]  # groups, seconds, and the share of what was asked for
+Report = Callable[[int, float, float], None]  # groups, seconds, and the share of the run that is done
 Prompt = Callable[[int, NDArray[np.int64]], NDArray[np.float64]]  # (ticket, its groups) -> factors
 
 

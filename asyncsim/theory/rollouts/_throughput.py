@@ -225,7 +225,7 @@ def split_period(*, gpus: float, samples: int, train_rate: float, rollout_rate: 
 
 
 class Split(NamedTuple):
-    """What `best_split` predicts.
+    """The prediction of `best_split`.
 
     Attributes:
         train_gpus: GPUs that train.
