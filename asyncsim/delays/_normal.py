@@ -98,8 +98,8 @@ class HalfNormal(Law, Fitted):
 
     base: Annotated[float, not_negative("Give the shortest delay in seconds.")]
     spread: Annotated[float, positive("Use `Constant` for delays without spread.")]
-    in_seconds: ClassVar[tuple[str, ...]] = ("base", "spread")
     _durations: ClassVar[dict[str, Any]] = {"law": "a half-normal law", "positive": False}
+    in_seconds: ClassVar[tuple[str, ...]] = ("base", "spread")
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:

@@ -147,10 +147,8 @@ class Pareto(Law, Fitted):
     def check(self) -> None:
         """Refuse a shape with which the mean is infinite."""
         if self.shape <= 1:
-            raise ValueError(
-                f"`shape` must be above 1, or the mean would be infinite; got {self.shape!r}. "
-                "Use 1.5 for a tail of infinite variance."
-            )
+            remedy = "Use 1.5 for a tail of infinite variance."
+            raise ValueError(f"`shape` must be above 1, or the mean would be infinite; got {self.shape!r}. {remedy}")
 
     @classmethod
     def from_cv(cls, mean: float, cv: float) -> "Pareto":

@@ -92,14 +92,15 @@ class TestRoundTrip:
         Trace.from_commits([0, 1]).to_csv(path)
         assert not faults_path(path).exists()
 
-    def test_full_disk_leaves_the_old_file_whole(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize(("write", "read"), [(Trace.to_csv, Trace.from_csv), (Trace.save, Trace.load)])
+    def test_full_disk_leaves_the_old_file_whole(self, tmp_path, monkeypatch, write, read):
         path, trace = tmp_path / "trace.csv", Trace.from_commits([0, 1, 0])
-        trace.to_csv(path)
+        write(trace, path)
         monkeypatch.setattr(os, "fsync", full_disk)
-        with pytest.raises(OSError, match=r"trace\.csv' could not be written"):
-            Trace.from_commits([0]).to_csv(path)
+        with pytest.raises(OSError, match=r"trace\.csv' could not be written: No space left"):
+            write(Trace.from_commits([0]), path)
         assert [entry.name for entry in tmp_path.iterdir()] == ["trace.csv"]
-        assert_equal(Trace.from_csv(path), trace)
+        assert_equal(read(path), trace)
 
 
 def minimal(trace: Trace, *names: str) -> dict[str, np.ndarray]:

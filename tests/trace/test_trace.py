@@ -1,7 +1,6 @@
 """The trace: its columns, its checks and its files."""
 
 import dataclasses
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from asyncsim.trace import Fate, Trace, Unfinished
 from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace._invariants import conservation
 from asyncsim.trace._trace import FORMAT_VERSION
-from tests.problems import full_disk
 
 ORDERS = st.integers(1, 6).flatmap(
     lambda workers: st.tuples(st.just(workers), st.lists(st.integers(0, workers - 1), max_size=40))
@@ -304,17 +302,6 @@ class TestFile:
         np.savez(path, **{name: value for name, value in content.items() if value is not None})
         with pytest.raises(ValueError, match=rf"wrong\.npz' .*{message}"):
             Trace.load(path)
-
-    def test_full_disk_leaves_the_old_file_whole(
-        self, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = tmp_path / "trace.npz"
-        trace.save(path)
-        monkeypatch.setattr(os, "fsync", full_disk)
-        with pytest.raises(OSError, match=r"trace\.npz' could not be written: No space left"):
-            Trace.from_commits([0]).save(path)
-        assert [entry.name for entry in tmp_path.iterdir()] == ["trace.npz"]
-        assert_equal(Trace.load(path), trace)
 
 
 def test_a_read_that_missed_a_step_is_refused():
