@@ -90,17 +90,16 @@ class Estimate:
         centre = np.array([kinds[i].to(self.values[i]) for i in regular])
         moved = self._moved(generator, count)
         away = generator.exponential(size=(count, len(kinds))) / (self.jobs * family.edge(self.law))
-        laws = []
-        for row in range(count):
-            values = list(self.values)
-            for place, i in enumerate(regular):
-                values[i] = kinds[i].back(min(float(centre[place] + moved[row, place]), EXTREME))
-            for i, kind in enumerate(kinds):
-                if kind is LEAST:
-                    values[i] = max(values[i] - float(away[row, i]), 0.0 if self.family != "pareto" else values[i] / 2)
-                elif kind is MOST:
-                    values[i] += float(away[row, i])
-            laws.append(_admissible(self.family, values, self.law))
+        values = np.tile(np.array(self.values, np.float64), (count, 1))
+        for place, i in enumerate(regular):
+            values[:, i] = kinds[i].back(np.minimum(centre[place] + moved[:, place], EXTREME))
+        for i, kind in enumerate(kinds):
+            if kind is LEAST:
+                least = values[:, i] / 2 if self.family == "pareto" else 0.0
+                values[:, i] = np.maximum(values[:, i] - away[:, i], least)
+            elif kind is MOST:
+                values[:, i] += away[:, i]
+        laws = [_admissible(self.family, row, self.law) for row in values.tolist()]
         if not self._has_derived_moments:
             return laws
         means = self._log_linear(moved)[:, 0].tolist()
