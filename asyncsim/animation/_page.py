@@ -23,7 +23,7 @@ EXPLORE_TITLE = "How stale may a gradient be?"
 EXPLORE_SUBTITLE = "Drag a slider, and the simulated cluster answers at once."
 COMMENT = re.compile(r"^\s*//.*\n| // .*$", re.MULTILINE)
 INDENT = re.compile(r"^\s+", re.MULTILINE)
-SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([{}(),;:=<>?*&|]+) *""")  # a text, or what needs no spaces around it
+SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([][{}(),;:=<>?*&|]+) *""")  # a text, or what needs no spaces around it
 
 
 def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: str = "common") -> str:

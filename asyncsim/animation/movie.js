@@ -617,8 +617,8 @@ function open(film) {
   [0, 1, 2].forEach((times) => legend(staleColor(film, times * film.out), times ? `τ = ${number(times * film.out)}${times > 1 ? " or more" : ""}` : "fresh"));
   if (film.view === "landscape") {
     const lens = document.createElement("div");
-    lens.textContent = "magnifier: dark line: motion of the parameters since the worker read · thin arrow: the worker's own step" +
-      (film.runs.some((run) => run.mechanism && run.mechanism.pi) ? " · dashed ring: the proxy's step κ|m| · thick arrow: the commit" : " · thick arrow: the commit");
+    lens.textContent = "magnifier: dark line: motion of the parameters since the read · thin arrow: the worker's own step · " +
+      "thick arrow: the commit · dashed ring: the proxy's step κ|m| of GEM";
     if (film.runs.some((run) => run.mechanism)) $("legend").append(lens);
   }
   $("play").onclick = () => play(!playing);
