@@ -10,7 +10,6 @@ times the exact standard errors (root mean square of four logs), so AVO is no me
 """
 
 import numpy as np
-from adversarial import avo
 
 import asyncsim as asim
 from asyncsim.plots.style import BLUE
@@ -62,7 +61,7 @@ def compute(commits=8000, steps=150, seed=0) -> dict[str, np.ndarray]:
         return (np.array(runs) - middle) / spread
 
     options = {"version": 2, "proposal_rate": 0.02, "critic_rate": 0.01, "steps": steps, "seed": seed}
-    found = avo(simulator, (data - middle) / spread, START, SPREAD, **options)
+    found = asim.calibration.avo(simulator, (data - middle) / spread, START, SPREAD, **options)
     exact = asim.calibrate(log, law="gamma", method="likelihood")
     ends = [exact.parameters[f"compute.{name}"] for name in TRUTH]
     return {

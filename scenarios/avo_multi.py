@@ -15,9 +15,9 @@ how far from it the worst parameter of the worst seed ends:
 """
 
 import numpy as np
-from adversarial import avo, draw_proposal
 
 import asyncsim as asim
+from asyncsim import plots
 from asyncsim.plots.style import BLUE, VERMILION
 
 TRUTH = (1.0, -1.0)
@@ -66,7 +66,8 @@ def compute(points=20_000, entropy=10.0, epochs=300, seed=0) -> dict[str, np.nda
     data = simulator(generator, np.tile(TRUTH, (points, 1)))
     options = {"version": 1, "steps": epochs, "entropy": entropy, "betas": (0.9, 0.999), "seed": seed}
     runs = [
-        avo(simulator, data, [0.0, 0.0], [1.0, 1.0], baseline=baseline, **options) for baseline in BASELINES.values()
+        asim.calibration.avo(simulator, data, [0.0, 0.0], [1.0, 1.0], baseline=baseline, **options)
+        for baseline in BASELINES.values()
     ]
     numbers = {
         "run": np.array(list(BASELINES)),
@@ -92,9 +93,9 @@ def draw(figure, numbers) -> None:
     bins = np.linspace(least, most, 30)
     data.hist(numbers["data"][:, 0], bins, density=True, color="0.8", label="data")
     for ax, name, letter, truth in ((first, NAMES[0], "α", TRUTH[0]), (second, NAMES[1], "β", TRUTH[1])):
-        draw_proposal(ax, 0.0, 1.0, label="before", color="0.6")
+        plots.draw_proposal(ax, 0.0, 1.0, label="before", color="0.6")
         for run, mean, sd, colour in zip(numbers["run"], numbers[name], numbers[f"{name}_sd"], COLOURS, strict=True):
-            draw_proposal(ax, mean, sd, label=f"{run}: {mean:.2f} ± {sd:.2f}", color=colour)
+            plots.draw_proposal(ax, mean, sd, label=f"{run}: {mean:.2f} ± {sd:.2f}", color=colour)
         ax.axvline(truth, ymax=0.7, color="0.3", linestyle=":", label="truth")
         ax.set(xlabel=letter, ylabel="density, peak at 1", ylim=(0, 1.5), title="Proposals (no posteriors)")
     for place, (run, colour) in enumerate(zip(numbers["run"], COLOURS, strict=True)):

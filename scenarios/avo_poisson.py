@@ -22,9 +22,9 @@ So a single run of version 2 is within 0.02 of log 7 with 17 of 20 seeds, its av
 import jax
 import jax.numpy as jnp
 import numpy as np
-from adversarial import avo, draw_proposal
 
 import asyncsim as asim
+from asyncsim import plots
 from asyncsim.plots.style import BLUE, GREEN, VERMILION
 
 RATE = 7.0
@@ -52,12 +52,12 @@ def compute(points=20_000, entropies=(0.0, 5.0), epochs=300, steps=20_000, seed=
     generator = np.random.default_rng([seed, 7])
     data = generator.poisson(RATE, points)
     runs = {
-        f"version 1, γ = {entropy:g}": avo(
-            simulator, data, *START, version=1, steps=epochs, entropy=entropy, seed=seed, traced=True
+        f"version 1, γ = {entropy:g}": asim.calibration.avo(
+            simulator, data, *START, version=1, steps=epochs, entropy=entropy, seed=seed
         )
         for entropy in entropies
     }
-    runs["version 2"] = avo(simulator, data, *START, steps=steps, seed=seed, traced=True)
+    runs["version 2"] = asim.calibration.avo(simulator, data, *START, steps=steps, seed=seed)
     numbers = {
         "run": np.array(list(runs)),
         "mean": np.array([run.mean[0] for run in runs.values()]),
@@ -81,13 +81,13 @@ def draw(figure, numbers) -> None:
     """Proposals before and after, data and simulation, the critic's value."""
     proposals, data, critic, last = figure.subplots(2, 2).ravel()
     runs = numbers["run"]
-    draw_proposal(proposals, *START, label="before", color="0.6")
+    plots.draw_proposal(proposals, *START, label="before", color="0.6")
     values = np.arange(20)
     observed = np.bincount(numbers["data"], minlength=20)[:20] / len(numbers["data"])
     data.bar(values, observed, color="0.8", label="data")
     for place, (run, colour) in enumerate(zip(runs, COLOURS, strict=False)):
         found = numbers["mean"][place], numbers["sd"][place]
-        draw_proposal(proposals, *found, label=f"{run}: {found[0]:.3f} ± {found[1]:.3f}", color=colour)
+        plots.draw_proposal(proposals, *found, label=f"{run}: {found[0]:.3f} ± {found[1]:.3f}", color=colour)
         simulated = np.bincount(numbers[f"simulated_{place}"], minlength=20)[:20] / SHOWN
         data.step(values, simulated, where="mid", color=colour, label=run)
         final = run.startswith("version 2")

@@ -17,7 +17,7 @@ many are within 0.1 of that, and how many within 0.7 of 42 and 0.1 of 0.9:
     two energies, γ = 0                E = 42.01 ± 0.03    G_f = 0.94 ± 0.01    c = -1.05 ± 0.01    20    20
     two energies, γ = 5                E = 42.00 ± 0.05    G_f = 0.93 ± 0.02    c = -1.07 ± 0.02    20    20
 
-(Counted with a plain NumPy version of the algorithm, 20 seeds side by side; this program's ends alike.
+(Counted with a plain NumPy version of the algorithm, 20 seeds side by side; `asim.calibration.avo` ends alike.
 Other sets of 20 seeds had 6 and 7 in place of that 10, and 3 and 5 in place of that 5.) G_f ends 0.03 above 0.9: c
 bends in E, so that its mean over a proposal as wide as 1 GeV is nearer to 0 than its value in the middle.
 
@@ -33,7 +33,6 @@ in place of 0.01.
 """
 
 import numpy as np
-from adversarial import avo
 
 import asyncsim as asim
 from asyncsim.plots.style import BLUE, GREEN, PINK, VERMILION
@@ -91,7 +90,7 @@ def compute(points=50_000, entropies=(0.0, 5.0), epochs=300, seed=0) -> dict[str
         ("two energies", at_two_energies, twice, STEADIER),
     ):
         for entropy in entropies:
-            runs[f"{beams}, γ = {entropy:g}"] = avo(
+            runs[f"{beams}, γ = {entropy:g}"] = asim.calibration.avo(
                 simulate, data, start, spread, steps=epochs, entropy=entropy, seed=seed, **PUBLISHED, **options
             )
     found = list(runs.values())

@@ -54,7 +54,7 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
         "Sweep",
         "TraceError",
     ),
-    *("Check", "Checks", "ClosedNetwork", "Cost", "Ensemble", "MomentumEstimate", "Parameter", "Preemption"),
+    *("Avo", "Check", "Checks", "ClosedNetwork", "Cost", "Ensemble", "MomentumEstimate", "Parameter", "Preemption"),
     *("Dataset", "Partition", "Parts", "Terms", "Trace"),
     *("Info", "Rule", "Sent", "View", "static"),
     *("CommitProtocol", "Compressor", "Delay", "FloatArray", "Speed"),
@@ -62,7 +62,7 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
 }
 FITTING = {("WeightPrediction", "horizon", "None"), ("draw_comparison", "start", "None")}
 LONG = {  # or with results: what is valid is not computed
-    *("animate", "best", "calibrate", "compare", "load", "replay", "run", "sample", "sweep", "what_if"),
+    *("animate", "avo", "best", "calibrate", "compare", "load", "replay", "run", "sample", "sweep", "what_if"),
     *("almost_sure_limit", "averaging_trainer", "ensemble_trainer", "single_trainer"),
     *("CIFAR10", "ImageFolder", "MNIST"),
 }
@@ -165,6 +165,7 @@ def other() -> dict[str, dict[str, object]]:
         "Scenario": {"commits": 40},
         "Timer": {"segments": [(0.0, 1.0)]},
         "AlexNet": {"data": datasets.AsColour(mnist_like)},
+        "avo": {"mean": [0.0], "sd": [1.0], "data": np.zeros((40, 1)), "simulate": look_up},
         "ConvNet": {"data": mnist_like},
         "delay_adaptive": {"concurrency": 4},
         "draw_band": two,

@@ -11,6 +11,7 @@
 | `npe`, `simulations` | a model, by simulation and a neural posterior |
 | `rollouts` | rollouts, by the likelihood of the generation and step times that their log shows |
 | `statistics`, `goodness` | statistics of a log, and whether the cluster produces them; whether the laws fit |
+| `avo`, `critic` | Adversarial Variational Optimization, for any simulator |
 | `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |
 
 How often the intervals hold the truth was measured: see `docs/explanation/calibration.md`.
@@ -18,6 +19,7 @@ How often the intervals hold the truth was measured: see `docs/explanation/calib
 
 from asyncsim._arguments import check_arguments
 from asyncsim._priors import LogUniform, Uniform
+from asyncsim.calibration._avo import Avo, avo
 from asyncsim.calibration._calibrate import calibrate
 from asyncsim.calibration._fit import Fit
 from asyncsim.calibration._model import Model, Parameter, default_model
@@ -26,6 +28,7 @@ from asyncsim.calibration._statistics import Check, Checks
 from asyncsim.calibration._what_if import ladder, what_if
 
 __all__ = [
+    "Avo",
     "Check",
     "Checks",
     "Fit",
@@ -34,11 +37,12 @@ __all__ = [
     "Parameter",
     "RolloutFit",
     "Uniform",
+    "avo",
     "calibrate",
     "default_model",
     "ladder",
     "what_if",
 ]
 
-_RESULTS = {"Check", "Checks", "Fit", "Parameter", "RolloutFit"}  # which nobody else makes
+_RESULTS = {"Avo", "Check", "Checks", "Fit", "Parameter", "RolloutFit"}  # which nobody else makes
 check_arguments(__name__, sorted({*__all__} - _RESULTS), acts=True)

@@ -4,7 +4,7 @@ Matplotlib is imported when they run, not before.
 """
 
 from asyncsim._arguments import check_arguments
-from asyncsim.plots._calibration import draw_band, draw_posterior, draw_quantiles
+from asyncsim.plots._calibration import draw_band, draw_posterior, draw_proposal, draw_quantiles
 from asyncsim.plots._comparison import draw_comparison, draw_final_losses
 from asyncsim.plots._page import draw_title
 from asyncsim.plots._report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
@@ -24,6 +24,7 @@ __all__ = [
     "draw_loss",
     "draw_pi",
     "draw_posterior",
+    "draw_proposal",
     "draw_quantiles",
     "draw_report",
     "draw_seeds",

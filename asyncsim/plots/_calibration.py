@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import columns
+from asyncsim._checks import columns, require_not_negative
 from asyncsim._metrics import metric
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import BLUE, GREY, require_color
@@ -55,6 +55,25 @@ def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color:
     points = ax.plot(law, found, "o", color=color, markersize=3, alpha=0.8)
     ax.set(xlabel="by the fitted law, seconds", ylabel="in the log, seconds")
     return points
+
+
+def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Line2D]":
+    """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared.
+
+    Args:
+        ax: Where to draw.
+        mean, sd: Of the proposal.
+        style: Of the line.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> line = draw_proposal(Figure().subplots(), 2.0, 0.5)[0]
+        >>> float(line.get_ydata().max())
+        1.0
+    """
+    sd = require_not_negative("sd", sd, remedy="Give a standard deviation.")
+    away = np.linspace(-4, 4, 201)  # standard deviations
+    return ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
 
 
 def draw_posterior(

@@ -1,16 +1,9 @@
-"""Adversarial Variational Optimization: fit a simulator that has no gradient to observed data.
-
-A critic is trained to distinguish simulated from observed data, and a Gaussian proposal q(θ|ψ), ψ = (μ, log σ), is
-moved to where the critic fails, by ∇_ψ E f = E f ∇_ψ log q (Louppe, Hermans and Cranmer 2019, "Adversarial variational
-optimization of non-differentiable simulators", AISTATS; version 1 is that of arXiv 1707.07113v1). The scripts
-`avo_poisson.py`, `avo_multi.py` and `avo_weinberg.py` repeat the paper's examples, and `avo_log.py` fits a log.
-"""
+"""Adversarial Variational Optimization: fit a simulator that has no gradient to observed data."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -19,25 +12,20 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike, NDArray
 
+from asyncsim._checks import not_negative, one_of, require_integer, require_positive
+from asyncsim.calibration import _critic as critics
+from asyncsim.calibration._critic import Layers, Proposal
+
 FloatArray = NDArray[np.float64]
 Simulator = Callable[[Any, Any], Any]
-Layers = tuple[tuple[jax.Array, jax.Array], ...]
-HIDDEN = (10, 10)
-LEAK = 0.1  # slope of the activation below zero
+BACKENDS = ("jax", "numpy")
+BASELINES = ("none", "mean", "optimal")
 AT_A_TIME = 1_000_000  # numbers of observed data that are drawn ahead
-MOST_AT_A_TIME = 1000  # steps of one compiled program
-WIDTH, POINTS = 4, 201  # standard deviations of a proposal that are drawn to each side, and points
-
-
-class Proposal(NamedTuple):
-    """q(θ|ψ) = Π N(θ_j; μ_j, σ_j²), ψ = (μ, log σ)."""
-
-    mean: jax.Array
-    log_sd: jax.Array
+MOST_AT_A_TIME = 1000  # steps between two reports of progress
 
 
 class History(NamedTuple):
-    """The way of a proposal."""
+    """The way."""
 
     mean: FloatArray  # (steps + 1, p) of the proposal, from the first to the last
     sd: FloatArray  # (steps + 1, p) of the proposal, from the first to the last
@@ -71,7 +59,26 @@ class Avo:
         The critic and the draws keep moving the mean, by 0.016 in the paper's Poisson example of version 2 (sd over 20
         seeds after 20 000 steps); their average over the last quarter moves by 0.003. Where the mean still drifts, as
         after 300 epochs of version 1, the last one is closer: look at `history.mean`.
+
+        Args:
+            share: Of all steps.
+
+        Returns:
+            (p,) the average.
+
+        Raises:
+            ValueError: If `share` is not above 0 and at most 1.
+
+        Example:
+            >>> history = History(np.array([[0.0], [4.0], [2.0], [6.0], [4.0]]), np.ones((5, 1)), np.ones(4))
+            >>> Avo(history.mean[-1], history.sd[-1], history, version=2, entropy=0.0).average(0.5)
+            array([5.])
+
+        References:
+            Polyak and Juditsky 1992, "Acceleration of stochastic approximation by averaging".
         """
+        if not 0 < share <= 1:
+            raise ValueError(f"`share` must be above 0 and at most 1; got {share}. A quarter, 0.25, is usual.")
         return self.history.mean[-math.ceil(share * len(self.history.critic)) :].mean(axis=0)
 
 
@@ -116,9 +123,13 @@ def avo(
     proposal_rate: float | None = None,
     betas: tuple[float, float] = (0.5, 0.5),
     baseline: str | None = None,
-    traced: bool = False,
+    backend: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Avo:
     """Find the parameters with which a simulator makes data that a critic cannot distinguish from the observed ones.
+
+    The simulator need not be differentiable. A critic is trained to distinguish simulated from observed data, and a
+    Gaussian proposal q(θ|ψ), ψ = (μ, log σ), is moved to where the critic fails, by ∇_ψ E f = E f ∇_ψ log q.
 
     *Version 1* (the first preprint): a Wasserstein critic with gradient penalty, Adam. `steps` are epochs of one step
     of the proposal and `critic_steps` of the critic, before which the critic's moments are reset; batches of 64, half
@@ -130,11 +141,14 @@ def avo(
     **q is no posterior**: it shrinks for as long as one runs. Nor is one run the last word: it ends differently with
     every seed. It helps to set ``baseline="mean"`` in version 1, which halves the spread in the paper's second
     example, to take `Avo.average` where the mean has settled and a smaller `proposal_rate` where entropy has made the
-    proposal narrow, and to run several seeds. No setting identifies parameters that the data do not identify.
-    Observations are taken as independent, and should be standardised.
+    proposal narrow, and to run several seeds. No setting identifies parameters that the data do not identify, see
+    `scenarios/avo_weinberg.py`. Observations are taken as independent. A trace is one dependent sequence, so give
+    statistics of long blocks of it, as `scenarios/avo_log.py` does.
 
     Args:
-        simulate: `(rng, theta)` -> observations: (m, p) parameters to (m, d) or (m,) observations, one each.
+        simulate: `(rng, theta)` -> observations: (m, p) parameters to (m, d) or (m,) observations, one each,
+            independent. With JAX `rng` is a key, and the whole loop is compiled; with NumPy a `Generator`, and the
+            simulator is called back.
         data: (N, d) or (N,) observed.
         mean: (p,) or a scalar, where the proposal starts.
         sd: (p,) or a scalar, its standard deviation there.
@@ -150,35 +164,51 @@ def avo(
         proposal_rate: Step size; by default 0.01 and 1e-3.
         betas: Of Adam, version 1.
         baseline: Subtracted from the costs: "none", "mean" or "optimal"; by default "none" and "optimal".
-        traced: Whether the simulator is JAX, with a key as `rng`, so that the whole loop is compiled; otherwise it is
-            called back, with a NumPy `Generator`.
+        backend: "jax" or "numpy"; by default JAX if it can trace the simulator.
+        progress: Called with the steps done and all steps.
 
     Returns:
         An `Avo` with `.mean`, `.sd` and `.history`.
 
     Raises:
-        ValueError: If the simulator returns another shape, or the proposal is not finite.
+        ValueError: If an argument does not fit, the simulator returns another shape, or its result, or the
+            proposal, is not finite.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> data = rng.normal(2.0, 1.0, 500)
+        >>> found = avo(lambda rng, theta: rng.normal(theta, 1.0), data, mean=0.0, sd=1.0, version=1, steps=40)
+        >>> found.history.mean.shape, bool(found.mean[0] > 0.1)
+        ((41, 1), True)
+
+    References:
+        Louppe, Hermans and Cranmer 2019, "Adversarial variational optimization of non-differentiable simulators",
+        AISTATS; version 1 is that of arXiv 1707.07113v1.
     """
+    version = require_integer("version", version, least=1, remedy="1 or 2.")
+    if version > 2:
+        raise ValueError(f"`version` must be 1 or 2; got {version}. 2 is the one that was published.")
     first = version == 1
-    steps = (300 if first else 20_000) if steps is None else steps
+    steps = require_integer("steps", (300 if first else 20_000) if steps is None else steps, least=1, remedy="Try 300.")
     chosen = Settings(
         version=version,
-        batch=(64 if first else 32) if batch is None else batch,
-        penalty=(0.025 if first else 10.0) if penalty is None else penalty,
-        critic_steps=critic_steps,
-        baseline=("none" if first else "optimal") if baseline is None else baseline,
-        entropy=entropy,
-        critic_rate=(0.01 if first else 1e-4) if critic_rate is None else critic_rate,
-        proposal_rate=(0.01 if first else 1e-3) if proposal_rate is None else proposal_rate,
-        betas=betas,
+        batch=require_integer("batch", (64 if first else 32) if batch is None else batch, least=2, remedy="Try 64."),
+        penalty=not_negative("penalty", (0.025 if first else 10.0) if penalty is None else penalty),
+        critic_steps=require_integer("critic_steps", critic_steps, least=1, remedy="100 is usual."),
+        baseline=one_of("baseline", ("none" if first else "optimal") if baseline is None else baseline, BASELINES),
+        entropy=float(entropy),
+        critic_rate=_rate("critic_rate", critic_rate, 0.01 if first else 1e-4),
+        proposal_rate=_rate("proposal_rate", proposal_rate, 0.01 if first else 1e-3),
+        betas=(float(betas[0]), float(betas[1])),
     )
-    observed = np.asarray(data, np.float32).reshape(len(np.asarray(data)), -1)
-    centre, spread = np.atleast_1d(np.asarray(mean, np.float64)), np.atleast_1d(np.asarray(sd, np.float64))
-    start = Proposal(jnp.asarray(centre, jnp.float32), jnp.asarray(np.log(spread), jnp.float32))
-    generator = np.random.default_rng(seed)
-    simulator = _Simulator(simulate, traced, observed.shape[1])
-    simulator.require_shape(start, generator)
-    network = new_critic(generator, observed.shape[1], version)
+    pretraining = require_integer("pretraining", pretraining, least=0, remedy="100 is usual.")
+    observed = _observed(data, chosen.batch)
+    start = _start(mean, sd)
+    generator = np.random.default_rng(require_integer("seed", seed, least=0, remedy="Give another one."))
+    simulator = _simulator(simulate, start, observed.shape[1], backend, generator)
+    make = critics.first_critic if first else critics.final_critic
+    network = make(generator, observed.shape[1])
     proposal_rule, critic_rule = _rules(chosen)
     state = State(start, proposal_rule.init(start), network, critic_rule.init(network))
     trail = [(np.asarray(start.mean), np.exp(np.asarray(start.log_sd)))]
@@ -190,32 +220,20 @@ def avo(
         trail += zip(means, np.exp(log_sds), strict=True)
         values += found.tolist()
         if not np.isfinite(means[-1]).all() or not np.isfinite(found[-1]):
-            raise ValueError(f"The proposal is not finite after {done} steps. Standardise the data.")
+            at = f"{done} steps"
+            raise ValueError(f"`simulate` led to a proposal that is not finite after {at}. Standardise the data.")
+        if progress is not None:
+            progress(done, steps)
     means, sds = (np.array(column, np.float64) for column in zip(*trail, strict=True))
     trace = History(means, sds, np.array(values))
-    return Avo(trace.mean[-1], trace.sd[-1], trace, version, entropy)
+    return Avo(trace.mean[-1], trace.sd[-1], trace, version, float(entropy))
 
 
 class _Simulator(NamedTuple):
-    """A user's simulator."""
+    """`run(rng, theta)` -> (m, d) float32; compiled if `traced`."""
 
-    simulate: Simulator
+    run: Simulator
     traced: bool
-    size: int  # of an observation
-
-    def run(self, rng: Any, theta: Any) -> Any:
-        """(m, d) float32 observations."""
-        found = self.simulate(rng, theta)
-        return (found if self.traced else np.asarray(found)).reshape(len(theta), self.size).astype(np.float32)
-
-    def require_shape(self, start: Proposal, generator: np.random.Generator) -> None:
-        """Call it once, for three parameters."""
-        mean, log_sd = np.asarray(start.mean, np.float64), np.asarray(start.log_sd, np.float64)
-        theta = mean + np.exp(log_sd) * generator.standard_normal((3, len(mean)))
-        rng = jax.random.key(0) if self.traced else np.random.default_rng(0)
-        shape = np.shape(self.simulate(rng, jnp.asarray(theta, jnp.float32) if self.traced else theta))
-        if shape not in [(3, self.size)] + [(3,)] * (self.size == 1):
-            raise ValueError(f"`simulate` must return shape {(3, self.size)} for 3 parameters; got {shape}.")
 
 
 class _Advance:
@@ -308,7 +326,7 @@ def _train(settings: Settings, network: Layers, memory: Any, real: Any, fake: An
 
     def body(carry: Any, batch: Any) -> Any:
         network, memory = carry
-        gradient, distance = jax.grad(wasserstein_loss, has_aux=True)(network, *batch, settings.penalty)
+        gradient, distance = jax.grad(critics.wasserstein_loss, has_aux=True)(network, *batch, settings.penalty)
         moves, memory = rule.update(gradient, memory)
         return (optax.apply_updates(network, moves), memory), distance
 
@@ -320,8 +338,8 @@ def _epoch(settings: Settings, state: State, theta: Any, fake: Any, real: Any, m
     """Version 1: one step of the proposal, then the critic's, its moments reset."""
     size = settings.batch
     rule, critic_rule = _rules(settings)
-    cost = -critic_value(state.critic, fake[:size])
-    gradient = proposal_gradient(state.proposal, theta[:size], cost, settings.entropy, settings.baseline)
+    cost = -critics.value(state.critic, fake[:size])
+    gradient = critics.proposal_gradient(state.proposal, theta[:size], cost, settings.entropy, settings.baseline)
     moves, memory = rule.update(gradient, state.proposal_memory)
     proposal: Any = optax.apply_updates(state.proposal, moves)
     shown = fake[size:].reshape(real.shape)
@@ -333,11 +351,11 @@ def _step(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mi
     """Version 2: one step of the critic, then one of the proposal, with the same batch."""
     del mix  # Of the other version.
     rule, critic_rule = _rules(settings)
-    gradient, value = jax.grad(cross_entropy_loss, has_aux=True)(state.critic, real, fake, settings.penalty)
+    gradient, value = jax.grad(critics.cross_entropy_loss, has_aux=True)(state.critic, real, fake, settings.penalty)
     moves, critic_memory = critic_rule.update(gradient, state.critic_memory)
     network: Any = optax.apply_updates(state.critic, moves)
-    cost = log_doubt(network, fake)
-    slope = proposal_gradient(state.proposal, theta, cost, settings.entropy, settings.baseline)
+    cost = critics.log_doubt(network, fake)
+    slope = critics.proposal_gradient(state.proposal, theta, cost, settings.entropy, settings.baseline)
     moves, memory = rule.update(slope, state.proposal_memory)
     proposal: Any = optax.apply_updates(state.proposal, moves)
     return State(proposal, memory, network, critic_memory), (proposal.mean, proposal.log_sd, value)
@@ -366,78 +384,70 @@ def _batches(generator: np.random.Generator, size: int, shape: Sequence[int]) ->
     return rows.reshape(*many, batch)
 
 
-def new_critic(generator: np.random.Generator, size: int, version: int) -> Layers:
-    """Glorot's U(±√(6 / (fan_in + fan_out))); in version 1 a tenth of it, and the last layer counts a fan-out of 0."""
-    layers = []
-    for n, m in pairwise((size, *HIDDEN, 1)):
-        bound = math.sqrt(6 / (n + m)) if version == 2 else 0.1 * math.sqrt(6 / (n + (m if m > 1 else 0)))
-        layers.append((jnp.asarray(generator.uniform(-bound, bound, (n, m)), jnp.float32), jnp.zeros(m)))
-    return tuple(layers)
+def _simulator(
+    simulate: Simulator, start: Proposal, size: int, backend: str | None, generator: np.random.Generator
+) -> _Simulator:
+    """The simulator with float32 observations in two dimensions, after a first call of it."""
+    if backend is not None:
+        one_of("backend", backend, BACKENDS)
+    mean, log_sd = np.asarray(start.mean, np.float64), np.asarray(start.log_sd, np.float64)
+    theta = mean + np.exp(log_sd) * generator.standard_normal((3, len(mean)))
+    why: Exception | None = None
+    if backend != "numpy":
+        try:
+            shape = jax.eval_shape(simulate, jax.random.key(0), jnp.asarray(theta, jnp.float32)).shape
+        except Exception as error:
+            if backend == "jax":
+                raise
+            why = error
+        else:
+            _require_shape(shape, 3, size)
+            return _Simulator(lambda key, at: simulate(key, at).reshape(len(at), size).astype(jnp.float32), True)
+
+    def called(rng: np.random.Generator, at: FloatArray) -> NDArray[np.float32]:
+        found = np.asarray(simulate(rng, at), np.float32)
+        _require_shape(found.shape, len(at), size)
+        if not np.isfinite(found).all():
+            row = int((~np.isfinite(found).reshape(len(at), -1).all(axis=1)).argmax())
+            raise ValueError(f"`simulate` must return finite numbers; it does not for {at[row].tolist()}. Bound it.")
+        return found.reshape(len(at), size)
+
+    try:
+        called(np.random.default_rng(0), theta)
+    except Exception as error:
+        if why is not None and not isinstance(error, ValueError):
+            remedy = 'Give `backend="jax"` or `backend="numpy"` to see one of them in full.'
+            raise ValueError(
+                f"`simulate` fails with NumPy ({error!r}) and with JAX ({str(why).splitlines()[0]}). {remedy}"
+            ) from error
+        raise
+    return _Simulator(called, False)
 
 
-def critic_value(layers: Layers, x: jax.Array) -> jax.Array:
-    """(m,) outputs of the network for (m, d) observations, without bounds."""
-    for weight, bias in layers[:-1]:
-        x = jax.nn.leaky_relu(x @ weight + bias, LEAK)
-    weight, bias = layers[-1]
-    return (x @ weight + bias)[:, 0]
+def _require_shape(shape: tuple[int, ...], rows: int, size: int) -> None:
+    wanted = [(rows, size)] + [(rows,)] * (size == 1)
+    if tuple(shape) not in wanted:
+        remedy = "Return one observation, like a row of `data`, for each row of `theta`."
+        raise ValueError(f"`simulate` must return shape {wanted[0]} for {rows} parameters; got {shape}. {remedy}")
 
 
-def wasserstein_loss(
-    layers: Layers, real: jax.Array, fake: jax.Array, mix: jax.Array, penalty: float
-) -> tuple[jax.Array, jax.Array]:
-    """½ [E d(x̃) - E d(x)] + λ E(‖∇d(x̂)‖ - 1)² with x̂ = εx + (1 - ε)x̃ between the two; and its negative."""
-    distance = critic_value(layers, real).mean() - critic_value(layers, fake).mean()
-    between = mix * real + (1 - mix) * fake
-    slopes = _slopes(layers, between)
-    norm = jnp.sqrt((slopes * slopes).sum(axis=1) + 1e-12)
-    loss = -distance / 2 + penalty * ((norm - 1) ** 2).mean()
-    return loss, -loss
+def _observed(data: ArrayLike, batch: int) -> NDArray[np.float32]:
+    found = np.asarray(data, np.float32)
+    if found.ndim not in (1, 2) or not np.isfinite(found).all():
+        raise ValueError(f"`data` must be finite numbers, (N, d) or (N,); got shape {found.shape}. Give observations.")
+    if len(found) < batch:
+        raise ValueError(f"`data` must be at least a batch, {batch}; got {len(found)}. Give a smaller `batch`.")
+    return found.reshape(len(found), -1)
 
 
-def cross_entropy_loss(layers: Layers, real: jax.Array, fake: jax.Array, penalty: float) -> tuple[jax.Array, jax.Array]:
-    """½ [BCE(D(x), 1) + BCE(D(x̃), 0)] + γ E‖∇D(x)‖²; and the first part alone, log 2 where they look alike."""
-    loss = (
-        jax.nn.softplus(-critic_value(layers, real)).mean() + jax.nn.softplus(critic_value(layers, fake)).mean()
-    ) / 2
-    chance = jax.nn.sigmoid(critic_value(layers, real))[:, None]
-    slopes = chance * (1 - chance) * _slopes(layers, real)
-    return loss + penalty * (slopes * slopes).sum(axis=1).mean(), loss
+def _start(mean: ArrayLike, sd: ArrayLike) -> Proposal:
+    centre, spread = np.atleast_1d(np.asarray(mean, np.float64)), np.atleast_1d(np.asarray(sd, np.float64))
+    if centre.ndim != 1 or centre.shape != spread.shape:
+        raise ValueError(f"`mean` and `sd` must be as many; got shapes {centre.shape} and {spread.shape}. One each.")
+    if not np.isfinite(centre).all() or not (np.isfinite(spread) & (spread > 0)).all():
+        raise ValueError(f"`sd` must be positive and `mean` finite; got {spread.tolist()} and {centre.tolist()}.")
+    return Proposal(jnp.asarray(centre, jnp.float32), jnp.asarray(np.log(spread), jnp.float32))
 
 
-def log_doubt(layers: Layers, fake: jax.Array) -> jax.Array:
-    """(m,) log(1 - D(x̃))."""
-    return -jax.nn.softplus(critic_value(layers, fake))
-
-
-def scores(proposal: Proposal, theta: jax.Array) -> Proposal:
-    """(m, p) ∂ log q / ∂μ = (θ - μ) / σ² and ∂ log q / ∂ log σ = ((θ - μ) / σ)² - 1."""
-    away = (theta - proposal.mean) / jnp.exp(proposal.log_sd)
-    return Proposal(away / jnp.exp(proposal.log_sd), away * away - 1)
-
-
-def proposal_gradient(proposal: Proposal, theta: jax.Array, cost: jax.Array, entropy: float, baseline: str) -> Proposal:
-    """Of E cost + γ H(q), from (m,) costs of simulations at (m, p) parameters."""
-
-    def of(score: jax.Array) -> jax.Array:
-        less: jax.Array | float = 0.0
-        if baseline == "mean":
-            less = cost.mean()
-        elif baseline == "optimal":
-            squared = score * score
-            less = (squared * cost[:, None]).mean(axis=0) / (squared.mean(axis=0) + 1e-30)
-        return ((cost[:, None] - less) * score).mean(axis=0)
-
-    found = scores(proposal, theta)
-    return Proposal(of(found.mean), of(found.log_sd) + entropy)
-
-
-def _slopes(layers: Layers, x: jax.Array) -> jax.Array:
-    """(m, d) gradient of the network's value at each observation."""
-    return jax.grad(lambda at: critic_value(layers, at).sum())(x)
-
-
-def draw_proposal(ax: Any, mean: float, sd: float, **style: Any) -> None:
-    """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared."""
-    away = np.linspace(-WIDTH, WIDTH, POINTS)
-    ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
+def _rate(name: str, given: float | None, usual: float) -> float:
+    return require_positive(name, usual if given is None else given, remedy=f"{usual:g} is usual.")

@@ -1,4 +1,4 @@
-"""Adversarial optimisation: gradients against closed forms, baselines without bias, compiled and called back."""
+"""AVO: gradients against closed forms, baselines without bias, compiled and called back, and what is refused."""
 
 import math
 
@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scenarios import adversarial as critic
-from scenarios.adversarial import Avo, History, _batches, avo
+from asyncsim.calibration import _critic as critic
+from asyncsim.calibration import avo
+from asyncsim.calibration._avo import Avo, History, _batches
 
 LINEAR = ((jnp.array([[2.0]]), jnp.zeros(1)), (jnp.ones((1, 1)), jnp.zeros(1)))
 
@@ -62,11 +63,11 @@ def test_losses_of_a_linear_critic():
 
 
 def test_first_weights_are_within_their_bounds():
-    for version, bounds in (
-        (1, [0.1 * math.sqrt(6 / 15), 0.1 * math.sqrt(6 / 20), 0.1 * math.sqrt(6 / 10)]),
-        (2, [math.sqrt(6 / 15), math.sqrt(6 / 20), math.sqrt(6 / 11)]),
+    for make, bounds in (
+        (critic.first_critic, [0.1 * math.sqrt(6 / 15), 0.1 * math.sqrt(6 / 20), 0.1 * math.sqrt(6 / 10)]),
+        (critic.final_critic, [math.sqrt(6 / 15), math.sqrt(6 / 20), math.sqrt(6 / 11)]),
     ):
-        for (weight, bias), bound in zip(critic.new_critic(np.random.default_rng(0), 5, version), bounds, strict=True):
+        for (weight, bias), bound in zip(make(np.random.default_rng(0), 5), bounds, strict=True):
             assert 0.7 * bound < float(jnp.abs(weight).max()) <= bound
             assert not bias.any()
 
@@ -85,9 +86,11 @@ def test_it_finds_the_mean(version, options):
     """From far away, with the simulator called back; equal seeds give equal results."""
     data = np.random.default_rng(1).normal(1.0, 0.5, 2000)
     options |= {"version": version, "proposal_rate": 0.02, "critic_rate": 0.01, "seed": 3}
-    found = avo(normal, data, 0.0, 0.5, **options)
+    reports = []
+    found = avo(normal, data, 0.0, 0.5, progress=lambda done, whole: reports.append((done, whole)), **options)
     assert abs(found.mean[0] - 1.0) < 0.3
     assert found.sd[0] < 0.5
+    assert reports[-1] == (options["steps"],) * 2
     assert found.history.mean.shape == (options["steps"] + 1, 1)
     assert found.history.critic.shape == (options["steps"],)
     assert "no posterior" in repr(found)
@@ -98,16 +101,36 @@ def test_the_average_is_that_of_the_last_steps():
     found = Avo(history.mean[-1], history.sd[-1], history, version=2, entropy=0.0)
     assert found.average().tolist() == [7.5, -7.5]
     assert found.average(1).tolist() == [4.5, -4.5]  # without where it started
+    for share in (0, -0.5, 1.5, math.nan):
+        with pytest.raises(ValueError, match=f"`share` must be above 0 and at most 1; got {share}"):
+            found.average(share)
 
 
 def test_compiled_simulators():
     """One program for all steps; an entropy weight of 2 shrinks the proposal by as many steps as there are."""
     data = np.random.default_rng(1).normal(1.0, 0.5, 2000)
-    found = avo(compiled, data, 0.0, 0.5, steps=600, proposal_rate=0.02, critic_rate=0.01, entropy=2.0, traced=True)
+    found = avo(compiled, data, 0.0, 0.5, steps=600, proposal_rate=0.02, critic_rate=0.01, entropy=2.0)
     assert 0.2 < found.mean[0] < 1.3
     assert found.sd[0] < 0.1
 
 
-def test_a_simulator_of_another_shape():
-    with pytest.raises(ValueError, match=r"must return shape \(3, 1\) for 3 parameters; got \(1,\)"):
-        avo(lambda rng, theta: theta[0], np.linspace(0, 1, 50), 0.0, 1.0, steps=2)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 3}, "`version` must be 1 or 2; got 3"),
+        ({"sd": 0.0}, "`sd` must be positive"),
+        ({"sd": [1.0, 1.0]}, "as many; got shapes"),
+        ({"data": [1.0] * 5}, "must be at least a batch, 32; got 5"),
+        ({"data": [math.nan] * 50}, "`data` must be finite numbers"),
+        ({"simulate": lambda rng, theta: theta[0]}, r"must return shape \(3, 1\) for 3 parameters; got \(1,\)"),
+        ({"simulate": lambda rng, theta: rng.normal(theta) * np.nan}, "must return finite numbers"),
+        ({"simulate": lambda rng, theta: rng.nromal(theta)}, "fails with NumPy .* and with JAX"),
+        ({"baseline": "mena"}, "`baseline` must be one of .* Did you mean 'mean'"),
+        ({"backend": "torch"}, "`backend` must be one of"),
+        ({"critic_rate": -1.0}, "`critic_rate` must be finite and positive"),
+    ],
+)
+def test_bad_input(change, message):
+    arguments = {"simulate": normal, "data": np.linspace(0, 1, 50), "mean": 0.0, "sd": 1.0, "steps": 2} | change
+    with pytest.raises(ValueError, match=message):
+        avo(arguments.pop("simulate"), arguments.pop("data"), arguments.pop("mean"), arguments.pop("sd"), **arguments)
