@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from asyncsim._checks import one_of, require_integer
 from asyncsim.calibration._fit import Evidence, Fit, Log
@@ -21,22 +21,23 @@ SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
 
 
+class _Options(TypedDict, total=False):
+    """Arguments of `calibrate` for a model of a cluster."""
+
+    method: str | None
+    law: Any
+    by_worker: bool
+    simulations: int
+    seed: int
+    jobs: int | None
+    store: str | os.PathLike[str] | None
+    progress: Report | None
+
+
 @overload
 def calibrate(log: Trace, model: Rollouts, *, law: Any = None, seed: int = 0) -> RolloutFit: ...
 @overload
-def calibrate(
-    log: Trace,
-    model: Model | None = None,
-    *,
-    method: str | None = None,
-    law: Any = None,
-    by_worker: bool = True,
-    simulations: int = SIMULATIONS,
-    seed: int = 0,
-    jobs: int | None = None,
-    store: str | os.PathLike[str] | None = None,
-    progress: Report | None = None,
-) -> Fit: ...
+def calibrate(log: Trace, model: Model | None = None, **options: Unpack[_Options]) -> Fit: ...
 def calibrate(
     log: Trace,
     model: Model | Rollouts | None = None,

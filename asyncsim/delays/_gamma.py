@@ -258,10 +258,13 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         best = Gamma.fit(measured, unended)
         least = max(1, math.floor(best.cv**-2))
-        laws = [cls(best.mean, shape) for shape in (least, least + 1)]
-        if len(unended):
-            laws = [_with_mean(cls, law, measured, unended) for law in laws]
-        return max(laws, key=lambda law: log_likelihood(law, measured, unended))
+
+        def law(shape: int) -> Self:
+            if not len(unended):
+                return cls(best.mean, shape)
+            return maximise(lambda x: cls(math.exp(x[0]), shape), [math.log(best.mean)], measured, unended)
+
+        return max(map(law, (least, least + 1)), key=lambda law: log_likelihood(law, measured, unended))
 
     @property
     def variance(self) -> float:
@@ -270,9 +273,3 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
 
     def _shape_and_scale(self) -> tuple[float, float]:
         return float(self.shape), self.mean / self.shape
-
-
-def _with_mean(cls: type[Erlang], law: Erlang, durations: FloatArray, censored: FloatArray) -> Erlang:
-    """The law with as many stages, and the mean of highest likelihood."""
-    start = [math.log(law.mean)]
-    return maximise(lambda x: cls(math.exp(x[0]), law.shape), start, durations, censored)

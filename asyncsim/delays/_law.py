@@ -226,7 +226,8 @@ def thinned(durations: FloatArray, censored: FloatArray) -> tuple[FloatArray, Fl
     if len(durations) <= MANY:
         return durations, censored
     step = len(durations) / MANY
-    return tuple(np.sort(one)[np.arange(step / 2, len(one), step).astype(int)] for one in (durations, censored))
+    some, unended = (np.sort(one)[np.arange(step / 2, len(one), step).astype(int)] for one in (durations, censored))
+    return some, unended
 
 
 def maximise(

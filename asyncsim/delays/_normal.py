@@ -36,7 +36,7 @@ class LogNormal(OfMeanAndCv):
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
         logs = np.log(measured)
 
-        def build(x: FloatArray) -> "LogNormal":
+        def build(x: FloatArray) -> Self:
             variance = math.exp(2 * x[1])
             return cls(math.exp(x[0] + variance / 2), math.sqrt(math.expm1(variance)))
 

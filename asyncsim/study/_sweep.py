@@ -145,6 +145,8 @@ class Sweep:
 class _Options(TypedDict, total=False):
     """Arguments of `sweep` that do not decide the type of its result."""
 
+    jobs: int | None
+    executor: Executor | None
     shared_schedule: bool
     retry_failed: bool
     lanes: int | None
@@ -158,8 +160,6 @@ class _Options(TypedDict, total=False):
 def sweep(
     scenarios: Iterable[Scenario],
     store: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    executor: Executor | None = None,
     *,
     wait: Literal[True] = True,
     **options: Unpack[_Options],
@@ -170,8 +170,6 @@ def sweep(
 def sweep(
     scenarios: Iterable[Scenario],
     store: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    executor: Executor | None = None,
     *,
     wait: Literal[False],
     **options: Unpack[_Options],

@@ -335,7 +335,7 @@ class FigureSet:
         """
         missing = [scenario for scenario in self.scenarios(names) if not self.cache().has(scenario)]
         if missing:
-            found = sweep(missing, self.out / RUNS / VERSIONS, jobs, retry_failed=True, progress=progress)
+            found = sweep(missing, self.out / RUNS / VERSIONS, jobs=jobs, retry_failed=True, progress=progress)
             for reason in found.troubles.values():
                 raise RuntimeError(f"{len(found.troubles)} of the figures' runs failed, the first with: {reason}")
 

@@ -127,8 +127,8 @@ def sweep_command(source: Source) -> FieldCommand:
                 found = sweep(
                     scenarios,
                     place.path,
-                    jobs,
-                    executor,
+                    jobs=jobs,
+                    executor=executor,
                     lanes=lanes,
                     patience=patience,
                     run_limit=run_limit,
