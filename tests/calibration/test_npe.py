@@ -269,7 +269,7 @@ def times(*values):
         (lambda: times(*[5.0] * 60), {}, "must have times that differ"),
         (None, {"simulations": 10}, "`simulations` must be an integer of at least 500"),
         (None, {"model": default_model(5)}, "`model` must build clusters of 4 workers, as the log has; got 5"),
-        (None, {"model": "gamma"}, "`model` must be an asyncsim Model or None; got 'gamma'"),
+        (None, {"model": "gamma"}, "`model` must be an asyncsim Model or an asyncsim Rollouts or None; got 'gamma'"),
         (None, {"law": "gamma"}, "`law` must be left out"),
         (None, {"method": "nep"}, "`method` must be one of .*Did you mean 'npe'"),
         (None, {"jobs": -1}, "`jobs` must be an integer of at least 0"),

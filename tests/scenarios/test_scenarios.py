@@ -161,7 +161,7 @@ def test_calibration_coverage():
     """Of the exact likelihood, and of a posterior that is made to be right: both hold nine in ten."""
     script = load("calibration_coverage")
     truth, rows, exact = script["fresh"](60, 240, 0)
-    z = np.log(truth)
+    z = script["MODEL"].to_coordinates(truth, np.exp(rows[0][:, 0]))
     noise = np.random.default_rng(0)
     centre, size = z + noise.normal(size=z.shape), z.shape[1]
 
