@@ -141,14 +141,13 @@ def empty_pages(request, monkeypatch):
 
 def draw_empty_pages(patch):
     """What `empty_pages` does, for fixtures of a module."""
-    from asyncsim.plots import _comparison as comparison
-    from asyncsim.plots import _report as report
+    from asyncsim.study import _compare, _run  # which hold the functions under their own names
 
     def draw(figure, *args, **options):
         figure.text(0, 0, " ".join(text for text in args if isinstance(text, str)))
 
-    patch.setattr(report, "draw_report", draw)
-    patch.setattr(comparison, "draw_comparison", draw)
+    patch.setattr(_run, "draw_report", draw)
+    patch.setattr(_compare, "draw_comparison", draw)
 
 
 @pytest.fixture(autouse=True)

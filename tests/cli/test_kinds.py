@@ -44,6 +44,7 @@ def test_every_library_has_its_flags(command):
     assert "--lead " not in shown["areal"]  # which the flag above decides
 
 
+@pytest.mark.usefixtures("optimised")  # a replay that is long enough to be worth it
 def test_the_limit_of_stale_policy_gradients(command):
     """Predicted from the staleness that the admission fixes, and measured with bits."""
     flags = "--cluster areal --max-head-offpolicyness 2 --order submission --batch 2 --group 1 --slots 16"

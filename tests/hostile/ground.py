@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.plots import _report as report
 from asyncsim.store import _files as files
+from asyncsim.study import _run
 from tests.conftest import compile_quickly
 from tests.study import problems
 from tests.study.problems import assert_same_run
@@ -52,7 +52,7 @@ class Ground(NamedTuple):
 def prepare() -> None:
     """Compile quickly, and draw pages that hold only their title: what they hold is tested among the plots."""
     compile_quickly()
-    report.draw_report = lambda figure, title, **rest: figure.text(0, 0, title)  # type: ignore[assignment]
+    _run.draw_report = lambda figure, title, **rest: figure.text(0, 0, title)  # type: ignore[assignment]
 
 
 def run_again(ground: Ground, out: Path, force: bool = False) -> str:

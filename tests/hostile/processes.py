@@ -37,10 +37,9 @@ from tests.hostile.ground import (
 
 STARTED = multiprocessing.get_context("forkserver")  # never a fork of a process in which JAX has started
 PREPARED = """
-import importlib
-importlib.import_module("asyncsim.study._run").CHECKPOINT_EVERY = 0.0
-from asyncsim.plots import _report as report
-report.draw_report = lambda figure, title, **rest: figure.text(0, 0, title)
+from asyncsim.study import _run
+_run.CHECKPOINT_EVERY = 0.0
+_run.draw_report = lambda figure, title, **rest: figure.text(0, 0, title)
 """
 
 

@@ -79,6 +79,7 @@ def test_late_weights_have_no_bound_on_staleness():
     assert report["measured"]["group_staleness"] > 1.0
 
 
+@pytest.mark.usefixtures("optimised")  # a replay that is long enough to be worth it
 def test_the_spread_of_staleness_raises_the_limit():
     """The limit of the mean for independent staleness is nearer than that of the mean staleness."""
     rollouts = asim.Rollouts(slots=32, group=1, batch=8, lead=2.0, generate=delays.LogNormal(1.0, 1.0), train=SHORT)
