@@ -106,7 +106,7 @@ def test_frames_of_interactive_pages(tools, tmp_path):
 
 
 def test_the_gallery_has_every_scenario(tools):
-    pytest.importorskip("docutils", reason="the documentation's tools")
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     page = tools("gallery").page()
     for path in (TOOLS.parent / "scenarios").glob("*.py"):
         assert f"\n{path.stem}\n---" in page
@@ -126,7 +126,7 @@ def test_every_public_name_has_one_page(tools):
 
 
 def test_a_class_with_two_names_has_one_page(tools):
-    pytest.importorskip("docutils", reason="the documentation's tools")
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     others, own = tools("names").other_names(), {name.path for name in tools("names").public_names()}
     assert others["asyncsim.datasets.partition"] == "datasets.Partition-class"
     assert not others.keys() & own
