@@ -27,7 +27,7 @@ from asyncsim._fields import Field, law_of
 from asyncsim.delays import Constant, Delay, scaled
 
 SECTION = re.compile(r"^ *(Args|Attributes):\s*$")
-ENTRY = re.compile(r"^( +)(\w+(?:, \w+)*): (.*)$")
+ENTRY = re.compile(r"^( +)(\*{0,2}\w+(?:, \w+)*): (.*)$")
 BY_MEAN = "Changes the mean and keeps the coefficient of variation."
 KEPT = "Another one keeps the arguments that both have."
 CUSTOM = "custom"  # name of a choice that is an object of none of the listed classes

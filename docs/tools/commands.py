@@ -2,12 +2,14 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import click
 
 from asyncsim.cli import _sweep as sweep
 from asyncsim.cli._command import COMMANDS, app
+from asyncsim.cli._kinds import KIND
+from asyncsim.cli._options import FieldCommand, field_option
 from tools.docstrings import escaped
 from tools.reference import titled
 
@@ -32,6 +34,8 @@ def _sections(context: click.Context) -> Iterator[str]:
         assert command is not None
         inner = command.make_context(name, [], context, resilient_parsing=True)
         yield section(inner.command, inner, "-")
+        if isinstance(command, FieldCommand):
+            yield from _kinds(command, inner)
         for below, nested in commands_of(command).items():
             yield section(nested, click.Context(nested, info_name=below, parent=inner), "~")
 
@@ -47,10 +51,37 @@ def section(command: click.Command, context: click.Context, mark: str) -> str:
     """One command: usage, what it does, its flags."""
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     help = "\n\n".join(map(_paragraph, inspect.cleandoc(command.help or command.short_help or "").split("\n\n")))
-    lines = [titled(context.command_path, mark), f"``{usage}``\n\n", f"{help}\n\n"]
-    records = [record for param in command.get_params(context) if (record := param.get_help_record(context))]
-    for flags, meaning in records:
-        lines.append(f"``{flags}``\n   {_text(' '.join(meaning.split())) or 'As above.'}\n")
+    options = command.get_params(context)
+    if isinstance(command, FieldCommand):
+        options = _with_help(command, options)
+    return f"{titled(context.command_path, mark)}``{usage}``\n\n{help}\n\n{_flags(options, context)}"
+
+
+def _with_help(command: FieldCommand, options: Iterable[click.Parameter]) -> list[click.Parameter]:
+    """The options, where those of fields have the meaning, choices and default that `--help` looks up."""
+    fields = {field.name: field_option(field) for field in command.fields()}
+    return [fields.get(option.name or "", option) for option in options]
+
+
+def _kinds(command: FieldCommand, context: click.Context) -> Iterator[str]:
+    """A section for each other kind of cluster; a library names the flags that it shares with `--cluster rollouts`."""
+    choices = next(field.choices for field in command.fields() if field.name == KIND.name)
+    known = {field.name: field.help for field in command.fields(cluster="rollouts")}
+    known |= {field.name: field.help for field in command.fields() if field.group == "Study"}
+    for kind in choices[1:]:
+        options = [field_option(field) for field in command.fields(cluster=kind) if field.name != KIND.name]
+        own = [option for option in options if kind == "rollouts" or option.name not in known]
+        shared = ", ".join(f"``{option.opts[0]}``" for option in options if option not in own)
+        text = _flags(own, context)
+        if shared:
+            text = f"{text}These flags are the same as with ``--cluster rollouts``: {shared}.\n\n"
+        yield titled(f"{context.command_path} --cluster {kind}", "~") + text
+
+
+def _flags(options: Iterable[click.Parameter], context: click.Context) -> str:
+    """Each option with its meaning. Arguments are in the usage, and the text of the command describes them."""
+    records = [record for option in options if (record := option.get_help_record(context)) and record[1]]
+    lines = [f"``{flags}``\n   {_text(' '.join(meaning.split()))}\n" for flags, meaning in records]
     return "".join([*lines, "\n"])
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -219,3 +220,13 @@ def test_a_kernel_runs_pages_one_after_another_and_forgets_each(tools, tmp_path,
     }
     cells = [cell for _, notebook, _ in done for cell in notebook.cells]
     assert [cell.metadata for cell in cells] == [{}] * 8  # Sphinx looks results up by this, too
+
+
+def test_every_flag_of_the_command_line_has_a_meaning(tools):
+    text = tools("commands").page()
+    flags = re.findall(r"^``(-.*)``\n   (.*)$", text, re.MULTILINE)
+    assert len(flags) > 150
+    assert all(len(meaning.split()) > 1 and "system:" not in meaning for _, meaning in flags)
+    assert "in seconds" in dict(flags)["--mean NUMBER"]
+    for name in ("areal", "verl", "pipeline"):
+        assert f"asyncsim staleness --cluster {name}\n" in text
