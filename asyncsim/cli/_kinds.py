@@ -66,8 +66,8 @@ RUNS = (
 DRAWN = 10  # micro-batches in the picture of a pipeline
 SIZE = (9.6, 4.4)  # inches
 THEORY = {
-    True: "the limit 2·sin(π/(2(2s + 1))) is exact, because all groups have the same staleness s.",
-    False: "the limit 2·sin(π/(2(2s + 1))) would be exact if all groups had the staleness s. With the measured spread, "
+    True: "the limit 2·sin(π/(2(2τ + 1))) is exact, because all groups have the same staleness τ.",
+    False: "the limit 2·sin(π/(2(2τ + 1))) would be exact if all groups had the staleness τ. With the measured spread, "
     "it is approximately that of independent staleness with these shares.",
 }
 OTHER_WORKLOADS = (
@@ -191,7 +191,7 @@ def stability_shown(kind: str, given: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def print_stability(report: Mapping[str, Any]) -> None:
-    """The limits of κ and of the step size, and how they apply to other workloads."""
+    """The limits of η·h and of the step size, and how they apply to other workloads."""
     predicted, measured, curvature = report["predicted"], report["measured"], report["curvature"]
     limit = measured["learning_rate"]
     rows = [

@@ -64,7 +64,7 @@ def rollouts_report(rollouts: Rollouts, steps: int = 1000, seed: int = 0) -> dic
         >>> rollouts = Rollouts(slots=40, group=2, batch=4, generate=Exponential(1.0), train=Constant(0.5), lead=1)
         >>> report = rollouts_report(rollouts, steps=100)
         >>> report["predicted"]["group_staleness"]
-        [Prediction(value=1.0, relation='≤', reason='admission fixes the mean')]
+        [Prediction(value=1.0, relation='≤', reason='admission fixes the mean, up to noise')]
         >>> abs(report["measured"]["group_staleness"] - 1.0) < 0.1
         True
     """
@@ -97,7 +97,7 @@ def _predictions(rollouts: Rollouts, measured: Mapping[str, float]) -> Iterator[
         yield "staleness", Prediction(mean, "=", "conservation: measured outstanding samples over those of a step")
     if rollouts.lead is not None and not late:
         mean = theory.staleness_bound(rollouts.lead, sync_every=every)
-        yield "group_staleness", Prediction(mean, "≤", "admission fixes the mean")
+        yield "group_staleness", Prediction(mean, "≤", "admission fixes the mean, up to noise")
         window = rollouts.window if rollouts.order == "window" else 1
         settings: dict[str, Any] = {"lead": rollouts.lead, "batch": rollouts.batch, "sync_every": every}
         most = theory.largest_staleness(rollouts.order, window=window, **settings)
@@ -185,8 +185,8 @@ def rollouts_stability(
     """The largest stable step size of uncorrected stale policy gradients, predicted and measured.
 
     With a baseline that makes the mean advantage 0, the expected gradient of the estimator "none" is that at the *old*
-    parameters, so that training is asynchronous SGD: with data that are exactly s versions old it is stable below
-    (2/λ)·sin(π/(2(2s + 1))), λ the largest curvature at the optimum. The prediction takes s from the admission (its
+    parameters, so that training is asynchronous SGD: with data that are exactly τ versions old it is stable below
+    (2/h)·sin(π/(2(2τ + 1))), h the largest curvature at the optimum. The prediction takes τ from the admission (its
     bound on the mean), or from the measured mean where nothing is admitted. It is exact if all groups have the same
     staleness, as a whole lead has in the order "submission" with enough slots. Otherwise it is an approximation, and
     so is the limit of the mean for independent staleness of the measured distribution.
@@ -202,7 +202,7 @@ def rollouts_stability(
 
     Returns:
         `staleness` (mean, and the `shares` of groups with each), `same` (whether all have the same after the first
-        steps), `curvature`; `predicted` (`staleness` s, `kappa` = step size times curvature, `learning_rate`, and
+        steps), `curvature`; `predicted` (`staleness` τ, `kappa` = step size times curvature, `learning_rate`, and
         `mixture`, the step size for independent staleness); `measured` (`learning_rate` and `error`, the standard error
         over schedules with the grid's resolution); and `growth`, the step sizes of the first schedule's grid with the
         factors by which the distance grew.
