@@ -53,8 +53,9 @@ class GEM(Rule):
     A step always has the sign of the current raw update Δθ, never of m (``script``, and ``paper`` while π ≥ 0), so one
     worker is not momentum SGD. In ``script`` π matches energies over θ - s between two pulls, while the recorded
     ``energy_central`` counts from the gradient's point, so their ratio is not 1 even where π is not clamped. On a
-    constant gradient d under round robin an unclamped commit moves κ·d/((1-μ)(n+1)) on average. Without the clamp GEM
-    diverges on a constant gradient as soon as commits come in random order.
+    constant gradient under round robin an unclamped commit moves κ·|Δθ|/((1-μ)(n+1)) on average, with |Δθ| the step
+    size η times the gradient. Without the clamp GEM diverges on a constant gradient as soon as commits come in random
+    order.
 
     The rule keeps m on the worker or the server, and in ``script`` the last pull on the worker as well.
 
