@@ -1,7 +1,8 @@
 """What must be true of the built pages: `python docs/tools/check.py docs/_build/html`.
 
 No dead link or anchor within the site, nothing fetched from elsewhere, a text for every picture, a page for every
-public name, no block of Python or of shell commands in the sources that was not run, and prose in plain words.
+public name, no block of Python or of shell commands in the sources that was not run, no path of the
+building machine, and prose in plain words.
 """
 
 import json
@@ -91,6 +92,18 @@ def misread(folder: Path) -> Iterator[str]:
         for pattern, fault in MISREAD.items():
             if re.search(pattern, plain if pattern.startswith("~") else text, re.DOTALL):
                 yield f"{path.name}: {fault}"
+
+
+ELSEWHERE = re.compile(r"[\w./-]*site-packages/[\w./-]*|\w*Warning: ")
+
+
+def building_machine(folder: Path) -> Iterator[str]:
+    """Pages whose outputs show a path of the machine that built them, or a warning of a library."""
+    root = re.escape(str(Path(__file__).parents[2]))
+    for path in sorted(folder.rglob("*.html")):
+        text = re.sub(r"<[^>]+>", "", path.read_text(encoding="utf-8"))
+        if seen := re.search(f"{root}|{ELSEWHERE.pattern}", text):
+            yield f"{path.relative_to(folder)}: shows {seen[0]!r}, of the machine that built it"
 
 
 MOST_BYTES = 100_000  # of an interactive page, which the site shows in a frame
@@ -219,6 +232,7 @@ def main(folder: str) -> int:
         *dead_links(built),
         *missing_names(built),
         *misread(built),
+        *building_machine(built),
         *not_found_by_title(built),
         *heavy_frames(built),
         *blocks_not_run(sources),

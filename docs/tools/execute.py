@@ -46,7 +46,7 @@ QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",
     "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 }
-QUICKLY, SPEED = "how-to", "cores"  # pages that compile quickly, but for one that shows a speed
+QUICKLY, SPEED = "how-to", ("cores", "gpu")  # pages that compile quickly, but for those that show a speed
 COMMAND = re.compile(r"^!asyncsim (run|sweep|animate)|Popen", re.MULTILINE)  # a process that imports JAX and compiles
 PROGRAM = re.compile(r"\b(replay|train|calibrate|run|sweep|curvature)\(")  # likely to be compiled
 
@@ -141,7 +141,7 @@ async def _run(pages: Iterable[tuple[Path, Any]], timeout: int) -> list[tuple[Pa
 def compiles_quickly(path: Path) -> bool:
     """Whether a page's kernel compiles quickly rather than well."""
     known = tuple(map(int, version("jax").split(".")[:2])) < UNTRIED_JAX
-    return known and path.parent.name == QUICKLY and path.stem != SPEED
+    return known and path.parent.name == QUICKLY and path.stem not in SPEED
 
 
 async def _run_page(notebook: Any, kernel: AsyncKernelManager, here: Path, timeout: int) -> bool:

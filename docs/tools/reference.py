@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from collections.abc import Iterator
 
 from tools.docstrings import escaped
 from tools.names import PACKAGES, Name, by_package, summary
@@ -18,6 +19,58 @@ FIRST = {
     "calibrate": "Fit a cluster model to a log.",
     "animate": "Make a moving picture.",
     "load": "Load a run again, by its tag or folder.",
+}
+# Title of a group of theory's functions -> the ends of its modules' names, and its symbols.
+THEORY = {
+    "Staleness": (
+        ("_asynchronous", "_gap", "_protocols", "_pipeline"),
+        "n is the number of workers, τ staleness in versions, cv the standard deviation of a time over its mean, "
+        "K the number of gradients in a step, λ the gradients per second of one worker, and N(x) the number of "
+        "commits of another worker in x seconds. Of a pipeline, S is the number of stages, s = 0, …, S - 1 a "
+        "stage, and M the",
+    ),
+    "The server's queue": (
+        ("theory._queue",),
+        "n is the number of workers, λ the gradients per second of one worker, ν the commits per second that the "
+        "server",
+    ),
+    "Seconds of a step, time complexity and cost": (
+        ("_rounds", "_complexity", "_cost"),
+        "n is the number of workers, K the number of gradients in a step, m the mean compute time and ℓ the "
+        "latency each way in seconds, λ = 1/m, X_{i:n} the i-th shortest of n compute times, and H_n = 1 + 1/2 + "
+        "… + 1/n. In time complexities t_i is the time of the i-th fastest worker, h_m the harmonic mean of the "
+        "times of the m fastest, L the smoothness of the loss (not the loss), Δ the initial gap, σ² the variance "
+        "of a gradient, and",
+    ),
+    "Stability, noise floors and energies": (
+        ("_constant_delay", "_exponential", "_stationary", "_lyapunov", "_energies"),
+        "η is the step size, h the curvature, η·h their product without a unit (the argument `kappa`), μ "
+        "momentum, τ staleness, n the number of workers, K the number of gradients in a step, x the central "
+        "variable, and s² the",
+    ),
+    "Gradient Energy Matching": (
+        ("_gem",),
+        "μ is the momentum of the proxy, M = 1/(1 - μ) its velocity in raw updates, m its moment, κ the "
+        "amplification, n",
+    ),
+    "The mean path, and asynchrony as momentum": (
+        ("_mean_path", "_estimators"),
+        "L is the loss, x_t the central variable, Δ_t its t-th displacement, T the number of displacements, η the step",
+    ),
+    "Workers whose data differ": (
+        ("_heterogeneous",),
+        "h_w is the curvature of worker w's quadratic, m_w its minimum (in `commit_shares` its mean seconds of a "
+        "commit),",
+    ),
+    "Rollout engines and a trainer": (
+        ("rollouts._queue", "rollouts._admission", "rollouts._throughput"),
+        "b is the number of groups in a step, S of samples in a group, B = b·S of samples in a step, and C of "
+        "slots. L is the time to generate a sample and T that of a step, in seconds. Λ = C/E L is the samples per "
+        "second of all slots, ρ = Λ·T/B the load, and η the lead in steps (not a step size). M is the mean time "
+        "of a group's longest sample over that of a sample, or where `sync_every` is an argument, the number of "
+        "steps between two synchronisations. K is the age bound and τ staleness in versions. Of N GPUs, one "
+        "trains c_T samples per second",
+    ),
 }
 
 
@@ -48,15 +101,27 @@ def package_page(package: str, names: list[Name]) -> str:
     """What the package's docstring says, and its names with their first lines."""
     module = sys.modules.get(f"asyncsim.{package}")
     about = (inspect.getdoc(module) or "").partition("\n\n")[0] if module else ""
-    lines = [
-        titled(PACKAGES[package]),
-        "\n".join(escaped(about.splitlines())),
-        "\n\n.. list-table::\n   :widths: 35 65\n\n",
-    ]
+    head = titled(PACKAGES[package]) + "\n".join(escaped(about.splitlines())) + "\n\n"
+    return head + ("".join(_groups(names)) if package == "theory" else _table(names))
+
+
+def _groups(names: list[Name]) -> Iterator[str]:
+    """Theory's names in groups, each with a line of symbols."""
+    left = list(names)
+    for title, (modules, symbols) in THEORY.items():
+        here = [name for name in left if name.value.__module__.endswith(modules)]
+        left = [name for name in left if name not in here]
+        yield titled(title, "-") + "*Symbols.* " + "".join(escaped([symbols])) + "\n\n" + _table(here)
+    if left:
+        raise ValueError(f"docs/tools/reference.py has no group for {[name.path for name in left]}.")
+
+
+def _table(names: list[Name]) -> str:
+    lines = ["\n\n.. list-table::\n   :widths: 35 65\n\n"]
     for name in names:
         short = name.path.removeprefix("asyncsim.")
         lines.append(f"   * - :doc:`{short} <{name.page}>`\n     - {''.join(escaped([summary(name.value)]))}\n")
-    return "".join(lines)
+    return "".join([*lines, "\n"])
 
 
 def name_page(name: Name) -> str:

@@ -230,3 +230,14 @@ def test_every_flag_of_the_command_line_has_a_meaning(tools):
     assert "in seconds" in dict(flags)["--mean NUMBER"]
     for name in ("areal", "verl", "pipeline"):
         assert f"asyncsim staleness --cluster {name}\n" in text
+
+
+def test_paths_of_the_building_machine_are_found(tools, tmp_path):
+    site(
+        tmp_path,
+        good="<pre>/home/me/asyncsim/runs/one</pre>",
+        bad="<pre>/opt/lib/site-packages/a/b.py:1: UserWarning: port</pre>",
+    )
+    assert [*tools("check").building_machine(tmp_path)] == [
+        "bad.html: shows '/opt/lib/site-packages/a/b.py', of the machine that built it"
+    ]
