@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from asyncsim.store import _places as places
 from asyncsim.store import tags
+from asyncsim.store._lease import held
 from tests.store.problems import write_label
 
 
@@ -165,6 +166,16 @@ class TestFile:
         monkeypatch.setenv("ASYNCSIM_TAGS", "closed/tags.json")
         with pytest.raises(OSError, match=r"cannot be written.*ASYNCSIM_TAGS"):
             tags.add(folder("a"))
+
+    def test_one_change_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tags, "PATIENCE", 0.1)
+        tags.add(folder("a"))
+        with (
+            held(tags.file().with_name(f".{tags.file().name}.lock")),
+            pytest.raises(ValueError, match="locked by another"),
+        ):
+            tags.add("a", "b")
+        assert list(tags.every()) == ["a"]
 
     def test_processes_at_once(self) -> None:
         """Nobody's tag is lost."""
