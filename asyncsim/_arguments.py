@@ -18,6 +18,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import did_you_mean, nearest
 from asyncsim._component import checks_of
@@ -241,6 +242,8 @@ def _kind_of(annotation: Any) -> Kind:
     if isinstance(annotation, type) and annotation is not object and not typing.get_origin(annotation):
         return _instance(annotation)
     origin, items = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is ArrayLike or origin is NDArray:  # aliases of their own since numpy 2.5
+        return _NUMBERS
     if origin in (typing.Union, types.UnionType):
         return _either(items)
     if origin is typing.Annotated:  # the component that gets the value checks it by the function there

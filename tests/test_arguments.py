@@ -234,6 +234,7 @@ def admits(annotation: object, value: object) -> bool:
     options = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
     options = typing.get_args(annotation) if typing.get_origin(annotation) is typing.Union else options
     kinds = [typing.get_origin(option) or option for option in options]
+    takes_arrays = "SupportsArray" in str(annotation) or "ArrayLike" in str(annotation)  # before and since numpy 2.5
     if value is None:
         return types.NoneType in kinds
     if isinstance(value, bool):
@@ -241,9 +242,9 @@ def admits(annotation: object, value: object) -> bool:
     if isinstance(value, float):
         return False  # NaN
     if isinstance(value, int):
-        return bool({int, float} & {*kinds}) or "SupportsArray" in str(annotation)
+        return bool({int, float} & {*kinds}) or takes_arrays
     if isinstance(value, str):
-        return str in kinds and "SupportsArray" not in str(annotation)
+        return str in kinds and not takes_arrays
     if isinstance(value, list):
         return not {*kinds} <= {bool, int, float, str, types.NoneType} and callable(getattr(kinds[0], "__iter__", None))
     return False

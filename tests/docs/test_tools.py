@@ -223,6 +223,7 @@ def test_a_kernel_runs_pages_one_after_another_and_forgets_each(tools, tmp_path,
 
 
 def test_every_flag_of_the_command_line_has_a_meaning(tools):
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     text = tools("commands").page()
     flags = re.findall(r"^``(-.*)``\n   (.*)$", text, re.MULTILINE)
     assert len(flags) > 150
