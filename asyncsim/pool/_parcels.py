@@ -5,6 +5,7 @@ process needs to import it. Large arrays are files named by their contents, whic
 """
 
 import io
+import marshal
 import os
 import pickle
 import types
@@ -105,6 +106,8 @@ class _Pickler(cloudpickle.Pickler):
             function, arguments, state, *_ = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
             about = {name: vars(obj)[name] for name in KEPT_OF_COMPILED if name in vars(obj)}
             return function, arguments, (state, about), None, None, _compiled
+        if isinstance(obj, types.CodeType):  # cloudpickle 3.1.3 forgets its file, by which a digest knows it
+            return marshal.loads, (marshal.dumps(obj),)
         return super().reducer_override(obj)
 
     def _travels(self, name: str, part: Any) -> bool:
