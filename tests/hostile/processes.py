@@ -5,6 +5,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -36,6 +37,7 @@ from tests.hostile.ground import (
 )
 
 STARTED = multiprocessing.get_context("forkserver")  # never a fork of a process in which JAX has started
+OUR_FUNCTION = re.compile(r'asyncsim/\S+\.py", line \d+, in (?!<module>)')  # in a traceback
 PREPARED = """
 from asyncsim.study import _run
 _run.CHECKPOINT_EVERY = 0.0
@@ -218,8 +220,9 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
         _, err = process.communicate(timeout=PATIENCE)
         if process.returncode not in (0, 130, -signal.SIGINT):
             return f"status {process.returncode}: {err}"
-        by_python = process.returncode == -signal.SIGINT  # before it came to our code, or after all was done
-        if by_python and ("asyncsim/" in err or (err and (out / place).exists())):
+        # Python answers while it imports the package, before `program` can run, or after all was done.
+        by_python = process.returncode == -signal.SIGINT
+        if by_python and (OUR_FUNCTION.search(err) or (err and (out / place).exists())):
             return f"our code was reached: {err}"
         if not by_python and ("Traceback" in err or len(err.splitlines()) > 1):
             return err
