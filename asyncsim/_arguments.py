@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import did_you_mean, nearest
-from asyncsim._component import checks_of
-from asyncsim._families import FAMILIES
+from asyncsim._component import FAMILIES, checks_of
 
 MOST_ITEMS = 1000  # of a long list, those that are looked at
 SHOWN = reprlib.Repr()

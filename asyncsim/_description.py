@@ -19,8 +19,7 @@ import jax
 import numpy as np
 
 from asyncsim import _code as code
-from asyncsim._component import is_same
-from asyncsim._families import FAMILIES, LIBRARY, is_ours
+from asyncsim._component import FAMILIES, LIBRARY, is_ours, is_same
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._families import BASES, FAMILIES, LIBRARY
+from asyncsim._component import BASES, FAMILIES, LIBRARY
 from asyncsim._fields import Field, law_of
 from asyncsim.delays import Constant, Delay, scaled
 

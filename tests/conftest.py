@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 from jax._src.interpreters import mlir
 
-from asyncsim._families import FAMILIES, is_ours
+from asyncsim._component import FAMILIES, is_ours
 from asyncsim.engine import _chunks as chunks
 
 # The code generator that takes longest, and compiling in many pieces. XLA aborts at a flag that it does not know, so

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import _families as families
+from asyncsim import _component as families
 from asyncsim._description import describe, digest, from_description
 from asyncsim.cluster.protocols import NamedProtocol, Terms
 from asyncsim.compressors._compressor import Compressor, bytes_of

@@ -164,7 +164,7 @@ class Entry(NamedTuple):
 
 def make_vocabulary() -> Words:
     """Command, as in "trace info" -> its line of help, its options, and the kind of its argument."""
-    from asyncsim._families import FAMILIES
+    from asyncsim._component import FAMILIES
     from asyncsim._metrics import KEYS
     from asyncsim.cli import _sweep as sweep
     from asyncsim.cli._command import COMMANDS, app
@@ -214,7 +214,7 @@ def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str,
             chosen = "file" if flag in FILE_OPTIONS else values.get(flag, known)
             found[flag] = {"help": _first_sentence(param.help), "values": chosen, "is_flag": param.is_flag}
     if "--rule" in found and not found["--rule"]["values"]:
-        from asyncsim._families import FAMILIES
+        from asyncsim._component import FAMILIES
 
         found["--rule"]["values"] = sorted(FAMILIES["rules"])
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from asyncsim._checks import did_you_mean
-from asyncsim._families import FAMILIES
+from asyncsim._component import FAMILIES
 from asyncsim._parts import arguments, described_arguments
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table

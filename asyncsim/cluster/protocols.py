@@ -8,9 +8,8 @@ name.
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from asyncsim import _families as families
-from asyncsim._component import Checked
-from asyncsim._families import Named
+from asyncsim import _component as families
+from asyncsim._component import Checked, Named
 from asyncsim.delays._law import whole
 
 __all__ = [

@@ -16,7 +16,7 @@ compressor       biased            ω          δ                      bytes of 
 `Compressor` defines ω and δ.
 """
 
-from asyncsim import _families as families
+from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
 from asyncsim.compressors._compressor import Compressor, Identity, bytes_of
 from asyncsim.compressors._low_rank import LowRank

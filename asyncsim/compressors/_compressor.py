@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_positive
-from asyncsim._families import Named
+from asyncsim._component import Named
 
 Params = Any  # any pytree of floating-point arrays, or of their shapes and dtypes (`jax.ShapeDtypeStruct`)
 State = Any  # any pytree

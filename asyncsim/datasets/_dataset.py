@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim._checks import require_integer
-from asyncsim._component import Component, arguments
-from asyncsim._families import Named
+from asyncsim._component import Component, Named, arguments
 from asyncsim.store._files import digest
 
 KEPT = 3  # data sets whose contents were asked for last

@@ -10,7 +10,7 @@ runs over it. One that derives from `Law` is known to the command line by its na
 
 from typing import Any
 
-from asyncsim import _families as families
+from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
 from asyncsim.delays import fleet
 from asyncsim.delays._bounded import Constant, Uniform

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim._component import Checked
-from asyncsim._families import Named
+from asyncsim._component import Checked, Named
 
 FloatArray = NDArray[np.float64]
 

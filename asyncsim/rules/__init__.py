@@ -39,7 +39,7 @@ An argument that several rules have means the same in all of them. A number may 
 `asyncsim.citation` gives its publication.
 """
 
-from asyncsim import _families as families
+from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
 from asyncsim.rules._asynchronous import AdaptiveStaleness, DelayAdaptive, Downpour, DropStale, StalenessAware
 from asyncsim.rules._compensation import DCASGD, GapAware

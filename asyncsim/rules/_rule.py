@@ -20,8 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 
-from asyncsim._component import Traced
-from asyncsim._families import Named
+from asyncsim._component import Named, Traced
 
 Params = Any  # any pytree of floating-point arrays
 State = Any  # any pytree

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._component import Structure, static
-from asyncsim._families import is_ours
+from asyncsim._component import Structure, is_ours, static
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.compressors import Compressor, Identity, bytes_of
 from asyncsim.rules._arguments import Fraction, StepSize

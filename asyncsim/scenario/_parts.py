@@ -11,8 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from asyncsim import _checks as checks
+from asyncsim._component import FAMILIES
 from asyncsim._description import describe
-from asyncsim._families import FAMILIES
 from asyncsim._fields import Field
 from asyncsim._parts import (
     CUSTOM,

@@ -1,6 +1,6 @@
 """Workloads: losses, models, and the source of their mini-batches."""
 
-from asyncsim import _families as families
+from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
 from asyncsim.workloads._alexnet import AlexNet
 from asyncsim.workloads._analytic import LANDSCAPES, Landscape, Quadratic, Surface

@@ -12,8 +12,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from asyncsim import _checks as checks
-from asyncsim._component import Traced, arguments, static
-from asyncsim._families import Named
+from asyncsim._component import Named, Traced, arguments, static
 from asyncsim.datasets import Dataset, Partition, Parts
 from asyncsim.datasets._partition import EQUAL
 from asyncsim.workloads._batches import PartShuffles, Shuffles, compiled_commit_key, shuffles_of

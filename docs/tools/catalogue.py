@@ -5,7 +5,7 @@ import inspect
 import re
 from pathlib import Path
 
-from asyncsim._families import ours
+from asyncsim._component import ours
 from asyncsim.cli._rules import explain
 from asyncsim.rules import by_name
 from tools.docstrings import escaped

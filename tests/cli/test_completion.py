@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim._families import ours
+from asyncsim._component import ours
 from asyncsim.cli._command import COMMANDS
 from asyncsim.cli._completion import SHELLS
 from asyncsim.scenario._scenario import all_fields

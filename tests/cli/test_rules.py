@@ -6,7 +6,7 @@ import json
 import pytest
 
 import asyncsim as asim
-from asyncsim._families import FAMILIES, ours
+from asyncsim._component import FAMILIES, ours
 from tests.cli.commands import assert_one_line
 
 pytestmark = pytest.mark.quick

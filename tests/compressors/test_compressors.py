@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncsim import compressors
-from asyncsim._families import ours
+from asyncsim._component import ours
 from asyncsim.compressors import QSGD, Identity, LowRank, Natural, RandK, ScaledSign, TopK
 from tests.problems import assert_refused
 

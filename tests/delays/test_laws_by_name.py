@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from asyncsim import _families as families
+from asyncsim import _component as families
 from asyncsim.delays import Constant, Exponential, Gamma, Pareto, Profile, VariableSpeed, Weibull, by_name
 
 SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal", "weibull", "pareto"]

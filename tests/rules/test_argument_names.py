@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim._families import ours
+from asyncsim._component import ours
 from asyncsim._parts import described_arguments
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import asyncsim as asim
-from asyncsim._families import ours
+from asyncsim._component import ours
 from asyncsim._parts import chosen
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.rules import View

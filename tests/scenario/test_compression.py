@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._families import ours
+from asyncsim._component import ours
 from asyncsim.compressors import Identity, LowRank, Natural, RandK, TopK
 from asyncsim.rules import WithProxy, compressed
 from asyncsim.scenario._rebuild import hints, rebuild

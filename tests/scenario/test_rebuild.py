@@ -15,8 +15,8 @@ from hypothesis import given, settings
 
 import asyncsim as asim
 from asyncsim import delays
+from asyncsim._component import ours
 from asyncsim._description import NotRebuilt
-from asyncsim._families import ours
 from asyncsim.scenario._rebuild import hints, rebuild
 from asyncsim.store._files import to_plain
 from tests.cluster.problems import clusters

@@ -11,7 +11,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import _component as component
-from asyncsim._families import ours
+from asyncsim._component import ours
 from asyncsim._fields import settings
 from asyncsim._parts import arguments, kind_of
 from asyncsim.scenario._parts import STUDY_FIELDS, choices
